@@ -1,0 +1,22 @@
+## -*- coding: utf-8 -*-
+## One counter that only grows: arrive by fetch-and-add, whose answer is the first poll. CUDA's cooperative groups count likewise.
+<%def name="device_barrier()">
+/* Barrier over the grid, by one central counter.
+   Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
+   global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
+   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
+   Cost: two work-group barriers, one atomic a group, and polls of one word. */
+static inline bool ${"portbar_device_barrier_counted" if counted else "portbar_device_barrier"}(portbar_grid *grid)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u) {
+        const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
+        grid->shared[PORTBAR_SHARED_TARGET] = target;
+        volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
+        if (portbar_word_add(counter, 1u) + 1u != target && !portbar_wait_word(grid, counter, target))
+            grid->shared[PORTBAR_SHARED_OK] = 0u;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>

@@ -1,0 +1,23 @@
+## -*- coding: utf-8 -*-
+## cl_intel_concurrent_dispatch's own barrier. It covers every launched group and has no spin limit, so it is used only where
+## discovery found all launched groups, and only on request.
+<%def name="device_barrier()">
+/* Barrier over the grid, by cl_intel_concurrent_dispatch's built-in where every launched work-group takes part, else by one
+   central counter.
+   Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
+   global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
+   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
+   The built-in itself has no limit: a group that skips this barrier hangs the device. Cost: the runtime's. */
+static inline bool portbar_device_barrier(portbar_grid *grid)
+{
+    if (grid->num_groups == (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2))) {
+        intel_device_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        return true;
+    }
+    return portbar_device_barrier_counted(grid);
+}
+</%def>
+<%def name="declaration()">
+/* The runtime's headers do not declare it. */
+void __attribute__((overloadable)) intel_device_barrier(cl_mem_fence_flags flags);
+</%def>

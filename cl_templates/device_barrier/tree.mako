@@ -1,0 +1,31 @@
+## -*- coding: utf-8 -*-
+## Two levels of counters: the last group of a node arrives at the root. For group counts at which one line saturates.
+<%def name="device_barrier()">
+/* Barrier over the grid, by one counter for each PORTBAR_TREE_FAN groups and a root that all poll.
+   Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
+   global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
+   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
+   Cost: two work-group barriers, one atomic a group and one a node, and polls of one word. */
+static inline bool portbar_device_barrier(portbar_grid *grid)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u) {
+        const uint count = grid->shared[PORTBAR_SHARED_COUNT];
+        const uint index = grid->shared[PORTBAR_SHARED_ID] / PORTBAR_TREE_FAN;
+        const uint members = min(PORTBAR_TREE_FAN, count - index * PORTBAR_TREE_FAN);
+        const uint target = grid->shared[PORTBAR_SHARED_TARGET] + members;
+        const uint root_target = grid->shared[PORTBAR_SHARED_ROOT] + (count + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
+        grid->shared[PORTBAR_SHARED_TARGET] = target;
+        grid->shared[PORTBAR_SHARED_ROOT] = root_target;
+        volatile global uint *root = grid->state + PORTBAR_STATE_COUNTER;
+        volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
+        bool last = false;
+        if (portbar_word_add(node, 1u) + 1u == target)
+            last = portbar_word_add(root, 1u) + 1u == root_target;
+        if (!last && !portbar_wait_word(grid, root, root_target))
+            grid->shared[PORTBAR_SHARED_OK] = 0u;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>

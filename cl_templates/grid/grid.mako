@@ -1,0 +1,81 @@
+## -*- coding: utf-8 -*-
+## The grid: the work-groups that take part in a launch, and how a kernel enters it.
+<%def name="grid_type()">
+/* The participating work-groups of this launch, as seen by one work-item. Fields are portbar's own. */
+typedef struct {
+    volatile global uint *state;
+    local uint *shared;
+    uint group_id;
+    uint num_groups;
+    uint epoch;
+    uint capacity;
+    uint limit;
+} portbar_grid;
+
+/* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
+#define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
+
+/* First statement of every kernel that uses a grid, once, in the kernel's outermost block. Discovers which work-groups are
+   resident at the same time, declares `grid` for them, and returns from the kernel in every surplus work-group.
+   Caller: all work-items of all work-groups. */
+#define PORTBAR_ENTER(grid)                                      ${"\\"}
+    local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
+    portbar_grid grid;                                           ${"\\"}
+    if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
+</%def>
+<%def name="enter()">
+/* What PORTBAR_ENTER calls; not for direct use. True in participating groups, false in surplus ones and in a dry run.
+   Caller: all work-items of a work-group. Order: what the host wrote is visible. Cost: one discovery. */
+static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, const uint4 launch, local uint *shared)
+{
+    if (portbar_is_leader()) {
+        uint count = 1u;
+        uint id = portbar_discover(state, launch, &count);
+        if (id != PORTBAR_SURPLUS && count == 0u) {
+            portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id);
+            id = PORTBAR_SURPLUS;
+        }
+        shared[PORTBAR_SHARED_ID] = id;
+        shared[PORTBAR_SHARED_COUNT] = count;
+        shared[PORTBAR_SHARED_OK] = 1u;
+        shared[PORTBAR_SHARED_TARGET] = 0u;
+        shared[PORTBAR_SHARED_SPLIT] = 0u;
+        shared[PORTBAR_SHARED_ROOT] = 0u;
+        shared[PORTBAR_SHARED_FAULT] = 0u;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    grid->state = state;
+    grid->shared = shared;
+    grid->group_id = shared[PORTBAR_SHARED_ID];
+    grid->num_groups = shared[PORTBAR_SHARED_COUNT];
+    grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
+    grid->capacity = PORTBAR_CAPACITY_OF(launch.x);
+    grid->limit = launch.w;
+    return grid->group_id != PORTBAR_SURPLUS && (launch.x & PORTBAR_DRY_RUN) == 0u;
+}
+</%def>
+<%def name="ids()">
+/* Linear id of the work-group among the participating ones, from 0. Any work-item. */
+static inline uint portbar_group_id(const portbar_grid *grid)
+{
+    return grid->group_id;
+}
+
+/* Number of participating work-groups, the same in all of them. Any work-item. */
+static inline uint portbar_num_groups(const portbar_grid *grid)
+{
+    return grid->num_groups;
+}
+
+/* Linear id of the work-item among those of all participating work-groups, from 0. Any work-item. */
+static inline uint portbar_global_id(const portbar_grid *grid)
+{
+    return grid->group_id * portbar_local_linear_size() + portbar_local_linear_id();
+}
+
+/* Work-items of all participating work-groups together: the stride of a grid-stride loop. Any work-item. */
+static inline uint portbar_global_size(const portbar_grid *grid)
+{
+    return grid->num_groups * portbar_local_linear_size();
+}
+</%def>

@@ -1,0 +1,79 @@
+## -*- coding: utf-8 -*-
+## What a launch does with the hidden state before its first barrier.
+<%def name="local_linear_id()">
+/* Linear id of the work-item in its work-group, for 1-, 2- and 3-dimensional local sizes. Any work-item. */
+static inline uint portbar_local_linear_id(void)
+{
+    return (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
+}
+</%def>
+<%def name="local_linear_size()">
+/* Work-items in a work-group. Any work-item. */
+static inline uint portbar_local_linear_size(void)
+{
+    return (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
+}
+</%def>
+<%def name="is_leader()">
+/* True in the one work-item of each work-group that talks to the other groups. */
+static inline bool portbar_is_leader(void)
+{
+    return (get_local_id(0) | get_local_id(1) | get_local_id(2)) == 0;
+}
+</%def>
+<%def name="state_prepare()">
+/* Sets the words that this launch's barriers count in. Caller: the leader of group 0, before it publishes the group count. */
+static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
+{
+    portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
+    portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
+    portbar_word_store(state + PORTBAR_STATE_FLAG, 0u);
+    portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
+% if barrier == "tree":
+    const uint launched = (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
+    volatile global uint *node = state + PORTBAR_STATE_GROUPS + 2u * PORTBAR_CAPACITY_OF(launch.x);
+    for (uint i = 0; i < launched; i += PORTBAR_TREE_FAN, node += PORTBAR_LINE)
+        portbar_word_store(node, 0u);
+% else:
+    (void)launch;
+% endif
+}
+</%def>
+<%def name="report_open()">
+/* Opens this launch's report, which the host reads when it waits. Caller: the leader that closed the poll. */
+static inline void portbar_report_open(volatile global uint *state, uint epoch, uint count)
+{
+    volatile global uint *report = state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS;
+    portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);
+    portbar_word_store(report + 2, count);
+    portbar_word_store(report, epoch);
+}
+</%def>
+<%def name="report_fault()">
+/* Sets the abort flag that lets every group leave, and tells the host once. Caller: a leader whose wait reached the limit. */
+static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
+{
+    if (portbar_word_exchange(state + PORTBAR_STATE_ABORT, 1u) != 0u)
+        return;
+    volatile global uint *report = state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS;
+    portbar_word_store(report + 3, arrived);
+    portbar_word_store(report + 4, group);
+    portbar_word_store(report + 1, status);
+    portbar_word_store(report, epoch);
+}
+</%def>
+<%def name="await_publication()">
+/* Waits until group 0 has closed the poll; the number of participating groups, or 0 when `limit` rounds did not suffice.
+   Acquire order. Caller: the leader of a participating group. */
+static inline uint portbar_await_publication(volatile global uint *state, uint tag, uint limit)
+{
+    volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
+    for (uint round = 0; round < limit; ++round)
+        for (uint i = 0; i < PORTBAR_POLLS; ++i) {
+            const uint seen = portbar_word_load_acquire(word);
+            if (seen >> 24 == tag)
+                return seen & PORTBAR_COUNT_MASK;
+        }
+    return 0u;
+}
+</%def>

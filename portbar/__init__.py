@@ -1,0 +1,91 @@
+"""portbar: synchronisation that OpenCL leaves out, as headers for OpenCL C and a runtime on PyOpenCL.
+
+Names are imported at first use, so that ``import portbar`` costs little and touches no driver.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from portbar._version import __version__
+from portbar.errors import (
+    BarrierTimeoutError,
+    BuildError,
+    DeviceError,
+    Error,
+    LaunchError,
+    RecordError,
+    RenderError,
+    UnsupportedFeatureError,
+)
+
+if TYPE_CHECKING:
+    from portbar.device import DeviceFacts
+    from portbar.export import render
+    from portbar.findings import Findings
+    from portbar.icd import load_platforms
+    from portbar.kernel import Kernel
+    from portbar.launch import Launch
+    from portbar.occupancy import Occupancy
+    from portbar.probing import probe
+    from portbar.profile import describe
+    from portbar.program import Program
+    from portbar.strategy import Choice, DeviceProfile, Strategy, choose
+
+#: Public name -> module that holds it.
+_LAZY = {
+    "Choice": "portbar.strategy",
+    "DeviceFacts": "portbar.device",
+    "DeviceProfile": "portbar.strategy",
+    "Findings": "portbar.findings",
+    "Kernel": "portbar.kernel",
+    "Launch": "portbar.launch",
+    "Occupancy": "portbar.occupancy",
+    "Program": "portbar.program",
+    "Strategy": "portbar.strategy",
+    "choose": "portbar.strategy",
+    "describe": "portbar.profile",
+    "load_platforms": "portbar.icd",
+    "probe": "portbar.probing",
+    "render": "portbar.export",
+}
+
+__all__ = [
+    "BarrierTimeoutError",
+    "BuildError",
+    "Choice",
+    "DeviceError",
+    "DeviceFacts",
+    "DeviceProfile",
+    "Error",
+    "Findings",
+    "Kernel",
+    "Launch",
+    "LaunchError",
+    "Occupancy",
+    "Program",
+    "RecordError",
+    "RenderError",
+    "Strategy",
+    "UnsupportedFeatureError",
+    "__version__",
+    "choose",
+    "describe",
+    "load_platforms",
+    "probe",
+    "render",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'portbar' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,187 @@
+"""Checks a kernel's arguments before the launch, and says which one is wrong and what would be right.
+
+Not for setting them: PyOpenCL does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.errors import LaunchError
+
+#: First hidden parameter of a kernel that uses a grid, and how many hidden parameters there are.
+GRID_PARAMETER: Final = "portbar_grid_param"
+HIDDEN: Final = 2
+
+_SCALARS: Final = {
+    "bool": np.uint8,
+    "char": np.int8,
+    "uchar": np.uint8,
+    "short": np.int16,
+    "ushort": np.uint16,
+    "int": np.int32,
+    "uint": np.uint32,
+    "long": np.int64,
+    "ulong": np.uint64,
+    "half": np.float16,
+    "float": np.float32,
+    "double": np.float64,
+    "unsigned char": np.uint8,
+    "unsigned short": np.uint16,
+    "unsigned int": np.uint32,
+    "unsigned long": np.uint64,
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel: its name, its type as written, and what kind of argument it takes.
+
+    `kind` is `local`, `pointer`, `scalar`, or `other` (images, samplers, vectors, structs: left to PyOpenCL).
+    """
+
+    name: str
+    type_name: str
+    kind: str
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The NumPy type of a scalar parameter, None for anything else."""
+        scalar = _SCALARS.get(self.type_name)
+        return np.dtype(scalar) if scalar is not None and self.kind == "scalar" else None
+
+
+def parameters_of(kernel: cl.Kernel) -> tuple[Parameter, ...] | None:
+    """The parameters of a kernel, None where the driver does not tell."""
+    query, found = cl.kernel_arg_info, []
+    try:
+        for index in range(kernel.num_args):
+            address = kernel.get_arg_info(index, query.ADDRESS_QUALIFIER)
+            type_name = str(kernel.get_arg_info(index, query.TYPE_NAME)).strip("\0 ")
+            name = str(kernel.get_arg_info(index, query.NAME)).strip("\0 ")
+            if address == cl.kernel_arg_address_qualifier.LOCAL:
+                kind = "local"
+            elif type_name.endswith("*"):
+                kind = "pointer"
+            elif type_name in _SCALARS:
+                kind = "scalar"
+            else:
+                kind = "other"
+            found.append(Parameter(name, type_name, kind))
+    except cl.Error:
+        return None
+    return tuple(found)
+
+
+def _problem(parameter: Parameter, argument: Any) -> str | None:
+    """Why `argument` cannot be passed to `parameter`, None when it can."""
+    dtype = parameter.dtype
+    if parameter.kind == "scalar" and dtype is not None:
+        if isinstance(argument, np.generic):
+            if argument.dtype != dtype:
+                return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass np.{dtype}(...)"
+            return None
+        if isinstance(argument, bool | int | float | complex):
+            return f"is a Python {type(argument).__name__}, which has no size: pass np.{dtype}({argument!r})"
+        return f"is a {type(argument).__name__}, the parameter is the scalar {parameter.type_name}"
+    if parameter.kind == "local":
+        if not isinstance(argument, cl.LocalMemory):
+            return "must be pyopencl.LocalMemory(bytes), since the parameter is in local memory"
+        return None
+    if parameter.kind == "pointer":
+        if isinstance(argument, np.ndarray):
+            return (
+                "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
+            )
+        if isinstance(argument, np.generic | bool | int | float | complex | cl.LocalMemory | str | bytes):
+            return f"is a {type(argument).__name__}, the parameter is the pointer {parameter.type_name}"
+        return None
+    if isinstance(argument, bool | int | float | complex):
+        return f"is a Python {type(argument).__name__}, which has no size, the parameter is {parameter.type_name}"
+    return None
+
+
+def check_arguments(
+    kernel: str, parameters: Sequence[Parameter] | None, count: int, arguments: Sequence[Any]
+) -> None:
+    """Check the author's arguments against the author's parameters (hidden ones left out of both).
+
+    Raises
+    ------
+    LaunchError
+        A wrong number of arguments, or one of the wrong type; the message names it.
+    """
+    if len(arguments) != count:
+        names = "" if parameters is None else " (" + ", ".join(f"{p.type_name} {p.name}" for p in parameters) + ")"
+        raise LaunchError(
+            f"kernel {kernel!r} takes {count} argument{'s' * (count != 1)}{names}, {len(arguments)} given; "
+            "portbar fills in PORTBAR_GRID_PARAM itself"
+        )
+    for index, (parameter, argument) in enumerate(zip(parameters or (), arguments, strict=parameters is not None)):
+        problem = _problem(parameter, argument)
+        if problem is not None:
+            raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel!r} {problem}")
+
+
+def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
+    """The memory behind a PyOpenCL array argument.
+
+    Raises
+    ------
+    LaunchError
+        The array starts inside its buffer, or is not contiguous: the kernel would see other elements than the caller.
+    """
+    if array.offset:
+        raise LaunchError(
+            f"argument {index} of kernel {kernel!r} is an array that starts {array.offset} bytes into its buffer; "
+            "pass array.copy(), or array.base_data and the offset as an argument of its own"
+        )
+    if not array.flags.forc:
+        raise LaunchError(f"argument {index} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()")
+    return array.base_data
+
+
+def check_memory_contexts(kernel: str, context: cl.Context, arguments: Sequence[Any]) -> None:
+    """Check that buffers belong to the program's context.
+
+    Raises
+    ------
+    LaunchError
+        A buffer of another context.
+    """
+    for index, argument in enumerate(arguments):
+        if isinstance(argument, cl.MemoryObjectHolder) and argument.get_info(cl.mem_info.CONTEXT) != context:
+            raise LaunchError(
+                f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the context that the "
+                "program was built for"
+            )
+
+
+def dummy_arguments(context: cl.Context, kernel: str, parameters: Sequence[Parameter] | None) -> tuple[Any, ...]:
+    """Arguments good enough for a launch that returns before any user code.
+
+    Raises
+    ------
+    LaunchError
+        A parameter's argument cannot be invented: the size of a local one matters, an image has a format.
+    """
+    made: list[Any] = []
+    scratch: cl.Buffer | None = None
+    for parameter in parameters or ():
+        if parameter.kind == "pointer":
+            scratch = scratch or cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
+            made.append(scratch)
+        elif parameter.dtype is not None:
+            made.append(parameter.dtype.type(0))
+        else:
+            raise LaunchError(
+                f"the occupancy of kernel {kernel!r} depends on its argument {parameter.name!r} "
+                f"({parameter.type_name}): pass the kernel's arguments after the local size"
+            )
+    return tuple(made)

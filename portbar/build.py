@@ -1,0 +1,104 @@
+"""Compiles rendered source for one device, and turns a driver's refusal into an error that one can act on.
+
+Not for rendering, and not for choosing options beyond those that the strategy needs.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pyopencl as cl
+
+from portbar.errors import BuildError
+from portbar.strategy import Strategy
+
+#: Pattern in a build log -> what the author most likely did, and the remedy.
+_HINTS: Final = (
+    (
+        r"undeclared.*portbar_grid_param|portbar_grid_param.*undeclared",
+        "a grid is used in a kernel without PORTBAR_GRID_PARAM: make it the kernel's first parameter",
+    ),
+    (
+        r"redefinition of '?portbar_entered_once",
+        "PORTBAR_ENTER is used twice in one kernel: enter the grid once, as the first statement",
+    ),
+    (
+        r"undeclared (identifier|function)[^\n]*PORTBAR_ENTER|PORTBAR_ENTER[^\n]*(undeclared|invalid in)"
+        r"|unknown type name '?PORTBAR_GRID_PARAM",
+        'portbar\'s names are unknown here: add #include "portbar/device_barrier.h"',
+    ),
+    (
+        r"unknown target CPU",
+        "this runtime's compiler does not know the machine's processor; `portbar doctor` says what would help",
+    ),
+    (
+        r"'?portbar/[\w/]+\.h'? file not found",
+        "portbar resolves its headers in the program's own text only; for an include inside another file, write the "
+        "headers out with `portbar export` and pass their folder with -I",
+    ),
+)
+
+
+def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:
+    """The author's options with those that the strategy and the argument checks need; the author's `-cl-std` wins."""
+    chosen = list(options)
+    if strategy.std is not None and not any(option.startswith("-cl-std") for option in chosen):
+        chosen.append(f"-cl-std={strategy.std}")
+    if "-cl-kernel-arg-info" not in chosen:
+        chosen.append("-cl-kernel-arg-info")
+    return tuple(chosen)
+
+
+def save_source(text: str) -> str:
+    """Write rendered source to a file that stays, and return its path."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="portbar-", suffix=".cl", delete=False, encoding="utf-8"
+    ) as out:
+        out.write(text)
+    return out.name
+
+
+def _log_of(program: cl.Program, device: cl.Device, error: cl.Error) -> str:
+    try:
+        log = str(program.get_build_info(device, cl.program_build_info.LOG)).strip("\0 \n")
+    except (cl.Error, AttributeError):
+        log = ""
+    return log or str(error)
+
+
+def compile_program(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program:
+    """Compile `text` for `device`.
+
+    Raises
+    ------
+    BuildError
+        With the device, the options, the driver's log, the path of the rendered source, and a hint where one is known.
+    """
+    program = cl.Program(context, text)
+    try:
+        try:
+            return program.build(list(options), devices=[device])
+        except (KeyError, OSError):
+            # PyOpenCL's own binary cache is unusable (a read-only home, say): build once with a cache that is thrown away.
+            with tempfile.TemporaryDirectory(prefix="portbar-") as folder:
+                return cl.Program(context, text).build(
+                    list(options), devices=[device], cache_dir=str(Path(folder))
+                )
+    except cl.Error as error:
+        log = _log_of(program, device, error)
+        path = save_source(text)
+        hints = [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
+        shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"
+        message = (
+            f"{device.name.strip()} did not compile the program (options: {' '.join(options) or 'none'}).\n{shown}\n"
+            f"Rendered source: {path}"
+        )
+        if hints:
+            message += "\nHint: " + "; ".join(dict.fromkeys(hints))
+        raise BuildError(
+            message, device=device.name.strip(), options=tuple(options), log=log, source_path=path
+        ) from error

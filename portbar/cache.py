@@ -1,0 +1,168 @@
+"""Keeps findings about a device from one run to the next, as JSON files in the user's cache folder.
+
+Not for anything that cannot be measured again: a file may vanish or be ignored at any time, and no error
+of the file system ever reaches the caller.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from portbar._version import __version__
+
+ENVIRONMENT_VARIABLE = "PORTBAR_CACHE_DIR"
+
+_lock = threading.Lock()
+_memory: dict[tuple[Path | None, str, str], str] = {}
+_warned: set[Path] = set()
+
+
+class CacheWarning(UserWarning):
+    """The cache on disk could not be used; findings are measured again, or kept for this process only."""
+
+
+def cache_dir() -> Path | None:
+    """Return the folder of the cache, which need not exist yet, or None where the disk is not to be used.
+
+    `PORTBAR_CACHE_DIR` names another folder; the value `off` disables the disk.
+    """
+    chosen = os.environ.get(ENVIRONMENT_VARIABLE, "")
+    if chosen.lower() == "off":
+        return None
+    if chosen:
+        return Path(os.path.expandvars(chosen)).expanduser().absolute()
+    return Path(platformdirs.user_cache_dir("portbar", appauthor=False))
+
+
+def load(kind: str, key: str) -> dict[str, Any] | None:
+    """Return what was stored under a kind and a key by this version of portbar, or None.
+
+    A file that cannot be read as such an entry is reported once, as a `CacheWarning` that names its path. It
+    counts as absent, and the next `store` replaces it. An entry of another version of portbar is absent
+    without a word.
+
+    Parameters
+    ----------
+    kind : str
+        What sort of finding it is, such as ``"usable"``; one folder each.
+    key : str
+        What it is about, such as `portbar.device.device_key` gives.
+    """
+    folder = cache_dir()
+    with _lock:
+        kept = _memory.get((folder, kind, key))
+    if kept is not None:
+        return _entry_of(kept)
+    if folder is None:
+        return None
+    path = _path(folder, kind, key)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        _ignore(path, str(error))
+        return None
+    try:
+        record = json.loads(text)
+        header, value = record["header"], record["value"]
+        if not isinstance(value, dict):
+            _ignore(path, "its value is no JSON object")
+            return None
+        if (header["kind"], header["key"]) != (kind, key):
+            _ignore(path, "it is about something else")
+            return None
+        if header["portbar"] != __version__:
+            return None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        _ignore(path, f"{type(error).__name__}: {error}")
+        return None
+    return value
+
+
+def store(kind: str, key: str, value: dict[str, Any]) -> None:
+    """Keep a JSON object under a kind and a key, on disk where that is possible, else for this process.
+
+    The file appears whole or not at all, so that processes may store the same entry at the same time. The
+    first time that the disk refuses, a `CacheWarning` says so.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The value cannot be written as JSON.
+    """
+    folder = cache_dir()
+    entry = json.dumps(value, sort_keys=True, allow_nan=False)
+    if folder is not None:
+        header = {"portbar": __version__, "kind": kind, "key": key}
+        text = json.dumps({"header": header, "value": value}, indent=1, sort_keys=True)
+        try:
+            write_atomically(_path(folder, kind, key), text.encode())
+        except OSError as error:
+            _warn_once(
+                folder,
+                f"portbar cannot write its cache in {folder} ({error.strerror or error}), so findings last only "
+                f"as long as this process; set {ENVIRONMENT_VARIABLE} to a folder that can be written, or to "
+                "'off'",
+            )
+        else:
+            with _lock:
+                _memory.pop((folder, kind, key), None)
+            return
+    with _lock:
+        _memory[folder, kind, key] = entry
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that readers see the old content or the new, never a part; make the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def safe_name(text: str) -> str:
+    """Return a file name for any text: the text itself where it is plain, else a readable part and a hash."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:100]
+    if plain == text and plain:
+        return plain
+    return f"{plain or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _path(folder: Path, kind: str, key: str) -> Path:
+    return folder / safe_name(kind) / f"{safe_name(key)}.json"
+
+
+def _entry_of(text: str) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(text)
+    return entry
+
+
+def _ignore(path: Path, why: str) -> None:
+    _warn_once(path, f"portbar ignores the cache file {path} ({why}); it is replaced at the next measurement")
+
+
+def _warn_once(path: Path, message: str) -> None:
+    with _lock:
+        if path in _warned:
+            return
+        _warned.add(path)
+    warnings.warn(message, CacheWarning, stacklevel=4)

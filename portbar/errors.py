@@ -1,0 +1,82 @@
+"""The errors that portbar raises, each naming the device, the cause and the remedy.
+
+Not for OpenCL's own errors: those come through as ``pyopencl.Error`` unchanged.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base class of every error that portbar raises itself."""
+
+
+class BuildError(Error):
+    """A program did not compile on a device.
+
+    Attributes
+    ----------
+    device : str
+        Name of the device that refused the program.
+    options : tuple of str
+        The build options that were passed to the driver.
+    log : str
+        The driver's build log, unchanged.
+    source_path : str or None
+        File that holds the rendered source, so that it can be read and compiled by hand.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        device: str = "",
+        options: tuple[str, ...] = (),
+        log: str = "",
+        source_path: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.device = device
+        self.options = options
+        self.log = log
+        self.source_path = source_path
+
+
+class RenderError(Error):
+    """A template of portbar's own, or an include in the author's source, could not be rendered."""
+
+
+class UnsupportedFeatureError(Error):
+    """A device cannot do what was asked of it; the message says why and what would do instead."""
+
+
+class LaunchError(Error, ValueError):
+    """A launch was asked for with arguments that cannot be right; nothing was enqueued."""
+
+
+class BarrierTimeoutError(Error):
+    """A device barrier reached its spin limit, so the kernel drained instead of hanging.
+
+    Attributes
+    ----------
+    kernel, device : str
+        Names of the kernel and of the device.
+    arrived, expected : int
+        Work-groups that had arrived at the barrier that timed out, and those that should have.
+    """
+
+    def __init__(
+        self, message: str, *, kernel: str = "", device: str = "", arrived: int = 0, expected: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.kernel = kernel
+        self.device = device
+        self.arrived = arrived
+        self.expected = expected
+
+
+class DeviceError(Error):
+    """A device or platform could not be found, or is not usable."""
+
+
+class RecordError(Error):
+    """A survey record or a cache file is not what its schema says."""

@@ -1,0 +1,108 @@
+"""What probes measured on one device: the data type that probe, cache, survey and strategy pass on.
+
+Not for measuring (`portbar.probing`) and not for deciding (`portbar.strategy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from portbar.errors import RecordError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Measured behaviour of one device with one driver. A value of None means "not measured", never "no".
+
+    Attributes
+    ----------
+    builds : mapping of str to bool
+        Compile probes: `CL1.2`, `CL2.0`, `CL3.0` for each `-cl-std`; `c11@CL2.0`, `c11@CL3.0`, `cl12`, `ptx` for each way to
+        write atomics; names of features (`sub_groups`, `fp64`, `x86_pause`, ...) for the rest.
+    ordering : mapping of str to str
+        Atomics strategy -> `pass`, or why not: whether data written before a barrier was seen after it, by every group.
+    progress : mapping of str to str
+        `work_groups`, `sub_groups`, `lanes` -> `independent` or `none`, or why it is not known.
+    groups_in_flight : int or None
+        Work-groups of a small kernel that ran at the same time.
+    loop_limit : int or None
+        Iterations after which the device ends loops silently; None when it ran all that were asked for.
+    polls_per_second : float or None
+        How fast one work-item polls a word in global memory.
+    barrier_table : tuple of (int, str)
+        Measured choice of barrier algorithm: the entry with the largest group count not above the launch's holds.
+    source : str
+        Where this comes from, in words.
+    """
+
+    builds: Mapping[str, bool] = field(default_factory=dict)
+    ordering: Mapping[str, str] = field(default_factory=dict)
+    progress: Mapping[str, str] = field(default_factory=dict)
+    groups_in_flight: int | None = None
+    loop_limit: int | None = None
+    polls_per_second: float | None = None
+    barrier_table: tuple[tuple[int, str], ...] = ()
+    source: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON values; `from_json` gives an equal object back."""
+        value = asdict(self)
+        value["barrier_table"] = [list(entry) for entry in self.barrier_table]
+        return value
+
+    @classmethod
+    def from_json(cls, value: Any) -> Findings:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        RecordError
+            A field is missing its type; the message names the field.
+        """
+        if not isinstance(value, dict):
+            raise RecordError(f"findings are an object of fields, not {type(value).__name__}")
+        unknown = set(value) - set(cls.__dataclass_fields__)
+        if unknown:
+            raise RecordError(f"findings have no field {sorted(unknown)[0]!r}")
+        try:
+            return cls(
+                builds={str(k): _exactly(bool, v) for k, v in value.get("builds", {}).items()},
+                ordering={str(k): _exactly(str, v) for k, v in value.get("ordering", {}).items()},
+                progress={str(k): _exactly(str, v) for k, v in value.get("progress", {}).items()},
+                groups_in_flight=_optional_count(value.get("groups_in_flight")),
+                loop_limit=_optional_count(value.get("loop_limit")),
+                polls_per_second=_optional_rate(value.get("polls_per_second")),
+                barrier_table=tuple(
+                    (_exactly(int, groups), _exactly(str, name))
+                    for groups, name in value.get("barrier_table", [])
+                ),
+                source=_exactly(str, value.get("source", "")),
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise RecordError(f"findings have a field of the wrong type: {error}") from None
+
+
+def _exactly(kind: type[T], value: Any) -> T:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not {kind.__name__}")
+    return value
+
+
+def _optional_count(value: Any) -> int | None:
+    if value is None:
+        return None
+    if _exactly(int, value) < 0:
+        raise ValueError(f"{value!r} is negative")
+    return int(value)
+
+
+def _optional_rate(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 < value < 1e15:
+        raise ValueError(f"{value!r} is no rate")
+    return float(value)

@@ -1,0 +1,374 @@
+"""Launches kernels the way PyOpenCL does, with the hidden arguments of a grid filled in.
+
+Not for building (`portbar.program`) nor for what a launch reports afterwards (`portbar.launch`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from portbar import layout
+from portbar.arguments import (
+    GRID_PARAMETER,
+    HIDDEN,
+    Parameter,
+    base_buffer,
+    check_arguments,
+    check_memory_contexts,
+    dummy_arguments,
+    parameters_of,
+)
+from portbar.errors import LaunchError
+from portbar.launch import Launch
+from portbar.occupancy import Occupancy, measure
+from portbar.source import mentions
+from portbar.strategy import Strategy
+from portbar.timing import limit_rounds, patience_rounds
+
+if TYPE_CHECKING:
+    from portbar.program import Program
+
+Size = tuple[int, ...]
+
+#: Combinations of queue, sizes and local memory that are remembered for each kernel.
+_MAX_PLANS: Final = 256
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What the types of one argument list need at each launch: the places of arrays and of local memory."""
+
+    arrays: tuple[int, ...]
+    locals: tuple[int, ...]
+
+
+@dataclass
+class _Plan:
+    """Everything about a launch that depends on queue, sizes and local memory only."""
+
+    queue: cl.CommandQueue
+    handle: cl.Kernel
+    device: str
+    global_size: Size
+    local_size: Size | None
+    groups: int
+    words: np.ndarray[Any, np.dtype[np.uint32]] | None
+
+
+class Kernel:
+    """A kernel of a `Program`, launched like a `pyopencl.Kernel`.
+
+    Attributes
+    ----------
+    name : str
+    uses_grid : bool
+        Whether it takes PORTBAR_GRID_PARAM.
+    """
+
+    def __init__(self, program: Program, name: str) -> None:
+        self.program = program
+        self.name = name
+        self._handles: dict[tuple[cl.Device, str], cl.Kernel] = {}
+        self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
+        self._plans: dict[Any, _Plan] = {}
+        self._signatures: dict[tuple[type, ...], _Signature] = {}
+        first = program.devices[0]
+        handle = self._handle(first, program.strategy(first))
+        parameters = parameters_of(handle)
+        if parameters is None:
+            self.uses_grid = mentions(program.source, "PORTBAR_GRID_PARAM")
+        else:
+            self.uses_grid = bool(parameters) and parameters[0].name == GRID_PARAMETER
+            if not self.uses_grid and any(p.name == GRID_PARAMETER for p in parameters):
+                raise LaunchError(f"kernel {name!r}: PORTBAR_GRID_PARAM must be the first parameter")
+        hidden = HIDDEN if self.uses_grid else 0
+        self._count = handle.num_args - hidden
+        self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None
+
+    def __call__(
+        self,
+        queue: cl.CommandQueue,
+        global_size: Sequence[int] | None,
+        local_size: Sequence[int] | None,
+        *args: Any,
+        wait_for: Iterable[cl.Event] | None = None,
+        num_groups: int | None = None,
+    ) -> Launch:
+        """Enqueue the kernel.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+        global_size : tuple of int or None
+            As in PyOpenCL. None (grid kernels only): as many work-groups as the device holds. A size with more work-groups than
+            that is fine: the surplus ones return from PORTBAR_ENTER.
+        local_size : tuple of int
+            One to three dimensions; None takes the kernel's `reqd_work_group_size`, or leaves it to the driver without a grid.
+        *args
+            The author's arguments: buffers, PyOpenCL arrays, NumPy scalars, `LocalMemory`.
+        wait_for : list of pyopencl.Event, optional
+        num_groups : int, optional
+            Launch this many work-groups, which the device must be able to hold at once.
+
+        Returns
+        -------
+        Launch
+            ``launch.event`` is the event; ``launch.wait()`` raises `BarrierTimeoutError` if a barrier gave up.
+
+        Raises
+        ------
+        LaunchError
+            Sizes or arguments that cannot be right; nothing was enqueued.
+        """
+        types = tuple(map(type, args))
+        signature = self._signatures.get(types)
+        if signature is None:
+            signature = self._check(types, args)
+        arrays: tuple[cl.array.Array, ...] = ()
+        if signature.arrays:
+            arrays = tuple(args[i] for i in signature.arrays)
+            args = self._unwrapped(signature, args)
+            wait_for = [*(wait_for or ()), *(event for array in arrays for event in array.events)]
+        elif wait_for is not None:
+            wait_for = list(wait_for)
+        local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
+        key = (queue.int_ptr, global_size, local_size, num_groups, local_memory)
+        try:
+            plan = self._plans.get(key)
+        except TypeError:  # sizes given as lists
+            key = (queue.int_ptr, _size_key(global_size), _size_key(local_size), num_groups, local_memory)
+            plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        launch = self._enqueue(plan, args, wait_for)
+        for array in arrays:
+            array.add_event(launch.event)
+        return launch
+
+    def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
+        """How many work-groups of this kernel the queue's device holds at once.
+
+        Measured at the first call by launches that return right after discovery, so that none of the kernel's code runs; then
+        remembered for each kernel, local size, local memory and device.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+        local_size : tuple of int
+        *args
+            The kernel's arguments; needed only when it takes local memory or images.
+
+        Raises
+        ------
+        LaunchError
+            The kernel has no grid, the local size cannot be right, or the arguments are needed.
+        """
+        if not self.uses_grid:
+            raise LaunchError(f"kernel {self.name!r} has no grid: only kernels that take PORTBAR_GRID_PARAM have an occupancy")
+        if args:
+            signature = self._check(tuple(map(type, args)), args)
+            args = self._unwrapped(signature, args)
+            local_memory = tuple(args[i].size for i in signature.locals)
+        else:
+            args, local_memory = dummy_arguments(self.program.context, self.name, self._parameters), ()
+        strategy = self.program.strategy(queue.device)
+        handle = self._handle(queue.device, strategy)
+        local = self._local_size(queue.device, handle, local_size)
+        return self._occupied(queue, strategy, local, local_memory, args)
+
+    def _handle(self, device: cl.Device, strategy: Strategy) -> cl.Kernel:
+        key = (device, strategy.device_barrier.value)
+        handle = self._handles.get(key)
+        if handle is None:
+            handle = self._handles[key] = cl.Kernel(self.program.built(device, strategy), self.name)
+        return handle
+
+    def _check(self, types: tuple[type, ...], args: Sequence[Any]) -> _Signature:
+        check_arguments(self.name, self._parameters, self._count, args)
+        check_memory_contexts(self.name, self.program.context, args)
+        signature = _Signature(
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.array.Array)),
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.LocalMemory)),
+        )
+        if self._parameters is not None:
+            self._signatures[types] = signature
+        return signature
+
+    def _unwrapped(self, signature: _Signature, args: Sequence[Any]) -> tuple[Any, ...]:
+        bare = list(args)
+        for index in signature.arrays:
+            bare[index] = base_buffer(self.name, index, bare[index])
+        return tuple(bare)
+
+    def _local_size(self, device: cl.Device, handle: cl.Kernel, local_size: Sequence[int] | None) -> Size:
+        """The local size to use, checked against the kernel's and the device's limits."""
+        query, where = cl.kernel_work_group_info, f"kernel {self.name!r} on {device.name.strip()}"
+        required = tuple(int(n) for n in handle.get_work_group_info(query.COMPILE_WORK_GROUP_SIZE, device))
+        if local_size is None:
+            if not any(required):
+                raise LaunchError(f"{where}: a grid needs a local size, such as (256,)")
+            return required
+        local = _as_size("local size", local_size)
+        if any(required) and local + (1,) * (3 - len(local)) != required:
+            raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
+        most = int(handle.get_work_group_info(query.WORK_GROUP_SIZE, device))
+        if math.prod(local) > most:
+            raise LaunchError(
+                f"{where}: local size {local} is {math.prod(local)} work-items, above the kernel's limit of {most}"
+            )
+        for axis, (asked, limit) in enumerate(zip(local, device.max_work_item_sizes, strict=False)):
+            if asked > limit:
+                raise LaunchError(f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}")
+        return local
+
+    def _plan(
+        self,
+        queue: cl.CommandQueue,
+        global_size: Sequence[int] | None,
+        local_size: Sequence[int] | None,
+        num_groups: int | None,
+        local_memory: tuple[int, ...],
+        args: Sequence[Any],
+    ) -> _Plan:
+        device = queue.device
+        strategy = self.program.strategy(device)
+        if queue.context != self.program.context:
+            raise LaunchError(f"kernel {self.name!r}: the queue belongs to another context than the program")
+        handle = self._handle(device, strategy)
+        if not self.uses_grid:
+            if global_size is None or num_groups is not None:
+                raise LaunchError(
+                    f"kernel {self.name!r} has no grid, so portbar cannot choose how many work-groups to launch: give a global "
+                    "size, or make PORTBAR_GRID_PARAM its first parameter"
+                )
+            local = None if local_size is None else self._local_size(device, handle, local_size)
+            return _Plan(queue, handle, device.name.strip(), _as_size("global size", global_size), local, 0, None)
+
+        local = self._local_size(device, handle, local_size)
+        groups = self._explicit_groups(global_size, local, num_groups)
+        bound = self._occupied(queue, strategy, local, local_memory, args).groups
+        tuned = strategy.for_groups(bound if groups is None else min(groups, bound))
+        if tuned is not strategy:
+            # Another algorithm is another binary, which may hold another number of groups.
+            bound = self._occupied(queue, tuned, local, local_memory, args).groups
+            handle = self._handle(device, tuned)
+        if num_groups is not None and num_groups > bound:
+            raise LaunchError(
+                f"kernel {self.name!r}: {num_groups} work-groups of {local} were asked for, but {device.name.strip()} holds "
+                f"{bound} at once; a barrier between more would never complete"
+            )
+        if groups is None:
+            groups = bound
+        if global_size is None:
+            global_size = (groups * local[0], *local[1:])
+        words = np.zeros(4, np.uint32)
+        words[1] = min(groups, bound)
+        profile = self.program.profile(device)
+        words[2] = patience_rounds(profile)
+        words[3] = limit_rounds(profile, self.program.spin_limit)
+        return _Plan(queue, handle, device.name.strip(), tuple(map(int, global_size)), local, groups, words)
+
+    def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
+        """Work-groups that the caller asks for, None for as many as fit."""
+        if num_groups is not None:
+            if global_size is not None:
+                raise LaunchError(f"kernel {self.name!r}: give a global size or num_groups, not both")
+            if num_groups < 1:
+                raise LaunchError(f"kernel {self.name!r}: num_groups is {num_groups}, at least 1 is needed")
+            return int(num_groups)
+        if global_size is None:
+            return None
+        size = _as_size("global size", global_size)
+        if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
+            raise LaunchError(f"kernel {self.name!r}: global size {size} is no multiple of the local size {local}")
+        groups = math.prod(size) // math.prod(local)
+        if groups > layout.MAX_LAUNCHED_GROUPS:
+            raise LaunchError(
+                f"kernel {self.name!r}: {groups} work-groups in one launch, above {layout.MAX_LAUNCHED_GROUPS}"
+            )
+        return groups
+
+    def _occupied(
+        self,
+        queue: cl.CommandQueue,
+        strategy: Strategy,
+        local: Size,
+        local_memory: tuple[int, ...],
+        args: Sequence[Any],
+    ) -> Occupancy:
+        device = queue.device
+        if strategy.max_groups == 1:
+            return Occupancy(1, ())
+        key = (device, strategy.device_barrier.value, local, local_memory)
+        known = self._occupancy.get(key)
+        if known is not None:
+            return known
+        profile = self.program.profile(device)
+        handle = self._handle(device, strategy)
+
+        def dry_run(groups: int) -> int:
+            words = np.zeros(4, np.uint32)
+            words[0] = layout.DRY_RUN
+            words[1] = groups
+            words[2] = patience_rounds(profile)
+            words[3] = limit_rounds(profile, self.program.spin_limit)
+            size = (groups * local[0], *local[1:])
+            plan = _Plan(queue, handle, device.name.strip(), size, local, groups, words)
+            launch = self._enqueue(plan, args, None)
+            launch.wait()
+            return launch.num_groups
+
+        measured = measure(profile, dry_run)
+        self._occupancy[key] = measured
+        return measured
+
+    def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+        program, handle = self.program, plan.handle
+        if plan.words is None:
+            with program.lock:
+                handle.set_args(*args)
+                event = cl.enqueue_nd_range_kernel(
+                    plan.queue, handle, plan.global_size, plan.local_size, None, wait_for
+                )
+            return Launch(event, self.name, plan.device)
+        with program.lock:
+            state = program.state(plan.queue, plan.groups)
+            epoch = state.epoch + 1
+            saved = state.save_before(epoch)
+            if not state.in_order:
+                order = [event for event in (saved, state.last_event) if event is not None]
+                wait_for = [*(wait_for or ()), *order]
+            words = plan.words
+            words[0] = words[0] & layout.DRY_RUN | state.capacity_log2 << 24 | epoch
+            handle.set_args(state.buffer, words, *args)
+            event = cl.enqueue_nd_range_kernel(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for)
+            state.epoch = epoch
+            if not state.in_order:
+                state.last_event = event
+            launch = Launch(event, self.name, plan.device, state, epoch)
+            state.remember(epoch, launch)
+        return launch
+
+
+def _size_key(size: Sequence[int] | None) -> Size | None:
+    return None if size is None else tuple(size)
+
+
+def _as_size(what: str, size: Sequence[int]) -> Size:
+    try:
+        dims = tuple(int(n) for n in size)
+    except TypeError:
+        raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
+    if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
+        raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")
+    return dims

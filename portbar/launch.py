@@ -1,0 +1,117 @@
+"""A launch of a kernel: its event, and what its report says once it is complete.
+
+Not for enqueueing (`portbar.kernel`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyopencl as cl
+
+from portbar import layout
+from portbar.errors import BarrierTimeoutError, Error
+from portbar.state import Report
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from portbar.state import QueueState
+
+_CAUSES = (
+    "Likely causes: a work-group that skips the barrier or leaves the kernel before it (a barrier under a condition that "
+    "differs between work-groups), work between two barriers that takes longer than the limit, or a device that was busy "
+    "or that does not run the groups at the same time. Raise spin_limit= if the work is that long; "
+    "`portbar survey` shows what the device does."
+)
+
+
+class Launch:
+    """One enqueued kernel.
+
+    Attributes
+    ----------
+    event : pyopencl.Event
+        The kernel's event, as PyOpenCL would have returned it.
+    """
+
+    __slots__ = ("__weakref__", "_device", "_epoch", "_kernel", "_report", "_snapshot", "_state", "event")
+
+    def __init__(
+        self, event: cl.Event, kernel: str, device: str, state: QueueState | None = None, epoch: int = 0
+    ) -> None:
+        self.event = event
+        self._kernel = kernel
+        self._device = device
+        self._state = state
+        self._epoch = epoch
+        self._report: Report | None = None
+        self._snapshot: tuple[np.ndarray[Any, np.dtype[np.uint32]], cl.Event] | None = None
+
+    @property
+    def has_report(self) -> bool:
+        """Whether the report is on the host already, so that the device may reuse its place."""
+        return self._report is not None or self._snapshot is not None
+
+    def keep_snapshot(self, words: np.ndarray[Any, np.dtype[np.uint32]], event: cl.Event) -> None:
+        """Take over a copy of the report that arrives with `event`."""
+        self._snapshot = (words, event)
+
+    def _settle(self) -> Report | None:
+        if self._state is None:
+            self.event.wait()
+            return None
+        if self._report is None:
+            self.event.wait()
+            if self._snapshot is not None:
+                words, copied = self._snapshot
+                copied.wait()
+                self._report = Report.from_words(words, self._epoch)
+            else:
+                self._report = self._state.read(self._epoch)
+            if self._report.status != layout.STATUS_OPEN:
+                # Arrivals may be missing or the discovery lock taken: later launches get fresh words.
+                self._state.broken = True
+        return self._report
+
+    @property
+    def num_groups(self) -> int:
+        """Work-groups that took part; waits for the launch. 0 for a kernel without a grid."""
+        report = self._settle()
+        return report.groups if report is not None else 0
+
+    def wait(self) -> None:
+        """Wait until the launch is complete and its barriers are known to have held.
+
+        Raises
+        ------
+        BarrierTimeoutError
+            A barrier reached the spin limit; what the kernel wrote is incomplete. The queue can be used again at once.
+        Error
+            The kernel never entered its grid.
+        """
+        report = self._settle()
+        if report is None or report.status == layout.STATUS_OPEN:
+            return
+        if report.status == layout.STATUS_TIMEOUT:
+            known = "an unknown number" if report.arrived is None else str(report.arrived)
+            raise BarrierTimeoutError(
+                f"kernel {self._kernel!r} on {self._device}: a device barrier reached its spin limit in work-group "
+                f"{report.group}; {known} of {report.groups} work-groups had arrived. {_CAUSES}",
+                kernel=self._kernel,
+                device=self._device,
+                arrived=report.arrived or 0,
+                expected=report.groups,
+            )
+        if report.status == layout.STATUS_LOST:
+            raise BarrierTimeoutError(
+                f"kernel {self._kernel!r} on {self._device}: work-group {report.group} waited for the end of occupancy "
+                f"discovery until the spin limit and left. {_CAUSES}",
+                kernel=self._kernel,
+                device=self._device,
+                expected=report.groups,
+            )
+        raise Error(
+            f"kernel {self._kernel!r} on {self._device} takes PORTBAR_GRID_PARAM but never executed "
+            "PORTBAR_ENTER; make PORTBAR_ENTER(grid); the first statement of the kernel"
+        )

@@ -1,0 +1,62 @@
+"""The words of the hidden state buffer: one table for the templates that index it and for the host that reads it.
+
+Not for allocating or filling the buffer: `portbar.state` does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
+LINE_WORDS: Final = 32
+
+#: Launches whose reports are kept before the oldest is overwritten.
+REPORTS: Final = 64
+REPORT_WORDS: Final = 8
+
+#: Work-groups that share a leaf counter of the tree barrier.
+TREE_FAN: Final = 64
+
+#: Polls between two looks at the abort flag; the unit of patience and of the spin limit.
+POLLS_PER_ROUND: Final = 64
+
+#: Largest epoch: 24 bits of the hidden launch argument. The state is replaced by a fresh one after it.
+EPOCH_MASK: Final = 0x00FF_FFFF
+DRY_RUN: Final = 0x8000_0000
+
+#: Most work-groups of one launch: the poll word counts in 24 bits, and surplus groups count too.
+MAX_LAUNCHED_GROUPS: Final = 0x00FF_FFFF - 1
+
+STATUS_OPEN: Final = 1
+STATUS_TIMEOUT: Final = 2
+STATUS_LOST: Final = 3
+
+#: Stands for "not known" in a report.
+UNKNOWN: Final = 0xFFFF_FFFF
+
+_LINES: Final = (
+    "POLL_EVEN",
+    "POLL_ODD",
+    "PUBLISHED",
+    "COUNTER",
+    "SPLIT",
+    "FLAG",
+    "ABORT",
+    "LOCK_NEXT",
+    "LOCK_SERVING",
+    "LOCK_HELD",
+    "POLL_EPOCH",
+    "POLL_COUNT",
+    "POLL_DONE",
+)
+
+#: Name of each region of the state buffer -> its first word.
+OFFSETS: Final[dict[str, int]] = {name: i * LINE_WORDS for i, name in enumerate(_LINES)}
+OFFSETS["REPORTS"] = len(_LINES) * LINE_WORDS
+OFFSETS["GROUPS"] = OFFSETS["REPORTS"] + REPORTS * REPORT_WORDS
+
+
+def state_words(capacity: int) -> int:
+    """Words of 32 bits that the state of at most `capacity` launched work-groups takes."""
+    nodes = -(-capacity // TREE_FAN)
+    return OFFSETS["GROUPS"] + 2 * capacity + nodes * LINE_WORDS

@@ -1,0 +1,90 @@
+"""Findings from the shipped records in `vendor_matrix/`, for devices that were never probed on this machine.
+
+Not for writing records: the survey does.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from portbar.device import DeviceFacts
+from portbar.errors import RecordError
+from portbar.findings import Findings
+
+
+@cache
+def _records() -> tuple[tuple[str, DeviceFacts, Findings], ...]:
+    return tuple(_read())
+
+
+def _read() -> Iterator[tuple[str, DeviceFacts, Findings]]:
+    folder = importlib.resources.files("portbar.vendor_matrix")
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
+        if not entry.name.endswith(".json"):
+            continue
+        value: Any = json.loads(entry.read_text(encoding="utf-8"))
+        if not isinstance(value, dict) or not value.get("findings"):
+            continue
+        try:
+            yield (
+                entry.name.removesuffix(".json"),
+                DeviceFacts.from_json(value["facts"]),
+                Findings.from_json(value["findings"]),
+            )
+        except (KeyError, TypeError) as error:
+            raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
+
+
+def version_numbers(text: str) -> tuple[int, ...]:
+    """The numbers of the first dotted version in `text`: `580.65.06` and `PoCL 3.1+debian` alike."""
+    match = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def _family(facts: DeviceFacts) -> tuple[Any, ...]:
+    """What two devices must share for one's findings to speak for the other.
+
+    A GPU is its name. CPU runtimes put the host's processor in the name, so there the platform and its release count.
+    """
+    if "CPU" in facts.type:
+        release = version_numbers(facts.driver_version) or version_numbers(facts.platform_version)
+        return ("cpu", facts.platform_name, release[:2])
+    return ("device", facts.platform_name, facts.name)
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    width = max(len(one), len(other))
+    padded = [numbers + (0,) * (width - len(numbers)) for numbers in (one, other)]
+    return tuple(abs(a - b) for a, b in zip(*padded, strict=True))
+
+
+def nearest(facts: DeviceFacts) -> Findings | None:
+    """Findings of the most similar device in the matrix, the nearest driver version first; None if there is none.
+
+    Counts that depend on the machine (work-groups in flight) are kept only where the number of compute units agrees.
+    """
+    mine = version_numbers(facts.driver_version)
+    family = _family(facts)
+    best: tuple[tuple[int, ...], str, DeviceFacts, Findings] | None = None
+    for slug, other, findings in _records():
+        if _family(other) != family:
+            continue
+        distance = _distance(mine, version_numbers(other.driver_version))
+        if best is None or distance < best[0]:
+            best = (distance, slug, other, findings)
+    if best is None:
+        return None
+    _, slug, other, findings = best
+    same_size = other.compute_units == facts.compute_units
+    return replace(
+        findings,
+        groups_in_flight=findings.groups_in_flight if same_size else None,
+        barrier_table=findings.barrier_table if same_size else (),
+        source=f"vendor matrix record {slug} (never probed on this machine)",
+    )

@@ -1,0 +1,174 @@
+"""`Program`: an author's source with portbar's headers, compiled for each device of a context.
+
+Not for launching: `portbar.kernel` does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyopencl as cl
+
+from portbar.build import build_options, compile_program
+from portbar.errors import BuildError, DeviceError, Error, UnsupportedFeatureError
+from portbar.kernel import Kernel
+from portbar.profile import describe
+from portbar.rendering import resolve_includes
+from portbar.source import mentions
+from portbar.state import QueueState
+from portbar.strategy import DeviceProfile, Strategy, choose
+
+#: Seconds that a barrier waits before it gives up, unless the program says otherwise.
+DEFAULT_SPIN_LIMIT: Final = 10.0
+
+#: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
+_MAX_STATES: Final = 64
+
+
+class Program:
+    """OpenCL C with portbar's headers, compiled for each device of a context.
+
+    Parameters
+    ----------
+    context : pyopencl.Context
+    source : str or pathlib.Path
+        OpenCL C that includes `portbar/....h` headers. Given a path, the file is read and its name used in messages.
+    options : sequence of str, optional
+        Build options for the driver, as for `pyopencl.Program.build`.
+    strategy : Strategy or mapping of str to str, optional
+        Overrides of portbar's choices, such as ``{"device_barrier": "tree"}``, or a whole strategy for every device.
+    require : sequence of str, optional
+        Features that every device must have; none is defined by the device barrier.
+    spin_limit : float, optional
+        Seconds, roughly, after which a barrier gives up and the kernel drains.
+    devices : sequence of pyopencl.Device, optional
+        Devices of the context to build for; all of them by default.
+
+    Raises
+    ------
+    BuildError
+        The driver refused the program.
+    RenderError
+        An include names no header of portbar's.
+    UnsupportedFeatureError
+        A device cannot do what the program needs.
+    """
+
+    def __init__(
+        self,
+        context: cl.Context,
+        source: str | Path,
+        options: Sequence[str] = (),
+        strategy: Strategy | Mapping[str, str] | None = None,
+        *,
+        require: Sequence[str] = (),
+        spin_limit: float = DEFAULT_SPIN_LIMIT,
+        devices: Sequence[cl.Device] | None = None,
+    ) -> None:
+        if isinstance(options, str):
+            options = options.split()
+        if not spin_limit > 0:
+            raise Error(f"spin_limit is a number of seconds above 0, not {spin_limit!r}")
+        self.context = context
+        self.name = source.name if isinstance(source, Path) else "program.cl"
+        self.source = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        self.options = tuple(options)
+        self.spin_limit = float(spin_limit)
+        self.devices = tuple(context.devices if devices is None else devices)
+        for device in self.devices:
+            if device not in context.devices:
+                raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
+        if require:
+            raise UnsupportedFeatureError(f"no header of this program defines the feature {require[0]!r}")
+        if mentions(self.source, "PORTBAR_GRID_PARAM") and not mentions(self.source, "PORTBAR_ENTER"):
+            raise BuildError(
+                f"{self.name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
+                "PORTBAR_ENTER(grid); the first statement of that kernel"
+            )
+        #: Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
+        self.lock = threading.RLock()
+        self._profiles: dict[cl.Device, DeviceProfile] = {}
+        self._strategies: dict[cl.Device, Strategy] = {}
+        self._built: dict[tuple[cl.Device, str], cl.Program] = {}
+        self._states: OrderedDict[int, QueueState] = OrderedDict()
+        self._kernels: dict[str, Kernel] = {}
+        for device in self.devices:
+            self._profiles[device] = describe(device)
+            self._strategies[device] = (
+                strategy if isinstance(strategy, Strategy) else choose(self._profiles[device], strategy)
+            )
+            self.built(device, self._strategies[device])
+
+    def strategy(self, device: cl.Device) -> Strategy:
+        """The strategy chosen for a device of this program."""
+        return self._strategies[self._own(device)]
+
+    def profile(self, device: cl.Device) -> DeviceProfile:
+        """What was known of a device when the program was built."""
+        return self._profiles[self._own(device)]
+
+    def rendered(self, device: cl.Device) -> str:
+        """The OpenCL C that was compiled for a device."""
+        return resolve_includes(self.source, self.strategy(device), name=self.name)
+
+    def built(self, device: cl.Device, strategy: Strategy) -> cl.Program:
+        """The PyOpenCL program for one device and barrier algorithm, compiled at first need."""
+        key = (device, strategy.device_barrier.value)
+        with self.lock:
+            program = self._built.get(key)
+            if program is None:
+                text = resolve_includes(self.source, strategy, name=self.name)
+                program = compile_program(self.context, device, text, build_options(strategy, self.options))
+                self._built[key] = program
+        return program
+
+    def kernel_names(self) -> tuple[str, ...]:
+        """Names of the program's kernels, sorted."""
+        program = next(iter(self._built.values()))
+        names: str = program.get_info(cl.program_info.KERNEL_NAMES)
+        return tuple(sorted(filter(None, names.strip("\0").split(";"))))
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel called `name`.
+
+        Raises
+        ------
+        Error
+            There is no such kernel; the message names those that there are.
+        """
+        with self.lock:
+            if name not in self._kernels:
+                if name not in self.kernel_names():
+                    known = ", ".join(self.kernel_names()) or "none"
+                    raise Error(f"the program has no kernel {name!r}; kernels: {known}")
+                self._kernels[name] = Kernel(self, name)
+            return self._kernels[name]
+
+    def state(self, queue: cl.CommandQueue, groups: int) -> QueueState:
+        """The state of a queue, large enough for `groups` launched work-groups. The caller holds the lock."""
+        key = queue.int_ptr
+        state = self._states.get(key)
+        if state is None or state.exhausted or groups > 1 << state.capacity_log2:
+            previous = state
+            state = QueueState(queue, groups)
+            if previous is not None:
+                # Launches on an out-of-order queue keep following one another across the change of buffers.
+                state.last_event = previous.last_event
+            self._states[key] = state
+            while len(self._states) > _MAX_STATES:
+                self._states.popitem(last=False)
+        self._states.move_to_end(key)
+        return state
+
+    def _own(self, device: cl.Device) -> cl.Device:
+        if device not in self._strategies:
+            built = ", ".join(d.name.strip() for d in self.devices)
+            raise DeviceError(
+                f"the program was not built for {device.name.strip()}, only for {built}; make a Program on a context that "
+                "holds the queue's device"
+            )
+        return device

@@ -1,0 +1,155 @@
+"""One table of what OpenCL implementations get wrong: where it was seen, what helps, when an entry can go.
+
+Not for what a device merely lacks, which its facts and findings tell. Code asks this table instead of testing
+names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from portbar.device import DeviceFacts
+
+NO_DEVICES = "lists no devices"
+"""What a platform without devices is reported as; the log text of the quirks that explain such a platform."""
+
+
+@dataclass(frozen=True)
+class Quirk:
+    """One fault of one implementation.
+
+    Attributes
+    ----------
+    name : str
+        How code and reports refer to it.
+    matches : callable
+        Whether a device with these facts has it; the second argument is a build log, the end of a crashed
+        process's standard error, or empty.
+    symptom : str
+        Regular expression of the text that shows this fault at work; empty where it shows itself in no text.
+    fault, seen, workaround, retire : str
+        What goes wrong; where and when it was seen; what helps; the command that tells when the entry can go.
+    """
+
+    name: str
+    matches: Callable[[DeviceFacts, str], bool]
+    fault: str
+    seen: str
+    workaround: str
+    retire: str
+    symptom: str = ""
+
+
+def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
+    """Return the version of PoCL, or None for another platform."""
+    match = re.search(r"PoCL (\d+)\.(\d+)", facts.platform_version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _llvmpipe_major(facts: DeviceFacts) -> int | None:
+    match = re.match(r"(\d+)\.", facts.driver_version)
+    return int(match[1]) if match and facts.name.startswith("llvmpipe") else None
+
+
+QUIRKS: tuple[Quirk, ...] = (
+    Quirk(
+        name="pocl-unknown-cpu",
+        matches=lambda facts, log: _pocl(facts) is not None and "unknown target CPU" in log,
+        symptom=r"unknown target CPU",
+        fault="nothing compiles on a processor newer than the LLVM inside PoCL",
+        seen="PoCL 3.0-rc2 of pocl-binary-distribution 3.0 on AMD family 26, 2026-11",
+        workaround=(
+            'install another CPU runtime: `pip install "portbar[cpu]"` (that is intel-opencl-rt and '
+            "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
+        ),
+        retire="portbar devices --refresh   # on such a processor, with the newest pocl-binary-distribution",
+    ),
+    Quirk(
+        name="rusticl-not-enabled",
+        matches=lambda facts, log: facts.platform_name == "rusticl"
+        and NO_DEVICES in log
+        and not os.environ.get("RUSTICL_ENABLE"),
+        symptom=NO_DEVICES,
+        fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
+        seen="Mesa 22.3.6 and 25.0.7, 2026-11",
+        workaround="set RUSTICL_ENABLE to a Mesa driver before Python starts, such as `RUSTICL_ENABLE=llvmpipe`",
+        retire="env -u RUSTICL_ENABLE portbar devices",
+    ),
+    Quirk(
+        name="clover-without-devices",
+        matches=lambda facts, log: facts.platform_name == "Clover" and NO_DEVICES in log,
+        symptom=NO_DEVICES,
+        fault="Clover (mesa.icd) registers itself on machines that it has no device for",
+        seen="Mesa 22.3.6, Debian 12, 2026-11",
+        workaround="nothing is lost: Mesa has replaced Clover by rusticl, which registers itself separately",
+        retire="portbar devices   # with a Mesa that has no mesa.icd any more",
+    ),
+    Quirk(
+        name="llvmpipe-loop-limit",
+        # Seen in 22.3.6 and gone in 25.0.7; the versions between were not tried, so they count as faulty.
+        matches=lambda facts, _log: (_llvmpipe_major(facts) or 99) < 25,
+        fault=(
+            "loops end silently after 65535 iterations in the whole kernel, so that a spinning barrier lets "
+            "work-groups through"
+        ),
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
+        workaround="use Mesa 25.0 or newer, or another CPU runtime",
+        retire="RUSTICL_ENABLE=llvmpipe portbar check llvmpipe   # with the oldest Mesa still in use",
+    ),
+    Quirk(
+        name="pocl-barrier-under-if",
+        matches=lambda facts, _log: (5, 0) <= (_pocl(facts) or (0, 0)) < (7, 0),
+        symptom=r"addContextSaveRestore|Cannot add context restore",
+        fault="the process aborts while it compiles a barrier under an if inside a loop",
+        seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
+        workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
+        retire="portbar check pocl   # with PoCL 7 or newer, after widening the version range of this entry",
+    ),
+    Quirk(
+        name="intel-concurrent-bound",
+        matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions
+        and "CPU" in facts.type,
+        fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than can meet at a barrier",
+        seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, a device barrier hangs from 13 on, 2026-11",
+        workaround="take the number of work-groups from discovery, never from the query",
+        retire="portbar survey intel   # compare the query with the largest number of groups that passed",
+    ),
+    Quirk(
+        name="oclgrind-claims-all-types",
+        matches=lambda facts, _log: facts.name.startswith("Oclgrind"),
+        fault="the simulator says that it is a CPU, a GPU and an accelerator at once",
+        seen="Oclgrind 21.10, Debian 12, 2026-11",
+        workaround="choose it by its name; do not conclude from GPU that many work-groups are resident",
+        retire="portbar show oclgrind",
+    ),
+)
+
+
+def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
+    """Return the quirks of a device, in the order of the table."""
+    return [quirk for quirk in QUIRKS if quirk.matches(facts, log)]
+
+
+def applies(name: str, facts: DeviceFacts, log: str = "") -> bool:
+    """Tell whether a device has one quirk.
+
+    Raises
+    ------
+    KeyError
+        There is no quirk of that name.
+    """
+    return {quirk.name: quirk for quirk in QUIRKS}[name].matches(facts, log)
+
+
+def remedy(facts: DeviceFacts, log: str) -> str:
+    """Return what helps against what a log shows, or an empty text where the table does not know it."""
+    for quirk in matching(facts, log):
+        if quirk.symptom and re.search(quirk.symptom, log):
+            return quirk.workaround
+    return ""

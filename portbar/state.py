@@ -1,0 +1,108 @@
+"""The hidden state of one queue: a small device buffer, the epoch of its last launch, and the reports in it.
+
+Not for what the words mean on the device (`portbar.layout`, and the templates) nor for launching (`portbar.kernel`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopencl as cl
+
+from portbar import layout
+
+if TYPE_CHECKING:
+    from portbar.launch import Launch
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a launch told about itself.
+
+    Attributes
+    ----------
+    status : int
+        `portbar.layout.STATUS_OPEN` when nothing went wrong; 0 when the kernel never entered its grid.
+    groups : int
+        Work-groups that took part.
+    arrived : int or None
+        Work-groups that had arrived at the barrier that timed out, where the algorithm knows.
+    group : int
+        Work-group that reached the limit first.
+    """
+
+    status: int
+    groups: int
+    arrived: int | None
+    group: int
+
+    @classmethod
+    def from_words(cls, words: np.ndarray[Any, np.dtype[np.uint32]], epoch: int) -> Report:
+        """Read the words of one report; those of another launch count as "never entered"."""
+        if int(words[0]) != epoch:
+            return cls(0, 0, None, 0)
+        arrived = int(words[3])
+        return cls(int(words[1]), int(words[2]), None if arrived == layout.UNKNOWN else arrived, int(words[4]))
+
+
+class QueueState:
+    """State buffer for the grid launches of one program on one queue.
+
+    Launches on one state never overlap: an in-order queue sees to it, and on an out-of-order queue each grid launch waits
+    for the one before. The host writes the buffer once, when it is made.
+    """
+
+    def __init__(self, queue: cl.CommandQueue, groups: int) -> None:
+        self.queue = queue
+        self.capacity_log2 = max(6, (groups - 1).bit_length())
+        words = np.zeros(layout.state_words(1 << self.capacity_log2), np.uint32)
+        words[layout.OFFSETS["POLL_ODD"]] = 1 << 24
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
+        self.epoch = 0
+        self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.last_event: cl.Event | None = None
+        self.broken = False
+        self._reader: cl.CommandQueue | None = None
+        self._launches: list[weakref.ref[Launch] | None] = [None] * layout.REPORTS
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the epochs are used up, or a fault left the words unusable, so that a new state is due."""
+        return self.broken or self.epoch >= layout.EPOCH_MASK - 1
+
+    def _region(self, epoch: int) -> int:
+        return 4 * (layout.OFFSETS["REPORTS"] + epoch % layout.REPORTS * layout.REPORT_WORDS)
+
+    def remember(self, epoch: int, launch: Launch) -> None:
+        """Keep a weak reference, so that the report is saved before a later launch overwrites it."""
+        self._launches[epoch % layout.REPORTS] = weakref.ref(launch)
+
+    def save_before(self, epoch: int) -> cl.Event | None:
+        """Save the report that the launch `epoch` will overwrite, if anyone may still ask for it; without blocking."""
+        reference = self._launches[epoch % layout.REPORTS]
+        launch = reference() if reference is not None else None
+        if launch is None or launch.has_report:
+            return None
+        words = np.empty(layout.REPORT_WORDS, np.uint32)
+        event = cl.enqueue_copy(
+            self.queue,
+            words,
+            self.buffer,
+            src_offset=self._region(epoch),
+            is_blocking=False,
+            wait_for=[launch.event],
+        )
+        launch.keep_snapshot(words, event)
+        return event
+
+    def read(self, epoch: int) -> Report:
+        """Read the report of a launch that is complete; blocks for one small transfer on a queue of its own."""
+        if self._reader is None:
+            self._reader = cl.CommandQueue(self.queue.context, self.queue.device)
+        words = np.empty(layout.REPORT_WORDS, np.uint32)
+        cl.enqueue_copy(self._reader, words, self.buffer, src_offset=self._region(epoch), is_blocking=True)
+        return Report.from_words(words, epoch)

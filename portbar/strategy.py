@@ -1,0 +1,259 @@
+"""Chooses how each primitive is done on a device, from facts and findings, with the reason in words.
+
+Not for measuring anything, and never from a vendor's name alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from portbar.errors import UnsupportedFeatureError
+from portbar.findings import Findings
+
+if TYPE_CHECKING:
+    from portbar.device import DeviceFacts
+
+#: Values that each choice may take; also what overrides may ask for.
+ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
+    "atomics": ("c11", "ptx", "cl12"),
+    "discovery": ("packed", "ticket", "spin"),
+    "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
+}
+
+#: Environment variable with overrides: `atomics=c11,device_barrier=tree`.
+VARIABLE: Final = "PORTBAR_STRATEGY"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice and why it was made."""
+
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How portbar's primitives are done on one device: one choice a primitive, each with its reason.
+
+    Attributes
+    ----------
+    atomics, discovery, device_barrier : Choice
+    max_groups : int or None
+        Most work-groups that may meet in one grid; None where discovery decides.
+    max_groups_reason : str
+    std : str or None
+        The `-cl-std` value that the atomics need, such as `CL3.0`.
+    pause : str
+        How a work-item can pause on this device: `none`, `nanosleep`, `x86_pause`.
+    sleep_above, sleep_ns : int
+        `counter_backoff` pauses only while more groups than this are missing, and for this long.
+    table : tuple of (int, str)
+        Measured barrier algorithms by group count; empty when the choice holds for every count.
+    """
+
+    atomics: Choice
+    discovery: Choice
+    device_barrier: Choice
+    max_groups: int | None = None
+    max_groups_reason: str = ""
+    std: str | None = None
+    pause: str = "none"
+    sleep_above: int = 64
+    sleep_ns: int = 500
+    table: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def relax(self) -> str:
+        """The pause between polls that the chosen barrier algorithm makes."""
+        return self.pause if self.device_barrier.value == "counter_backoff" else "none"
+
+    def summary(self) -> str:
+        """The choices in one line."""
+        return f"atomics {self.atomics}, discovery {self.discovery}, device barrier {self.device_barrier}"
+
+    def reasons(self) -> dict[str, tuple[str, str]]:
+        """Name of each choice -> (value, reason)."""
+        chosen = {
+            "atomics": (self.atomics.value, self.atomics.reason),
+            "discovery": (self.discovery.value, self.discovery.reason),
+            "device_barrier": (self.device_barrier.value, self.device_barrier.reason),
+        }
+        if self.max_groups is not None:
+            chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
+        return chosen
+
+    def for_groups(self, groups: int) -> Strategy:
+        """This strategy with the barrier algorithm that the measured table names for `groups` work-groups."""
+        best: tuple[int, str] | None = None
+        for entry in self.table:
+            if entry[0] <= groups and (best is None or entry[0] > best[0]):
+                best = entry
+        if best is None or best[1] == self.device_barrier.value:
+            return self
+        reason = f"measured fastest on this device from {best[0]} work-groups on"
+        return replace(self, device_barrier=Choice(best[1], reason))
+
+
+@dataclass(frozen=True)
+class DeviceProfile:
+    """What is known of a device: facts that it reports, and findings that were measured (None: never probed)."""
+
+    facts: DeviceFacts
+    findings: Findings | None = None
+
+
+def parse_overrides(text: str) -> dict[str, str]:
+    """Read `name=value,name=value`.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        An unknown name or value; the message lists the alternatives.
+    """
+    overrides: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, value = part.partition("=")
+        overrides[name.strip()] = value.strip()
+    return _checked(overrides)
+
+
+def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
+    for name, value in overrides.items():
+        if name not in ALTERNATIVES:
+            raise UnsupportedFeatureError(f"no choice is called {name!r}; choices: {', '.join(ALTERNATIVES)}")
+        if value not in ALTERNATIVES[name]:
+            raise UnsupportedFeatureError(
+                f"{value!r} is no strategy for {name}; strategies: {', '.join(ALTERNATIVES[name])}"
+            )
+    return dict(overrides)
+
+
+def _claims_device_ordering(facts: DeviceFacts) -> bool:
+    capabilities = facts.atomic_memory_capabilities or ()
+    return "acq_rel" in capabilities and "scope_device" in capabilities
+
+
+def _std_for_c11(facts: DeviceFacts, findings: Findings | None) -> str | None:
+    if findings is not None:
+        return next((std for std in ("CL3.0", "CL2.0") if findings.builds.get(f"c11@{std}")), None)
+    versions = set(facts.opencl_c_versions)
+    return next((f"CL{v}" for v in ("3.0", "2.0") if v in versions), None)
+
+
+def _is_ptx_capable(facts: DeviceFacts, findings: Findings | None) -> bool:
+    if findings is not None and "ptx" in findings.builds:
+        return findings.builds["ptx"]
+    capability = (facts.nvidia or {}).get("compute_capability_major")
+    return isinstance(capability, int) and capability >= 7
+
+
+def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
+    """Whether an atomics strategy may be used, and the reason either way."""
+    if name == "c11" and _std_for_c11(facts, findings) is None:
+        return False, "no -cl-std with C11 atomics compiles"
+    if name == "ptx" and not _is_ptx_capable(facts, findings):
+        return False, "no PTX of compute capability 7.0 or later"
+    if name == "cl12" and findings is not None and not findings.builds.get("cl12", True):
+        return False, "OpenCL 1.2 atomics do not compile"
+    measured = findings.ordering.get(name) if findings is not None else None
+    if measured == "pass":
+        claim = "claimed by the device and " if name == "c11" and _claims_device_ordering(facts) else ""
+        return True, f"device-scope ordering {claim}confirmed by the ordering probe"
+    if measured is not None and not measured.startswith("untested"):
+        return False, f"the ordering probe found: {measured}"
+    if name == "ptx":
+        return True, "the PTX memory model gives acquire and release at gpu scope; not yet probed here"
+    if name == "c11" and _claims_device_ordering(facts):
+        return True, "the device claims acquire and release at device scope; not yet probed here"
+    return False, "not confirmed by the ordering probe (run portbar survey, or portbar.probe(device))"
+
+
+def _choose_atomics(facts: DeviceFacts, findings: Findings | None, wanted: str | None) -> Choice:
+    if wanted is not None:
+        allowed, reason = _judge_atomics(wanted, facts, findings)
+        if not allowed:
+            raise UnsupportedFeatureError(f"{facts.name}: atomics strategy {wanted} was asked for, but {reason}")
+        return Choice(wanted, f"asked for; {reason}")
+    refused: list[str] = []
+    for name in ("ptx", "c11", "cl12"):
+        allowed, reason = _judge_atomics(name, facts, findings)
+        if allowed:
+            return Choice(name, reason)
+        refused.append(f"{name}: {reason}")
+    raise UnsupportedFeatureError(
+        f"{facts.name}: no way to order memory between work-groups is known to hold on this device ("
+        + "; ".join(refused)
+        + "). Run `portbar survey` once, so that the ordering probe can decide"
+    )
+
+
+def _pause(atomics: Choice, findings: Findings | None) -> str:
+    if atomics.value == "ptx":
+        return "nanosleep"
+    if findings is not None and findings.builds.get("x86_pause"):
+        return "x86_pause"
+    return "none"
+
+
+def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -> Strategy:
+    """Choose a strategy for a device.
+
+    Parameters
+    ----------
+    profile : DeviceProfile
+        From `portbar.describe`.
+    overrides : mapping of str to str, optional
+        Choices made by the caller, such as ``{"device_barrier": "tree"}``. They win over the environment variable
+        `PORTBAR_STRATEGY`, which wins over what portbar would choose.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        No atomics strategy is known to order memory between work-groups, or an override names what the device cannot do.
+    """
+    facts, findings = profile.facts, profile.findings
+    asked = parse_overrides(os.environ.get(VARIABLE, ""))
+    asked.update(_checked(overrides or {}))
+
+    atomics = _choose_atomics(facts, findings, asked.get("atomics"))
+    if "discovery" in asked:
+        discovery = Choice(asked["discovery"], "asked for")
+    else:
+        discovery = Choice("packed", "lock-free, one atomic a group; needs nothing but 32-bit atomics")
+
+    table = findings.barrier_table if findings is not None else ()
+    if "device_barrier" in asked:
+        barrier, table = Choice(asked["device_barrier"], "asked for"), ()
+        if barrier.value == "intel_device_barrier" and "cl_intel_concurrent_dispatch" not in facts.extensions:
+            raise UnsupportedFeatureError(
+                f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
+            )
+    elif table:
+        barrier = Choice(min(table)[1], "measured fastest on this device at the smallest group count")
+    else:
+        barrier = Choice("counter", "the fewest steps; no barrier table was measured for this device")
+
+    max_groups, why = None, ""
+    if findings is not None and findings.loop_limit is not None:
+        max_groups = 1
+        why = (
+            f"the device ends loops silently after {findings.loop_limit} iterations, so a wait could end early: "
+            "grids have one work-group"
+        )
+    return Strategy(
+        atomics=atomics,
+        discovery=discovery,
+        device_barrier=barrier,
+        max_groups=max_groups,
+        max_groups_reason=why,
+        std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
+        pause=_pause(atomics, findings),
+        table=tuple(table),
+    )

@@ -1,0 +1,43 @@
+"""Converts seconds of patience into polls, since a kernel can count polls but has no clock that every device offers.
+
+Not for measuring the rate: the probe does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from portbar import layout
+from portbar.strategy import DeviceProfile
+
+#: Polls a second assumed where no probe measured them: loads from a CPU's cache, and round trips to a GPU's L2.
+_ASSUMED_CPU: Final = 5e8
+_ASSUMED_OTHER: Final = 3e6
+
+#: Seconds without a new arrival after which discovery closes the poll. On a CPU a thread may be kept off its core by the very
+#: group that waits for it until the scheduler moves it: tens of milliseconds where threads outnumber cores.
+_PATIENCE_CPU: Final = 0.25
+_PATIENCE_OTHER: Final = 0.002
+
+
+def is_cpu(profile: DeviceProfile) -> bool:
+    """Whether work-groups are run by threads of the host."""
+    return "CPU" in profile.facts.type
+
+
+def rounds(profile: DeviceProfile, seconds: float) -> int:
+    """Rounds of polls that take about `seconds` on a device; at least 1, at most what 32 bits hold."""
+    rate = profile.findings.polls_per_second if profile.findings is not None else None
+    if rate is None:
+        rate = _ASSUMED_CPU if is_cpu(profile) else _ASSUMED_OTHER
+    return max(1, min(0xFFFF_FFF0, int(seconds * rate / layout.POLLS_PER_ROUND)))
+
+
+def patience_rounds(profile: DeviceProfile) -> int:
+    """Rounds of polls without a new arrival after which discovery closes the poll."""
+    return rounds(profile, _PATIENCE_CPU if is_cpu(profile) else _PATIENCE_OTHER)
+
+
+def limit_rounds(profile: DeviceProfile, seconds: float) -> int:
+    """Rounds of polls after which a wait gives up: the asked time, and never less than discovery may rightly take."""
+    return max(rounds(profile, seconds), min(0xFFFF_FFF0, 4 * patience_rounds(profile)))
