@@ -6,6 +6,7 @@ Names are imported at first use, so that ``import portbar`` costs little and tou
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from portbar._version import __version__
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from portbar.profile import describe
     from portbar.program import Program
     from portbar.strategy import Choice, DeviceProfile, Strategy, choose
+
+# In a checkout that was not installed, the two data packages lie beside this folder, not in it.
+_folder = Path(__file__).resolve().parent
+if not (_folder / "cl_templates").is_dir():
+    __path__.append(str(_folder.parent))
 
 #: Public name -> module that holds it.
 _LAZY = {

@@ -96,9 +96,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
         return None
     if parameter.kind == "pointer":
         if isinstance(argument, np.ndarray):
-            return (
-                "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
-            )
+            return "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
         if isinstance(argument, np.generic | bool | int | float | complex | cl.LocalMemory | str | bytes):
             return f"is a {type(argument).__name__}, the parameter is the pointer {parameter.type_name}"
         return None
@@ -107,9 +105,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
     return None
 
 
-def check_arguments(
-    kernel: str, parameters: Sequence[Parameter] | None, count: int, arguments: Sequence[Any]
-) -> None:
+def check_arguments(kernel: str, parameters: Sequence[Parameter] | None, count: int, arguments: Sequence[Any]) -> None:
     """Check the author's arguments against the author's parameters (hidden ones left out of both).
 
     Raises
@@ -143,7 +139,9 @@ def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
             "pass array.copy(), or array.base_data and the offset as an argument of its own"
         )
     if not array.flags.forc:
-        raise LaunchError(f"argument {index} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()")
+        raise LaunchError(
+            f"argument {index} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()"
+        )
     return array.base_data
 
 

@@ -27,8 +27,10 @@ _HINTS: Final = (
         "PORTBAR_ENTER is used twice in one kernel: enter the grid once, as the first statement",
     ),
     (
-        r"undeclared (identifier|function)[^\n]*PORTBAR_ENTER|PORTBAR_ENTER[^\n]*(undeclared|invalid in)"
-        r"|unknown type name '?PORTBAR_GRID_PARAM",
+        (
+            r"undeclared (identifier|function)[^\n]*PORTBAR_ENTER|PORTBAR_ENTER[^\n]*(undeclared|invalid in)"
+            r"|unknown type name '?PORTBAR_GRID_PARAM"
+        ),
         'portbar\'s names are unknown here: add #include "portbar/device_barrier.h"',
     ),
     (
@@ -37,8 +39,10 @@ _HINTS: Final = (
     ),
     (
         r"'?portbar/[\w/]+\.h'? file not found",
-        "portbar resolves its headers in the program's own text only; for an include inside another file, write the "
-        "headers out with `portbar export` and pass their folder with -I",
+        (
+            "portbar resolves its headers in the program's own text only; for an include inside another file, write the "
+            "headers out with `portbar export` and pass their folder with -I"
+        ),
     ),
 )
 
@@ -55,9 +59,7 @@ def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]
 
 def save_source(text: str) -> str:
     """Write rendered source to a file that stays, and return its path."""
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="portbar-", suffix=".cl", delete=False, encoding="utf-8"
-    ) as out:
+    with tempfile.NamedTemporaryFile("w", prefix="portbar-", suffix=".cl", delete=False, encoding="utf-8") as out:
         out.write(text)
     return out.name
 
@@ -85,9 +87,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         except (KeyError, OSError):
             # PyOpenCL's own binary cache is unusable (a read-only home, say): build once with a cache that is thrown away.
             with tempfile.TemporaryDirectory(prefix="portbar-") as folder:
-                return cl.Program(context, text).build(
-                    list(options), devices=[device], cache_dir=str(Path(folder))
-                )
+                return cl.Program(context, text).build(list(options), devices=[device], cache_dir=str(Path(folder)))
     except cl.Error as error:
         log = _log_of(program, device, error)
         path = save_source(text)

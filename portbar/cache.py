@@ -112,9 +112,9 @@ def store(kind: str, key: str, value: dict[str, Any]) -> None:
         except OSError as error:
             _warn_once(
                 folder,
-                f"portbar cannot write its cache in {folder} ({error.strerror or error}), so findings last only "
-                f"as long as this process; set {ENVIRONMENT_VARIABLE} to a folder that can be written, or to "
-                "'off'",
+                f"portbar cannot write its cache in {folder} ({error.strerror or error}), so findings last "
+                f"only as long as this process; set {ENVIRONMENT_VARIABLE} to a folder that can be "
+                "written, or to 'off'",
             )
         else:
             with _lock:
@@ -125,7 +125,7 @@ def store(kind: str, key: str, value: dict[str, Any]) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that readers see the old content or the new, never a part; make the folders above it."""
+    """Write a file, and the folders above it; readers see the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
     temporary = Path(name)

@@ -175,9 +175,8 @@ def _environment(extra: Mapping[str, str]) -> dict[str, str]:
 
 def _feed(stream: IO[bytes] | None, request: bytes) -> None:
     assert stream is not None
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError), stream:
         stream.write(request)
-        stream.close()
 
 
 def _read_answers(
@@ -185,7 +184,7 @@ def _read_answers(
 ) -> None:
     assert stream is not None
     mark = _MARK.encode()
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError), stream:
         for line in stream:
             if line.startswith(mark):
                 # A line cut short by the child's death is no message.
@@ -196,7 +195,7 @@ def _read_answers(
 
 def _keep_tail(stream: IO[bytes] | None, tail: deque[bytes]) -> None:
     assert stream is not None
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError), stream:
         while chunk := stream.readline(4096):
             tail.append(chunk)
 
@@ -244,7 +243,7 @@ def _serve() -> None:
     """Be the child: read one request, run it, answer, and leave without the drivers' exit handlers."""
     global _answers  # noqa: PLW0603 (there is one parent)
     _answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # From here on the answer has a pipe of its own: what drivers and compilers print ends up in standard error.
+    # From here on the answer has a pipe of its own: what drivers print ends up in standard error.
     os.dup2(2, 1)
     request = json.loads(sys.stdin.buffer.read())
     _limit_damage(float(request["limit"]))

@@ -247,7 +247,8 @@ def device_key(facts: DeviceFacts) -> str:
     It is fit for a file name: a readable part, and a hash of the device's name, its driver's version, the
     platform's name and version, and the number of compute units.
     """
-    identity = [facts.name, facts.driver_version, facts.platform_name, facts.platform_version, facts.compute_units]
+    platform = [facts.platform_name, facts.platform_version]
+    identity = [facts.name, facts.driver_version, *platform, facts.compute_units]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
     return f"{slug or 'device'}-{digest}"
@@ -277,7 +278,7 @@ def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
 
 
 def devices_of(platform: cl.Platform) -> list[cl.Device]:
-    """Return a platform's devices; one that answers with an error, as drivers without hardware do, has none."""
+    """Return a platform's devices; one that answers with an error, as some without hardware do, has none."""
     import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
 
     try:
@@ -422,5 +423,6 @@ def _fits(annotation: str, value: object) -> bool:
     if annotation.startswith("tuple[int"):
         return isinstance(value, tuple) and all(type(item) is int for item in value)
     if annotation.startswith("Mapping"):
-        return isinstance(value, Mapping) and all(item is None or type(item) is int for item in value.values())
+        allowed = (int, type(None))
+        return isinstance(value, Mapping) and all(type(item) in allowed for item in value.values())
     return type(value) is (bool if annotation.startswith("bool") else int)

@@ -67,7 +67,7 @@ class Findings:
             raise RecordError(f"findings are an object of fields, not {type(value).__name__}")
         unknown = set(value) - set(cls.__dataclass_fields__)
         if unknown:
-            raise RecordError(f"findings have no field {sorted(unknown)[0]!r}")
+            raise RecordError(f"findings have no field {min(unknown)!r}")
         try:
             return cls(
                 builds={str(k): _exactly(bool, v) for k, v in value.get("builds", {}).items()},
@@ -77,8 +77,7 @@ class Findings:
                 loop_limit=_optional_count(value.get("loop_limit")),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(
-                    (_exactly(int, groups), _exactly(str, name))
-                    for groups, name in value.get("barrier_table", [])
+                    (_exactly(int, groups), _exactly(str, name)) for groups, name in value.get("barrier_table", [])
                 ),
                 source=_exactly(str, value.get("source", "")),
             )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar import layout
+from portbar import layout, quirks
 from portbar.arguments import (
     GRID_PARAMETER,
     HIDDEN,
@@ -30,7 +30,8 @@ from portbar.launch import Launch
 from portbar.occupancy import Occupancy, measure
 from portbar.source import mentions
 from portbar.strategy import Strategy
-from portbar.timing import limit_rounds, patience_rounds
+from portbar.timing import limit_rounds, patience_rounds, rounds
+from portbar.vendor import vendor_bound
 
 if TYPE_CHECKING:
     from portbar.program import Program
@@ -173,18 +174,52 @@ class Kernel:
         LaunchError
             The kernel has no grid, the local size cannot be right, or the arguments are needed.
         """
-        if not self.uses_grid:
-            raise LaunchError(f"kernel {self.name!r} has no grid: only kernels that take PORTBAR_GRID_PARAM have an occupancy")
-        if args:
-            signature = self._check(tuple(map(type, args)), args)
-            args = self._unwrapped(signature, args)
-            local_memory = tuple(args[i].size for i in signature.locals)
-        else:
-            args, local_memory = dummy_arguments(self.program.context, self.name, self._parameters), ()
+        bare, local_memory = self._bare_arguments(args)
         strategy = self.program.strategy(queue.device)
         handle = self._handle(queue.device, strategy)
         local = self._local_size(queue.device, handle, local_size)
-        return self._occupied(queue, strategy, local, local_memory, args)
+        return self._occupied(queue, strategy, local, local_memory, bare)
+
+    def discover(
+        self, queue: cl.CommandQueue, local_size: Sequence[int], groups: int, *args: Any, patience: float | None = None
+    ) -> Launch:
+        """Launch exactly `groups` work-groups that return right after discovery, and wait.
+
+        For those who study discovery itself; `occupancy` is what a program needs.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+        local_size : tuple of int
+        groups : int
+        *args
+            As for `occupancy`.
+        patience : float, optional
+            Seconds without a new arrival until the poll closes; 0 closes it at once, as published.
+
+        Returns
+        -------
+        Launch
+            ``launch.num_groups`` is what discovery found, ``launch.event`` tells the time.
+        """
+        strategy = self.program.strategy(queue.device)
+        local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
+        bare = self._bare_arguments(args)[0]
+        profile = self.program.profile(queue.device)
+        given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
+        return self._dry_run(queue, strategy, local, groups, given, bare)
+
+    def _bare_arguments(self, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """Arguments for a dry run (invented ones if none are given), and the sizes of those in local memory."""
+        if not self.uses_grid:
+            raise LaunchError(
+                f"kernel {self.name!r} has no grid: only kernels that take PORTBAR_GRID_PARAM have an occupancy"
+            )
+        if not args:
+            return dummy_arguments(self.program.context, self.name, self._parameters), ()
+        signature = self._check(tuple(map(type, args)), args)
+        bare = self._unwrapped(signature, args)
+        return bare, tuple(bare[i].size for i in signature.locals)
 
     def _handle(self, device: cl.Device, strategy: Strategy) -> cl.Kernel:
         key = (device, strategy.device_barrier.value)
@@ -221,14 +256,19 @@ class Kernel:
         local = _as_size("local size", local_size)
         if any(required) and local + (1,) * (3 - len(local)) != required:
             raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
-        most = int(handle.get_work_group_info(query.WORK_GROUP_SIZE, device))
+        if quirks.applies("nvidia-work-group-size", self.program.profile(device).facts):
+            most = device.max_work_group_size
+        else:
+            most = int(handle.get_work_group_info(query.WORK_GROUP_SIZE, device))
         if math.prod(local) > most:
             raise LaunchError(
                 f"{where}: local size {local} is {math.prod(local)} work-items, above the kernel's limit of {most}"
             )
         for axis, (asked, limit) in enumerate(zip(local, device.max_work_item_sizes, strict=False)):
             if asked > limit:
-                raise LaunchError(f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}")
+                raise LaunchError(
+                    f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}"
+                )
         return local
 
     def _plan(
@@ -314,23 +354,37 @@ class Kernel:
         if known is not None:
             return known
         profile = self.program.profile(device)
-        handle = self._handle(device, strategy)
+        patience = patience_rounds(profile)
 
         def dry_run(groups: int) -> int:
-            words = np.zeros(4, np.uint32)
-            words[0] = layout.DRY_RUN
-            words[1] = groups
-            words[2] = patience_rounds(profile)
-            words[3] = limit_rounds(profile, self.program.spin_limit)
-            size = (groups * local[0], *local[1:])
-            plan = _Plan(queue, handle, device.name.strip(), size, local, groups, words)
-            launch = self._enqueue(plan, args, None)
-            launch.wait()
-            return launch.num_groups
+            return self._dry_run(queue, strategy, local, groups, patience, args).num_groups
 
-        measured = measure(profile, dry_run)
+        found = measure(profile, dry_run)
+        measured = replace(found, vendor_bound=vendor_bound(queue, self._handle(device, strategy), local))
         self._occupancy[key] = measured
         return measured
+
+    def _dry_run(
+        self,
+        queue: cl.CommandQueue,
+        strategy: Strategy,
+        local: Size,
+        groups: int,
+        patience: int,
+        args: Sequence[Any],
+    ) -> Launch:
+        """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
+        words = np.zeros(4, np.uint32)
+        words[0] = layout.DRY_RUN
+        words[1] = groups
+        words[2] = patience
+        words[3] = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
+        size = (groups * local[0], *local[1:])
+        handle = self._handle(queue.device, strategy)
+        plan = _Plan(queue, handle, queue.device.name.strip(), size, local, groups, words)
+        launch = self._enqueue(plan, args, None)
+        launch.wait()
+        return launch
 
     def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
         program, handle = self.program, plan.handle

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyopencl as cl
-
 from portbar import layout
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.state import Report
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyopencl as cl
 
     from portbar.state import QueueState
 

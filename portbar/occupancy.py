@@ -37,9 +37,7 @@ class Occupancy:
     vendor_bound: int | None = None
 
 
-def measure(
-    profile: DeviceProfile, dry_run: Callable[[int], int], vendor_bound: int | None = None
-) -> Occupancy:
+def measure(profile: DeviceProfile, dry_run: Callable[[int], int]) -> Occupancy:
     """Find the occupancy by launches that return right after discovery.
 
     Parameters
@@ -47,8 +45,6 @@ def measure(
     profile : DeviceProfile
     dry_run : callable
         Launches the given number of work-groups and returns how many discovery found.
-    vendor_bound : int, optional
-        Reported beside the answer.
     """
     findings = profile.findings
     known = findings.groups_in_flight if findings is not None else None
@@ -58,11 +54,11 @@ def measure(
         launched = (profile.facts.compute_units or 1) * _GROUPS_PER_UNIT
     runs: list[int] = []
     while True:
-        found = [dry_run(launched) for _ in range(1)]
+        found = [dry_run(launched)]
         while max(found) < launched and len(found) < _RUNS:
             found.append(dry_run(launched))
         runs += found
         saturated = max(found) < launched
         if saturated or is_cpu(profile) or launched * 2 > layout.MAX_LAUNCHED_GROUPS:
-            return Occupancy(max(runs), tuple(runs), vendor_bound)
+            return Occupancy(max(runs), tuple(runs))
         launched *= 2

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-
-import pyopencl as cl
+from typing import TYPE_CHECKING
 
 from portbar import cache, matrix
 from portbar.device import DeviceFacts, device_key, facts
 from portbar.errors import RecordError
 from portbar.findings import Findings
 from portbar.strategy import DeviceProfile
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 
 def _findings(of: DeviceFacts) -> Findings | None:

@@ -78,7 +78,7 @@ QUIRKS: tuple[Quirk, ...] = (
         symptom=NO_DEVICES,
         fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
         seen="Mesa 22.3.6 and 25.0.7, 2026-11",
-        workaround="set RUSTICL_ENABLE to a Mesa driver before Python starts, such as `RUSTICL_ENABLE=llvmpipe`",
+        workaround="set RUSTICL_ENABLE to a Mesa driver before Python starts: `RUSTICL_ENABLE=llvmpipe`",
         retire="env -u RUSTICL_ENABLE portbar devices",
     ),
     Quirk(
@@ -100,7 +100,7 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="use Mesa 25.0 or newer, or another CPU runtime",
-        retire="RUSTICL_ENABLE=llvmpipe portbar check llvmpipe   # with the oldest Mesa still in use",
+        retire="RUSTICL_ENABLE=llvmpipe portbar survey --device llvmpipe   # with the oldest Mesa still in use",
     ),
     Quirk(
         name="pocl-barrier-under-if",
@@ -109,16 +109,24 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="the process aborts while it compiles a barrier under an if inside a loop",
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
-        retire="portbar check pocl   # with PoCL 7 or newer, after widening the version range of this entry",
+        retire="portbar survey --device pocl   # with PoCL 7 or newer, after widening the version range of this entry",
     ),
     Quirk(
         name="intel-concurrent-bound",
         matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions
         and "CPU" in facts.type,
-        fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than can meet at a barrier",
-        seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, a device barrier hangs from 13 on, 2026-11",
+        fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",
+        seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, barriers hang from 13 on, 2026-11",
         workaround="take the number of work-groups from discovery, never from the query",
-        retire="portbar survey intel   # compare the query with the largest number of groups that passed",
+        retire="portbar survey --device intel   # compare the query with the largest number of groups that passed",
+    ),
+    Quirk(
+        name="nvidia-work-group-size",
+        matches=lambda facts, _log: facts.nvidia is not None,
+        fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, also for those that run with 1,024 work-items",
+        seen="driver 580.159.04, H200, 2026-11",
+        workaround="the device's own limit is checked instead; a kernel with too many registers fails at its launch",
+        retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
     ),
     Quirk(
         name="oclgrind-claims-all-types",
@@ -126,7 +134,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="the simulator says that it is a CPU, a GPU and an accelerator at once",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="choose it by its name; do not conclude from GPU that many work-groups are resident",
-        retire="portbar show oclgrind",
+        retire="portbar devices --json --device oclgrind",
     ),
 )
 

@@ -77,9 +77,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     pieces += _BARRIER_PIECES[algorithm]
     template = _BARRIER_TEMPLATE.get(algorithm, algorithm)
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
-    pieces += [
-        ("device_barrier/split.mako", name) for name in ("token_type", "arrive", "wait", "test_wait")
-    ]
+    pieces += [("device_barrier/split.mako", name) for name in ("token_type", "arrive", "wait", "test_wait")]
     return pieces
 
 
@@ -104,9 +102,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
 
 
 #: Each header -> what it is made of and the names that its templates may use. A new primitive adds one entry.
-_HEADERS: Final[
-    Mapping[str, tuple[Callable[[Strategy], list[Piece]], Callable[[Strategy], dict[str, Any]], str]]
-] = {
+_HEADERS: Final[Mapping[str, tuple[Callable[[Strategy], list[Piece]], Callable[[Strategy], dict[str, Any]], str]]] = {
     "device_barrier": (
         _device_barrier_pieces,
         _device_barrier_context,
@@ -151,8 +147,7 @@ def render_header(name: str, strategy: Strategy) -> str:
         near = difflib.get_close_matches(key, _HEADERS, n=1)
         hint = f"; did you mean portbar/{near[0]}.h?" if near else ""
         raise RenderError(
-            f"there is no header {name!r}{hint} Headers: "
-            + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
+            f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )
     return _header_text(key, strategy)
 

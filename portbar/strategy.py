@@ -90,7 +90,7 @@ class Strategy:
         return chosen
 
     def for_groups(self, groups: int) -> Strategy:
-        """This strategy with the barrier algorithm that the measured table names for `groups` work-groups."""
+        """The strategy with the barrier algorithm that the measured table names for `groups` work-groups."""
         best: tuple[int, str] | None = None
         for entry in self.table:
             if entry[0] <= groups and (best is None or entry[0] > best[0]):

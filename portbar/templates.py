@@ -23,8 +23,7 @@ _NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
 def _source(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise RenderError(
-            f"{name!r} is no template name: lower-case letters, digits and _ in folders separated by /, "
-            "ending in .mako"
+            f"{name!r} is no template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
         )
     path = importlib.resources.files("portbar.cl_templates").joinpath(*name.split("/"))
     try:

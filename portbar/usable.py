@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from portbar.device import DeviceFacts
 
-# A fault may be mended, or come from a busy machine, without any version changing: believe it for this long only.
+# A fault may be mended, or come from a busy machine, without any version changing: believe it only so long.
 _KEEP_FAILURE_S = 3600.0
 
 _AT_A_TIME = 2
@@ -125,7 +125,7 @@ def empty_platforms() -> list[EmptyPlatform]:
                     reported.platform_name,
                     reported.platform_version,
                     explained[0].fault if explained else f"the platform {quirks.NO_DEVICES}",
-                    explained[0].workaround if explained else "check that its hardware and kernel driver are present",
+                    explained[0].workaround if explained else "check its hardware and its kernel driver",
                 )
             )
     return empty
@@ -152,7 +152,8 @@ def _judge(reported: DeviceFacts, result: child.ChildResult) -> Usability:
     """Turn what became of the child into a verdict."""
     if result.status == "ok":
         if result.value["right"]:
-            return Usability(True, "the probe kernel compiled, ran and gave the right answer", "", result.seconds)
+            right = "the probe kernel compiled, ran and gave the right answer"
+            return Usability(True, right, "", result.seconds)
         log = str(result.value["log"])
         reason = f"the probe kernel did not work: {result.value['stage']}: {_gist(log)}"
     else:

@@ -1,0 +1,1 @@
+"""Comparisons of portbar with its peers; each prints ratios from one run."""

@@ -1,0 +1,489 @@
+"""The device barrier, its discovery and its launch beside their peers: `python -m benchmarks.device_barrier --json`.
+
+Not for choosing an algorithm: `portbar bench barrier` does. A ratio below 1 means that portbar is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+import portbar
+from portbar import icd, usable
+from portbar.benching import BarrierTimer, Relaunch, device_s, profiled_queue
+from portbar.device import devices_of
+from portbar.errors import Error
+from portbar.launch import Launch
+
+GOMP_SOURCE = r"""
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    const int threads = argc > 1 ? atoi(argv[1]) : 1;
+    const long rounds = argc > 2 ? atol(argv[2]) : 1;
+    double seconds = 0.0;
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(threads)
+    {
+        for (long round = 0; round < 100; ++round) {
+#pragma omp barrier
+        }
+        const double start = omp_get_wtime();
+        for (long round = 0; round < rounds; ++round) {
+#pragma omp barrier
+        }
+#pragma omp master
+        seconds = omp_get_wtime() - start;
+    }
+    printf("%.9f\n", seconds);
+    return 0;
+}
+"""
+
+OVERSUBSCRIBED_THREADS = 8
+CHILD_LIMIT_S = 300
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison; `extra` holds what it was measured with."""
+
+    benchmark: str
+    device: str
+    peer: str
+    ratio: float
+    ours_us: float
+    peer_us: float | None
+    samples: int
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, with those of `extra` beside them."""
+        record: dict[str, Any] = asdict(self)
+        extra: dict[str, Any] = record.pop("extra")
+        return record | extra
+
+
+@dataclass(frozen=True)
+class Session:
+    """One device under measurement."""
+
+    device: cl.Device
+    name: str
+    queue: cl.CommandQueue
+    local_sizes: tuple[int, ...]
+    quick: bool
+    gomp: Path | None
+
+    @property
+    def repeats(self) -> int:
+        """Samples of each side."""
+        return 5 if self.quick else 15
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that one launch of many barriers should take."""
+        return 0.005 if self.quick else 0.02
+
+    def compare(
+        self,
+        benchmark: str,
+        peer: str,
+        samples: Sequence[tuple[float, float]],
+        **extra: Any,
+    ) -> Row:
+        """A row of the medians of both sides, taken in turns."""
+        ours, theirs = (statistics.median(side) for side in zip(*samples, strict=True))
+        return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra)
+
+
+def barrier(session: Session) -> Iterator[Row]:
+    """One barrier beside relaunching an empty kernel, and beside libgomp's barrier with as many threads."""
+    for local_size in session.local_sizes:
+        timer = BarrierTimer(session.queue, local_size)
+        groups = timer.bound
+        rounds = timer.rounds_for(groups, session.launch_s)
+        relaunch = Relaunch(session.queue, groups, local_size)
+        compiled = session.gomp if is_cpu(session) else None
+        gomp_rounds = gomp_rounds_for(compiled, groups, session.launch_s) if compiled else 0
+        relaunches: list[tuple[float, float]] = []
+        gomps: list[tuple[float, float]] = []
+        for _ in range(session.repeats):
+            ours = sample(timer, groups, rounds)
+            relaunches.append((ours, relaunch.sample_us()))
+            if compiled:
+                gomps.append((ours, gomp_us(compiled, groups, gomp_rounds)))
+        extra = {"local_size": local_size, "groups": groups, "algorithm": timer.algorithm(groups), "rounds": rounds}
+        yield session.compare("device_barrier", "relaunch", relaunches, **extra)
+        if gomps:
+            yield session.compare("device_barrier", "libgomp", gomps, **extra)
+
+
+def oversubscribed(session: Session) -> Iterator[Row]:
+    """More groups than cores: the barrier stays live; beside libgomp with as many threads."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for local_size in session.local_sizes:
+        timer = BarrierTimer(session.queue, local_size)
+        groups = timer.bound
+        if groups <= cores:
+            if "PoCL" not in session.device.platform.version or "POCL_MAX_PTHREAD_COUNT" in os.environ:
+                note(f"{session.name}: oversubscribed skipped, {groups} work-groups on {cores} cores")
+            else:
+                yield from in_child(session)
+            return
+        rounds = min(timer.rounds_for(groups, session.launch_s), 1000)
+        gomp_rounds = gomp_rounds_for(session.gomp, groups, session.launch_s) if session.gomp else 0
+        samples, alone = [], []
+        for _ in range(session.repeats):
+            alone.append(sample(timer, groups, rounds))
+            if session.gomp:
+                samples.append((alone[-1], gomp_us(session.gomp, groups, gomp_rounds)))
+        extra = {
+            "local_size": local_size,
+            "groups": groups,
+            "cores": cores,
+            "algorithm": timer.algorithm(groups),
+            "rounds": rounds,
+        }
+        if samples:
+            yield session.compare("device_barrier_oversubscribed", "libgomp", samples, **extra)
+        else:
+            note(f"{session.name}: {statistics.median(alone):.1f} us a barrier with {groups} groups on {cores} cores")
+
+
+def discovery(session: Session) -> Iterator[Row]:
+    """A kernel that enters its grid and returns, with `packed` beside the two locks of the published protocol."""
+    queue = profiled_queue(session.queue)
+    local_size = session.local_sizes[0] if is_cpu(session) else 256
+    timers = {name: BarrierTimer(queue, local_size, {"discovery": name}) for name in ("packed", "ticket", "spin")}
+    bound = timers["packed"].bound
+    empty = Relaunch(queue, bound, local_size)
+    counts = [bound] if is_cpu(session) else sorted({bound, min(bound, 1000)})
+    for groups in counts:
+        # The first launches pay for the driver's own set-up.
+        times: dict[str, list[float]] = {name: [] for name in timers}
+        complete = dict.fromkeys(timers, 0)
+        repeats = session.repeats * 5
+        for repeat in range(-2, repeats):
+            for name, timer in timers.items():
+                start = time.perf_counter()
+                launch = enter(timer, groups)
+                launch.event.wait()
+                seconds = device_s(launch.event, time.perf_counter() - start)
+                if repeat >= 0:
+                    times[name].append(seconds * 1e6)
+                    complete[name] += launch.num_groups == groups
+        for peer in ("ticket", "spin"):
+            yield session.compare(
+                "discovery",
+                f"{peer}-discovery",
+                list(zip(times["packed"], times[peer], strict=True)),
+                local_size=local_size,
+                groups=groups,
+                complete=complete["packed"],
+                peer_complete=complete[peer],
+                empty_us=empty.sample_us(),
+            )
+
+
+def recall(session: Session) -> Iterator[Row]:
+    """How many of a hundred launches found every work-group that the device can hold."""
+    timer = BarrierTimer(session.queue, session.local_sizes[0])
+    units = int(session.device.max_compute_units) if is_cpu(session) else 0
+    expected = max(timer.bound, units)
+    launches, found, times = 100, [], []
+    for _ in range(launches):
+        start = time.perf_counter()
+        launch = enter(timer, None)
+        launch.event.wait()
+        times.append((time.perf_counter() - start) * 1e6)
+        found.append(launch.num_groups)
+        # Threads that went to sleep in between are the harder case.
+        time.sleep(0.002)
+    missed = sum(count < expected for count in found)
+    yield Row(
+        "discovery-recall",
+        session.name,
+        "expected-count",
+        missed / launches,
+        statistics.median(times),
+        None,
+        launches,
+        {"missed": missed, "groups": expected, "fewest": min(found), "worst_us": max(times)},
+    )
+
+
+def enqueue(session: Session) -> Iterator[Row]:
+    """Host time of one launch, and of enqueueing a kernel with the same arguments through plain PyOpenCL.
+
+    The launches wait for a user event, so that the device's threads do not take the cores from the host meanwhile.
+    """
+    context, queue = session.queue.context, session.queue
+    local_size = session.local_sizes[-1]
+    timer = BarrierTimer(queue, local_size)
+    groups = timer.bound
+    raw = cl.Kernel(
+        cl.Program(context, "kernel void raw(global uint *passed, const uint rounds) { passed[0] = rounds; }").build(
+            devices=[session.device]
+        ),
+        "raw",
+    )
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    total, local, rounds = (groups * local_size,), (local_size,), np.uint32(0)
+    kernel = timer.kernel
+
+    def ours() -> None:
+        kernel(queue, total, local, buffer, rounds)
+
+    def theirs() -> None:
+        raw(queue, total, local, buffer, rounds)
+
+    samples = []
+    for repeat in range(-1, session.repeats * 2):
+        pair = (host_us(queue, ours), host_us(queue, theirs))
+        if repeat >= 0:
+            samples.append(pair)
+    yield session.compare("launch", "raw-enqueue", samples, local_size=local_size, groups=groups)
+
+
+def in_child(session: Session) -> Iterator[Row]:
+    """Rows of `oversubscribed` on the same platform, from a process in which PoCL starts more threads than there are cores."""
+    command = [sys.executable, "-m", "benchmarks.device_barrier", "--json", "--only", "oversubscribed", "--platform"]
+    command += [title_of(session.device.platform), "--local", ",".join(map(str, session.local_sizes))]
+    command += ["--quick"] if session.quick else []
+    environment = os.environ | {"POCL_MAX_PTHREAD_COUNT": str(OVERSUBSCRIBED_THREADS)}
+    try:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, timeout=CHILD_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        note(f"{session.name}: oversubscribed skipped, it took more than {CHILD_LIMIT_S} s")
+        return
+    for line in done.stdout.splitlines():
+        record = json.loads(line)
+        fields = {key: record.pop(key) for key in Row.__dataclass_fields__ if key != "extra"}
+        yield Row(**fields, extra=record)
+
+
+BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
+    "barrier": barrier,
+    "discovery": discovery,
+    "recall": recall,
+    "enqueue": enqueue,
+    "oversubscribed": oversubscribed,
+}
+
+
+def is_cpu(session: Session) -> bool:
+    """Whether the device's work-groups are run by threads of the host."""
+    return bool(session.device.type & cl.device_type.CPU)
+
+
+def sample(timer: BarrierTimer, groups: int, rounds: int) -> float:
+    """Microseconds a barrier; launches again where a busy machine kept discovery from finding all groups."""
+    for _ in range(20):
+        us = timer.sample_us(groups, rounds)
+        if us is not None:
+            return us
+    raise Error(f"discovery never found {groups} work-groups")
+
+
+def enter(timer: BarrierTimer, groups: int | None) -> Launch:
+    """Launch the kernel with no barrier at all."""
+    passed = cl.Buffer(timer.queue.context, cl.mem_flags.READ_WRITE, 4)
+    return timer.kernel(timer.queue, None, (timer.local_size,), passed, np.uint32(0), num_groups=groups)
+
+
+def host_us(queue: cl.CommandQueue, launch: Callable[[], None], launches: int = 100) -> float:
+    """Microseconds of host time a call, while the device holds the launches back."""
+    gate = cl.UserEvent(queue.context)
+    cl.enqueue_barrier(queue, wait_for=[gate])
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        for _ in range(launches):
+            launch()
+        taken = time.perf_counter() - start
+    finally:
+        gc.enable()
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        queue.finish()
+    return taken * 1e6 / launches
+
+
+@contextmanager
+def libgomp() -> Iterator[Path | None]:
+    """Compile the peer into a folder that goes away; None, with the reason on standard error, where that fails."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        note("peer libgomp skipped: there is no C compiler (cc)")
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="portbar-bench-") as folder:
+        source, binary = Path(folder, "gomp.c"), Path(folder, "gomp")
+        source.write_text(GOMP_SOURCE, encoding="utf-8")
+        done = subprocess.run(
+            [compiler, "-O2", "-fopenmp", "-o", str(binary), str(source)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            note(f"peer libgomp skipped: cc -fopenmp failed: {done.stderr.strip().splitlines()[-1:]}")
+            yield None
+        else:
+            yield binary
+
+
+def gomp_us(binary: Path, threads: int, rounds: int) -> float:
+    """Microseconds a barrier of libgomp's, in a process of its own."""
+    done = subprocess.run(
+        [str(binary), str(threads), str(rounds)], capture_output=True, text=True, check=True, timeout=CHILD_LIMIT_S
+    )
+    return float(done.stdout) * 1e6 / rounds
+
+
+def gomp_rounds_for(binary: Path, threads: int, seconds: float) -> int:
+    """Rounds that make libgomp's run take about `seconds`."""
+    us = min(gomp_us(binary, threads, 200) for _ in range(3))
+    return max(50, min(1 << 20, int(seconds * 1e6 / max(us, 1e-3))))
+
+
+def note(text: str) -> None:
+    """Say something that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def title_of(platform: cl.Platform) -> str:
+    """Name and version of a platform."""
+    return f"{platform.name.strip()} {platform.version.strip()}"
+
+
+def devices(wanted: str) -> Iterator[tuple[cl.Device, str]]:
+    """The usable devices of platforms that match, with a name to print."""
+    for platform in icd.load_platforms():
+        title = title_of(platform)
+        if wanted.lower() not in title.lower():
+            continue
+        for device in devices_of(platform):
+            name = f"{device.name.strip()} ({title})"
+            verdict = usable.check(device)
+            if verdict.usable:
+                yield device, name
+            else:
+                note(f"{name}: skipped, {verdict.reason}")
+
+
+def measure(device: cl.Device, name: str, options: argparse.Namespace, gomp: Path | None) -> Iterator[Row]:
+    """All rows of one device; a benchmark that the device cannot run is noted."""
+    context = cl.Context([device])
+    session = Session(
+        device,
+        name,
+        cl.CommandQueue(context),
+        options.local,
+        options.quick,
+        gomp,
+    )
+    try:
+        if portbar.describe(device).findings is None:
+            portbar.probe(device)
+    except (Error, ImportError) as error:
+        note(f"{name}: not probed, {error}")
+    for title in options.only:
+        try:
+            yield from BENCHMARKS[title](session)
+        except (Error, cl.Error) as error:
+            note(f"{name}: {title} skipped, {error}")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read names of benchmarks."""
+    chosen = tuple(text.split(","))
+    for name in chosen:
+        if name not in BENCHMARKS:
+            raise argparse.ArgumentTypeError(f"no benchmark is called {name!r}; benchmarks: {', '.join(BENCHMARKS)}")
+    return chosen
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.device_barrier", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--platform", default="", help="part of a platform's name and version")
+    parser.add_argument(
+        "--local",
+        type=lambda text: tuple(int(part) for part in text.split(",")),
+        default=(1, 64),
+        help="local sizes, such as 1,64",
+    )
+    parser.add_argument(
+        "--only",
+        type=names,
+        default=tuple(BENCHMARKS),
+        metavar="NAME,...",
+        help=f"some of {', '.join(BENCHMARKS)}",
+    )
+    parser.add_argument("--quick", action="store_true", help="short launches and five repeats")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 3 when no usable device matches."""
+    options = parse(arguments)
+    rows = []
+    seen = False
+    with libgomp() as gomp:
+        for device, name in devices(options.platform):
+            seen = True
+            for row in measure(device, name, options, gomp):
+                rows.append(row)
+                if options.json:
+                    print(json.dumps(row.to_json()), flush=True)
+    if not seen:
+        note("no usable device matches")
+        return 3
+    if not options.json:
+        show(rows)
+    return 0
+
+
+def show(rows: Sequence[Row]) -> None:
+    """Print the rows as a table."""
+    from rich.console import Console  # noqa: PLC0415 (not needed for --json)
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table("benchmark", "device", "peer", "local", "groups", "ratio", "ours, us", "peer, us", "samples")
+    for row in rows:
+        table.add_row(
+            row.benchmark,
+            row.device,
+            row.peer,
+            str(row.extra.get("local_size", "")),
+            str(row.extra.get("groups", "")),
+            f"{row.ratio:.3g}",
+            f"{row.ours_us:.3g}",
+            "" if row.peer_us is None else f"{row.peer_us:.3g}",
+            str(row.samples),
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,71 @@
+"""Writes portbar's headers as plain OpenCL C for hosts in C or C++: `portbar.render` and `portbar export`.
+
+Not for Python hosts: a `Program` renders what it needs by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from portbar.errors import RenderError
+from portbar.profile import describe
+from portbar.rendering import header_names, render_header
+from portbar.strategy import Strategy, choose
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+def render(
+    device: cl.Device,
+    headers: Sequence[str] = ("device_barrier",),
+    strategy: Strategy | Mapping[str, str] | None = None,
+) -> str:
+    """Text of one or more of portbar's headers for a device, as `Program` would compile it.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+    headers : sequence of str
+        Names without folder and ending, such as ``("device_barrier",)``.
+    strategy : Strategy or mapping of str to str, optional
+        As for `Program`.
+
+    Returns
+    -------
+    str
+        OpenCL C that includes nothing.
+
+    Raises
+    ------
+    RenderError
+        There is no such header.
+    UnsupportedFeatureError
+        The device cannot do what the header needs.
+    """
+    chosen = strategy if isinstance(strategy, Strategy) else choose(describe(device), strategy)
+    return "\n".join(render_header(name, chosen) for name in headers)
+
+
+def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, str] | None = None) -> list[Path]:
+    """Write every header to `folder`/portbar/, ready for the driver's `-I folder`; the paths written.
+
+    Raises
+    ------
+    RenderError
+        The folder cannot be written.
+    """
+    written: list[Path] = []
+    try:
+        (folder / "portbar").mkdir(parents=True, exist_ok=True)
+        for name in header_names():
+            path = folder / "portbar" / f"{name}.h"
+            path.write_text(render(device, (name,), strategy), encoding="utf-8")
+            written.append(path)
+    except OSError as error:
+        raise RenderError(
+            f"cannot write headers to {folder}: {error.strerror or error}; name a folder with -o"
+        ) from error
+    return written

@@ -1,0 +1,103 @@
+"""Fixtures that give a test its device; PyOpenCL is imported only when one is asked for.
+
+`PORTBAR_TEST_PLATFORM`, a part of "NAME VERSION" of a platform in any case, picks the platform, as in
+`PORTBAR_TEST_PLATFORM="pocl 3.1" pytest -m device`. Without it the first usable device is taken.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyopencl as cl
+
+    from portbar.findings import Findings
+
+
+@functools.cache
+def chosen_device() -> tuple[cl.Device | None, str]:
+    """Return the device to test on and what to call it, or None and why there is none."""
+    from portbar import icd, usable  # noqa: PLC0415 (a host test's own imports decide what it needs)
+    from portbar.device import devices_of  # noqa: PLC0415
+    from portbar.errors import DeviceError  # noqa: PLC0415
+
+    try:
+        platforms = icd.load_platforms()
+    except DeviceError as error:
+        return None, str(error)
+    except ModuleNotFoundError as error:
+        if error.name != "pyopencl":
+            raise
+        return None, "PyOpenCL is not installed"
+    wanted = os.environ.get("PORTBAR_TEST_PLATFORM", "")
+    refusals = []
+    for platform in platforms:
+        title = f"{platform.name} {platform.version}".strip()
+        if wanted.lower() not in title.lower():
+            continue
+        for found in devices_of(platform):
+            verdict = usable.check(found, timeout=60)
+            if verdict.usable:
+                return found, f"{found.name.strip()} ({title})"
+            refusals.append(f"{title}: {verdict.reason}")
+    if refusals:
+        return None, "no usable OpenCL device: " + "; ".join(refusals)
+    if wanted:
+        return None, f"no OpenCL device on a platform that matches PORTBAR_TEST_PLATFORM={wanted!r}"
+    return None, "no OpenCL device on this machine"
+
+
+def pytest_report_header() -> str:
+    """Name what picks the device; finding it takes seconds and is left to the first test that needs it."""
+    wanted = os.environ.get("PORTBAR_TEST_PLATFORM")
+    return f"OpenCL platform: {f'like {wanted!r}' if wanted else 'the first usable one'}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Note the device that the device tests ran on, or why there was none."""
+    if chosen_device.cache_info().currsize:
+        device, note = chosen_device()
+        terminalreporter.write_line(f"OpenCL device: {note if device else f'none ({note})'}")
+
+
+@pytest.fixture(scope="session")
+def device() -> cl.Device:
+    """Return the OpenCL device under test; skip without one."""
+    found, note = chosen_device()
+    if found is None:
+        pytest.skip(note)
+    return found
+
+
+@pytest.fixture(scope="session")
+def findings(device: cl.Device) -> Findings | None:
+    """Probe the device under test once, so that `portbar.describe` knows it; no library call does so."""
+    if importlib.util.find_spec("portbar.probing") is None:
+        return None
+    import portbar  # noqa: PLC0415
+
+    return portbar.probe(device)
+
+
+@pytest.fixture(scope="session")
+def context(device: cl.Device, findings: Findings | None) -> cl.Context:
+    """Return one context on the device under test, probed and shared by all tests."""
+    import pyopencl as cl  # noqa: PLC0415
+
+    return cl.Context([device])
+
+
+@pytest.fixture
+def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
+    """Return a fresh in-order queue with profiling, drained at the end of the test."""
+    import pyopencl as cl  # noqa: PLC0415
+
+    with cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE) as made:
+        yield made

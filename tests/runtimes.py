@@ -1,0 +1,543 @@
+"""Runs the tests once for each OpenCL runtime of this machine, one after another, and ends with a table.
+
+`python -m tests.runtimes`; `--list` shows the configurations, `--only pocl` picks some, `--quick` takes the
+short way. Each configuration is a pytest process of its own, so that a driver's abort costs one row.
+
+A configuration sees one platform: `OCL_ICD_VENDORS` names a folder that holds that runtime's library alone.
+PyOpenCL adds PoCL's wheel to whatever is there, so `PORTBAR_TEST_PLATFORM` tells the tests which platform is
+meant. Exit 0 means that nothing failed and that device tests passed on a PoCL device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+LIBRARY_FOLDERS = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+)
+PROBE_LIMIT = 60.0
+THREADS = (1, 2, 8)
+
+# Prints a JSON line a platform: what it is and whether its first device gets a kernel with a barrier right.
+PROBE = r"""
+import json, sys
+import numpy as np
+import pyopencl as cl
+
+SOURCE = '''
+kernel void probe(global int *out)
+{
+    local int first;
+    if (get_local_id(0) == 0) first = (int)get_group_id(0) * 100;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_global_id(0)] = first + (int)get_local_id(0);
+}
+'''
+
+def try_out(device):
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    kernel = cl.Program(context, SOURCE).build().probe
+    found = np.zeros(16, np.int32)
+    buffer = cl.Buffer(context, cl.mem_flags.WRITE_ONLY, found.nbytes)
+    kernel(queue, (16,), (8,), buffer)
+    cl.enqueue_copy(queue, found, buffer)
+    expected = [100 * group + item for group in (0, 1) for item in range(8)]
+    return "" if found.tolist() == expected else "wrong answer from a kernel with a barrier"
+
+wanted = sys.argv[1]
+try:
+    platforms = cl.get_platforms()
+except cl.LogicError:
+    platforms = []
+for platform in platforms:
+    title = f"{platform.name} {platform.version}".strip()
+    if wanted.lower() not in title.lower():
+        continue
+    row = {"title": title, "name": platform.name.strip(), "device": "", "units": 0, "reason": ""}
+    print(json.dumps(row | {"reason": "it ended before it answered"}), flush=True)
+    try:
+        devices = platform.get_devices()
+    except cl.Error:
+        devices = []
+    if not devices:
+        row["reason"] = "no device"
+    else:
+        row |= {"device": devices[0].name.strip(), "units": devices[0].max_compute_units}
+        if wanted:
+            try:
+                row["reason"] = try_out(devices[0])
+            except Exception as error:
+                row["reason"] = " ".join(str(error).split())
+    print(json.dumps(row), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A platform as a child process saw it; `reason` is empty where its first device is usable."""
+
+    title: str
+    name: str
+    device: str
+    units: int
+    reason: str
+
+    @property
+    def wanted(self) -> str:
+        """The value of PORTBAR_TEST_PLATFORM that picks it."""
+        pocl = re.search(r"PoCL [\w.+-]+", self.title)
+        return pocl[0] if pocl else self.name
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One run of the tests: a runtime and the environment that shapes it."""
+
+    name: str
+    wanted: str = ""
+    library: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    unusable: str = ""
+
+    @property
+    def marks(self) -> str:
+        """The pytest expression that selects its tests."""
+        return "device" if self.wanted else "not device"
+
+
+@dataclass
+class Row:
+    """What came of one configuration."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    skips: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    is_pocl: bool = False
+
+    @property
+    def remarks(self) -> str:
+        """Reasons of what did not run or failed, one a line, those of skipped tests with their number."""
+        return "\n".join(
+            [*self.notes, *(f"{count} skipped: {reason}" for reason, count in self.skips.most_common())]
+        )
+
+
+class Workshop:
+    """The temporary folders and the environment of the child processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def environment(self, library: str, **extra: str) -> dict[str, str]:
+        """Return an environment in which the loader finds `library` (none if empty) and PoCL's wheel."""
+        slug = re.sub(r"\W+", "-", library) or "none"
+        kernels = self.scratch(f"pocl-{slug}-{extra.get('POCL_WORK_GROUP_METHOD', '')}")
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(
+                ("POCL_", "OCLGRIND_", "PORTBAR_", "PYOPENCL_", "OCL_ICD_", "RUSTICL_", "LP_NUM")
+            )
+        }
+        if sys.platform.startswith("linux"):
+            vendors = self.folder / "vendors" / slug
+            vendors.mkdir(parents=True, exist_ok=True)
+            if library:
+                (vendors / "only.icd").write_text(library + "\n")
+            environment["OCL_ICD_VENDORS"] = str(vendors)
+        environment |= {
+            "PYOPENCL_NO_CACHE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "COLUMNS": "400",
+            "POCL_CACHE_DIR": str(kernels),
+        }
+        return environment | extra
+
+    def scratch(self, name: str) -> Path:
+        """Return a folder of that name, made when missing."""
+        path = self.folder / re.sub(r"[^\w.+-]+", "-", name)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+def ask(environment: dict[str, str], wanted: str = "") -> tuple[list[Platform], str]:
+    """List the platforms that a child process sees, and its messages; try out those that `wanted` picks."""
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", PROBE, wanted],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PROBE_LIMIT,
+            check=False,
+            cwd=ROOT,
+        )
+        output, errors = child.stdout, child.stderr
+        if child.returncode < 0:
+            errors += f"\nended by signal {signal.Signals(-child.returncode).name}"
+    except subprocess.TimeoutExpired as late:
+        output, errors = (
+            text.decode(errors="replace") if isinstance(text, bytes) else text or ""
+            for text in (late.stdout, late.stderr)
+        )
+        errors += f"\nno answer within {PROBE_LIMIT:.0f} s"
+    found: list[Platform] = []
+    for line in output.splitlines():
+        if line.startswith("{"):
+            row = Platform(**json.loads(line))
+            if found and found[-1].reason == "it ended before it answered":
+                found.pop()
+            found.append(row)
+    return found, errors.strip()
+
+
+def libraries() -> list[str]:
+    """Return the OpenCL libraries of this machine: registered ones, Oclgrind's, and the Intel wheel's."""
+    found: dict[str, str] = {}
+    folders = [SYSTEM_VENDORS, Path(os.environ.get("OCL_ICD_VENDORS") or SYSTEM_VENDORS)]
+    for icd in (path for folder in folders if folder.is_dir() for path in sorted(folder.glob("*.icd"))):
+        library = icd.read_text().strip()
+        if library and (not Path(library).is_absolute() or Path(library).exists()):
+            found.setdefault(Path(library).name, library)
+    for folder in map(Path, LIBRARY_FOLDERS):
+        for library_path in (folder / "liboclgrind-rt-icd.so", folder / "oclgrind" / "liboclgrind-rt-icd.so"):
+            if library_path.exists():
+                found.setdefault(library_path.name, str(library_path))
+    try:
+        files = metadata.files("intel-opencl-rt") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == "libintelocl.so":
+            found.setdefault(file.name, str(Path(str(file.locate())).resolve()))
+    return list(found.values())
+
+
+def configurations(workshop: Workshop, *, quick: bool) -> Iterator[Configuration]:
+    """Yield the host tests' configuration, then those of each runtime that a child process can see."""
+    yield Configuration("host")
+    bundled, _ = ask(workshop.environment(""))
+    if not sys.platform.startswith("linux"):
+        for platform in bundled:
+            yield Configuration(platform.wanted, platform.wanted)
+        return
+    for platform in bundled:
+        yield Configuration(f"{platform.wanted} (wheel)", platform.wanted)
+    for library in libraries():
+        base = (
+            {"RUSTICL_ENABLE": os.environ.get("RUSTICL_ENABLE", "llvmpipe")}
+            if "rusticl" in library.lower()
+            else {}
+        )
+        seen, errors = ask(workshop.environment(library, **base))
+        own = list((Counter(seen) - Counter(bundled)).elements())
+        if not own:
+            yield Configuration(
+                Path(library).name,
+                Path(library).name,
+                library,
+                unusable=f"no platform: {last_line(errors) or 'the loader rejected the library'}",
+            )
+        for platform in own:
+            for name, extra in variants(platform, quick=quick):
+                yield Configuration(name, platform.wanted, library, base | extra)
+
+
+def variants(platform: Platform, *, quick: bool) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield a name and the environment of each way to run a platform's tests."""
+    name = platform.wanted
+    if name.startswith("PoCL"):
+        for method in ("loopvec", "cbs"):
+            for threads in (2,) if quick else THREADS:
+                count = str(threads)
+                yield (
+                    f"{name} {method} x{count}",
+                    {
+                        "POCL_WORK_GROUP_METHOD": method,
+                        "POCL_MAX_PTHREAD_COUNT": count,  # up to PoCL 3
+                        "POCL_CPU_MAX_CU_COUNT": count,  # from PoCL 4
+                    },
+                )
+    elif name.lower() == "oclgrind":
+        for threads in (1,) if quick else (1, 2):
+            yield f"{name} x{threads}", {"OCLGRIND_NUM_THREADS": str(threads)}
+    else:
+        yield name, {}
+
+
+def check(workshop: Workshop, configuration: Configuration) -> tuple[str, str]:
+    """Return the device in words and why the configuration cannot be tested, empty if it can."""
+    if configuration.unusable:
+        return "", configuration.unusable
+    # A kernel from PoCL's cache would not be compiled, and what the compiler says would not be seen.
+    extra = configuration.environment | {"POCL_KERNEL_CACHE": "0"}
+    found, errors = ask(workshop.environment(configuration.library, **extra), configuration.wanted)
+    if not found:
+        return "", f"no platform: {last_line(errors)}"
+    platform = found[0]
+    method = configuration.environment.get("POCL_WORK_GROUP_METHOD")
+    if "Unknown work group generation method" in errors:
+        return (
+            platform.device,
+            f"this PoCL has no method {method!r}: it would run its default and say so only on stderr",
+        )
+    reason = platform.reason
+    if reason == "it ended before it answered":
+        reason = last_line(errors) or reason
+    if "unknown target CPU" in reason:
+        reason = "every build fails (unknown target CPU): its LLVM is older than this machine's processor"
+    return f"{platform.device}, {platform.units} compute units", reason
+
+
+def last_line(text: str) -> str:
+    """Return the last line that says something."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def run(workshop: Workshop, configuration: Configuration, arguments: argparse.Namespace) -> Row:
+    """Run one configuration's tests and count."""
+    row = Row(configuration.name, is_pocl="pocl" in configuration.wanted.lower())
+    if configuration.wanted:
+        device, reason = check(workshop, configuration)
+        if reason:
+            row.notes.append(f"unusable: {reason}")
+            return row
+        say(f"device: {device}")
+    scratch = workshop.scratch(configuration.name)
+    environment = workshop.environment(configuration.library, **configuration.environment)
+    environment |= {"PORTBAR_CACHE_DIR": str(scratch / "cache")}
+    if configuration.wanted:
+        environment["PORTBAR_TEST_PLATFORM"] = configuration.wanted
+    marks = f"({configuration.marks}) and not slow" if arguments.quick else configuration.marks
+    report, log = scratch / "report.xml", scratch / "log.txt"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests",
+        "-v",
+        "-m",
+        marks,
+        "--color=no",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={arguments.test_limit:g}",
+        f"--junitxml={report}",
+        f"--basetemp={scratch / 'pytest'}",
+        *arguments.pytest,
+    ]
+    started = time.monotonic()
+    with log.open("w") as sink:
+        child = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        late = not finish(child, arguments.limit)
+    row.seconds = time.monotonic() - started
+    text = log.read_text(errors="replace")
+    if report.exists() and not late:
+        count_report(report, row)
+        if child.returncode not in (0, 1, 5):
+            row.failed += row.failed == 0
+            row.notes.append(f"pytest exited with {child.returncode}: {last_line(text)}")
+    else:
+        # The report of a run that broke off counts the unfinished test as passed; the log does not.
+        count_log(text, row)
+        row.failed += 1
+        how = (
+            f"were stopped at the limit of {arguments.limit:g} s"
+            if late
+            else f"ended early (exit {child.returncode})"
+        )
+        row.notes.append(f"the tests {how} in {last_test(text)}")
+    if row.failed:
+        say(text)
+    elif not row.passed:
+        row.notes.append("no test passed")
+    return row
+
+
+def finish(child: subprocess.Popen[bytes], limit: float) -> bool:
+    """Wait for a child, end all that it started, and return whether it was in time."""
+    try:
+        child.wait(limit)
+    except subprocess.TimeoutExpired:
+        for sent, patience in ((signal.SIGINT, 15), (signal.SIGTERM, 5)):
+            child.send_signal(sent)
+            try:
+                child.wait(patience)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        in_time = False
+    else:
+        in_time = True
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
+    child.wait()
+    return in_time
+
+
+def count_report(report: Path, row: Row) -> None:
+    """Add the counts and reasons of a JUnit report."""
+    for case in ET.parse(report).iter("testcase"):  # noqa: S314 (pytest has just written it)
+        test = f"{case.get('classname')}::{case.get('name')}"
+        outcome = next((child for child in case if child.tag in {"failure", "error", "skipped"}), None)
+        if outcome is None:
+            row.passed += 1
+        elif outcome.tag == "skipped":
+            row.skips[outcome.get("message") or outcome.get("type") or "no reason given"] += 1
+        else:
+            row.failed += 1
+            row.notes.append(f"failed: {test}")
+
+
+def count_log(text: str, row: Row) -> None:
+    """Add the counts of a log that broke off before pytest could report."""
+    for outcome, reason in re.findall(
+        r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?", text, re.MULTILINE
+    ):
+        if outcome == "SKIPPED":
+            row.skips[reason or "no reason given"] += 1
+        else:
+            row.passed += outcome == "PASSED"
+            row.failed += outcome != "PASSED"
+
+
+def last_test(text: str) -> str:
+    """Return the test that a broken log speaks of last."""
+    tests = re.findall(r"^(\S+::\S+)", text, re.MULTILINE)
+    return tests[-1] if tests else f"collection: {last_line(text)}"
+
+
+def say(text: str) -> None:
+    """Print progress."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """Return the table of all rows."""
+    made = Table("runtime", title="OpenCL runtimes of this machine", show_lines=True)
+    for column in ("passed", "failed", "skipped", "s"):
+        made.add_column(column, justify="right")
+    made.add_column("remarks", overflow="fold")
+    for row in rows:
+        counts = (row.passed, row.failed, row.skips.total())
+        made.add_row(row.name, *map(str, counts), f"{row.seconds:.0f}", row.remarks.replace("[", r"\["))
+    return made
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.runtimes", description="Run the tests once for each OpenCL runtime."
+    )
+    parser.add_argument("--list", action="store_true", help="list the configurations and end")
+    parser.add_argument(
+        "--only",
+        metavar="SUBSTR",
+        action="append",
+        default=[],
+        help="run those with SUBSTR in their name, in any case; may be repeated",
+    )
+    parser.add_argument("--quick", action="store_true", help="2 threads only and no test marked slow")
+    parser.add_argument(
+        "--limit", type=float, default=600.0, help="seconds for one configuration (default %(default)g)"
+    )
+    parser.add_argument(
+        "--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)"
+    )
+    parser.add_argument(
+        "pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for and return the exit code."""
+    options = parse(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="portbar-tests-"))
+    try:
+        workshop = Workshop(folder)
+        chosen = [
+            configuration
+            for configuration in configurations(workshop, quick=options.quick)
+            if not options.only or any(part.lower() in configuration.name.lower() for part in options.only)
+        ]
+        if options.list:
+            for configuration in chosen:
+                print(configuration.name, configuration.unusable and f"(unusable: {configuration.unusable})")
+            return 0
+        if not chosen:
+            say(f"no configuration is called like {options.only}; --list shows them")
+            return 2
+        rows = []
+        for number, configuration in enumerate(chosen, 1):
+            say(f"[{number}/{len(chosen)}] {configuration.name}")
+            row = run(workshop, configuration, options)
+            say(
+                f"    {row.passed} passed, {row.failed} failed, {row.skips.total()} skipped, "
+                f"{row.seconds:.1f} s"
+            )
+            rows.append(row)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return report_all(rows, need_pocl=not options.only)
+
+
+def report_all(rows: Sequence[Row], *, need_pocl: bool) -> int:
+    """Print the table and the summary, the summary last, and return the exit code."""
+    Console(width=None if sys.stdout.isatty() else 150).print(table(rows))
+    missing = need_pocl and not any(row.is_pocl and row.passed for row in rows)
+    if missing:
+        print("no device test passed on a PoCL device; install Debian's pocl-opencl-icd or the extra `cpu`")
+    passed, failed, skipped = (
+        sum(counts)
+        for counts in zip(*((row.passed, row.failed, row.skips.total()) for row in rows), strict=True)
+    )
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 1 if failed or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

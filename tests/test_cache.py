@@ -1,0 +1,106 @@
+"""The findings cache: what it promises when all is well, and when the disk is not."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+
+from portbar import cache
+from portbar._version import __version__
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_memory", {})
+    monkeypatch.setattr(cache, "_warned", set())
+    return tmp_path / "cache"
+
+
+def only_file(folder):
+    (path,) = folder.rglob("*.json")
+    return path
+
+
+def test_a_stored_value_is_loaded_again_from_the_disk_alone(folder, monkeypatch):
+    cache.store("usable", "cpu-1", {"usable": True, "list": [1, 2.5, None]})
+    monkeypatch.setattr(cache, "_memory", {})
+    assert cache.load("usable", "cpu-1") == {"usable": True, "list": [1, 2.5, None]}
+    assert json.loads(only_file(folder).read_text())["header"] == {
+        "portbar": __version__,
+        "kind": "usable",
+        "key": "cpu-1",
+    }
+
+
+def test_nothing_is_known_before_it_is_stored_and_looking_makes_no_folder(folder):
+    assert cache.load("usable", "cpu-1") is None
+    assert not folder.exists()
+
+
+def test_kinds_and_keys_do_not_mix_even_when_their_file_names_would(folder):
+    values = {("a", "x/y"): 1, ("a", "x-y"): 2, ("b", "x/y"): 3, ("a", "../x"): 4, ("a", ""): 5}
+    for (kind, key), number in values.items():
+        cache.store(kind, key, {"n": number})
+    assert {pair: cache.load(*pair) for pair in values} == {pair: {"n": n} for pair, n in values.items()}
+    assert all(path.is_relative_to(folder) for path in folder.parent.rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"[1]", b"null", b'{"header": {}, "value": {}}', b"\xff\xfe\x00", b"[" * 100_000]
+)
+def test_a_damaged_file_warns_once_with_its_path_and_is_replaced(folder, damage):
+    cache.store("findings", "gpu", {"n": 1})
+    path = only_file(folder)
+    path.write_bytes(damage)
+    with pytest.warns(cache.CacheWarning, match="gpu.json") as caught:
+        assert cache.load("findings", "gpu") is None
+        assert cache.load("findings", "gpu") is None
+    assert len(caught) == 1
+    cache.store("findings", "gpu", {"n": 2})
+    assert cache.load("findings", "gpu") == {"n": 2}
+
+
+def test_a_file_about_another_device_is_foreign(folder):
+    cache.store("findings", "gpu", {"n": 1})
+    only_file(folder).rename(folder / "findings" / "cpu.json")
+    with pytest.warns(cache.CacheWarning, match="something else"):
+        assert cache.load("findings", "cpu") is None
+
+
+def test_an_entry_of_another_version_is_absent_without_a_warning(folder):
+    cache.store("findings", "gpu", {"n": 1})
+    path = only_file(folder)
+    path.write_text(path.read_text().replace(json.dumps(__version__), '"0.0.1"'))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache.load("findings", "gpu") is None
+
+
+def test_off_keeps_findings_in_this_process_only_and_says_nothing(folder, monkeypatch):
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", "off")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.store("findings", "gpu", {"n": 1})
+        assert cache.load("findings", "gpu") == {"n": 1}
+    assert cache.cache_dir() is None
+    assert not folder.exists()
+
+
+def test_a_disk_that_refuses_costs_one_warning_and_no_finding(folder):
+    folder.write_text("a file where the folder should be")
+    with pytest.warns(cache.CacheWarning, match="PORTBAR_CACHE_DIR") as caught:
+        cache.store("findings", "gpu", {"n": 1})
+        cache.store("findings", "cpu", {"n": 2})
+    assert len(caught) == 1
+    assert (cache.load("findings", "gpu"), cache.load("findings", "cpu")) == ({"n": 1}, {"n": 2})
+
+
+def test_a_failed_write_leaves_the_old_entry_and_no_scraps(folder, monkeypatch):
+    cache.store("findings", "gpu", {"n": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        cache.store("findings", "gpu", {"n": float("nan")})
+    assert cache.load("findings", "gpu") == {"n": 1}
+    assert [path.name for path in (folder / "findings").iterdir()] == ["gpu.json"]

@@ -1,0 +1,216 @@
+"""Tasks in child processes: whatever they do to themselves, the parent gets an answer in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from portbar import child
+
+TASKS = """
+import os, subprocess, sys, time
+from portbar.child import progress
+
+def double(payload):
+    return {"twice": payload["n"] * 2, "cwd": os.getcwd(), "path0": sys.path[0]}
+
+def fail(payload):
+    raise LookupError("no such thing")
+
+def abort(payload):
+    progress({"step": 1})
+    os.write(1, b"a driver's last words\\n")
+    os.write(2, b"WorkitemLoops.cc: Assertion failed!\\n")
+    os.abort()
+
+def leave(payload):
+    os._exit(3)
+
+def sleep(payload):
+    progress({"step": 1})
+    progress({"step": 2})
+    if payload.get("spawn"):
+        grandchild = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        progress({"pid": grandchild.pid})
+    time.sleep(60)
+
+def fork_and_die(payload):
+    if os.fork() == 0:
+        time.sleep(60)
+    os.kill(os.getpid(), 11)
+
+def noise(payload):
+    print("printed by Python" * 1000)
+    os.write(1, b"\\n{\\"status\\": \\"ok\\"}\\nwritten by a driver")
+    os.system("echo a compiler speaks")
+    os.write(2, b"x" * 300_000)
+    return "quiet"
+
+def unserialisable(payload):
+    return object()
+
+def environment(payload):
+    return {name: os.environ.get(name) for name in payload["names"]}
+"""
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    (tasks / "portbar_test_tasks.py").write_text(TASKS)
+
+    def run(function, payload=None, timeout=30.0, env=None, **options):
+        env = {"PYTHONPATH": str(tasks), **(env or {})}
+        task = f"portbar_test_tasks:{function}"
+        return child.run_task(task, payload or {}, timeout=timeout, env=env, **options)
+
+    return run
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_task_gets_its_payload_and_returns_its_value(run):
+    result = run("double", {"n": 21})
+    assert (result.status, result.value["twice"], result.message, result.progress) == ("ok", 42, "", [])
+    assert 0 < result.seconds < 30
+
+
+def test_files_in_the_working_directory_do_not_shadow_modules(run, tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('shadowed')")
+    monkeypatch.chdir(tmp_path)
+    result = run("double", {"n": 1})
+    assert result.status == "ok", result.message
+    assert result.value["cwd"] == str(tmp_path)
+
+
+def test_an_exception_becomes_an_error_with_its_type_and_text(run):
+    result = run("fail")
+    assert (result.status, result.message) == ("error", "LookupError: no such thing")
+
+
+def test_a_task_that_does_not_exist_is_an_error(run):
+    assert run("no_such_function").status == "error"
+    assert child.run_task("portbar.no_such_module:f", {}, timeout=30).status == "error"
+
+
+def test_a_value_that_is_no_json_is_an_error_and_not_a_crash(run):
+    result = run("unserialisable")
+    assert result.status == "error"
+    assert "TypeError" in result.message
+
+
+def test_an_abort_names_the_signal_and_the_assertion_and_keeps_progress(run):
+    result = run("abort")
+    assert result.status == "crash"
+    assert "SIGABRT" in result.message
+    assert "WorkitemLoops.cc: Assertion failed!" in result.message
+    assert "a driver's last words" in result.message
+    assert result.progress == [{"step": 1}]
+
+
+def test_leaving_without_an_answer_is_a_crash_with_the_exit_status(run):
+    result = run("leave")
+    assert result.status == "crash"
+    assert "exit status 3" in result.message
+
+
+def test_a_task_that_sleeps_past_the_limit_is_killed_and_keeps_progress(run):
+    seen = []
+    result = run("sleep", timeout=2.0, on_progress=seen.append)
+    assert result.status == "timeout"
+    assert result.progress == seen == [{"step": 1}, {"step": 2}]
+    assert 2.0 <= result.seconds < 6.0
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+def test_what_a_task_started_is_killed_with_it(run):
+    result = run("sleep", {"spawn": True}, timeout=2.0)
+    (pid,) = [report["pid"] for report in result.progress if "pid" in report]
+    deadline = time.monotonic() + 5
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(pid)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_crash_is_seen_although_a_forked_process_holds_the_pipe_open(run):
+    result = run("fork_and_die", timeout=20.0)
+    assert result.status == "crash"
+    assert "SIGSEGV" in result.message
+    assert result.seconds < 15
+
+
+def test_noise_on_standard_output_and_error_does_not_disturb_the_answer(run):
+    result = run("noise")
+    assert (result.status, result.value) == ("ok", "quiet")
+
+
+def test_progress_is_delivered_while_the_task_still_runs(run):
+    class StopError(Exception):
+        pass
+
+    def stop(report):
+        raise StopError
+
+    start = time.monotonic()
+    with pytest.raises(StopError):
+        run("sleep", timeout=30.0, on_progress=stop)
+    assert time.monotonic() - start < 15
+
+
+def test_progress_outside_of_a_child_does_nothing(capfd):
+    child.progress({"step": 1})
+    assert capfd.readouterr() == ("", "")
+
+
+def test_variables_reach_the_child_and_leave_the_parent_alone(run):
+    before = dict(os.environ)
+    result = run("environment", {"names": ["PORTBAR_TEST_X"]}, env={"PORTBAR_TEST_X": "1"})
+    assert result.value == {"PORTBAR_TEST_X": "1"}
+    assert dict(os.environ) == before
+
+
+def test_a_users_choice_of_runtimes_reaches_the_child_unchanged(run, tmp_path):
+    result = run("environment", {"names": ["OCL_ICD_VENDORS"]}, env={"OCL_ICD_VENDORS": str(tmp_path)})
+    assert result.value == {"OCL_ICD_VENDORS": str(tmp_path)}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_an_interrupt_of_the_parent_kills_the_child(run, tmp_path):
+    script = textwrap.dedent(
+        """
+        import sys
+        from portbar import child
+        def told(report):
+            if "pid" in report:
+                print(report["pid"], flush=True)
+        child.run_task("portbar_test_tasks:sleep", {"spawn": True}, timeout=60, on_progress=told)
+        """
+    )
+    root = Path(child.__file__).resolve().parent.parent
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(tmp_path / "tasks")])}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as parent:
+        pid = int(parent.stdout.readline())
+        parent.send_signal(signal.SIGINT)
+        _, errors = parent.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    deadline = time.monotonic() + 5
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_alive(pid)

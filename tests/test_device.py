@@ -1,0 +1,261 @@
+"""Facts and addresses of devices: read from drivers that lie, and carried through JSON unchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from portbar import device
+from portbar.device import DeviceAddress, DeviceFacts
+from portbar.errors import DeviceError, RecordError
+
+cl = pytest.importorskip("pyopencl")
+
+GPU = DeviceFacts(
+    platform_name="NVIDIA CUDA",
+    platform_version="OpenCL 3.0 CUDA 13.0",
+    name="NVIDIA H200",
+    driver_version="580.1",
+    type=("GPU",),
+    opencl_c_versions=("1.2", "3.0"),
+    compute_units=132,
+    max_work_item_sizes=(1024, 1024, 64),
+    extensions=("cl_khr_fp64", "cl_nv_device_attribute_query"),
+    atomic_memory_capabilities=("relaxed", "scope_work_group"),
+    fp64=True,
+    nvidia={"warp_size": 32, "kernel_exec_timeout": None},
+)
+
+
+class FakeOwner:
+    """A device or platform whose driver answers from a table, with errors for all else."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+
+    def get_info(self, which):
+        for name, answer in self.answers.items():
+            kind = cl.platform_info if isinstance(self, FakePlatform) else cl.device_info
+            if getattr(kind, name) == which:
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+        raise cl.LogicError("clGetDeviceInfo failed: INVALID_VALUE")
+
+
+class FakePlatform(FakeOwner):
+    def __init__(self, **answers):
+        super().__init__(**answers)
+        self.devices = []
+
+    def get_devices(self):
+        if isinstance(self.devices, Exception):
+            raise self.devices
+        return self.devices
+
+
+def version(text):
+    major, minor = map(int, text.split("."))
+    return SimpleNamespace(name="OpenCL C", version=major << 22 | minor << 12 | 7)
+
+
+@pytest.fixture(autouse=True)
+def accept_fakes(monkeypatch):
+    monkeypatch.setattr(cl, "Platform", (cl.Platform, FakePlatform))
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Two platforms of one name, as with two PoCLs, one without devices, and one whose driver raises."""
+    platforms = []
+    for name, release, devices in [
+        ("Portable", "PoCL 3.1", ["pthread EPYC"]),
+        ("Clover", "Mesa", []),
+        ("Portable", "PoCL 6.0", ["cpu EPYC", "cpu EPYC"]),
+        ("Broken", "1", None),
+    ]:
+        platform = FakePlatform(NAME=name, VERSION=release)
+        platform.devices = (
+            cl.RuntimeError("DEVICE_NOT_FOUND")
+            if devices is None
+            else [FakeOwner(NAME=text, PLATFORM=platform) for text in devices]
+        )
+        platforms.append(platform)
+    monkeypatch.setattr(device.icd, "load_platforms", lambda: list(platforms))
+    return platforms
+
+
+def test_facts_survive_json():
+    assert DeviceFacts.from_json(json.loads(json.dumps(GPU.to_json()))) == GPU
+    assert DeviceFacts.from_json(json.loads(json.dumps(DeviceFacts().to_json()))) == DeviceFacts()
+
+
+def test_facts_are_read_with_unknown_members_ignored_and_absent_ones_unknown():
+    assert DeviceFacts.from_json({"name": "x", "colour": "red"}) == DeviceFacts(name="x")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": None},
+        {"compute_units": "8"},
+        {"compute_units": True},
+        {"fp64": 1},
+        {"extensions": "cl_khr_fp64"},
+        {"extensions": None},
+        {"max_work_item_sizes": ["1"]},
+        {"nvidia": {"warp_size": "32"}},
+    ],
+)
+def test_facts_of_a_wrong_type_are_refused_by_name(wrong):
+    with pytest.raises(RecordError, match=next(iter(wrong))):
+        DeviceFacts.from_json(wrong)
+
+
+def test_a_driver_that_answers_nothing_costs_facts_and_raises_nothing():
+    assert device.facts(FakeOwner()) == DeviceFacts()
+
+
+def test_a_wrong_answer_costs_that_fact_only():
+    answers = {
+        "NAME": "  Some\0  GPU ",
+        "MAX_COMPUTE_UNITS": "many",
+        "LOCAL_MEM_SIZE": 65536,
+        "VENDOR": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"),
+        "MAX_WORK_ITEM_SIZES": 3,
+        "ATOMIC_MEMORY_CAPABILITIES": 0,
+        "OPENCL_C_FEATURES": [SimpleNamespace(name="b"), SimpleNamespace(name="a"), object()],
+    }
+    assert device.facts(FakeOwner(**answers)) == DeviceFacts(
+        name="Some GPU", local_mem_size=65536, features=("a", "b")
+    )
+
+
+def test_versions_come_from_the_list_and_before_opencl_3_from_the_text():
+    both = FakeOwner(
+        OPENCL_C_ALL_VERSIONS=[version("3.0"), version("1.2"), version("1.0")],
+        OPENCL_C_VERSION="OpenCL C 1.2 PoCL",
+    )
+    assert device.facts(both).opencl_c_versions == ("1.0", "1.2", "3.0")
+    assert device.facts(FakeOwner(OPENCL_C_VERSION="OpenCL C 2.0 ")).opencl_c_versions == ("2.0",)
+    assert device.facts(FakeOwner(OPENCL_C_VERSION="nonsense")).opencl_c_versions == ()
+
+
+def test_types_and_atomic_capabilities_are_named_as_claimed():
+    claimed = device.facts(
+        FakeOwner(TYPE=15, ATOMIC_MEMORY_CAPABILITIES=0x11, ATOMIC_FENCE_CAPABILITIES=0b1101010)
+    )
+    assert claimed.type == ("CPU", "GPU", "ACCELERATOR")
+    assert claimed.atomic_memory_capabilities == ("relaxed", "scope_work_group")
+    assert claimed.atomic_fence_capabilities == (
+        "acq_rel",
+        "scope_work_item",
+        "scope_device",
+        "scope_all_devices",
+    )
+
+
+def test_int64_atomics_need_both_extensions():
+    base = "cl_khr_int64_base_atomics"
+    assert device.facts(FakeOwner(EXTENSIONS=base)).int64_atomics is False
+    assert device.facts(FakeOwner(EXTENSIONS=f"{base} cl_khr_int64_extended_atomics")).int64_atomics is True
+
+
+def test_nvidia_facts_are_asked_for_only_where_the_extension_is_listed():
+    answers = {"WARP_SIZE_NV": 32, "MAX_COMPUTE_UNITS": 132}
+    assert device.facts(FakeOwner(**answers)).nvidia is None
+    listed = device.facts(FakeOwner(EXTENSIONS="cl_nv_device_attribute_query", **answers)).nvidia
+    assert listed is not None
+    assert (listed["warp_size"], listed["multiprocessors"], listed["registers_per_block"]) == (32, 132, None)
+
+
+def test_keys_are_stable_and_change_with_the_driver_but_not_with_extensions():
+    key = device.device_key(GPU)
+    assert key.startswith("nvidia-h200-")
+    assert device.device_key(dataclasses.replace(GPU, extensions=())) == key
+    for change in (
+        {"driver_version": "581"},
+        {"platform_version": "2"},
+        {"platform_name": "x"},
+        {"compute_units": 1},
+    ):
+        assert device.device_key(dataclasses.replace(GPU, **change)) != key
+
+
+def test_a_nameless_device_has_a_key_fit_for_a_file():
+    assert device.device_key(DeviceFacts(name="/../")).startswith("device-")
+
+
+def test_devices_are_listed_with_their_places_and_broken_platforms_have_none(machine):
+    places = [(address.platform_index, address.device_index) for address, _ in device.list_devices()]
+    assert places == [(0, 0), (2, 0), (2, 1)]
+
+
+def test_an_address_leads_back_to_its_device_through_json(machine):
+    for address, found in device.list_devices():
+        assert DeviceAddress.from_json(json.loads(json.dumps(address.to_json()))).resolve() is found
+        assert device.address_of(found) == address
+
+
+def test_an_address_follows_a_platform_that_moved_if_only_one_has_its_names(machine):
+    (first, single), (second, _), _ = device.list_devices()
+    machine.insert(0, machine.pop())
+    assert first.resolve() is single
+    with pytest.raises(DeviceError, match="several"):
+        second.resolve()
+
+
+def test_an_address_whose_device_changed_is_refused_with_what_there_is(machine):
+    address = dataclasses.replace(device.list_devices()[0][0], device_name="another")
+    with pytest.raises(DeviceError, match="not there any more") as caught:
+        address.resolve()
+    assert "0:0 pthread EPYC (Portable PoCL 3.1)" in str(caught.value)
+
+
+def test_a_device_that_no_platform_lists_has_no_address(machine):
+    with pytest.raises(DeviceError, match="sub-device"):
+        device.address_of(FakeOwner(NAME="part of EPYC"))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "places"),
+    [
+        ([], ["0:0", "2:0", "2:1"]),
+        (["2:1"], ["2:1"]),
+        (["EPYC"], ["0:0", "2:0", "2:1"]),
+        (["portable pocl 6"], ["2:0", "2:1"]),
+        (["PTHREAD"], ["0:0"]),
+        (["2:1", "cpu", "portable"], ["2:1", "2:0", "0:0"]),
+    ],
+)
+def test_a_user_selects_by_place_or_by_part_of_a_name(machine, patterns, places):
+    chosen = device.select_devices(patterns)
+    assert [f"{address.platform_index}:{address.device_index}" for address, _ in chosen] == places
+
+
+@pytest.mark.parametrize("pattern", ["1:0", "2:10", "nvidia", ""])
+def test_a_selection_that_matches_nothing_lists_what_there_is(machine, pattern):
+    with pytest.raises(DeviceError, match="2:1 cpu EPYC"):
+        device.select_devices(["epyc", pattern])
+
+
+def test_one_string_is_not_taken_for_a_list_of_letters(machine):
+    with pytest.raises(TypeError):
+        device.select_devices("epyc")
+
+
+@pytest.mark.device
+def test_real_devices_report_what_every_device_must():
+    known = device.list_devices()
+    for address, found in known:
+        reported = device.facts(found)
+        assert reported.name == address.device_name
+        assert reported.type
+        assert reported.opencl_c_versions
+        assert reported.compute_units
+        assert reported.max_work_group_size
+        assert DeviceFacts.from_json(json.loads(json.dumps(reported.to_json()))) == reported
+        assert address.resolve() == found

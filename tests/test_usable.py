@@ -1,0 +1,185 @@
+"""Usable devices and the quirk table: verdicts on what really happened, each failure with a remedy."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from portbar import cache, child, quirks, usable
+from portbar.child import ChildResult
+from portbar.device import DeviceAddress, DeviceFacts
+
+cl = pytest.importorskip("pyopencl")
+
+ADDRESS = DeviceAddress(0, 0, "Portable Computing Language", "pthread-EPYC")
+POCL = DeviceFacts(
+    platform_name="Portable Computing Language",
+    platform_version="OpenCL 3.0 PoCL 3.0-rc2",
+    name="pthread-EPYC",
+)
+RIGHT = ChildResult("ok", {"right": True}, "", 1.0)
+WRONG = ChildResult("ok", {"right": False, "stage": "comparing", "log": "3 of 64 numbers are wrong"}, "", 1.0)
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_memory", {})
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """Results for the next children; the list says how many were not needed."""
+    results = []
+    monkeypatch.setattr(child, "run_task", lambda *_, **__: results.pop(0))
+    return results
+
+
+def judge(*, refresh=False):
+    return usable._check(ADDRESS, POCL, 20, refresh=refresh)
+
+
+def test_a_right_answer_is_usable_and_remembered(children):
+    children += [RIGHT, WRONG]
+    assert judge().usable
+    assert judge().usable
+    assert len(children) == 1
+
+
+def test_refresh_checks_again_and_replaces_what_was_remembered(children):
+    children += [RIGHT, WRONG]
+    judge()
+    assert not judge(refresh=True).usable
+    assert not judge().usable
+
+
+def test_a_failure_is_remembered_with_its_reason_for_an_hour_only(children, monkeypatch):
+    children += [WRONG, RIGHT]
+    first = judge()
+    assert "3 of 64 numbers are wrong" in first.reason
+    assert first.remedy
+    assert judge() == first
+    later = time.time() + 3601
+    monkeypatch.setattr(usable.time, "time", lambda: later)
+    assert judge().usable
+
+
+def test_another_driver_is_another_device(children):
+    children += [RIGHT, WRONG]
+    judge()
+    newer = DeviceFacts(platform_name="Portable Computing Language", name="pthread-EPYC", driver_version="2")
+    assert not usable._check(ADDRESS, newer, 20, refresh=False).usable
+
+
+def test_a_damaged_memory_is_measured_again(children):
+    children += [RIGHT, RIGHT]
+    judge()
+    cache.store("usable", usable.device_key(POCL), {"usable": True})
+    assert judge().usable
+    assert not children
+
+
+def test_a_build_failure_gives_the_compilers_line_and_the_remedy_of_its_quirk(children):
+    log = "clBuildProgram failed: BUILD_PROGRAM_FAILURE\n\nerror: unknown target CPU 'generic'\n"
+    children.append(ChildResult("ok", {"right": False, "stage": "compiling", "log": log}, "", 1.0))
+    verdict = judge()
+    assert verdict.reason.endswith("compiling: error: unknown target CPU 'generic'")
+    assert "portbar[cpu]" in verdict.remedy
+    assert "pocl-opencl-icd" in verdict.remedy
+
+
+@pytest.mark.parametrize("status", ["crash", "timeout", "error"])
+def test_a_child_that_fails_is_not_usable_and_says_how(children, status):
+    children.append(ChildResult(status, None, "ended by SIGABRT", 1.0))
+    verdict = judge()
+    assert not verdict.usable
+    assert "SIGABRT" in verdict.reason
+    assert verdict.remedy
+
+
+def facts(**values):
+    return DeviceFacts(**values)
+
+
+@pytest.mark.parametrize(
+    ("name", "has", "has_not", "log"),
+    [
+        ("pocl-unknown-cpu", POCL, facts(platform_version="CUDA"), "error: unknown target CPU 'generic'"),
+        ("rusticl-not-enabled", facts(platform_name="rusticl"), POCL, quirks.NO_DEVICES),
+        ("clover-without-devices", facts(platform_name="Clover"), POCL, quirks.NO_DEVICES),
+        (
+            "llvmpipe-loop-limit",
+            facts(name="llvmpipe (LLVM 15)", driver_version="22.3.6"),
+            facts(name="llvmpipe (LLVM 19)", driver_version="25.0.7-2"),
+            "",
+        ),
+        ("pocl-barrier-under-if", facts(platform_version="OpenCL 3.0 PoCL 5.0+debian"), POCL, ""),
+        (
+            "intel-concurrent-bound",
+            facts(type=("CPU",), extensions=("cl_intel_concurrent_dispatch",)),
+            facts(type=("GPU",), extensions=("cl_intel_concurrent_dispatch",)),
+            "",
+        ),
+        ("oclgrind-claims-all-types", facts(name="Oclgrind Simulator"), POCL, ""),
+    ],
+)
+def test_each_quirk_matches_where_it_was_seen_and_not_elsewhere(name, has, has_not, log, monkeypatch):
+    monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
+    assert quirks.applies(name, has, log)
+    assert not quirks.applies(name, has_not, log)
+    assert name in [quirk.name for quirk in quirks.matching(has, log)]
+
+
+def test_quirks_are_complete_and_named_once():
+    assert len({quirk.name for quirk in quirks.QUIRKS}) == len(quirks.QUIRKS)
+    for quirk in quirks.QUIRKS:
+        assert all([quirk.fault, quirk.seen, quirk.workaround, quirk.retire]), quirk.name
+    with pytest.raises(KeyError):
+        quirks.applies("no-such-quirk", POCL)
+
+
+def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():
+    abort = 'addContextSaveRestore: Assertion `0 && "Cannot add context restore for a PHI node"\' failed.'
+    pocl6 = facts(platform_version="OpenCL 3.0 PoCL 6.0")
+    assert "POCL_WORK_GROUP_METHOD=cbs" in quirks.remedy(pocl6, abort)
+    assert quirks.remedy(pocl6, "out of memory") == ""
+    assert quirks.remedy(POCL, "") == ""
+
+
+class Platform:
+    def __init__(self, name, devices):
+        self.answers = {cl.platform_info.NAME: name, cl.platform_info.VERSION: "1"}
+        self.devices = devices
+
+    def get_info(self, which):
+        return self.answers[which]
+
+    def get_devices(self):
+        return self.devices
+
+
+def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
+    platforms = [Platform("Full", [1])] + [Platform(name, []) for name in ("rusticl", "Clover", "Other")]
+    monkeypatch.setattr(usable.icd, "load_platforms", lambda: platforms)
+    monkeypatch.setattr(cl, "Platform", (cl.Platform, Platform))
+    monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
+    empty = {platform.name: platform for platform in usable.empty_platforms()}
+    assert list(empty) == ["rusticl", "Clover", "Other"]
+    assert "RUSTICL_ENABLE=llvmpipe" in empty["rusticl"].remedy
+    assert "rusticl" in empty["Clover"].remedy
+    assert empty["Other"].remedy
+    monkeypatch.setenv("RUSTICL_ENABLE", "llvmpipe")
+    assert "RUSTICL_ENABLE" not in usable.empty_platforms()[0].remedy
+
+
+@pytest.mark.device
+def test_real_devices_are_checked_without_touching_this_process():
+    before = dict(os.environ)
+    verdicts = usable.check_all()
+    assert any(verdict.usable for _, verdict in verdicts), verdicts
+    assert all(verdict.reason and bool(verdict.remedy) != verdict.usable for _, verdict in verdicts)
+    address, verdict = verdicts[0]
+    assert usable.check(address) == usable.check(address.resolve()) == verdict
+    assert dict(os.environ) == before
