@@ -17,6 +17,7 @@ from portbar.errors import LaunchError
 
 #: First hidden parameter of a kernel that uses a grid, and how many hidden parameters there are.
 GRID_PARAMETER: Final = "portbar_grid_param"
+LAUNCH_PARAMETER: Final = "portbar_grid_launch"
 HIDDEN: Final = 2
 
 _SCALARS: Final = {
@@ -77,6 +78,13 @@ def parameters_of(kernel: cl.Kernel) -> tuple[Parameter, ...] | None:
     except cl.Error:
         return None
     return tuple(found)
+
+
+def passed_as(parameter: Parameter) -> np.dtype[Any] | None:
+    """How PyOpenCL is told to pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
+    if parameter.name == LAUNCH_PARAMETER:
+        return np.dtype("V16")
+    return parameter.dtype
 
 
 def _problem(parameter: Parameter, argument: Any) -> str | None:

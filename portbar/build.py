@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import pyopencl as cl
@@ -83,11 +82,12 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
     program = cl.Program(context, text)
     try:
         try:
-            return program.build(list(options), devices=[device])
+            program.build(list(options), devices=[device])
         except (KeyError, OSError):
             # PyOpenCL's own binary cache is unusable (a read-only home, say): build once with a cache that is thrown away.
+            program = cl.Program(context, text)
             with tempfile.TemporaryDirectory(prefix="portbar-") as folder:
-                return cl.Program(context, text).build(list(options), devices=[device], cache_dir=str(Path(folder)))
+                program.build(list(options), devices=[device], cache_dir=folder)
     except cl.Error as error:
         log = _log_of(program, device, error)
         path = save_source(text)
@@ -102,3 +102,4 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         raise BuildError(
             message, device=device.name.strip(), options=tuple(options), log=log, source_path=path
         ) from error
+    return program

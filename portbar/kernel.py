@@ -6,11 +6,11 @@ Not for building (`portbar.program`) nor for what a launch reports afterwards (`
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
@@ -24,6 +24,7 @@ from portbar.arguments import (
     check_memory_contexts,
     dummy_arguments,
     parameters_of,
+    passed_as,
 )
 from portbar.errors import LaunchError
 from portbar.launch import Launch
@@ -35,11 +36,18 @@ from portbar.vendor import vendor_bound
 
 if TYPE_CHECKING:
     from portbar.program import Program
+    from portbar.state import QueueState
 
 Size = tuple[int, ...]
 
+_enqueue = cl.enqueue_nd_range_kernel
+
 #: Combinations of queue, sizes and local memory that are remembered for each kernel.
 _MAX_PLANS: Final = 256
+
+#: The hidden launch argument, an OpenCL uint4 in the host's byte order.
+_WORDS: Final = struct.Struct("=4I")
+_FIRST_WORD: Final = struct.Struct("=I")
 
 
 @dataclass(frozen=True)
@@ -50,17 +58,20 @@ class _Signature:
     locals: tuple[int, ...]
 
 
-@dataclass
+@dataclass(slots=True)
 class _Plan:
     """Everything about a launch that depends on queue, sizes and local memory only."""
 
     queue: cl.CommandQueue
     handle: cl.Kernel
-    device: str
+    label: tuple[str, str]
     global_size: Size
     local_size: Size | None
     groups: int
-    words: np.ndarray[Any, np.dtype[np.uint32]] | None
+    flags: int
+    words: bytearray | None
+    state: QueueState | None = None
+    generation: int = 0
 
 
 class Kernel:
@@ -225,7 +236,12 @@ class Kernel:
         key = (device, strategy.device_barrier.value)
         handle = self._handles.get(key)
         if handle is None:
-            handle = self._handles[key] = cl.Kernel(self.program.built(device, strategy), self.name)
+            handle = cl.Kernel(self.program.built(device, strategy), self.name)
+            parameters = parameters_of(handle)
+            if parameters is not None:
+                # Ten times cheaper a launch than letting PyOpenCL find out what each argument is.
+                handle.set_arg_types([*map(passed_as, parameters)])
+            self._handles[key] = handle
         return handle
 
     def _check(self, types: tuple[type, ...], args: Sequence[Any]) -> _Signature:
@@ -292,7 +308,9 @@ class Kernel:
                     "size, or make PORTBAR_GRID_PARAM its first parameter"
                 )
             local = None if local_size is None else self._local_size(device, handle, local_size)
-            return _Plan(queue, handle, device.name.strip(), _as_size("global size", global_size), local, 0, None)
+            return _Plan(
+                queue, handle, (self.name, device.name.strip()), _as_size("global size", global_size), local, 0, 0, None
+            )
 
         local = self._local_size(device, handle, local_size)
         groups = self._explicit_groups(global_size, local, num_groups)
@@ -311,12 +329,12 @@ class Kernel:
             groups = bound
         if global_size is None:
             global_size = (groups * local[0], *local[1:])
-        words = np.zeros(4, np.uint32)
-        words[1] = min(groups, bound)
         profile = self.program.profile(device)
-        words[2] = patience_rounds(profile)
-        words[3] = limit_rounds(profile, self.program.spin_limit)
-        return _Plan(queue, handle, device.name.strip(), tuple(map(int, global_size)), local, groups, words)
+        limit = limit_rounds(profile, self.program.spin_limit)
+        words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
+        return _Plan(
+            queue, handle, (self.name, device.name.strip()), tuple(map(int, global_size)), local, groups, 0, words
+        )
 
     def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
         """Work-groups that the caller asks for, None for as many as fit."""
@@ -374,42 +392,39 @@ class Kernel:
         args: Sequence[Any],
     ) -> Launch:
         """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
-        words = np.zeros(4, np.uint32)
-        words[0] = layout.DRY_RUN
-        words[1] = groups
-        words[2] = patience
-        words[3] = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
+        limit = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
+        words = bytearray(_WORDS.pack(0, groups, patience, limit))
         size = (groups * local[0], *local[1:])
         handle = self._handle(queue.device, strategy)
-        plan = _Plan(queue, handle, queue.device.name.strip(), size, local, groups, words)
+        plan = _Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
         launch = self._enqueue(plan, args, None)
         launch.wait()
         return launch
 
     def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
-        program, handle = self.program, plan.handle
-        if plan.words is None:
-            with program.lock:
-                handle.set_args(*args)
-                event = cl.enqueue_nd_range_kernel(
-                    plan.queue, handle, plan.global_size, plan.local_size, None, wait_for
-                )
-            return Launch(event, self.name, plan.device)
+        program, handle, words = self.program, plan.handle, plan.words
         with program.lock:
-            state = program.state(plan.queue, plan.groups)
+            if words is None:
+                handle.set_args(*args)
+                return Launch(
+                    _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for), plan.label
+                )
+            state = plan.state
+            if state is None or plan.generation != program.generation or state.exhausted:
+                state = plan.state = program.state(plan.queue, plan.groups)
+                plan.generation = program.generation
             epoch = state.epoch + 1
             saved = state.save_before(epoch)
             if not state.in_order:
                 order = [event for event in (saved, state.last_event) if event is not None]
                 wait_for = [*(wait_for or ()), *order]
-            words = plan.words
-            words[0] = words[0] & layout.DRY_RUN | state.capacity_log2 << 24 | epoch
+            _FIRST_WORD.pack_into(words, 0, plan.flags | state.capacity_log2 << 24 | epoch)
             handle.set_args(state.buffer, words, *args)
-            event = cl.enqueue_nd_range_kernel(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for)
+            event = _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for)
             state.epoch = epoch
             if not state.in_order:
                 state.last_event = event
-            launch = Launch(event, self.name, plan.device, state, epoch)
+            launch = Launch(event, plan.label, state, epoch)
             state.remember(epoch, launch)
         return launch
 

@@ -34,14 +34,13 @@ class Launch:
         The kernel's event, as PyOpenCL would have returned it.
     """
 
-    __slots__ = ("__weakref__", "_device", "_epoch", "_kernel", "_report", "_snapshot", "_state", "event")
+    __slots__ = ("__weakref__", "_epoch", "_label", "_report", "_snapshot", "_state", "event")
 
     def __init__(
-        self, event: cl.Event, kernel: str, device: str, state: QueueState | None = None, epoch: int = 0
+        self, event: cl.Event, label: tuple[str, str], state: QueueState | None = None, epoch: int = 0
     ) -> None:
         self.event = event
-        self._kernel = kernel
-        self._device = device
+        self._label = label
         self._state = state
         self._epoch = epoch
         self._report: Report | None = None
@@ -68,8 +67,8 @@ class Launch:
                 self._report = Report.from_words(words, self._epoch)
             else:
                 self._report = self._state.read(self._epoch)
-            if self._report.status != layout.STATUS_OPEN:
-                # Arrivals may be missing or the discovery lock taken: later launches get fresh words.
+            if self._report.status not in {layout.STATUS_OPEN, layout.STATUS_TIMEOUT}:
+                # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
                 self._state.broken = True
         return self._report
 
@@ -92,25 +91,26 @@ class Launch:
         report = self._settle()
         if report is None or report.status == layout.STATUS_OPEN:
             return
+        kernel, device = self._label
         if report.status == layout.STATUS_TIMEOUT:
             known = "an unknown number" if report.arrived is None else str(report.arrived)
             raise BarrierTimeoutError(
-                f"kernel {self._kernel!r} on {self._device}: a device barrier reached its spin limit in work-group "
+                f"kernel {kernel!r} on {device}: a device barrier reached its spin limit in work-group "
                 f"{report.group}; {known} of {report.groups} work-groups had arrived. {_CAUSES}",
-                kernel=self._kernel,
-                device=self._device,
+                kernel=kernel,
+                device=device,
                 arrived=report.arrived or 0,
                 expected=report.groups,
             )
         if report.status == layout.STATUS_LOST:
             raise BarrierTimeoutError(
-                f"kernel {self._kernel!r} on {self._device}: work-group {report.group} waited for the end of occupancy "
+                f"kernel {kernel!r} on {device}: work-group {report.group} waited for the end of occupancy "
                 f"discovery until the spin limit and left. {_CAUSES}",
-                kernel=self._kernel,
-                device=self._device,
+                kernel=kernel,
+                device=device,
                 expected=report.groups,
             )
         raise Error(
-            f"kernel {self._kernel!r} on {self._device} takes PORTBAR_GRID_PARAM but never executed "
+            f"kernel {kernel!r} on {device} takes PORTBAR_GRID_PARAM but never executed "
             "PORTBAR_ENTER; make PORTBAR_ENTER(grid); the first statement of the kernel"
         )

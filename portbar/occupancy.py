@@ -15,7 +15,7 @@ from portbar.timing import is_cpu
 
 #: Work-groups a compute unit that are launched to find a GPU's bound; more are launched if all of them were resident.
 _GROUPS_PER_UNIT: Final = 32
-_RUNS: Final = 3
+_RUNS: Final = 5
 
 
 @dataclass(frozen=True)

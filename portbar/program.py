@@ -95,6 +95,8 @@ class Program:
         self._strategies: dict[cl.Device, Strategy] = {}
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
         self._states: OrderedDict[int, QueueState] = OrderedDict()
+        #: Counts changes of the states, so that a kernel knows when the one it remembers may be stale.
+        self.generation = 0
         self._kernels: dict[str, Kernel] = {}
         for device in self.devices:
             self._profiles[device] = describe(device)
@@ -129,7 +131,7 @@ class Program:
     def kernel_names(self) -> tuple[str, ...]:
         """Names of the program's kernels, sorted."""
         program = next(iter(self._built.values()))
-        names: str = program.get_info(cl.program_info.KERNEL_NAMES)
+        names = str(program.get_info(cl.program_info.KERNEL_NAMES))
         return tuple(sorted(filter(None, names.strip("\0").split(";"))))
 
     def kernel(self, name: str) -> Kernel:
@@ -159,6 +161,7 @@ class Program:
                 # Launches on an out-of-order queue keep following one another across the change of buffers.
                 state.last_event = previous.last_event
             self._states[key] = state
+            self.generation += 1
             while len(self._states) > _MAX_STATES:
                 self._states.popitem(last=False)
         self._states.move_to_end(key)

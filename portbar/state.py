@@ -84,8 +84,7 @@ class QueueState:
     def save_before(self, epoch: int) -> cl.Event | None:
         """Save the report that the launch `epoch` will overwrite, if anyone may still ask for it; without blocking."""
         reference = self._launches[epoch % layout.REPORTS]
-        launch = reference() if reference is not None else None
-        if launch is None or launch.has_report:
+        if reference is None or (launch := reference()) is None or launch.has_report:
             return None
         words = np.empty(layout.REPORT_WORDS, np.uint32)
         event = cl.enqueue_copy(

@@ -52,6 +52,8 @@ class Strategy:
         The `-cl-std` value that the atomics need, such as `CL3.0`.
     pause : str
         How a work-item can pause on this device: `none`, `nanosleep`, `x86_pause`.
+    yield_by : str
+        How a waiting work-group gives its processor to another thread of the host: `none`, `libc`, `syscall`.
     sleep_above, sleep_ns : int
         `counter_backoff` pauses only while more groups than this are missing, and for this long.
     table : tuple of (int, str)
@@ -65,6 +67,7 @@ class Strategy:
     max_groups_reason: str = ""
     std: str | None = None
     pause: str = "none"
+    yield_by: str = "none"
     sleep_above: int = 64
     sleep_ns: int = 500
     table: tuple[tuple[int, str], ...] = ()
@@ -202,6 +205,12 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     return "none"
 
 
+def _yield_by(findings: Findings | None) -> str:
+    """A call that was seen to work on this device, never one that only should."""
+    builds = findings.builds if findings is not None else {}
+    return next((name for name in ("libc", "syscall") if builds.get(f"yield_{name}")), "none")
+
+
 def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -> Strategy:
     """Choose a strategy for a device.
 
@@ -255,5 +264,6 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         max_groups_reason=why,
         std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
         pause=_pause(atomics, findings),
+        yield_by=_yield_by(findings),
         table=tuple(table),
     )

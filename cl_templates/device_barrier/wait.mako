@@ -39,6 +39,7 @@ static inline bool portbar_wait_word(const portbar_grid *grid, volatile global u
         }
         if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
             return false;
+        portbar_yield(round);
     }
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
                          grid->num_groups - min(target - seen, grid->num_groups), grid->group_id);

@@ -50,6 +50,7 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
             }
         if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
             return false;
+        portbar_yield(round);
     }
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, PORTBAR_SURPLUS, grid->group_id);
     return false;

@@ -6,20 +6,24 @@
 static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
     const uint ticket = portbar_word_add(state + PORTBAR_STATE_LOCK_NEXT, 1u);
-    for (uint round = 0; round < limit; ++round)
+    for (uint round = 0; round < limit; ++round) {
         for (uint i = 0; i < PORTBAR_POLLS; ++i)
             if (portbar_word_load_acquire(state + PORTBAR_STATE_LOCK_SERVING) == ticket)
                 return true;
+        portbar_yield(round);
+    }
     return false;
 }
 % else:
 /* Spin lock by exchange, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
 static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
-    for (uint round = 0; round < limit; ++round)
+    for (uint round = 0; round < limit; ++round) {
         for (uint i = 0; i < PORTBAR_POLLS; ++i)
             if (portbar_word_exchange(state + PORTBAR_STATE_LOCK_HELD, 1u) == 0u)
                 return true;
+        portbar_yield(round);
+    }
     return false;
 }
 % endif
@@ -74,6 +78,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
             now = portbar_word_load(counter);
         idle = now == seen ? idle + 1u : 0u;
         seen = now;
+        portbar_yield(idle);
     }
     if (!portbar_discovery_lock(state, limit))
         return id;

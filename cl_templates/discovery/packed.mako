@@ -47,6 +47,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
                 now = portbar_word_load(word) & PORTBAR_COUNT_MASK;
             idle = now == seen ? idle + 1u : 0u;
             seen = now;
+            portbar_yield(idle);
         }
         *count = portbar_word_or(word, PORTBAR_POLL_CLOSED) & PORTBAR_COUNT_MASK;
         portbar_report_open(state, epoch, *count);

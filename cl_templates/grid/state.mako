@@ -68,12 +68,14 @@ static inline void portbar_report_fault(volatile global uint *state, uint epoch,
 static inline uint portbar_await_publication(volatile global uint *state, uint tag, uint limit)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
-    for (uint round = 0; round < limit; ++round)
+    for (uint round = 0; round < limit; ++round) {
         for (uint i = 0; i < PORTBAR_POLLS; ++i) {
             const uint seen = portbar_word_load_acquire(word);
             if (seen >> 24 == tag)
                 return seen & PORTBAR_COUNT_MASK;
         }
+        portbar_yield(round);
+    }
     return 0u;
 }
 </%def>

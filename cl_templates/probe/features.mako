@@ -1,0 +1,92 @@
+## -*- coding: utf-8 -*-
+## One small kernel for each language level and feature: out[0] is 3 before it and must be 7 after it. Run by one work-item.
+<%def name="language_level()">
+/* Nothing but the language level asked for by -cl-std. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    out[0] += 4u;
+}
+</%def>
+<%def name="fp64()">
+/* Double precision. */
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+kernel void portbar_probe_feature(global uint *out)
+{
+    out[0] = (uint)((double)out[0] * 2.5 - 0.5);
+}
+</%def>
+<%def name="fp16()">
+/* Half precision arithmetic, not only its storage. */
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+kernel void portbar_probe_feature(global uint *out)
+{
+    out[0] = (uint)((half)out[0] * (half)2.5f - (half)0.5f);
+}
+</%def>
+<%def name="int64_atomics()">
+/* 64-bit atomics of OpenCL 1.x: the base set and the extended one. The word after out[0] is 0. */
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+kernel void portbar_probe_feature(global uint *out)
+{
+    volatile global ulong *p = (volatile global ulong *)out;
+    atom_add(p, (ulong)2);
+    atom_max(p, (ulong)7);
+}
+</%def>
+<%def name="sub_groups()">
+/* A sub-group built-in that moves data between work-items. */
+#ifdef cl_khr_subgroups
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif
+kernel void portbar_probe_feature(global uint *out)
+{
+    out[0] = sub_group_reduce_add(out[0]) + 4u;
+}
+</%def>
+<%def name="work_group_collectives()">
+/* A work-group built-in that moves data between work-items. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    out[0] = work_group_reduce_add(out[0]) + 4u;
+}
+</%def>
+<%def name="generic_address_space()">
+/* One function for pointers to global and to local memory. */
+static uint portbar_probe_read(const uint *p)
+{
+    return *p;
+}
+
+kernel void portbar_probe_feature(global uint *out)
+{
+    local uint four;
+    four = 4u;
+    out[0] = portbar_probe_read(out) + portbar_probe_read(&four);
+}
+</%def>
+<%def name="program_scope_variables()">
+/* A variable that outlives the kernel. */
+global uint portbar_probe_variable = 4u;
+
+kernel void portbar_probe_feature(global uint *out)
+{
+    out[0] += portbar_probe_variable;
+}
+</%def>
+<%def name="float_atomics()">
+/* A native atomic addition of floats. The word after out[0] is 0. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    atomic_fetch_add_explicit((volatile global atomic_float *)(out + 1), 4.0f, memory_order_relaxed, memory_scope_device);
+    out[0] += (uint)as_float(out[1]);
+}
+</%def>
+<%def name="x86_pause()">
+/* The pause instruction of x86, by which a spinning thread leaves its core's resources to the other one. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    __asm__ volatile("pause" ::: "memory");
+    out[0] += 4u;
+}
+</%def>
