@@ -20,6 +20,8 @@ GRID_PARAMETER: Final = "portbar_grid_param"
 LAUNCH_PARAMETER: Final = "portbar_grid_launch"
 HIDDEN: Final = 2
 
+_CONTEXT: Final = cl.mem_info.CONTEXT
+
 _SCALARS: Final = {
     "bool": np.uint8,
     "char": np.int8,
@@ -153,16 +155,16 @@ def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
     return array.base_data
 
 
-def check_memory_contexts(kernel: str, context: cl.Context, arguments: Sequence[Any]) -> None:
-    """Check that buffers belong to the program's context.
+def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[int], arguments: Sequence[Any]) -> None:
+    """Check that the buffers at these places belong to the program's context; some drivers take any.
 
     Raises
     ------
     LaunchError
         A buffer of another context.
     """
-    for index, argument in enumerate(arguments):
-        if isinstance(argument, cl.MemoryObjectHolder) and argument.get_info(cl.mem_info.CONTEXT) != context:
+    for index in indices:
+        if arguments[index].get_info(_CONTEXT) != context:
             raise LaunchError(
                 f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the context that the "
                 "program was built for"

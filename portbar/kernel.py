@@ -56,6 +56,7 @@ class _Signature:
 
     arrays: tuple[int, ...]
     locals: tuple[int, ...]
+    memories: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -150,6 +151,7 @@ class Kernel:
             wait_for = [*(wait_for or ()), *(event for array in arrays for event in array.events)]
         elif wait_for is not None:
             wait_for = list(wait_for)
+        check_memory_contexts(self.name, self.program.context, signature.memories, args)
         local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
         key = (queue.int_ptr, global_size, local_size, num_groups, local_memory)
         try:
@@ -246,10 +248,10 @@ class Kernel:
 
     def _check(self, types: tuple[type, ...], args: Sequence[Any]) -> _Signature:
         check_arguments(self.name, self._parameters, self._count, args)
-        check_memory_contexts(self.name, self.program.context, args)
         signature = _Signature(
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.array.Array)),
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.LocalMemory)),
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.MemoryObjectHolder | cl.array.Array)),
         )
         if self._parameters is not None:
             self._signatures[types] = signature
@@ -272,7 +274,7 @@ class Kernel:
         local = _as_size("local size", local_size)
         if any(required) and local + (1,) * (3 - len(local)) != required:
             raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
-        if quirks.applies("nvidia-work-group-size", self.program.profile(device).facts):
+        if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, self.program.profile(device).facts):
             most = device.max_work_group_size
         else:
             most = int(handle.get_work_group_info(query.WORK_GROUP_SIZE, device))
@@ -325,8 +327,9 @@ class Kernel:
                 f"kernel {self.name!r}: {num_groups} work-groups of {local} were asked for, but {device.name.strip()} holds "
                 f"{bound} at once; a barrier between more would never complete"
             )
-        if groups is None:
-            groups = bound
+        if groups is None or strategy.max_groups is not None:
+            # Where waiting is unsafe, a surplus group must not even be started.
+            groups, global_size = bound, None
         if global_size is None:
             global_size = (groups * local[0], *local[1:])
         profile = self.program.profile(device)

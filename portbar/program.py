@@ -18,7 +18,7 @@ from portbar.errors import BuildError, DeviceError, Error, UnsupportedFeatureErr
 from portbar.kernel import Kernel
 from portbar.profile import describe
 from portbar.rendering import resolve_includes
-from portbar.source import mentions
+from portbar.source import early_statement, mentions
 from portbar.state import QueueState
 from portbar.strategy import DeviceProfile, Strategy, choose
 
@@ -88,6 +88,12 @@ class Program:
             raise BuildError(
                 f"{self.name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
                 "PORTBAR_ENTER(grid); the first statement of that kernel"
+            )
+        early = early_statement(self.source)
+        if early is not None:
+            raise BuildError(
+                f"{self.name}, line {early[1]}: kernel {early[0]!r} does something before PORTBAR_ENTER, which surplus "
+                "work-groups and the measurement of its occupancy would do too; move it behind PORTBAR_ENTER"
             )
         #: Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
         self.lock = threading.RLock()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NO_DEVICES = "lists no devices"
 """What a platform without devices is reported as; the log text of the quirks that explain such a platform."""
 
+UNDERSTATED_WORK_GROUP_SIZE = "understated work-group size"
+"""An effect: the kernel's own limit cannot be believed, so that the device's is checked instead."""
+
 
 @dataclass(frozen=True)
 class Quirk:
@@ -33,6 +36,8 @@ class Quirk:
         process's standard error, or empty.
     symptom : str
         Regular expression of the text that shows this fault at work; empty where it shows itself in no text.
+    effect : str
+        What code asks for with `has_effect`; empty where no code needs to know.
     fault, seen, workaround, retire : str
         What goes wrong; where and when it was seen; what helps; the command that tells when the entry can go.
     """
@@ -44,6 +49,7 @@ class Quirk:
     workaround: str
     retire: str
     symptom: str = ""
+    effect: str = ""
 
 
 def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
@@ -122,10 +128,20 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="nvidia-work-group-size",
+        effect=UNDERSTATED_WORK_GROUP_SIZE,
         matches=lambda facts, _log: facts.nvidia is not None,
         fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, also for those that run with 1,024 work-items",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="the device's own limit is checked instead; a kernel with too many registers fails at its launch",
+        retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
+    ),
+    Quirk(
+        name="llvmpipe-work-group-size",
+        effect=UNDERSTATED_WORK_GROUP_SIZE,
+        matches=lambda facts, _log: _llvmpipe_major(facts) is not None,
+        fault="CL_KERNEL_WORK_GROUP_SIZE is 32 for kernels that run rightly with 256 work-items",
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
+        workaround="the device's own limit is checked instead",
         retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
     ),
     Quirk(
@@ -142,6 +158,11 @@ QUIRKS: tuple[Quirk, ...] = (
 def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
     """Return the quirks of a device, in the order of the table."""
     return [quirk for quirk in QUIRKS if quirk.matches(facts, log)]
+
+
+def has_effect(effect: str, facts: DeviceFacts) -> bool:
+    """Tell whether any quirk of a device has this effect on what portbar does."""
+    return any(quirk.effect == effect for quirk in matching(facts))
 
 
 def applies(name: str, facts: DeviceFacts, log: str = "") -> bool:

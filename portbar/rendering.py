@@ -126,7 +126,8 @@ def _header_text(name: str, strategy: Strategy) -> str:
     guard = f"PORTBAR_{name.upper()}_H"
     parts = [
         f"/* portbar/{name}.h: {summary}",
-        f"   Rendered by portbar {__version__} for: {strategy.summary()}. */",
+        f"   Rendered by portbar {__version__} for: {strategy.summary()}.",
+        f"   Build options: {f'-cl-std={strategy.std}' if strategy.std else 'none needed'}. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         f"#define PORTBAR_{name.upper()} 1",

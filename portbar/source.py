@@ -23,6 +23,9 @@ _KERNEL = re.compile(
     re.DOTALL,
 )
 
+#: What makes a statement more than a declaration: a call, a block, a store through a pointer or into an array.
+_ACTION = re.compile(r"[({]|->|\][^=]*=|\+\+|--|^\s*\*+\s*\w+\s*=")
+
 
 @dataclass(frozen=True)
 class Include:
@@ -55,6 +58,27 @@ def includes(text: str) -> Iterator[Include]:
 def kernel_names(text: str) -> list[str]:
     """Names of the kernels that `text` spells out, in order; kernels made by macros are not seen."""
     return [m["name"] for m in _KERNEL.finditer(without_comments(text, keep_strings=False))]
+
+
+def early_statement(text: str) -> tuple[str, int] | None:
+    """The first kernel that does something before PORTBAR_ENTER, with the 1-based line of what it does; None if none does.
+
+    Declarations do nothing, nor do their initial values unless they call something. Kernels whose PORTBAR_ENTER comes from a macro of the author's are not judged.
+    """
+    code = without_comments(text, keep_strings=False)
+    for match in _KERNEL.finditer(code):
+        body = code.find("{", match.end())
+        enter = re.compile(r"\bPORTBAR_ENTER\b").search(code, body)
+        following = _KERNEL.search(code, match.end())
+        if body < 0 or enter is None or (following is not None and following.start() < enter.start()):
+            continue
+        done = body + 1
+        for statement in re.finditer(r"[^;]*", code[body + 1 : enter.start()]):
+            doing = re.sub(r"__attribute__\s*\(\(.*?\)\)|\#[^\n]*", "", statement[0])
+            if _ACTION.search(doing):
+                blank = len(statement[0]) - len(statement[0].lstrip())
+                return match["name"], code.count("\n", 0, done + statement.start() + blank) + 1
+    return None
 
 
 def mentions(text: str, word: str) -> bool:

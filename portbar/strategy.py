@@ -244,10 +244,8 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
             raise UnsupportedFeatureError(
                 f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
             )
-    elif table:
-        barrier = Choice(min(table)[1], "measured fastest on this device at the smallest group count")
     else:
-        barrier = Choice("counter", "the fewest steps; no barrier table was measured for this device")
+        barrier = Choice("counter", "the fewest steps; nothing else was measured faster on this device")
 
     max_groups, why = None, ""
     if findings is not None and findings.loop_limit is not None:
@@ -256,7 +254,7 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
             f"the device ends loops silently after {findings.loop_limit} iterations, so a wait could end early: "
             "grids have one work-group"
         )
-    return Strategy(
+    strategy = Strategy(
         atomics=atomics,
         discovery=discovery,
         device_barrier=barrier,
@@ -267,3 +265,6 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         yield_by=_yield_by(findings),
         table=tuple(table),
     )
+    # A launch may have other counts; this one is built first, since most launches fill the device.
+    usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1
+    return strategy if "device_barrier" in asked else strategy.for_groups(usual)

@@ -11,22 +11,44 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyopencl as cl
+if TYPE_CHECKING:
+    import pyopencl as cl
 
+_EXTENSION: Final = "cl_intel_concurrent_dispatch"
 _QUERY: Final = b"clGetKernelMaxConcurrentWorkGroupCountINTEL"
+
+_MAPS: Final = Path("/proc/self/maps")
+
+
+def _candidates() -> list[str]:
+    """Libraries that may be the OpenCL loader of this process, the one that PyOpenCL has loaded first."""
+    found: list[str] = []
+    try:
+        text = _MAPS.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    for line in text.splitlines():
+        # Address, permissions, offset, device and inode come before the path, which may hold spaces.
+        path = line.split(maxsplit=5)[5] if len(line.split(maxsplit=5)) == 6 else ""
+        if re.fullmatch(r"libOpenCL\b[^/]*\.so[^/]*", Path(path).name) and path not in found:
+            found.append(path)
+    name = ctypes.util.find_library("OpenCL")
+    return found or ([name] if name else [])
 
 
 @cache
-def _loader() -> ctypes.CDLL | None:
-    """The OpenCL loader that PyOpenCL has loaded into this process: asking another one would load every driver twice."""
-    maps = Path("/proc/self/maps")
-    if maps.exists():
-        for path in re.findall(r"\S*/libOpenCL[^/\s]*\.so\S*", maps.read_text(encoding="utf-8", errors="replace")):
-            return ctypes.CDLL(path)
-    name = ctypes.util.find_library("OpenCL")
-    return ctypes.CDLL(name) if name else None
+def _loader() -> Any:
+    """The OpenCL loader that PyOpenCL has loaded into this process: another one would load every driver again."""
+    for name in _candidates():
+        try:
+            library = ctypes.CDLL(name)
+            library.clGetExtensionFunctionAddressForPlatform  # noqa: B018 (looked up, or AttributeError)
+        except (OSError, AttributeError):
+            continue
+        return library
+    return None
 
 
 @cache
@@ -57,13 +79,14 @@ def vendor_bound(queue: cl.CommandQueue, kernel: cl.Kernel, local_size: Sequence
         With its arguments set, as some drivers need them.
     local_size : tuple of int
     """
-    if "cl_intel_concurrent_dispatch" not in queue.device.extensions.split():
+    device = queue.device
+    if _EXTENSION not in device.extensions.split():
         return None
-    function = _query(queue.device.platform.int_ptr)
+    function = _query(device.platform.int_ptr)
     if function is None:
         return None
     dims = len(local_size)
     offset, local = (ctypes.c_size_t * dims)(), (ctypes.c_size_t * dims)(*local_size)
     answer = ctypes.c_size_t()
     status = function(queue.int_ptr, kernel.int_ptr, dims, offset, local, ctypes.byref(answer))
-    return int(answer.value) if status == 0 else None
+    return int(answer.value) if status == 0 and answer.value > 0 else None

@@ -13,9 +13,10 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *flag = grid->state + PORTBAR_STATE_FLAG;
-        if (portbar_word_add(grid->state + PORTBAR_STATE_COUNTER, 1u) + 1u == target)
+        volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
+        if (portbar_word_add(counter, 1u) + 1u == target)
             portbar_word_store_release(flag, target);
-        else if (!portbar_wait_word(grid, flag, target))
+        else if (!portbar_wait_word(grid, flag, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

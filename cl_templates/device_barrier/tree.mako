@@ -22,7 +22,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         bool last = false;
         if (portbar_word_add(node, 1u) + 1u == target)
             last = portbar_word_add(root, 1u) + 1u == root_target;
-        if (!last && !portbar_wait_word(grid, root, root_target))
+        if (!last && !portbar_wait_word(grid, root, root_target, 0, 0u))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

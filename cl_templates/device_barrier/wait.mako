@@ -19,8 +19,10 @@ static inline void portbar_relax(uint missing)
 </%def>
 <%def name="wait_word()">
 /* Polls `word` until it has come to `target` (modulo 2^32), at most `limit` rounds; relaxed polls, one acquire load at the
-   end. False when the limit was reached, or when another group reported a fault. Caller: a leader. */
-static inline bool portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
+   end. False when the limit was reached, or when another group reported a fault; then `arrivals`, which counts groups up to
+   `complete`, tells how many had arrived (a null pointer where nothing does). Caller: a leader. */
+static inline bool portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target,
+                                     volatile global uint *arrivals, uint complete)
 {
     uint seen = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
@@ -41,8 +43,10 @@ static inline bool portbar_wait_word(const portbar_grid *grid, volatile global u
             return false;
         portbar_yield(round);
     }
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
-                         grid->num_groups - min(target - seen, grid->num_groups), grid->group_id);
+    uint arrived = PORTBAR_SURPLUS;
+    if (arrivals != 0)
+        arrived = grid->num_groups - min(complete - portbar_word_load(arrivals), grid->num_groups);
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, arrived, grid->group_id);
     return false;
 }
 </%def>

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Final
+import warnings
+from typing import Any, Final, cast
 
 import click
 
 from portbar._version import __version__
+from portbar.errors import DeviceError, Error
 
 #: Command -> module that holds it: each is imported when it is called, so that `portbar --help` touches no driver.
 _COMMANDS: Final = {
@@ -24,35 +26,61 @@ _COMMANDS: Final = {
 
 
 class _Lazy(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nExamples:\n  portbar devices\n  portbar survey --quick\n  portbar COMMAND --help",
+)
 @click.version_option(__version__, prog_name="portbar")
 def cli() -> None:
-    """Synchronisation that OpenCL leaves out: find out what devices do, and get headers for them."""
+    """Synchronisation that OpenCL leaves out: find out what devices do, and get headers for them.
+
+    Data goes to standard output, progress and messages to standard error.
+
+    Exit status: 0 fine, 1 a fault was found, 2 wrong usage, 3 no usable device, 4 a time limit was hit.
+    """
 
 
 def main() -> None:
-    """Entry point of the `portbar` command; portbar's own errors become one line and exit status 1 or 3."""
-    from portbar.errors import DeviceError, Error  # noqa: PLC0415
-
+    """Entry point of the `portbar` command; what a user can mend becomes a message and an exit status, not a traceback."""
+    warnings.showwarning = cast("Any", _show_warning)
     try:
-        cli()
+        cli(prog_name="portbar")
     except DeviceError as error:
-        click.echo(f"portbar: {error}", err=True)
-        sys.exit(3)
+        _leave(3, str(error))
     except Error as error:
-        click.echo(f"portbar: {error}", err=True)
-        sys.exit(1)
+        _leave(1, str(error))
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "pyopencl":
+            raise
+        _leave(3, f"PyOpenCL cannot be imported ({error}): reinstall it with `pip install --force-reinstall pyopencl`")
+    except Exception as error:
+        if not type(error).__module__.startswith("pyopencl"):
+            raise
+        text = f"an OpenCL driver failed: {error}. `portbar doctor` says which devices work, --device chooses one"
+        _leave(1, text)
+
+
+def _leave(status: int, message: str) -> None:
+    click.echo(f"portbar: {message}", err=True)
+    sys.exit(status)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
+    # PyOpenCL's "non-empty compiler output" says nothing that a user of this command could act on.
+    if category.__name__ != "CompilerWarning":
+        click.echo(f"portbar: {message}", err=True)

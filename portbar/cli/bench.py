@@ -2,70 +2,159 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TYPE_CHECKING, Any
+
 import click
-import pyopencl as cl
-from rich.table import Table
 
-from portbar.benching import barrier_table, store_table, time_barriers
-from portbar.cli.shared import chosen, device_option, err, json_option, out, print_json
-from portbar.device import facts
+from portbar.benching import barrier_table, store_table
+from portbar.cli.shared import (
+    chosen,
+    device_option,
+    err,
+    examples,
+    explained,
+    json_option,
+    number,
+    platform_title,
+    print_json,
+    show,
+)
+from portbar.device import DeviceAddress, facts
+from portbar.errors import Error
+from portbar.probing import probe
+from portbar.strategy import choose
+from portbar.survey.privacy import anonymous
+from portbar.survey.run import TASKS, UNSTEADY, run_step, times_of, unsteady
+from portbar.survey.table import barrier_times_table
+from portbar.usable import check
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 
-@click.group(name="bench")
+@click.group(
+    name="bench",
+    epilog=examples(
+        "portbar bench barrier",
+    ),
+)
 def command() -> None:
     """Measure portbar's own algorithms on a device."""
 
 
-@command.command()
+@command.command(
+    epilog=examples(
+        "portbar bench barrier --device pocl",
+        "portbar bench barrier --local-size 256 --seconds 60",
+        "portbar bench barrier --json --no-store",
+    )
+)
 @device_option
 @json_option
-@click.option("--local-size", default=64, show_default=True, help="Work-items a work-group.")
-@click.option("--seconds", default=10.0, show_default=True, help="Time to spend on each device.")
-@click.option("--store/--no-store", default=True, help="Keep the table for this device, so that portbar uses it.")
-def barrier(devices: tuple[str, ...], as_json: bool, local_size: int, seconds: float, store: bool) -> None:
+@click.option(
+    "--local-size",
+    "-l",
+    "local_sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    metavar="N",
+    help="Work-items a work-group; may be repeated. By default 1 and 64 on CPUs, 256 elsewhere.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    default=20.0,
+    show_default=True,
+    help="Time to spend on each device; the first samples are taken in any case.",
+)
+@click.option(
+    "--store/--no-store", default=True, show_default=True, help="Keep the table, so that portbar chooses by it."
+)
+def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...], seconds: float, store: bool) -> None:
     """Time every barrier algorithm at several group counts, and keep which is fastest where.
 
-    \b
-    Examples:
-      portbar bench barrier --device pocl
-      portbar bench barrier --json --no-store
+    The measurement runs in a child process, so that a driver that aborts or hangs costs its own device only. A device that was
+    never probed is probed first.
     """
+    console = err()
     found = []
     for address, device in chosen(devices):
-        err().print(f"{address}")
-        context = cl.Context([device])
-        queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-        times = time_barriers(queue, local_size=local_size, budget_s=seconds)
-        table = barrier_table(times)
-        if store:
-            store_table(device, table)
-        found.append(
-            {
-                "device": facts(device).name,
-                "local_size": local_size,
-                "barrier_table": [list(entry) for entry in table],
-                "times": [
-                    {
-                        "algorithm": entry.algorithm,
-                        "groups": entry.groups,
-                        "us": entry.us,
-                        "relaunch_us": entry.relaunch_us,
-                        "samples": entry.samples,
-                        "note": entry.note,
-                    }
-                    for entry in times
-                ],
-            }
-        )
+        console.print(f"{address}: measuring for about {seconds:g} s")
+        entry = anonymous(_measured(address, device, list(local_sizes), seconds, store=store))
+        if entry["reason"]:
+            console.print(f"{address}: {entry['reason']}")
+        found.append(entry)
     if as_json:
         print_json(found)
-        return
-    for device_times in found:
-        view = Table(title=device_times["device"], title_justify="left", box=None)
-        for name in ("groups", "algorithm", "us a barrier", "us a relaunch", ""):
-            view.add_column(name, justify="left" if name in {"algorithm", ""} else "right")
-        for row in device_times["times"]:
-            us = "" if row["us"] is None else f"{row['us']:.3f}"
-            again = "" if row["relaunch_us"] is None else f"{row['relaunch_us']:.2f}"
-            view.add_row(str(row["groups"]), row["algorithm"], us, again, row["note"])
-        out().print(view)
+    else:
+        for entry in found:
+            _show(entry)
+    sys.exit(_status(found))
+
+
+def _measured(
+    address: DeviceAddress, device: cl.Device, local_sizes: list[int], seconds: float, *, store: bool
+) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = []
+    reported = facts(device)
+    entry: dict[str, Any] = {
+        "device": number(address),
+        "name": reported.name,
+        "platform": platform_title(reported),
+        "status": "unusable",
+        "reason": "",
+        "barrier_table": [],
+        "stored": False,
+        "rows": rows,
+    }
+    verdict = check(address)
+    if not verdict.usable:
+        entry["reason"] = f"does not work: {explained(verdict.reason, verdict.remedy)}"
+        return entry
+    try:
+        one_group = choose(probe(device)).max_groups == 1
+    except Error as error:
+        return {**entry, "status": "refused", "reason": str(error)}
+    payload = {
+        "address": address.to_json(),
+        "local_sizes": local_sizes,
+        "budget_s": seconds,
+    }
+    entry["reason"] = ""
+    entry |= run_step(TASKS["barrier"], payload, 3 * seconds + 30, rows)
+    if not one_group:
+        entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
+    if store and entry["barrier_table"] and entry["status"] == "ok":
+        if unsteady(rows):
+            entry["reason"] = f"the table was not kept: {UNSTEADY}"
+        else:
+            store_table(device, barrier_table(times_of(rows)))
+            entry["stored"] = True
+    return entry
+
+
+def _status(found: list[dict[str, Any]]) -> int:
+    statuses = {entry["status"] for entry in found}
+    if statuses <= {"unusable"}:
+        return 3
+    if "timeout" in statuses:
+        return 4
+    return 1 if statuses & {"crash", "error"} else 0
+
+
+def _show(entry: dict[str, Any]) -> None:
+    show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
+    times = barrier_times_table({"barrier": entry})
+    if times is None:
+        show(f"  no times: {entry['reason'] or 'no algorithm could be measured'}")
+    else:
+        show(times)
+    for reason in dict.fromkeys(f"{row['algorithm']}: {row['note']}" for row in entry["rows"] if row.get("note")):
+        show(f"  {reason}")
+    if entry["barrier_table"]:
+        parts = [f"from {groups} work-groups on {name}" for groups, name in entry["barrier_table"]]
+        kept = "kept, portbar chooses by it from now on" if entry["stored"] else "not kept"
+        show(f"  fastest: {', '.join(parts)} ({kept})")
+    show("")

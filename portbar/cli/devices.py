@@ -3,66 +3,91 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
+from rich.padding import Padding
 from rich.table import Table
 
-from portbar.cli.shared import chosen, device_option, json_option, out, print_json
-from portbar.device import facts
-from portbar.usable import check_all, empty_platforms
+from portbar.cli.shared import (
+    chosen,
+    device_option,
+    examples,
+    explained,
+    json_option,
+    number,
+    platform_title,
+    print_json,
+    show,
+)
+from portbar.device import DeviceAddress, DeviceFacts, facts
+from portbar.usable import EmptyPlatform, Usability, check, check_all, empty_platforms
+
+Entry = tuple[DeviceAddress, DeviceFacts, Usability]
 
 
-def explained(reason: str, remedy: str) -> str:
-    """Why not, and what would help, for one cell."""
-    return f"no: {reason}. What would help: {remedy}" if remedy else f"no: {reason}"
-
-
-@click.command(name="devices")
+@click.command(
+    name="devices",
+    epilog=examples("portbar devices", "portbar devices --json --device pocl", "portbar devices --refresh -d 1:0"),
+)
 @device_option
 @json_option
 @click.option("--refresh", is_flag=True, help="Check again whether each device works, whatever is remembered.")
 def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
     """List every OpenCL device with its facts, and whether a probe kernel compiled and ran on it.
 
-    \b
-    Examples:
-      portbar devices
-      portbar devices --json --device pocl
+    Exit status 3: no device listed works.
     """
     known = {address: facts(device) for address, device in chosen(devices)}
-    entries = [(address, verdict) for address, verdict in check_all(refresh=refresh) if address in known]
-    empty = empty_platforms() if not devices else []
+    verdicts = (
+        [(address, check(address, refresh=refresh)) for address in known] if devices else check_all(refresh=refresh)
+    )
+    entries = [(address, known[address], verdict) for address, verdict in verdicts]
+    empty = [] if devices else empty_platforms()
     if as_json:
-        print_json(
-            {
-                "devices": [
-                    {
-                        "address": address.to_json(),
-                        "facts": known[address].to_json(),
-                        "usable": verdict.usable,
-                        "reason": verdict.reason,
-                        "remedy": verdict.remedy,
-                    }
-                    for address, verdict in entries
-                ],
-                "empty_platforms": [{"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty],
-            }
-        )
+        print_json(_as_json(entries, empty))
     else:
-        table = Table(box=None, padding=(0, 1))
-        for name in ("", "device", "platform", "units", "usable"):
-            table.add_column(name, overflow="fold")
-        for address, verdict in entries:
-            of = known[address]
-            table.add_row(
-                f"{address.platform_index}:{address.device_index}",
-                of.name,
-                " ".join(f"{of.platform_name} {of.platform_version}".split())[:60],
-                str(of.compute_units),
-                "yes" if verdict.usable else explained(verdict.reason, verdict.remedy),
-            )
-        for platform in empty:
-            table.add_row("-", "none", platform.name, "", explained(platform.reason, platform.remedy))
-        out().print(table)
-    if not any(verdict.usable for _, verdict in entries):
+        _show(entries, empty)
+    if not any(verdict.usable for _, _, verdict in entries):
         sys.exit(3)
+
+
+def _as_json(entries: list[Entry], empty: list[EmptyPlatform]) -> dict[str, Any]:
+    return {
+        "devices": [
+            {
+                "device": number(address),
+                "address": address.to_json(),
+                "facts": of.to_json(),
+                "usable": verdict.usable,
+                "reason": verdict.reason,
+                "remedy": verdict.remedy,
+            }
+            for address, of, verdict in entries
+        ],
+        "empty_platforms": [{"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty],
+    }
+
+
+def _show(entries: list[Entry], empty: list[EmptyPlatform]) -> None:
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    table.add_column("")
+    table.add_column("device", overflow="fold")
+    table.add_column("platform", overflow="fold")
+    table.add_column("units", justify="right")
+    table.add_column("works")
+    for address, of, verdict in entries:
+        units = "" if of.compute_units is None else str(of.compute_units)
+        works = "yes" if verdict.usable else "no"
+        table.add_row(number(address), of.name, platform_title(of), units, works)
+    for platform in empty:
+        table.add_row("", "no device", platform.name, "", "no")
+    show(table)
+    # Reasons take sentences, and sentences take the whole width.
+    for address, of, verdict in entries:
+        if not verdict.usable:
+            show(f"\n{number(address)} {of.name} does not work:", style="bold")
+            show(Padding(explained(verdict.reason, verdict.remedy), (0, 0, 0, 2)))
+    for platform in empty:
+        show(f"\n{platform.name} has no device:", style="bold")
+        show(Padding(explained(platform.reason, platform.remedy), (0, 0, 0, 2)))

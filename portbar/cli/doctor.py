@@ -7,12 +7,15 @@ import sys
 from typing import Any
 
 import click
+from rich.padding import Padding
 
 from portbar import cache, icd, quirks
-from portbar.cli.shared import json_option, out, print_json
-from portbar.device import facts, list_devices
+from portbar.cli.shared import examples, explained, json_option, number, platform_title, print_json, show
+from portbar.device import DeviceAddress, DeviceFacts, facts, list_devices
+from portbar.errors import DeviceError, UnsupportedFeatureError
 from portbar.profile import describe
-from portbar.usable import check_all, empty_platforms
+from portbar.strategy import choose
+from portbar.usable import Usability, check_all, empty_platforms
 
 #: Variables that change what OpenCL or portbar do; shown when they are set.
 _VARIABLES = (
@@ -35,75 +38,117 @@ _VARIABLES = (
 )
 
 
-@click.command(name="doctor")
+@click.command(
+    name="doctor",
+    epilog=examples(
+        "portbar doctor",
+        "portbar doctor --json",
+    ),
+)
 @json_option
 def command(as_json: bool) -> None:
     """Say what is wrong with this machine's OpenCL, why, and what would help.
 
-    \b
-    Examples:
-      portbar doctor
-      portbar doctor --json
+    Every device is checked afresh. Exit status 1: something is wrong with one of them; 3: none works.
     """
-    verdicts = dict(check_all(refresh=True))
-    empty = empty_platforms()
-    report: dict[str, Any] = {
-        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
-        "cache": str(cache.cache_dir() or "none: nothing is kept between runs"),
-        "runtimes_from_packages": [
-            {"name": runtime.name, "library": str(runtime.library or ""), "problem": runtime.problem or ""}
-            for runtime in icd.wheel_runtimes()
-        ],
-        "devices": [],
-        "empty_platforms": [{"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty],
-    }
-    for address, device in list_devices():
-        of, verdict = facts(device), verdicts[address]
-        findings = describe(device).findings
-        report["devices"].append(
-            {
-                "device": str(address),
-                "usable": verdict.usable,
-                "reason": verdict.reason,
-                "remedy": verdict.remedy,
-                "findings": findings.source if findings else "never probed: run portbar survey",
-                "quirks": [
-                    {"name": quirk.name, "fault": quirk.fault, "workaround": quirk.workaround, "retire": quirk.retire}
-                    for quirk in quirks.matching(of, "" if verdict.usable else verdict.reason)
-                ],
-            }
-        )
+    report = _examine()
     if as_json:
         print_json(report)
     else:
         _show(report)
-    if not any(verdict.usable for verdict in verdicts.values()):
+    if not any(entry["usable"] for entry in report["devices"]):
         sys.exit(3)
-    if report["empty_platforms"] or not all(verdict.usable for verdict in verdicts.values()):
+    if report["empty_platforms"] or not all(entry["usable"] for entry in report["devices"]):
         sys.exit(1)
 
 
+def _examine() -> dict[str, Any]:
+    folder = cache.cache_dir()
+    report: dict[str, Any] = {
+        "problem": "",
+        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "cache": None if folder is None else str(folder),
+        "runtimes_from_packages": [
+            {"name": runtime.name, "library": runtime.library, "problem": runtime.problem}
+            for runtime in icd.wheel_runtimes()
+        ],
+        "devices": [],
+        "empty_platforms": [],
+    }
+    try:
+        verdicts = dict(check_all(refresh=True))
+        report["devices"] = [_device(address, facts(device), verdicts[address]) for address, device in list_devices()]
+        report["empty_platforms"] = [
+            {"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty_platforms()
+        ]
+        for entry, (_, device) in zip(report["devices"], list_devices(), strict=True):
+            _add_strategy(entry, device)
+    except DeviceError as error:
+        # The rest of the report says what there is to go by.
+        report["problem"] = str(error)
+    return report
+
+
+def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
+    return {
+        "device": number(address),
+        "name": of.name,
+        "platform": platform_title(of),
+        "usable": verdict.usable,
+        "reason": verdict.reason,
+        "remedy": verdict.remedy,
+        "quirks": [
+            {"name": quirk.name, "fault": quirk.fault, "workaround": quirk.workaround, "retire": quirk.retire}
+            for quirk in quirks.matching(of, "" if verdict.usable else verdict.reason)
+        ],
+    }
+
+
+def _add_strategy(entry: dict[str, Any], device: Any) -> None:
+    profile = describe(device)
+    entry["findings"] = profile.findings.source if profile.findings is not None else None
+    entry["strategy"] = None
+    entry["refused"] = ""
+    if entry["usable"]:
+        try:
+            entry["strategy"] = choose(profile).summary()
+        except UnsupportedFeatureError as error:
+            entry["refused"] = str(error)
+
+
 def _show(report: dict[str, Any]) -> None:
-    console = out()
+    def indented(text: str, style: str = "", depth: int = 2) -> None:
+        show(Padding(text, (0, 0, 0, depth), style=style, expand=False))
+
+    if report["problem"]:
+        show(report["problem"], style="red")
+        show("")
     for name, value in report["variables"].items():
-        console.print(f"{name}={value}")
-    console.print(f"cache: {report['cache']}")
+        show(f"{name}={value}")
+    show(f"cache: {report['cache'] or 'off, nothing is kept between runs'}")
     for runtime in report["runtimes_from_packages"]:
-        state = f"cannot load: {runtime['problem']}" if runtime["problem"] else "found"
-        console.print(f"{runtime['name']} from a Python package: {state}")
+        state = f"cannot be loaded: {runtime['problem']}" if runtime["problem"] else "found"
+        show(f"{runtime['name']} from a Python package: {state}")
     for entry in report["devices"]:
-        console.print()
-        console.print(entry["device"], style="bold")
+        show("")
+        show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
         if entry["usable"]:
-            console.print(f"  works; findings: {entry['findings']}")
+            known = entry["findings"] or f"none yet: `portbar survey --device {entry['device']}` measures it"
+            indented(f"works; findings: {known}", "green")
+            if entry["strategy"]:
+                indented(f"strategy: {entry['strategy']}")
+            elif entry["findings"] is None:
+                indented("whether it can synchronise work-groups is not known before that", "yellow")
+            else:
+                indented(f"no barrier between work-groups: {entry['refused']}", "yellow")
         else:
-            console.print(f"  does not work: {entry['reason']}", style="red")
-            if entry["remedy"]:
-                console.print(f"  what would help: {entry['remedy']}")
+            indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
         for quirk in entry["quirks"]:
-            console.print(f"  known fault {quirk['name']}: {quirk['fault']}")
-            console.print(f"    workaround: {quirk['workaround']}")
+            # A fault that makes the device unusable has said its remedy already.
+            if entry["usable"] or quirk["workaround"] != entry["remedy"]:
+                indented(f"known fault {quirk['name']}: {quirk['fault']}.")
+                indented(f"workaround: {quirk['workaround']}", depth=4)
     for platform in report["empty_platforms"]:
-        console.print()
-        console.print(f"{platform['name']}: no device", style="bold")
-        console.print(f"  {platform['reason']}; what would help: {platform['remedy']}")
+        show("")
+        show(f"{platform['name']}: no device", style="bold")
+        indented(explained(platform["reason"], platform["remedy"]))

@@ -6,29 +6,52 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import chosen, device_option
-from portbar.errors import DeviceError
+from portbar.cli.shared import chosen, device_option, examples, json_option, print_json
+from portbar.errors import UnsupportedFeatureError
 from portbar.export import export
 from portbar.strategy import parse_overrides
 
 
-@click.command(name="export")
+def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict[str, str]:
+    try:
+        return parse_overrides(value)
+    except UnsupportedFeatureError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command(
+    name="export",
+    epilog=examples(
+        "portbar export --device pocl -o include",
+        "portbar export --device 0:0 --strategy device_barrier=flag -o include",
+    ),
+)
 @device_option
-@click.option("--output", "-o", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
-@click.option("--strategy", default="", metavar="NAME=VALUE,...", help="Overrides, such as device_barrier=tree.")
-def command(devices: tuple[str, ...], output: Path, strategy: str) -> None:
+@json_option
+@click.option(
+    "--output", "-o", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
+)
+@click.option(
+    "--strategy",
+    "overrides",
+    default="",
+    metavar="NAME=VALUE,...",
+    callback=_overrides,
+    help="Overrides, such as device_barrier=tree.",
+)
+def command(devices: tuple[str, ...], as_json: bool, output: Path, overrides: dict[str, str]) -> None:
     """Write portbar's headers for one device as plain OpenCL C, for hosts in C or C++.
 
-    The text is the same that the Python runtime compiles. Pass the folder to the driver with -I.
-
-    \b
-    Examples:
-      portbar export --device pocl -o include
-      portbar export --device 0:0 --strategy device_barrier=flag -o include
+    The text is the same that the Python runtime compiles. Pass the folder to the driver with -I, and
+    `#include "portbar/device_barrier.h"`.
     """
     found = chosen(devices)
     if len(found) != 1:
         listing = "\n".join(f"  {address}" for address, _ in found)
-        raise DeviceError(f"headers are for one device; {len(found)} match, choose one with --device:\n{listing}")
-    for path in export(found[0][1], output, parse_overrides(strategy)):
+        raise click.UsageError(f"headers are for one device, and {len(found)} match; choose with --device:\n{listing}")
+    written = export(found[0][1], output, overrides)
+    if as_json:
+        print_json({"device": found[0][0].to_json(), "files": [str(path) for path in written]})
+        return
+    for path in written:
         click.echo(path)

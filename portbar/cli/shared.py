@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import pyopencl as cl
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from portbar.device import DeviceAddress, select_devices
+from portbar.device import DeviceAddress, DeviceFacts, select_devices
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 device_option = click.option(
     "--device",
@@ -21,7 +23,12 @@ device_option = click.option(
     metavar="SELECTOR",
     help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def examples(*commands: str) -> str:
+    """The epilogue of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
 def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
@@ -29,17 +36,46 @@ def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
     return select_devices(patterns)
 
 
+def number(address: DeviceAddress) -> str:
+    """How a device is called at the command line."""
+    return f"{address.platform_index}:{address.device_index}"
+
+
+def platform_title(facts: DeviceFacts) -> str:
+    """A platform's name and version, without the build options that some list after a comma."""
+    version = facts.platform_version.partition(",")[0]
+    return f"{facts.platform_name}, {version}" if version else facts.platform_name
+
+
+def explained(reason: str, remedy: str) -> str:
+    """A reason and what would help, as sentences."""
+    return f"{reason}. What would help: {remedy}." if remedy else f"{reason}."
+
+
 def print_json(value: Any) -> None:
     """One JSON document on standard output."""
     json.dump(value, sys.stdout, indent=2)
     sys.stdout.write("\n")
+    sys.stdout.flush()
 
 
 def out() -> Console:
     """Console for data: 100 columns when standard output is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False)
+    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False, emoji=False)
+
+
+def show(*parts: RenderableType, style: str | None = None) -> None:
+    """Print data; without trailing spaces where it goes to a file or into a message to somebody."""
+    console = out()
+    if console.is_terminal:
+        console.print(*parts, style=style)
+        return
+    with console.capture() as captured:
+        console.print(*parts, style=style)
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+    sys.stdout.flush()
 
 
 def err() -> Console:
-    """Console for progress and messages."""
-    return Console(stderr=True, highlight=False, markup=False)
+    """Console for progress and messages: a line stays a line, so that it can be searched for."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

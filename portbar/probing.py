@@ -1,0 +1,261 @@
+"""`probe`: measures what a device does, in child processes, and stores it where `describe` looks.
+
+Not for the measurements themselves (`portbar.probing_kernels`) and not for deciding what follows (`portbar.strategy`).
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar import cache, child
+from portbar.device import DeviceAddress, address_of, device_key, facts
+from portbar.errors import Error, RecordError
+from portbar.findings import Findings
+from portbar.profile import describe, forget
+from portbar.strategy import DeviceProfile
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from portbar.probing_kernels import Probes
+
+#: What is measured, in the order in which later measurements need earlier ones: a kind and what it is about. Inline assembly
+#: comes last, since it may take a driver down.
+STEPS: Final = (
+    *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
+    *(f"atomics {name}" for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx")),
+    "loop_limit",
+    "polls_per_second",
+    "groups_in_flight",
+    *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
+    *(f"ordering {atomics}" for atomics in ("ptx", "c11", "cl12")),
+    *(
+        f"feature {name}"
+        for name in (
+            "fp64",
+            "fp16",
+            "int64_atomics",
+            "sub_groups",
+            "work_group_collectives",
+            "generic_address_space",
+            "program_scope_variables",
+            "float_atomics",
+        )
+    ),
+    "feature x86_pause",
+)
+
+#: Seconds that one step may take in a child, compilation included, before it counts as hanging.
+_STEP_S: Final = 10.0
+#: Children that may die before the remaining steps are given up.
+_MOST_DEATHS: Final = 6
+_CUT_SHORT: Final = ", cut short"
+
+_TELLING: Final = re.compile(r"assert|panic|fatal|error:", re.IGNORECASE)
+_FOLDERS: Final = re.compile(r"(?<![\w/])\.{0,2}(?:/[^\s/:'\"]+)+/")
+
+
+def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) -> DeviceProfile:
+    """Measure what a device does, unless that is known already, and return what `describe` says from then on.
+
+    Runs kernels on the device, in child processes only. What aborts or hangs there costs the finding that was being measured;
+    the finding then says so. A few seconds on a CPU runtime.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        A device that a platform lists; a sub-device cannot be found again from another process.
+    timeout : float
+        Seconds for everything. What could not be measured in time is measured by the next call.
+    refresh : bool
+        Measure again even if findings are stored.
+
+    Returns
+    -------
+    DeviceProfile
+        Facts, and the findings as stored in portbar's cache.
+
+    Raises
+    ------
+    DeviceError
+        No platform lists the device.
+    """
+    reported = facts(device)
+    key = device_key(reported)
+    stored = _stored(key)
+    if stored is None or refresh or stored.source.endswith(_CUT_SHORT):
+        found = _probe_in_children(address_of(device), timeout)
+        if stored is not None:
+            # Benchmarks measure the table, and it is not outdated by a new probe of the same driver.
+            found = replace(found, barrier_table=stored.barrier_table)
+        cache.store("findings", key, found.to_json())
+    forget()
+    return describe(device)
+
+
+def probe_in_process(device: cl.Device, on_step: Callable[[str], None] | None = None) -> Findings:
+    """Measure what a device does in this very process, which a driver may take down or hang: for children only.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+    on_step : callable, optional
+        Called with the name of each measurement before it is made.
+    """
+    from portbar.probing_kernels import Probes  # noqa: PLC0415 (only those who measure need it)
+
+    probes = Probes(device)
+    for step in STEPS:
+        if on_step is not None:
+            on_step(step)
+        probes.known = _merged(probes.known, _measured(probes, step))
+    return replace(probes.known, source=_source())
+
+
+def probe_task(payload: dict[str, Any]) -> None:
+    """Make some measurements and report each: the child's side of `probe`."""
+    from portbar.probing_kernels import Probes  # noqa: PLC0415 (the parent runs no kernels)
+
+    probes = Probes(DeviceAddress.from_json(payload["address"]).resolve(), Findings.from_json(payload["known"]))
+    for step in payload["steps"]:
+        child.progress({"step": step})
+        # Ends the process even where a driver never returns to Python.
+        faulthandler.dump_traceback_later(float(payload["step_limit"]), exit=True)
+        found = _measured(probes, step)
+        faulthandler.cancel_dump_traceback_later()
+        probes.known = _merged(probes.known, found)
+        child.progress({"found": found})
+
+
+def _stored(key: str) -> Findings | None:
+    value = cache.load("findings", key)
+    try:
+        return None if value is None else Findings.from_json(value)
+    except RecordError:
+        return None
+
+
+def _source() -> str:
+    return f"probed {datetime.now(UTC).date().isoformat()}"
+
+
+def _merged(known: Findings, found: dict[str, Any]) -> Findings:
+    """`known` with new findings: an entry of a mapping is added to it, anything else replaced."""
+    changes: dict[str, Any] = {
+        name: {**getattr(known, name), **value} if isinstance(value, dict) else value for name, value in found.items()
+    }
+    return replace(known, **changes)
+
+
+def _measured(probes: Probes, step: str) -> dict[str, Any]:
+    """Make one measurement; what it raises becomes the finding. The findings that it adds, as JSON values."""
+    kind, _, what = step.partition(" ")
+    try:
+        if kind == "level":
+            return {"builds": {what: probes.language_level(what)}}
+        if kind == "atomics":
+            name, _, std = what.partition("@")
+            return {"builds": {what: probes.atomics(name, std or None)}}
+        if step == "feature x86_pause":
+            return {"builds": {what: probes.x86_pause()}}
+        if kind == "feature":
+            return {"builds": {what: probes.feature(what)}}
+        if kind == "progress":
+            return {"progress": {what: probes.progress(what)}}
+        if kind == "ordering":
+            return {"ordering": {what: probes.ordering(what)}} if probes.builds(what) else {}
+        return {kind: getattr(probes, kind)()}
+    except Error as error:
+        return _lost(step, _gist(str(error)), hung=False)
+    except Exception as error:  # noqa: BLE001 (one measurement must not cost the others)
+        return _lost(step, _gist(f"{type(error).__name__}: {error}"), hung=False)
+
+
+def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
+    """The finding that stands for a measurement that did not end well."""
+    kind, _, what = step.partition(" ")
+    if kind in {"level", "atomics", "feature"}:
+        return {"builds": {what: False}}
+    if kind == "progress":
+        return {"progress": {what: f"unknown: {why}"}}
+    if kind == "ordering":
+        return {"ordering": {what: f"{'untested' if hung else 'fail'}: {why}"}}
+    return {kind: None}
+
+
+def _probe_in_children(address: DeviceAddress, timeout: float) -> Findings:
+    """Make all measurements, going on in a new child after one that died."""
+    deadline = time.monotonic() + timeout
+    known, source, steps, deaths = Findings(), _source(), list(STEPS), 0
+    while steps:
+        left = deadline - time.monotonic()
+        if left <= 0 or deaths >= _MOST_DEATHS:
+            return replace(_given_up(known, steps, deaths), source=source + _CUT_SHORT)
+        run = _Run(known, steps)
+        result = child.run_task(
+            "portbar.probing:probe_task",
+            {"address": address.to_json(), "known": known.to_json(), "steps": steps, "step_limit": min(_STEP_S, left)},
+            timeout=left,
+            # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
+            env={"PYOPENCL_NO_CACHE": "1"},
+            on_progress=run.take,
+        )
+        known, steps = run.known, run.steps
+        if result.status == "ok":
+            break
+        deaths += 1
+        if not steps:
+            break
+        if result.status == "timeout":
+            continue
+        hung = run.current is not None and time.monotonic() - run.since > 0.9 * min(_STEP_S, left)
+        if run.current is None and result.status == "error":
+            # It failed before the first measurement, and would do so again.
+            deaths = _MOST_DEATHS
+        elif run.current is not None:
+            why = "timed out" if hung else f"child aborted: {_gist(result.message)}"
+            known = _merged(known, _lost(run.current, why, hung=hung))
+            steps = steps[1:]
+    return replace(known, source=source)
+
+
+class _Run:
+    """What one child has reported so far."""
+
+    def __init__(self, known: Findings, steps: Sequence[str]) -> None:
+        self.known = known
+        self.steps = list(steps)
+        self.current: str | None = None
+        self.since = 0.0
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Take in one report: a step that begins, or what it found."""
+        if "step" in message:
+            self.current, self.since = str(message["step"]), time.monotonic()
+        elif "found" in message:
+            self.known = _merged(self.known, message["found"])
+            self.current = None
+            self.steps = self.steps[1:]
+
+
+def _given_up(known: Findings, steps: Sequence[str], deaths: int) -> Findings:
+    """`known` with a reason for what was not measured; what was not compiled stays unknown."""
+    why = "too many child processes died" if deaths >= _MOST_DEATHS else "timed out"
+    for step in steps:
+        if step.startswith(("progress", "ordering")):
+            known = _merged(known, _lost(step, why, hung=True))
+    return known
+
+
+def _gist(message: str) -> str:
+    """The first line of a message, and the line below it that tells of a fault; folders may be private and are left out."""
+    first, *others = message.splitlines() or [""]
+    telling = [line for line in others if _TELLING.search(line)]
+    text = ": ".join([first.partition("; last lines of")[0], *telling[:1]])
+    return " ".join(_FOLDERS.sub("", text).split())[:300]
