@@ -111,9 +111,10 @@ class Session:
         samples: Sequence[tuple[float, float]],
         **extra: Any,
     ) -> Row:
-        """A row of the medians of both sides, taken in turns."""
+        """A row of the medians of both sides, taken in turns; the best of each show how busy the machine was."""
         ours, theirs = (statistics.median(side) for side in zip(*samples, strict=True))
-        return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra)
+        best = dict(zip(("ours_best_us", "peer_best_us"), map(min, zip(*samples, strict=True)), strict=True))
+        return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra | best)
 
 
 def barrier(session: Session) -> Iterator[Row]:
@@ -238,7 +239,7 @@ def enqueue(session: Session) -> Iterator[Row]:
     The launches wait for a user event, so that the device's threads do not take the cores from the host meanwhile.
     """
     context, queue = session.queue.context, session.queue
-    local_size = session.local_sizes[-1]
+    local_size = session.local_sizes[0]
     timer = BarrierTimer(queue, local_size)
     groups = timer.bound
     raw = cl.Kernel(
@@ -266,7 +267,7 @@ def enqueue(session: Session) -> Iterator[Row]:
 
 
 def in_child(session: Session) -> Iterator[Row]:
-    """Rows of `oversubscribed` on the same platform, from a process in which PoCL starts more threads than there are cores."""
+    """Rows of `oversubscribed` from a process in which PoCL starts more threads than there are cores."""
     command = [sys.executable, "-m", "benchmarks.device_barrier", "--json", "--only", "oversubscribed", "--platform"]
     command += [title_of(session.device.platform), "--local", ",".join(map(str, session.local_sizes))]
     command += ["--quick"] if session.quick else []
@@ -377,7 +378,12 @@ def title_of(platform: cl.Platform) -> str:
 
 def devices(wanted: str) -> Iterator[tuple[cl.Device, str]]:
     """The usable devices of platforms that match, with a name to print."""
-    for platform in icd.load_platforms():
+    try:
+        platforms = icd.load_platforms()
+    except Error as error:
+        note(str(error))
+        return
+    for platform in platforms:
         title = title_of(platform)
         if wanted.lower() not in title.lower():
             continue
@@ -413,6 +419,17 @@ def measure(device: cl.Device, name: str, options: argparse.Namespace, gomp: Pat
             note(f"{name}: {title} skipped, {error}")
 
 
+def sizes(text: str) -> tuple[int, ...]:
+    """Read local sizes."""
+    try:
+        chosen = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        chosen = ()
+    if not chosen or min(chosen) < 1:
+        raise argparse.ArgumentTypeError(f"local sizes are whole numbers above 0, such as 1,64, not {text!r}")
+    return chosen
+
+
 def names(text: str) -> tuple[str, ...]:
     """Read names of benchmarks."""
     chosen = tuple(text.split(","))
@@ -429,7 +446,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--platform", default="", help="part of a platform's name and version")
     parser.add_argument(
         "--local",
-        type=lambda text: tuple(int(part) for part in text.split(",")),
+        type=sizes,
+        metavar="N,...",
         default=(1, 64),
         help="local sizes, such as 1,64",
     )
@@ -465,24 +483,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """Print the rows as a table."""
+    """Print the rows as one table a device."""
     from rich.console import Console  # noqa: PLC0415 (not needed for --json)
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table("benchmark", "device", "peer", "local", "groups", "ratio", "ours, us", "peer, us", "samples")
-    for row in rows:
-        table.add_row(
-            row.benchmark,
-            row.device,
-            row.peer,
-            str(row.extra.get("local_size", "")),
-            str(row.extra.get("groups", "")),
-            f"{row.ratio:.3g}",
-            f"{row.ours_us:.3g}",
-            "" if row.peer_us is None else f"{row.peer_us:.3g}",
-            str(row.samples),
-        )
-    Console().print(table)
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for device in dict.fromkeys(row.device for row in rows):
+        table = Table("benchmark", "peer", "local", "groups", "ratio", "ours, us", "peer, us", "samples", title=device)
+        for row in rows:
+            if row.device != device:
+                continue
+            table.add_row(
+                row.benchmark,
+                row.peer,
+                str(row.extra.get("local_size", "")),
+                str(row.extra.get("groups", "")),
+                f"{row.ratio:.3g}",
+                f"{row.ours_us:.3g}",
+                "" if row.peer_us is None else f"{row.peer_us:.3g}",
+                str(row.samples),
+            )
+        console.print(table)
 
 
 if __name__ == "__main__":

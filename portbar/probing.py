@@ -48,7 +48,7 @@ STEPS: Final = (
             "float_atomics",
         )
     ),
-    "feature x86_pause",
+    *(f"host_call {name}" for name in ("x86_pause", "yield_syscall")),
 )
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.
@@ -162,8 +162,8 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
         if kind == "atomics":
             name, _, std = what.partition("@")
             return {"builds": {what: probes.atomics(name, std or None)}}
-        if step == "feature x86_pause":
-            return {"builds": {what: probes.x86_pause()}}
+        if kind == "host_call":
+            return {"builds": {what: probes.host_call(what)}}
         if kind == "feature":
             return {"builds": {what: probes.feature(what)}}
         if kind == "progress":
@@ -180,7 +180,7 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
 def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
     """The finding that stands for a measurement that did not end well."""
     kind, _, what = step.partition(" ")
-    if kind in {"level", "atomics", "feature"}:
+    if kind in {"level", "atomics", "feature", "host_call"}:
         return {"builds": {what: False}}
     if kind == "progress":
         return {"progress": {what: f"unknown: {why}"}}

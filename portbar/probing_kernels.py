@@ -6,6 +6,8 @@ Not for deciding what runs when and where (`portbar.probing`): a driver may abor
 from __future__ import annotations
 
 import os
+import platform
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -50,6 +52,9 @@ FEATURES: Final = {
     "program_scope_variables": True,
     "float_atomics": True,
 }
+
+#: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
+HOST_CALLS: Final = ("x86_pause", "yield_syscall")
 
 #: What the calls of `portbar_probe_words` return on a device that does them right.
 _ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
@@ -159,8 +164,8 @@ class Probes:
         # Some drivers' clocks say nothing, or something else than nanoseconds.
         return ran if 0.1 * wall < ran <= wall else wall
 
-    def _feature_works(self, name: str, std: str | None) -> bool:
-        text = _probe_text("features", name)
+    def _feature_works(self, name: str, std: str | None, needs: str = "") -> bool:
+        text = needs + _probe_text("features", name)
         start = np.array([3, 0, 0, 0], np.uint32)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         try:
@@ -184,9 +189,21 @@ class Probes:
         std = next((std for std in ("CL3.0", "CL2.0") if self.known.builds.get(std)), None)
         return std is not None and self._feature_works(name, std)
 
-    def x86_pause(self) -> bool:
-        """Whether the pause instruction can be written inline. Inline assembly may take a driver down: probe it last."""
-        return "CPU" in self.facts.type and self._feature_works("x86_pause", None)
+    def host_call(self, name: str) -> bool:
+        """Whether one of `HOST_CALLS` compiles and comes back. Inline assembly may take a driver down: probe these last."""
+        if "CPU" not in self.facts.type:
+            return False
+        if name == "x86_pause":
+            return self._feature_works(name, None)
+        if not self._may_call_linux():
+            return False
+        needs = render_def("grid/yield.mako", "yield_processor", {"yield_by": "syscall"})
+        return self._feature_works("yield_processor", None, needs)
+
+    def _may_call_linux(self) -> bool:
+        """Whether the number of the system call means here what it should, and inline assembly was seen to work."""
+        linux = sys.platform == "linux" and platform.machine() == "x86_64"
+        return linux and bool(self.known.builds.get("x86_pause"))
 
     def atomics(self, name: str, std: str | None) -> bool:
         """Whether every word function of an atomics strategy compiles, runs and gives the right answers."""

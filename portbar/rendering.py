@@ -55,8 +55,6 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if strategy.atomics.value == "cl12":
         pieces.append((atomics, "word_fence"))
     pieces += [(atomics, name) for name in _WORDS]
-    if strategy.yield_by == "libc":
-        pieces.append(("grid/yield.mako", "declaration"))
     pieces.append(("grid/yield.mako", "yield_processor"))
     pieces += [
         ("grid/state.mako", name)
@@ -66,6 +64,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
             "is_leader",
             "state_prepare",
             "report_open",
+            "report_count",
             "report_fault",
             "await_publication",
         )
@@ -99,6 +98,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "lock": strategy.discovery.value,
         "relax": strategy.relax,
         "yield_by": strategy.yield_by,
+        "acquire_polls": strategy.acquire_polls,
         "sleep_above": strategy.sleep_above,
         "sleep_ns": strategy.sleep_ns,
         "counted": strategy.device_barrier.value == "intel_device_barrier",

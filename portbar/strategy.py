@@ -53,7 +53,9 @@ class Strategy:
     pause : str
         How a work-item can pause on this device: `none`, `nanosleep`, `x86_pause`.
     yield_by : str
-        How a waiting work-group gives its processor to another thread of the host: `none`, `libc`, `syscall`.
+        How a waiting work-group gives its processor to another thread of the host: `none`, `syscall`.
+    acquire_polls : bool
+        Whether waits poll by acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
     sleep_above, sleep_ns : int
         `counter_backoff` pauses only while more groups than this are missing, and for this long.
     table : tuple of (int, str)
@@ -68,6 +70,7 @@ class Strategy:
     std: str | None = None
     pause: str = "none"
     yield_by: str = "none"
+    acquire_polls: bool = False
     sleep_above: int = 64
     sleep_ns: int = 500
     table: tuple[tuple[int, str], ...] = ()
@@ -208,7 +211,7 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
 def _yield_by(findings: Findings | None) -> str:
     """A call that was seen to work on this device, never one that only should."""
     builds = findings.builds if findings is not None else {}
-    return next((name for name in ("libc", "syscall") if builds.get(f"yield_{name}")), "none")
+    return "syscall" if builds.get("yield_syscall") else "none"
 
 
 def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -> Strategy:
@@ -263,6 +266,7 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
+        acquire_polls="CPU" in facts.type and atomics.value == "c11",
         table=tuple(table),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 from typing import TYPE_CHECKING
 
@@ -79,11 +78,9 @@ def device() -> cl.Device:
 @pytest.fixture(scope="session")
 def findings(device: cl.Device) -> Findings | None:
     """Probe the device under test once, so that `portbar.describe` knows it; no library call does so."""
-    if importlib.util.find_spec("portbar.probing") is None:
-        return None
     import portbar  # noqa: PLC0415
 
-    return portbar.probe(device)
+    return portbar.probe(device).findings
 
 
 @pytest.fixture(scope="session")

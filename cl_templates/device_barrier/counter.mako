@@ -13,7 +13,10 @@ static inline bool ${"portbar_device_barrier_counted" if counted else "portbar_d
         const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
-        if (portbar_word_add(counter, 1u) + 1u != target && !portbar_wait_word(grid, counter, target, counter, target))
+        /* Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices. */
+        if (portbar_word_add_release(counter, 1u) + 1u == target)
+            (void)portbar_word_load_acquire(counter);
+        else if (!portbar_wait_word(grid, counter, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

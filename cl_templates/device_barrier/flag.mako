@@ -14,9 +14,10 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *flag = grid->state + PORTBAR_STATE_FLAG;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
-        if (portbar_word_add(counter, 1u) + 1u == target)
+        if (portbar_word_add_release(counter, 1u) + 1u == target) {
+            (void)portbar_word_load_acquire(counter);
             portbar_word_store_release(flag, target);
-        else if (!portbar_wait_word(grid, flag, target, counter, target))
+        } else if (!portbar_wait_word(grid, flag, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -20,9 +20,13 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         volatile global uint *root = grid->state + PORTBAR_STATE_COUNTER;
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
         bool last = false;
-        if (portbar_word_add(node, 1u) + 1u == target)
-            last = portbar_word_add(root, 1u) + 1u == root_target;
-        if (!last && !portbar_wait_word(grid, root, root_target, 0, 0u))
+        if (portbar_word_add_release(node, 1u) + 1u == target) {
+            (void)portbar_word_load_acquire(node);
+            last = portbar_word_add_release(root, 1u) + 1u == root_target;
+        }
+        if (last)
+            (void)portbar_word_load_acquire(root);
+        else if (!portbar_wait_word(grid, root, root_target, 0, 0u))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -18,8 +18,8 @@ static inline void portbar_relax(uint missing)
 }
 </%def>
 <%def name="wait_word()">
-/* Polls `word` until it has come to `target` (modulo 2^32), at most `limit` rounds; relaxed polls, one acquire load at the
-   end. False when the limit was reached, or when another group reported a fault; then `arrivals`, which counts groups up to
+/* Polls `word` until it has come to `target` (modulo 2^32), at most `limit` rounds. Acquire order: by every poll where
+   that costs nothing, else by relaxed polls and one acquire load at the end. False when the limit was reached, or when another group reported a fault; then `arrivals`, which counts groups up to
    `complete`, tells how many had arrived (a null pointer where nothing does). Caller: a leader. */
 static inline bool portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target,
                                      volatile global uint *arrivals, uint complete)
@@ -28,17 +28,22 @@ static inline bool portbar_wait_word(const portbar_grid *grid, volatile global u
     for (uint round = 0; round < grid->limit; ++round) {
         bool reached = false;
         for (uint i = 0; i < PORTBAR_POLLS && !reached; ++i) {
-            seen = portbar_word_load(word);
+            seen = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(word);
             reached = (int)(seen - target) >= 0;
 % if relax != "none":
             if (!reached)
                 portbar_relax(target - seen);
 % endif
         }
+% if acquire_polls:
+        if (reached)
+            return true;
+% else:
         if (reached) {
             (void)portbar_word_load_acquire(word);
             return true;
         }
+% endif
         if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
             return false;
         portbar_yield(round);

@@ -44,8 +44,8 @@ static inline void portbar_discovery_unlock(volatile global uint *state)
    ${lock} lock. The first group that enters the closing phase closes the poll; with patience it first waits until `expected`
    groups came, or until nobody new came for `patience` rounds of polls. The first group of a launch opens the poll, so that
    nothing has to be cleared between launches.
-   Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus.
-   Order: the lock's. Cost: two turns of the lock a group, so it grows with the square of the number of groups. */
+   Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0
+   where the lock was not to be had within the limit. Order: the lock's. Cost: two turns of the lock a group, so it grows with the square of the number of groups. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
@@ -56,9 +56,10 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
 
     *count = 0u;
     if (!portbar_discovery_lock(state, limit))
-        return PORTBAR_SURPLUS;
+        return 0u;
     if (portbar_word_load(opened) != epoch) {
         portbar_state_prepare(state, launch);
+        portbar_report_open(state, epoch);
         portbar_word_store(counter, 0u);
         portbar_word_store(closed, 0u);
         portbar_word_store(opened, epoch);
@@ -84,7 +85,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         return id;
     if (portbar_word_load(closed) == 0u) {
         portbar_word_store(closed, 1u);
-        portbar_report_open(state, epoch, portbar_word_load(counter));
+        portbar_report_count(state, epoch, portbar_word_load(counter));
     }
     *count = portbar_word_load(counter);
     portbar_discovery_unlock(state);

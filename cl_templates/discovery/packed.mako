@@ -28,7 +28,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
     const uint tag = epoch & 0x7fu;
     const uint limit = launch.w;
     volatile global uint *word = state + ((epoch & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN);
-    uint old = portbar_word_add(word, 1u);
+    uint old = portbar_word_add_release(word, 1u);
     if (PORTBAR_TAG_OF(old) != tag)
         old = portbar_poll_heal(word, tag, limit);
     if (old & PORTBAR_POLL_CLOSED)
@@ -39,6 +39,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         portbar_state_prepare(state, launch);
         portbar_word_store(state + ((epoch & 1u) ? PORTBAR_STATE_POLL_EVEN : PORTBAR_STATE_POLL_ODD),
                            ((epoch + 1u) & 0x7fu) << 24);
+        portbar_report_open(state, epoch);
         const uint expected = launch.y;
         uint seen = 1u, idle = 0u;
         while (seen < expected && idle < launch.z) {
@@ -50,7 +51,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
             portbar_yield(idle);
         }
         *count = portbar_word_or(word, PORTBAR_POLL_CLOSED) & PORTBAR_COUNT_MASK;
-        portbar_report_open(state, epoch, *count);
+        portbar_report_count(state, epoch, *count);
         portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, (tag << 24) | *count);
         return 0u;
     }

@@ -40,13 +40,21 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 }
 </%def>
 <%def name="report_open()">
-/* Opens this launch's report, which the host reads when it waits. Caller: the leader that closed the poll. */
-static inline void portbar_report_open(volatile global uint *state, uint epoch, uint count)
+/* Opens this launch's report, which the host reads when it waits. Caller: the leader of the first group that polled, before
+   any other group can have a fault to report. */
+static inline void portbar_report_open(volatile global uint *state, uint epoch)
 {
     volatile global uint *report = state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS;
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);
-    portbar_word_store(report + 2, count);
+    portbar_word_store(report + 2, 0u);
     portbar_word_store(report, epoch);
+}
+</%def>
+<%def name="report_count()">
+/* Reports how many groups take part. Caller: the leader that closed the poll. */
+static inline void portbar_report_count(volatile global uint *state, uint epoch, uint count)
+{
+    portbar_word_store(state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS + 2, count);
 }
 </%def>
 <%def name="report_fault()">

@@ -90,3 +90,12 @@ kernel void portbar_probe_feature(global uint *out)
     out[0] += 4u;
 }
 </%def>
+<%def name="yield_processor()">
+/* portbar_yield, over rounds of which some do yield. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    for (uint round = 0; round < 256u; ++round)
+        portbar_yield(round);
+    out[0] += 4u;
+}
+</%def>

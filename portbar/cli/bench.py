@@ -24,8 +24,9 @@ from portbar.device import DeviceAddress, facts
 from portbar.errors import Error
 from portbar.probing import probe
 from portbar.strategy import choose
+from portbar.survey.plan import UNSTEADY
 from portbar.survey.privacy import anonymous
-from portbar.survey.run import TASKS, UNSTEADY, run_step, times_of, unsteady
+from portbar.survey.run import TASKS, run_step, times_of, unsteady
 from portbar.survey.table import barrier_times_table
 from portbar.usable import check
 
@@ -128,7 +129,7 @@ def _measured(
         entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
     if store and entry["barrier_table"] and entry["status"] == "ok":
         if unsteady(rows):
-            entry["reason"] = f"the table was not kept: {UNSTEADY}"
+            entry["reason"] = f"the times were not kept: {UNSTEADY}"
         else:
             store_table(device, barrier_table(times_of(rows)))
             entry["stored"] = True

@@ -14,6 +14,9 @@ from portbar.timing import is_cpu
 
 LOCKS: Final = ("packed", "ticket", "spin")
 
+#: What is said of barrier times that other work on the machine has spoilt.
+UNSTEADY: Final = "they vary too much to choose by, as on a busy machine; measure again with `portbar bench barrier`"
+
 #: Bytes of local memory that ask for next to none of it.
 SMALL_BYTES: Final = 16
 

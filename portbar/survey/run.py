@@ -37,16 +37,13 @@ TASKS: Final = {
 }
 
 #: Seconds a device that a quick survey may take; what one device leaves is shared out among the next.
-_QUICK_S: Final = 9.5
+_QUICK_S: Final = 10.0
 #: Seconds of a step that are not measuring: starting an interpreter and loading every driver.
 _START_S: Final = 1.2
 _LEAST_STEP_S: Final = 1.0
 
 #: How far the median of a barrier's times may be from their fastest, and that from relaunching, on a machine at rest.
 _STEADY: Final = 5.0
-UNSTEADY: Final = (
-    "the times vary too much to choose by, as on a busy machine: measure again with `portbar bench barrier`"
-)
 
 Listener = Callable[[str, str], None]
 
@@ -186,7 +183,7 @@ class _Device:
             self.entry |= {"status": "failed", "reason": str(error)}
         finally:
             self.entry["seconds"] = round(before + time.monotonic() - started, 2)
-            _add_recall(self.entry)
+            _complete(self.entry)
 
     def _measure(self, deadline: float) -> None:
         quick = self._survey.quick
@@ -226,7 +223,6 @@ class _Device:
         if self.entry["barrier"]["status"] != "ok" or strategy.max_groups is not None:
             return False
         if unsteady(self.entry["barrier"]["rows"]):
-            self.entry["barrier"]["not_kept"] = UNSTEADY
             return False
         if self._survey.quick and self.entry["findings"]["barrier_table"]:
             return False
@@ -325,8 +321,14 @@ def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:
     ]
 
 
-def _add_recall(entry: dict[str, Any]) -> None:
-    """Complete occupancy rows: the most work-groups that any run found in that shape, and the mean share of it found."""
+def _complete(entry: dict[str, Any]) -> None:
+    """Add what follows from all rows together.
+
+    To occupancy rows: the most work-groups that any run found in that shape, and the mean share of it found. To the barrier
+    step: whether its times vary too much to go by.
+    """
+    if "barrier" in entry:
+        entry["barrier"]["unsteady"] = unsteady(entry["barrier"]["rows"])
     rows = [row for row in entry.get("occupancy", {}).get("rows", []) if row["found"]]
     best: dict[tuple[int, int], int] = {}
     for row in rows:

@@ -6,6 +6,7 @@ Not for measuring, and not for any other form of the record.
 from __future__ import annotations
 
 from statistics import median
+from textwrap import shorten
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -14,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from portbar.strategy import ALTERNATIVES
-from portbar.survey.plan import LOCKS
+from portbar.survey.plan import LOCKS, UNSTEADY
 
 _COLUMNS = [(lock, patience) for patience in (True, False) for lock in LOCKS]
 
@@ -50,7 +51,7 @@ def verdict(entry: dict[str, Any]) -> str:
 def _gain(entry: dict[str, Any]) -> str:
     """How a barrier compares with relaunching where most work-groups met, for the sentence of the verdict."""
     rows = barrier_rows(entry)
-    if not rows:
+    if not rows or entry["barrier"].get("unsteady"):
         return ""
     most = max(row["groups"] for row in rows)
     ratios = {
@@ -168,6 +169,15 @@ def title(entry: dict[str, Any]) -> str:
     return f"{number} {facts['name']} ({facts['platform_name']}, {facts['platform_version'].partition(',')[0]})"
 
 
+def progress_line(progress: dict[str, str]) -> str:
+    """Forward progress between work-groups, sub-groups and lanes, those of a kind together."""
+    levels: dict[str, list[str]] = {}
+    for level, what in sorted(progress.items(), reverse=True):
+        levels.setdefault(what, []).append(level.replace("_", "-"))
+    said = [f"between {' and '.join(of)} {shorten(what, 160, placeholder='...')}" for what, of in levels.items()]
+    return f"Forward progress: {'; '.join(said)}"
+
+
 def device_view(entry: dict[str, Any]) -> RenderableType:
     """Everything that a record says of one device."""
     style = {"complete": "green", "unusable": "red", "failed": "red"}.get(entry["status"], "yellow")
@@ -179,15 +189,13 @@ def device_view(entry: dict[str, Any]) -> RenderableType:
             parts.append(Text(f"{name}: {outcome['status']}: {reason}", style="yellow"))
     findings = entry.get("findings")
     if findings and findings["progress"]:
-        levels = sorted(findings["progress"].items(), reverse=True)
-        progress = ", ".join(f"between {level.replace('_', '-')} {what}" for level, what in levels)
-        parts.append(Text(f"Forward progress: {progress}"))
+        parts.append(Text(progress_line(findings["progress"])))
     if findings and findings["loop_limit"] is not None:
         parts.append(Text(f"Loops end silently after {findings['loop_limit']} iterations", style="red"))
     measured = (occupancy_table(entry), discovery_line(entry), barrier_times_table(entry))
     parts += [Text(part) if isinstance(part, str) else part for part in measured if part is not None]
-    if "not_kept" in entry.get("barrier", {}):
-        parts.append(Text(f"Not kept: {entry['barrier']['not_kept']}", style="yellow"))
+    if entry.get("barrier", {}).get("unsteady"):
+        parts.append(Text(f"Barrier times: {UNSTEADY}", style="yellow"))
     for choice, reasoned in entry.get("strategy", {}).items():
         name = choice.replace("_", " ").capitalize()
         parts.append(Text(f"{name}: {reasoned['value']}, because: {reasoned['reason']}"))

@@ -1,0 +1,90 @@
+"""What the device tests share: programs built once, sizes that suit the device, and buffers to look into.
+
+Not fixtures (`conftest.py`) and not tests. Tests that call these take the fixture `context`, which probes the device first.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pytest
+
+import portbar
+
+#: Barrier algorithms with a spin limit; `intel_device_barrier` has none and is added where a device has it.
+ALGORITHMS = ("counter", "counter_backoff", "flag", "tree", "xf")
+DISCOVERIES = ("packed", "ticket", "spin")
+
+UInts = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes that take a device about the same time."""
+
+    rounds: int
+    many_rounds: int
+    launches: int
+    surplus: int
+    is_simulator: bool
+
+
+def scale(device: cl.Device) -> Scale:
+    """Return sizes for a device: tiny ones for a simulator, whose barrier takes a thousand times as long."""
+    if "Oclgrind" in device.name:
+        return Scale(rounds=6, many_rounds=40, launches=140, surplus=6, is_simulator=True)
+    return Scale(rounds=60, many_rounds=5_000, launches=300, surplus=64, is_simulator=False)
+
+
+@functools.lru_cache(maxsize=256)
+def _built(context: cl.Context, source: str, overrides: tuple[tuple[str, str], ...], spin_limit: float) -> portbar.Program:
+    return portbar.Program(context, source, strategy=dict(overrides), spin_limit=spin_limit)
+
+
+def program(context: cl.Context, source: str, *, spin_limit: float = 20.0, **overrides: str) -> portbar.Program:
+    """Build a program, once for each source and strategy; skip where portbar refuses the device, with its reason."""
+    try:
+        return _built(context, source, tuple(sorted(overrides.items())), spin_limit)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+
+
+def kernel(context: cl.Context, source: str, name: str, *, spin_limit: float = 20.0, **overrides: str) -> portbar.Kernel:
+    """Return a kernel of `program(...)`."""
+    return program(context, source, spin_limit=spin_limit, **overrides).kernel(name)
+
+
+def need_groups(made: portbar.Kernel, queue: cl.CommandQueue, local: tuple[int, ...], least: int, *args: Any) -> int:
+    """Return how many groups the device holds; skip when they are fewer than the test is about."""
+    groups = made.occupancy(queue, local, *args).groups
+    if groups < least:
+        pytest.skip(f"{queue.device.name.strip()} runs {groups} work-group(s) at once, the test needs {least}")
+    return groups
+
+
+def skip_without_intel_barrier(device: cl.Device, algorithm: str) -> None:
+    """Skip a test of Intel's own barrier where the device has none."""
+    if algorithm == "intel_device_barrier" and "cl_intel_concurrent_dispatch" not in device.extensions.split():
+        pytest.skip("the device has no cl_intel_concurrent_dispatch")
+
+
+def filled(queue: cl.CommandQueue, length: int, value: int = 0) -> cl.Buffer:
+    """Return a buffer of `length` uints that all hold `value`."""
+    return to_device(queue, np.full(length, value, np.uint32))
+
+
+def to_device(queue: cl.CommandQueue, values: np.ndarray[Any, Any]) -> cl.Buffer:
+    """Return a buffer with a copy of `values`."""
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(queue.context, flags, hostbuf=np.ascontiguousarray(values))
+
+
+def uints(queue: cl.CommandQueue, buffer: cl.Buffer) -> UInts:
+    """Return what a buffer of uints holds, after all that was enqueued before."""
+    values = np.empty(buffer.size // 4, np.uint32)
+    cl.enqueue_copy(queue, values, buffer)
+    return values

@@ -1,0 +1,144 @@
+"""Times of barriers, and the table that they are condensed to."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from portbar import benching, cache, profile
+from portbar.device import device_key, facts
+from portbar.errors import Error
+from portbar.findings import Findings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyopencl as cl
+
+
+def times(rows: dict[int, dict[str, float | None]], local_size: int = 1) -> list[benching.BarrierTime]:
+    return [
+        benching.BarrierTime(name, groups, local_size, us)
+        for groups, values in rows.items()
+        for name, us in values.items()
+    ]
+
+
+def test_table_keeps_only_the_counts_where_the_winner_changes() -> None:
+    measured = times(
+        {
+            1: {"counter": 1.0, "tree": 2.0},
+            2: {"counter": 1.0, "tree": 1.5},
+            4: {"counter": 3.0, "tree": 2.0},
+            8: {"counter": 5.0, "tree": 2.0},
+            16: {"counter": 1.0, "tree": 2.0},
+        }
+    )
+    assert benching.barrier_table(reversed(measured)) == ((1, "counter"), (4, "tree"), (16, "counter"))
+
+
+@pytest.mark.parametrize(("challenger", "winner"), [(0.98, "counter"), (0.971, "counter"), (0.969, "xf"), (0.5, "xf")])
+def test_challenger_needs_more_than_three_percent_to_replace_the_simpler_one(challenger: float, winner: str) -> None:
+    assert benching.barrier_table(times({2: {"xf": challenger, "counter": 1.0}})) == ((2, winner),)
+
+
+def test_simplest_of_equals_wins_in_any_order() -> None:
+    for order in itertools.permutations(benching.ALGORITHMS):
+        assert benching.barrier_table(times({3: dict.fromkeys(order, 0.7)})) == ((3, "counter"),)
+
+
+def test_what_was_not_measured_never_enters_the_table() -> None:
+    assert benching.barrier_table([]) == ()
+    assert benching.barrier_table(times({2: {"counter": None, "flag": None}})) == ()
+    assert benching.barrier_table(times({2: {"counter": None, "flag": 9.0}})) == ((2, "flag"),)
+
+
+def test_barrier_without_a_spin_limit_never_enters_the_table() -> None:
+    assert benching.barrier_table(times({2: {"counter": 1.0, "intel_device_barrier": 0.1}})) == ((2, "counter"),)
+
+
+def test_local_sizes_count_equally_and_a_gap_in_one_excludes() -> None:
+    small = times({2: {"counter": 0.1, "flag": 0.05, "xf": 0.01}})
+    large = times({2: {"counter": 10.0, "flag": 30.0}}, local_size=64)
+    assert benching.barrier_table([*small, *large]) == ((2, "counter"),)
+    large = times({2: {"counter": 10.0, "flag": 12.0}}, local_size=64)
+    assert benching.barrier_table([*small, *large]) == ((2, "flag"),)
+
+
+@pytest.mark.parametrize(
+    ("bound", "counts"), [(1, (1,)), (2, (1, 2)), (6, (1, 2, 4, 6)), (8, (1, 2, 4, 8)), (1056, None)]
+)
+def test_default_counts_are_powers_of_two_and_the_bound(bound: int, counts: tuple[int, ...] | None) -> None:
+    found = benching.default_counts(bound)
+    assert counts is None or found == counts
+    assert found[0] == 1
+    assert found[-1] == bound
+
+
+@pytest.mark.device
+def test_every_algorithm_gets_a_time_or_a_reason(queue: cl.CommandQueue, findings: Findings | None) -> None:
+    measured = benching.time_barriers(queue, local_size=4, budget_s=2)
+    assert {entry.algorithm for entry in measured} == set(benching.ALGORITHMS)
+    for entry in measured:
+        assert entry.local_size == 4
+        if entry.us is None:
+            assert entry.note
+        else:
+            assert entry.us > 0
+            assert entry.samples >= 1
+            assert entry.relaunch_us is not None
+            assert entry.relaunch_us > 0
+    assert any(entry.us for entry in measured)
+    table = benching.barrier_table(measured)
+    assert table[0][0] == 1
+
+
+@pytest.mark.device
+def test_counts_above_the_bound_are_noted_and_not_launched(queue: cl.CommandQueue, findings: Findings | None) -> None:
+    bound = benching.BarrierTimer(queue, 1, {"device_barrier": "flag"}).bound
+    measured = benching.time_barriers(queue, ["flag"], [bound + 1, 1], budget_s=0.1)
+    assert [entry.groups for entry in measured] == [1, bound + 1]
+    assert measured[0].us
+    assert measured[1].us is None
+    assert f"holds {bound} work-groups" in measured[1].note
+
+
+@pytest.mark.device
+def test_unknown_algorithm_is_refused_alone_and_noted_among_others(
+    queue: cl.CommandQueue, findings: Findings | None
+) -> None:
+    with pytest.raises(Error, match="no strategy"):
+        benching.time_barriers(queue, ["sundial"], budget_s=0.1)
+    measured = benching.time_barriers(queue, ["sundial", "counter"], [1], budget_s=0.1)
+    assert measured[0].us is None
+    assert "sundial" in measured[0].note
+    assert measured[1].us
+
+
+@pytest.mark.device
+def test_relaunch_takes_time(queue: cl.CommandQueue) -> None:
+    assert benching.relaunch_us(queue, 1, 1, launches=5, repeats=3) > 0
+
+
+@pytest.mark.device
+def test_stored_table_is_what_describe_tells_next(
+    device: cl.Device, findings: Findings | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = device_key(facts(device))
+    known = replace(profile.describe(device).findings or Findings(), barrier_table=(), polls_per_second=12345.0)
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
+    try:
+        with pytest.raises(Error, match="probe"):
+            benching.store_table(device, ((1, "flag"),))
+        cache.store("findings", key, known.to_json())
+        stored = benching.store_table(device, [(1, "flag"), (2, "counter")])
+        assert stored == replace(known, barrier_table=((1, "flag"), (2, "counter")))
+        assert profile.describe(device).findings == stored
+    finally:
+        monkeypatch.undo()
+        profile.forget()

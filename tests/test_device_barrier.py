@@ -1,0 +1,313 @@
+"""The device barrier: what any work-item wrote before it, every work-item of every group reads after it."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+from portbar import quirks  # noqa: E402
+from portbar.device import facts  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = pytest.mark.device
+
+WITH_INTEL = (*support.ALGORITHMS, "intel_device_barrier")
+SIZES = [(1,), (8,), (64,), (7,), (4, 2), (4, 2, 2)]
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+/* Each round's values depend on what another work-item wrote in the round before, so one early passage spoils the result. */
+kernel void chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
+                  const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
+    const uint items = n / portbar_num_groups(&grid), here = me - portbar_group_id(&grid) * items;
+    uint sum = 0u;
+    bool held = true;
+    for (uint r = 0u; r < rounds; ++r) {
+        global uint *from = (r & 1u) ? odd : even;
+        global uint *to = (r & 1u) ? even : odd;
+        local uint *shelf = shelves + (r & 1u) * items;
+        const uint got = from[(me + 17u * r + 5u) % n];
+        to[me] = got * 1664525u + me + r;
+        shelf[here] = got ^ r;
+        held = portbar_device_barrier(&grid) && held;
+        sum = sum * 31u + shelf[items - 1u - here];
+    }
+    sums[me] = held ? sum : 0u;
+}
+
+/* The same through arrive and wait, with work in between that the others may not depend on. */
+kernel void split_chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
+                        const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
+    const uint items = n / portbar_num_groups(&grid), here = me - portbar_group_id(&grid) * items;
+    uint sum = 0u, work = 0u;
+    bool held = true;
+    for (uint r = 0u; r < rounds; ++r) {
+        global uint *from = (r & 1u) ? odd : even;
+        global uint *to = (r & 1u) ? even : odd;
+        local uint *shelf = shelves + (r & 1u) * items;
+        const uint got = from[(me + 17u * r + 5u) % n];
+        to[me] = got * 1664525u + me + r;
+        shelf[here] = got ^ r;
+        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+        for (uint i = 0u; i < (me + r) % 5u; ++i)
+            work += i * r;
+        held = portbar_device_barrier_wait(&grid, token) && held;
+        sum = sum * 31u + shelf[items - 1u - here];
+    }
+    sums[me] = held && work < 0xffffffffu ? sum : 0u;
+}
+
+/* The same by polling test_wait, which needs no wait once it was true; every third round is a whole barrier. */
+kernel void tested_chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
+                         const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
+    const uint items = n / portbar_num_groups(&grid), here = me - portbar_group_id(&grid) * items;
+    uint sum = 0u;
+    bool held = true;
+    for (uint r = 0u; r < rounds; r += 2u) {
+        uint got = even[(me + 17u * r + 5u) % n];
+        odd[me] = got * 1664525u + me + r;
+        shelves[here] = got ^ r;
+        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+        while (!portbar_device_barrier_test_wait(&grid, token))
+            held = held && me < n;
+        sum = sum * 31u + shelves[items - 1u - here];
+        got = odd[(me + 17u * (r + 1u) + 5u) % n];
+        even[me] = got * 1664525u + me + r + 1u;
+        shelves[items + here] = got ^ (r + 1u);
+        held = portbar_device_barrier(&grid) && held;
+        sum = sum * 31u + shelves[items + items - 1u - here];
+    }
+    sums[me] = held ? sum : 0u;
+}
+
+kernel void identify(PORTBAR_GRID_PARAM, global uint *groups, global uint *items, global uint *sizes)
+{
+    PORTBAR_ENTER(grid);
+    if ((get_local_id(0) | get_local_id(1) | get_local_id(2)) == 0u)
+        atomic_inc(groups + portbar_group_id(&grid));
+    atomic_inc(items + portbar_global_id(&grid));
+    if (portbar_global_id(&grid) == 0u) {
+        sizes[0] = portbar_num_groups(&grid);
+        sizes[1] = portbar_global_size(&grid);
+    }
+}
+
+/* Loops whose end depends on what another work-group writes, the barrier as the author would write it. */
+kernel void until(PORTBAR_GRID_PARAM, global uint *level, global uint *trips, const uint target)
+{
+    PORTBAR_ENTER(grid);
+    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
+    uint trip = 0u;
+    while (level[0] < target) {
+        if (!portbar_device_barrier(&grid))
+            return;
+        if (me == trip % n)
+            level[0] += 1u + (trip & 1u);
+        if (!portbar_device_barrier(&grid))
+            return;
+        ++trip;
+    }
+    trips[me] = trip;
+}
+
+/* Triangular nested loops, a barrier on both levels. */
+kernel void nested(PORTBAR_GRID_PARAM, global uint *cell, global uint *wrong, const uint outer)
+{
+    PORTBAR_ENTER(grid);
+    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
+    for (uint i = 0u; i < outer; ++i) {
+        for (uint j = 0u; j <= i; ++j) {
+            cell[me] = i * 1000u + j * 10u + me;
+            if (!portbar_device_barrier(&grid))
+                return;
+            const uint other = (me + i + j + 1u) % n;
+            if (cell[other] != i * 1000u + j * 10u + other)
+                atomic_inc(wrong);
+            if (!portbar_device_barrier(&grid))
+                return;
+        }
+        cell[me] = i + 7u;
+        if (!portbar_device_barrier(&grid))
+            return;
+        if (cell[n - 1u - me] != i + 7u)
+            atomic_inc(wrong);
+        if (!portbar_device_barrier(&grid))
+            return;
+    }
+    if (me == 0u)
+        wrong[1] = 1u;
+}
+
+/* Counts the barriers that held in each work-item. */
+kernel void count(PORTBAR_GRID_PARAM, global uint *passed, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    uint held = 0u;
+    for (uint r = 0u; r < rounds; ++r)
+        held += portbar_device_barrier(&grid) ? 1u : 0u;
+    passed[portbar_global_id(&grid)] = held;
+}
+"""
+
+
+def expected_chain(start: support.UInts, groups: int, items: int, rounds: int) -> tuple[support.UInts, support.UInts]:
+    """Do what `chain` does, on the host: the last values and the sums."""
+    n = groups * items
+    me = np.arange(n, dtype=np.uint32)
+    values, sums = start[:n].copy(), np.zeros(n, np.uint32)
+    mirror = (me // items) * items + items - 1 - me % items
+    with np.errstate(over="ignore"):
+        for r in map(np.uint32, range(rounds)):
+            got = values[(me + np.uint32(17) * r + np.uint32(5)) % np.uint32(n)]
+            values = got * np.uint32(1664525) + me + r
+            sums = sums * np.uint32(31) + (got ^ r)[mirror]
+    return values, sums
+
+
+def check_chain(made: Any, queue: Any, local: tuple[int, ...], rounds: int, **sizes: Any) -> int:
+    """Run a chain kernel and compare with the host; return how many groups met."""
+    items, most = math.prod(local), 64
+    start = np.random.default_rng(items + rounds).integers(1 << 32, size=most * items, dtype=np.uint32)
+    even, odd = support.to_device(queue, start), support.filled(queue, most * items)
+    sums = support.filled(queue, most * items, 0xDEAD)
+    launch = made(queue, None, local, even, odd, sums, cl.LocalMemory(8 * items), np.uint32(rounds), **sizes)
+    launch.wait()
+    groups = launch.num_groups
+    assert 1 <= groups <= most
+    values, totals = expected_chain(start, groups, items, rounds)
+    n = groups * items
+    np.testing.assert_array_equal(support.uints(queue, odd if rounds % 2 else even)[:n], values)
+    np.testing.assert_array_equal(support.uints(queue, sums)[:n], totals)
+    assert (support.uints(queue, sums)[n:] == 0xDEAD).all()
+    return groups
+
+
+@pytest.mark.parametrize("discovery", support.DISCOVERIES)
+@pytest.mark.parametrize("algorithm", WITH_INTEL)
+def test_data_written_before_is_read_after(context, queue, algorithm, discovery):
+    support.skip_without_intel_barrier(queue.device, algorithm)
+    chain = support.kernel(context, SOURCE, "chain", device_barrier=algorithm, discovery=discovery)
+    for _ in range(3):
+        check_chain(chain, queue, (8,), support.scale(queue.device).rounds)
+
+
+@pytest.mark.parametrize("local", SIZES, ids=str)
+@pytest.mark.parametrize("algorithm", ["counter", "tree", "xf"])
+def test_every_shape_of_work_group_meets(context, queue, algorithm, local):
+    check_chain(
+        support.kernel(context, SOURCE, "chain", device_barrier=algorithm), queue, local, support.scale(queue.device).rounds + 1
+    )
+
+
+@pytest.mark.parametrize("algorithm", WITH_INTEL)
+def test_many_rounds_in_one_launch(context, queue, algorithm):
+    support.skip_without_intel_barrier(queue.device, algorithm)
+    rounds = support.scale(queue.device).many_rounds
+    check_chain(support.kernel(context, SOURCE, "chain", device_barrier=algorithm), queue, (1,), rounds)
+
+
+def skip_where_loops_end_early(device: Any) -> None:
+    """Skip where the driver leaves an outer loop as soon as an inner one with barriers ends, also with one work-item."""
+    if quirks.applies("llvmpipe-loop-limit", facts(device)):
+        pytest.skip("this llvmpipe leaves the outer loop when an inner loop on test_wait ends")
+
+
+@pytest.mark.parametrize("name", ["split_chain", "tested_chain"])
+@pytest.mark.parametrize("algorithm", ["counter", "flag", "xf"])
+def test_the_split_form_orders_memory_as_the_whole_barrier_does(context, queue, algorithm, name):
+    if name == "tested_chain":
+        skip_where_loops_end_early(queue.device)
+    made = support.kernel(context, SOURCE, name, device_barrier=algorithm)
+    for local in ((1,), (8,)):
+        check_chain(made, queue, local, 2 * support.scale(queue.device).rounds)
+
+
+@pytest.mark.parametrize("algorithm", WITH_INTEL)
+def test_every_barrier_of_every_work_item_answers_true(context, queue, algorithm):
+    support.skip_without_intel_barrier(queue.device, algorithm)
+    rounds = support.scale(queue.device).rounds
+    passed = support.filled(queue, 64 * 8, 0xDEAD)
+    launch = support.kernel(context, SOURCE, "count", device_barrier=algorithm)(queue, None, (8,), passed, np.uint32(rounds))
+    launch.wait()
+    found = support.uints(queue, passed)
+    assert (found[: 8 * launch.num_groups] == rounds).all()
+    assert (found[8 * launch.num_groups :] == 0xDEAD).all()
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_a_grid_of_one_group_passes(context, queue, algorithm):
+    chain = support.kernel(context, SOURCE, "chain", device_barrier=algorithm)
+    assert check_chain(chain, queue, (8,), 5, num_groups=1) == 1
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_a_loop_may_end_on_data_that_another_group_wrote(context, queue, algorithm):
+    target = support.scale(queue.device).rounds
+    level, trips = support.filled(queue, 1), support.filled(queue, 64 * 8, 0xDEAD)
+    made = support.kernel(context, SOURCE, "until", device_barrier=algorithm)
+    launch = made(queue, None, (8,), level, trips, np.uint32(target))
+    launch.wait()
+    steps, reached = 0, 0
+    while reached < target:
+        reached += 1 + steps % 2
+        steps += 1
+    assert support.uints(queue, level)[0] == reached
+    assert (support.uints(queue, trips)[: 8 * launch.num_groups] == steps).all()
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_barriers_may_stand_in_nested_loops(context, queue, algorithm):
+    outer = 3 if support.scale(queue.device).is_simulator else 12
+    cell, wrong = support.filled(queue, 64 * 8), support.filled(queue, 2)
+    made = support.kernel(context, SOURCE, "nested", device_barrier=algorithm)
+    made(queue, None, (8,), cell, wrong, np.uint32(outer)).wait()
+    assert support.uints(queue, wrong).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("local", SIZES, ids=str)
+@pytest.mark.parametrize("discovery", support.DISCOVERIES)
+def test_group_and_item_ids_have_no_gaps(context, queue, discovery, local):
+    items = math.prod(local)
+    groups, ids, sizes = support.filled(queue, 64), support.filled(queue, 64 * items), support.filled(queue, 2)
+    launch = support.kernel(context, SOURCE, "identify", discovery=discovery)(queue, None, local, groups, ids, sizes)
+    launch.wait()
+    found = launch.num_groups
+    assert support.uints(queue, sizes).tolist() == [found, found * items]
+    assert support.uints(queue, groups).tolist() == [1] * found + [0] * (64 - found)
+    assert support.uints(queue, ids).tolist() == [1] * (found * items) + [0] * ((64 - found) * items)
+
+
+def test_all_groups_that_the_device_holds_are_found_most_times(context, queue):
+    made = support.kernel(context, SOURCE, "count")
+    holds = made.occupancy(queue, (1,)).groups
+    passed = support.filled(queue, 64)
+    counts = []
+    for _ in range(10):
+        launch = made(queue, None, (1,), passed, np.uint32(2))
+        launch.wait()
+        counts.append(launch.num_groups)
+    assert max(counts) >= holds, (counts, holds)
+
+
+def test_a_whole_barrier_and_its_halves_may_alternate_between_launches(context, queue):
+    names = ("chain", "split_chain", "tested_chain", "chain")
+    skip_where_loops_end_early(queue.device)
+    for before, after in pairwise(names):
+        for name in (before, after):
+            check_chain(support.kernel(context, SOURCE, name), queue, (7,), 4)

@@ -1,0 +1,276 @@
+"""Occupancy discovery: who takes part, who leaves before any user code, and what is left behind for the next launch."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+import portbar.kernel  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = pytest.mark.device
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+/* Notes which group ids ran user code and what they saw; meets twice in between. */
+kernel void note(PORTBAR_GRID_PARAM, global uint *ran, global uint *items, global uint *cell, global uint *wrong,
+                 const uint salt)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_global_id(&grid), n = portbar_global_size(&grid);
+    if ((get_local_id(0) | get_local_id(1) | get_local_id(2)) == 0u)
+        atomic_inc(ran);
+    atomic_inc(items);
+    cell[me] = me * 3u + salt;
+    bool held = portbar_device_barrier(&grid);
+    if (cell[n - 1u - me] != (n - 1u - me) * 3u + salt)
+        atomic_inc(wrong);
+    held = portbar_device_barrier(&grid) && held;
+    if (!held)
+        atomic_inc(wrong);
+}
+
+kernel void shelf(PORTBAR_GRID_PARAM, global uint *out, local uint *data)
+{
+    PORTBAR_ENTER(grid);
+    data[get_local_id(0)] = 5u;
+    portbar_device_barrier(&grid);
+    out[portbar_global_id(&grid)] = data[get_local_size(0) - 1u - get_local_id(0)];
+}
+
+/* Group `skipper` leaves before the barrier. */
+kernel void skip(PORTBAR_GRID_PARAM, global uint *out, const uint skipper)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_group_id(&grid) == skipper)
+        return;
+    const bool held = portbar_device_barrier(&grid);
+    if (get_local_id(0) == 0u)
+        out[portbar_group_id(&grid)] = held ? 1u : 2u;
+}
+"""
+
+
+class Notes:
+    """Buffers of `note`, and what it should have left in them."""
+
+    def __init__(self, queue, room):
+        self.queue = queue
+        self.ran, self.items = support.filled(queue, 1), support.filled(queue, 1)
+        self.cell, self.wrong = support.filled(queue, room), support.filled(queue, 1)
+
+    @property
+    def args(self):
+        return self.ran, self.items, self.cell, self.wrong
+
+    def found(self):
+        return [int(support.uints(self.queue, buffer)[0]) for buffer in (self.ran, self.items, self.wrong)]
+
+
+@pytest.fixture(params=support.DISCOVERIES)
+def note(request, context):
+    return support.kernel(context, SOURCE, "note", discovery=request.param)
+
+
+@pytest.mark.parametrize("local", [(1,), (4, 2)], ids=str)
+def test_surplus_groups_return_before_user_code(note, queue, local):
+    items, bound = int(np.prod(local)), note.occupancy(queue, local).groups
+    launched = bound * support.scale(queue.device).surplus
+    size = (launched * local[0], *local[1:])
+    for salt in range(3):
+        notes = Notes(queue, launched * items)
+        launch = note(queue, size, local, *notes.args, np.uint32(salt))
+        launch.wait()
+        assert 1 <= launch.num_groups <= launched
+        assert notes.found() == [launch.num_groups, launch.num_groups * items, 0]
+
+
+def test_a_surplus_in_two_dimensions_of_groups_is_counted_right(note, queue):
+    notes = Notes(queue, 24 * 8)
+    launch = note(queue, (4 * 4, 2 * 6), (4, 2), *notes.args, np.uint32(3))
+    launch.wait()
+    assert notes.found() == [launch.num_groups, launch.num_groups * 8, 0]
+
+
+def test_occupancy_runs_none_of_the_kernel_s_code(note, queue):
+    notes = Notes(queue, 64 * 8)
+    held = note.occupancy(queue, (8,), *notes.args, np.uint32(1))
+    assert held.groups >= 1
+    assert notes.found() == [0, 0, 0]
+    assert not support.uints(queue, notes.cell).any()
+    notes = Notes(queue, 64 * 8)
+    assert note.discover(queue, (8,), 4, *notes.args, np.uint32(1)).num_groups >= 1
+    assert notes.found() == [0, 0, 0]
+
+
+def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypatch):
+    strategy = support.program(context, SOURCE).strategy(queue.device)
+    made = portbar.Program(context, SOURCE, strategy=strategy).kernel("note")
+    sizes = []
+    enqueue = portbar.kernel._enqueue
+
+    def counting(queue, kernel, global_size, local_size, *rest):
+        sizes.append(local_size)
+        return enqueue(queue, kernel, global_size, local_size, *rest)
+
+    monkeypatch.setattr(portbar.kernel, "_enqueue", counting)
+    one_at_a_time = strategy.max_groups == 1
+    first = made.occupancy(queue, (8,))
+    assert bool(sizes) != one_at_a_time
+    asked = len(sizes)
+    assert made.occupancy(queue, (8,)) == first
+    made(queue, None, (8,), *Notes(queue, 64 * 8).args, np.uint32(0)).wait()
+    assert len(sizes) == asked + 1
+    made.occupancy(queue, (4,))
+    assert ((4,) in sizes) != one_at_a_time
+
+
+def test_occupancy_with_local_memory_needs_the_arguments(context, queue):
+    made = support.kernel(context, SOURCE, "shelf")
+    out = support.filled(queue, 64 * 8)
+    with pytest.raises(portbar.LaunchError, match=r"'data'.*pass the kernel's arguments"):
+        made.occupancy(queue, (8,))
+    assert made.occupancy(queue, (8,), out, cl.LocalMemory(32)).groups >= 1
+    assert not support.uints(queue, out).any()
+    launch = made(queue, None, (8,), out, cl.LocalMemory(64))
+    launch.wait()
+    assert (support.uints(queue, out)[: 8 * launch.num_groups] == 5).all()
+
+
+def test_no_clearing_between_launches_and_the_tags_wrap(note, queue):
+    """More launches in a row than the tag in the poll word has values (128), none waited for."""
+    repeats = support.scale(queue.device).launches
+    notes = Notes(queue, 64 * 8)
+    launches = [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(repeats)]
+    for launch in launches:
+        launch.wait()
+    groups = sum(launch.num_groups for launch in launches)
+    assert notes.found() == [groups, groups * 8, 0]
+
+
+@pytest.mark.parametrize("dropped", [1, 2, 3, 63, 64, 65, 127, 128, 129])
+def test_launches_that_never_ran_do_not_break_the_next(note, queue, monkeypatch, dropped):
+    """A driver drops a launch whose wait list failed; here the enqueue itself is left out, which every device survives."""
+    note(queue, None, (8,), *Notes(queue, 64 * 8).args, np.uint32(0)).wait()
+    with monkeypatch.context() as patched:
+        patched.setattr(portbar.kernel, "_enqueue", lambda queue, *_: cl.enqueue_marker(queue))
+        for _ in range(dropped):
+            note(queue, None, (8,), *Notes(queue, 1).args, np.uint32(0))
+    gc.collect()
+    notes = Notes(queue, 64 * 8)
+    launches = [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(3)]
+    for launch in launches:
+        launch.wait()
+    groups = sum(launch.num_groups for launch in launches)
+    assert notes.found() == [groups, groups * 8, 0]
+
+
+def test_a_launch_that_never_ran_says_so_when_waited_for(note, queue, monkeypatch):
+    note.occupancy(queue, (8,))
+    with monkeypatch.context() as patched:
+        patched.setattr(portbar.kernel, "_enqueue", lambda queue, *_: cl.enqueue_marker(queue))
+        launch = note(queue, None, (8,), *Notes(queue, 1).args, np.uint32(0))
+    with pytest.raises(portbar.Error, match=r"'note'.*never"):
+        launch.wait()
+    notes = Notes(queue, 64 * 8)
+    note(queue, None, (8,), *notes.args, np.uint32(0)).wait()
+    assert notes.found()[2] == 0
+
+
+def test_more_launches_in_flight_than_reports_are_all_told_apart(note, queue):
+    """The sizes differ in turns, so a report of another launch would show the wrong number of groups."""
+    bound = note.occupancy(queue, (1,)).groups
+    notes = Notes(queue, 64)
+    launches = [
+        note(queue, None, (1,), *notes.args, np.uint32(i), num_groups=1 + i % min(bound, 2))
+        for i in range(150)
+    ]
+    for i, launch in enumerate(launches):
+        launch.wait()
+        assert 1 <= launch.num_groups <= 1 + i % min(bound, 2)
+    assert all(launch.num_groups == 1 for launch in launches[::2])
+    groups = sum(launch.num_groups for launch in launches)
+    assert notes.found() == [groups, groups, 0]
+
+
+def test_a_timeout_among_many_launches_is_reported_for_the_right_one(context, queue):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=0.02)
+    support.need_groups(made, queue, (1,), 2)
+    out = support.filled(queue, 64)
+    guilty = 7
+    # A group that does not exist cannot skip.
+    skippers = [np.uint32(0 if i == guilty else 1_000) for i in range(100)]
+    launches = [made(queue, None, (1,), out, skipper, num_groups=2) for skipper in skippers]
+    if launches[guilty].num_groups < 2:
+        pytest.skip("the busy machine ran one work-group of the launch that should time out")
+    for i, launch in enumerate(launches):
+        if i == guilty:
+            with pytest.raises(portbar.BarrierTimeoutError, match="'skip'"):
+                launch.wait()
+        else:
+            launch.wait()
+
+
+def test_the_state_grows_when_a_later_launch_needs_more_groups(context, queue):
+    local = (1,)
+    for algorithm in ("tree", "xf"):
+        made = support.kernel(context, SOURCE, "note", device_barrier=algorithm)
+        launched = 3_000 if not support.scale(queue.device).is_simulator else 200
+        notes = Notes(queue, launched)
+        launches = []
+        for size in (None, (70,), None, (launched,), (65,), None):
+            launches.append(made(queue, size, local, *notes.args, np.uint32(len(launches))))
+        for launch in launches:
+            launch.wait()
+        groups = sum(launch.num_groups for launch in launches)
+        assert notes.found() == [groups, groups, 0]
+
+
+def test_a_limit_of_one_group_holds_for_an_explicit_global_size(context, queue):
+    """A device that ends loops early must not let two groups wait for each other, however many are launched."""
+    chosen = support.program(context, SOURCE).strategy(queue.device)
+    limited = replace(chosen, max_groups=1, max_groups_reason="this test says so")
+    made = portbar.Program(context, SOURCE, strategy=limited).kernel("note")
+    counts = []
+    for salt in range(40 if not support.scale(queue.device).is_simulator else 3):
+        notes = Notes(queue, 256)
+        launch = made(queue, (256,), (1,), *notes.args, np.uint32(salt))
+        launch.wait()
+        counts.append(launch.num_groups)
+        assert notes.found() == [launch.num_groups, launch.num_groups, 0]
+    assert set(counts) == {1}
+    assert made(queue, None, (1,), *Notes(queue, 256).args, np.uint32(0)).num_groups == 1
+
+
+def test_discovery_without_patience_is_still_right(note, queue):
+    for groups in (1, 2, 5):
+        assert 1 <= note.discover(queue, (1,), groups, patience=0).num_groups <= groups
+
+
+def test_a_failed_wait_list_leaves_the_next_launch_right(context):
+    """The driver's own way to drop a launch, where it has one."""
+    made = support.kernel(context, SOURCE, "note")
+    queue = cl.CommandQueue(context)
+    made.occupancy(queue, (8,))
+    if any(name in queue.device.platform.name for name in ("rusticl", "Portable", "Oclgrind")):
+        pytest.skip("this runtime does not survive a user event with an error status")
+    gate = cl.UserEvent(context)
+    dropped = made(queue, None, (8,), *Notes(queue, 64 * 8).args, np.uint32(0), wait_for=[gate])
+    try:
+        gate.set_status(-1)
+        dropped.event.wait()
+    except cl.Error:
+        pass
+    else:
+        pytest.skip("the driver ran the launch although its wait list failed")
+    after = cl.CommandQueue(context)
+    notes = Notes(after, 64 * 8)
+    made(after, None, (8,), *notes.args, np.uint32(1)).wait()
+    assert notes.found()[2] == 0

@@ -1,0 +1,326 @@
+"""What the documentation shows is true: its kernels render, its programs run and say what the pages claim, and it builds."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import itertools
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from portbar import layout
+from portbar.rendering import header_names, render_header, resolve_includes
+from portbar.source import kernel_names
+from portbar.strategy import ALTERNATIVES, Choice, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyopencl as cl
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+STRATEGIES = [
+    Strategy(atomics=Choice(atomics, ""), discovery=Choice(discovery, ""), device_barrier=Choice(barrier, ""))
+    for atomics, discovery, barrier in itertools.product(
+        ALTERNATIVES["atomics"], ALTERNATIVES["discovery"], ALTERNATIVES["device_barrier"]
+    )
+]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block of a page: its language, its text, the section that it stands in."""
+
+    language: str
+    text: str
+    section: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    section, language = "", ""
+    lines: list[str] = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if not language and line.startswith("## "):
+            section = line[3:]
+        elif not language and line.startswith("```"):
+            language, lines = line[3:] or "text", []
+        elif language and line == "```":
+            yield Block(language, "\n".join(lines) + "\n", section)
+            language = ""
+        elif language:
+            lines.append(line)
+
+
+def complete(page: Path) -> list[str]:
+    """Return the C blocks that are whole programs: those that include a header of portbar's."""
+    return [block.text for block in blocks(page) if block.language == "c" and '#include "portbar/' in block.text]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if complete(page)], ids=lambda page: page.stem)
+def test_complete_kernels_render_for_every_strategy(page: Path) -> None:
+    for source, strategy in itertools.product(complete(page), STRATEGIES):
+        text = resolve_includes(source, strategy, name=page.name)
+        assert "#include" not in text
+        assert kernel_names(text) == kernel_names(source) != []
+
+
+def test_every_header_says_what_it_was_rendered_for() -> None:
+    for name, strategy in itertools.product(header_names(), STRATEGIES):
+        assert strategy.summary() in render_header(name, strategy)
+
+
+def test_documented_c_names_are_those_of_the_header() -> None:
+    page = (DOCS / "device_barrier.md").read_text(encoding="utf-8")
+    functions = re.findall(r"^```\{c:function\} (.*)$", page, re.MULTILINE)
+    others = re.findall(r"^```\{c:(?:macro|type)\} (\w+)", page, re.MULTILINE)
+    public = r"portbar_(?:group_id|num_groups|global_\w+|local_linear_\w+|device_barrier\w*)\b"
+    for strategy in STRATEGIES:
+        text = render_header("device_barrier", strategy)
+        defined = set(re.findall(r"^static inline (\w+ portbar_\w+\(.*\))$", text, re.MULTILINE))
+        assert set(functions) <= defined
+        named = {f for f in defined if re.search(rf" {public}", f) and "_counted(" not in f}
+        assert named == set(functions)
+        for name in others:
+            assert re.search(rf"^#define {name}\b|}} {name};|^typedef uint {name};", text, re.MULTILINE), name
+
+
+def test_documented_layout_is_the_layout() -> None:
+    text = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
+    page = " ".join(text.split())
+    table = text.partition("<!-- layout -->")[2].partition("<!-- end -->")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", table, re.MULTILINE)
+    assert {name: int(word) for name, word in rows} == layout.OFFSETS
+    for capacity in (64, 1 << 14):
+        assert layout.state_words(capacity) == 928 + 2 * capacity + 32 * -(-capacity // 64)
+    assert "rounds of 64 polls" in page
+    assert layout.POLLS_PER_ROUND == 64
+    assert "`REPORTS + (epoch % 64) * 8`" in page
+    assert (layout.REPORTS, layout.REPORT_WORDS, layout.DRY_RUN) == (64, 8, 1 << 31)
+    assert "status: 1 fine, 2 a barrier reached the limit, 3 a group waited" in page
+    assert (layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_LOST) == (1, 2, 3)
+    assert f"At {layout.EPOCH_MASK - 1:,} make a new buffer" in page
+    assert f"at most {layout.MAX_LAUNCHED_GROUPS:,} work-groups" in page
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = re.findall(r"^(\w+)$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {page.stem for page in PAGES} - {"index"} | {"api"} == set(listed)
+
+
+def test_every_page_that_is_linked_exists() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([\w./]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
+            assert (DOCS / target).exists(), f"{page.name}: {target}"
+
+
+def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+    for module in ("sphinx", "furo", "myst_parser"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f'{module} is not installed: pip install "portbar[docs]"')
+    if importlib.util.find_spec("pyopencl") is None:
+        pytest.skip("autodoc imports PyOpenCL, which is not installed")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    ended = subprocess.run(
+        [*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert 'id="c.portbar_device_barrier"' in (tmp_path / "html" / "device_barrier.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.device
+def test_quickstart_gives_what_numpy_gives(context: cl.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    page = list(blocks(DOCS / "quickstart.md"))
+    (source,) = (block.text for block in page if block.language == "c")
+    (code,) = (block.text for block in page if block.language == "python")
+    # Smaller, and with a local size that every driver lets through.
+    for shown, used in (("n, sweeps = 100_000, 1_000 ", "n, sweeps = 1_003, 20 "), ("(64,)", "(16,)")):
+        assert code.count(shown) == 1
+        code = code.replace(shown, used)
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
+    names: dict[str, Any] = {"source": source}
+    try:
+        exec(compile(code, "quickstart.md", "exec"), names)  # noqa: S102 (our own page)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    assert names["launch"].num_groups >= 1
+
+
+def ran(code: str, names: dict[str, Any]) -> str:
+    """Run a block of Python and return what it printed, or the error as Python shows it."""
+    import portbar  # noqa: PLC0415
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(compile(code, "wrong_programs.md", "exec"), names)  # noqa: S102 (our own page)
+    except portbar.UnsupportedFeatureError:
+        raise
+    except portbar.Error as error:
+        said.write(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+    return said.getvalue()
+
+
+def pattern_of(page_text: str) -> str:
+    """A pattern of what a page shows: in errors any number and any device will do, and `...` stands for anything."""
+    words = re.escape(" ".join(page_text.split()))
+    words = words.replace(re.escape("..."), ".*")
+    if words.startswith("portbar"):
+        words = words.replace(re.escape("pthread-skylake-avx512-AMD EPYC"), ".+")
+        words = re.sub(r"(?<![\w(])\d+(?![\w)])", r"\\d+", words).replace(r"\d+\ of", r"(?:\d+|an unknown number) of")
+    return words
+
+
+SECTIONS = list(dict.fromkeys(block.section for block in blocks(DOCS / "wrong_programs.md") if block.section))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("section", SECTIONS)
+def test_wrong_programs_say_what_the_page_claims(
+    section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A C block is the source from there on; Python after it is run; text is what that said.
+
+    Text that follows a C block at once is what the Python before it says with the new source. A kernel without either is
+    not run.
+    """
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
+    page = list(blocks(DOCS / "wrong_programs.md"))
+    names: dict[str, Any] = {}
+    exec(next(block.text for block in page if block.language == "python" and not block.section), names)  # noqa: S102 (the same)
+    names["queue"] = queue
+    mine = [block for block in page if block.section == section]
+    code, said, compared = "", "", 0
+    try:
+        for before, block in itertools.pairwise([Block("", "", ""), *mine]):
+            if block.language == "c":
+                names["source"] = block.text
+                continue
+            if block.language == "python":
+                code = block.text
+            if block.language == "python" or before.language == "c":
+                said = ran(code, names)
+            if block.language == "text":
+                if "BarrierTimeoutError" in block.text and names["launch"].num_groups < 2:
+                    continue  # with one work-group nobody is missing
+                found = " ".join(said.split())
+                assert re.fullmatch(pattern_of(block.text), found), f"the page: {block.text}\nfound: {found}"
+                compared += 1
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    assert compared >= 1
+
+
+@pytest.mark.device
+def test_protocol_of_the_c_page_works_without_the_runtime(context: cl.Context, tmp_path: Path) -> None:
+    """Do what a C host does by `c_and_cpp.md`, with plain PyOpenCL and numbers from that page."""
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+    from portbar.export import export  # noqa: PLC0415
+
+    device = context.devices[0]
+    try:
+        export(device, tmp_path)
+        std = portbar.choose(portbar.describe(device)).std
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    source = """#include "portbar/device_barrier.h"
+    kernel void shifted(PORTBAR_GRID_PARAM, global uint *a, global uint *b)
+    {
+        PORTBAR_ENTER(grid);
+        const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
+        a[me] = me + 1;
+        if (portbar_device_barrier(&grid))
+            b[me] = a[(me + 1) % all];
+    }"""
+    options = [f"-I{tmp_path}", *([f"-cl-std={std}"] if std else [])]
+    kernel = cl.Kernel(cl.Program(context, source).build(options), "shifted")
+    queue = cl.CommandQueue(context)
+    local, log2_capacity = 8, 6
+    capacity = 1 << log2_capacity
+    words = np.zeros(928 + 2 * capacity + 32 * -(-capacity // 64), np.uint32)
+    words[32] = 1 << 24
+    state = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=words)
+    cpu = bool(device.type & cl.device_type.CPU)
+    rate = 5e8 if cpu else 3e6
+    patience = int(rate * (0.25 if cpu else 0.002) / 64)
+    a, b = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * capacity * local) for _ in range(2))
+    report, out = np.zeros(8, np.uint32), np.zeros(capacity * local, np.uint32)
+
+    def launch(epoch: int, groups: int, *, dry: bool) -> int:
+        first = dry << 31 | log2_capacity << 24 | epoch
+        kernel.set_args(state, np.array([first, groups, patience, int(rate * 10 / 64)], np.uint32), a, b)
+        cl.enqueue_nd_range_kernel(queue, kernel, (groups * local,), (local,))
+        cl.enqueue_copy(queue, report, state, src_offset=4 * (416 + epoch % 64 * 8))
+        assert report[0] == epoch
+        assert report[1] == 1
+        return int(report[2])
+
+    cl.enqueue_copy(queue, b, out)
+    found = launch(1, min(device.max_compute_units, capacity), dry=True)
+    cl.enqueue_copy(queue, out, b)
+    assert not out.any()
+    for epoch in range(2, 70):
+        size = launch(epoch, found, dry=False) * local
+        cl.enqueue_copy(queue, out, b)
+        np.testing.assert_array_equal(out[:size], np.roll(np.arange(1, size + 1), -1))
+
+
+@pytest.mark.device
+def test_loop_over_data_ends_when_nothing_changes(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "device_barrier.md") if "kernel void halve" in text)
+    numbers = np.arange(1, 400, 3, dtype=np.uint32)
+    a, more = cl.array.to_device(queue, numbers), cl.array.zeros(queue, 3, np.uint32)
+    try:
+        program = portbar.Program(context, source)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    program.kernel("halve")(queue, None, (16,), a, np.uint32(numbers.size), more).wait()
+    np.testing.assert_array_equal(a.get(), np.ones_like(numbers))
+
+
+@pytest.mark.device
+def test_work_between_arrive_and_wait_is_right(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "device_barrier.md") if "kernel void overlap" in text)
+    try:
+        program = portbar.Program(context, source)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    kernel = program.kernel("overlap")
+    groups, local, rounds = kernel.occupancy(queue, (8,)).groups, 8, 25
+    start = np.random.default_rng(7).random(groups * local, dtype=np.float32) + np.float32(1)
+    shared, own = cl.array.zeros(queue, start.size, np.float32), cl.array.to_device(queue, start)
+    launch = kernel(queue, None, (local,), shared, own, np.uint32(rounds))
+    launch.wait()
+    size = launch.num_groups * local
+    expected = start[:size].astype(np.float64)
+    for number in range(rounds):
+        expected = np.sqrt(expected) + np.roll(expected + number, -1)
+    np.testing.assert_allclose(own.get()[:size], expected, rtol=1e-3)

@@ -1,0 +1,303 @@
+"""Launching follows PyOpenCL: its arguments, events, queues, contexts, and host threads."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import pyopencl.array as cl_array  # noqa: E402
+
+import portbar  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = pytest.mark.device
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+/* out[i] = factor * in[n - 1 - i] + offset, by way of a buffer that the other groups fill. */
+kernel void reverse(PORTBAR_GRID_PARAM, global const int *in, global int *between, global int *out, const uint n,
+                    const short factor, const float offset)
+{
+    PORTBAR_ENTER(grid);
+    for (uint i = portbar_global_id(&grid); i < n; i += portbar_global_size(&grid))
+        between[i] = in[i] * factor;
+    portbar_device_barrier(&grid);
+    for (uint i = portbar_global_id(&grid); i < n; i += portbar_global_size(&grid))
+        out[i] = between[n - 1u - i] + (int)offset;
+}
+
+/* Every group adds to every cell, one round after the other: overlapping launches on one state would be seen. */
+kernel void bump(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_global_id(&grid), n = portbar_global_size(&grid);
+    const uint before = cells[me];
+    bool held = portbar_device_barrier(&grid);
+    for (uint r = 0u; r < rounds; ++r) {
+        cells[(me + r) % n] = before + r + 1u;
+        held = portbar_device_barrier(&grid) && held;
+        if (cells[me] != before + r + 1u)
+            atomic_inc(wrong);
+        held = portbar_device_barrier(&grid) && held;
+    }
+    if (!held)
+        atomic_inc(wrong);
+}
+
+kernel __attribute__((reqd_work_group_size(4, 2, 1))) void shaped(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    out[portbar_global_id(&grid)] = (uint)(get_local_size(0) * 100u + get_local_size(1) * 10u + get_local_size(2));
+}
+
+kernel void staged(PORTBAR_GRID_PARAM, local uint *first, global uint *out, local uint *second)
+{
+    PORTBAR_ENTER(grid);
+    const uint i = (uint)get_local_id(0), n = (uint)get_local_size(0);
+    first[i] = portbar_global_id(&grid) + 1u;
+    second[n - 1u - i] = 1000u * (i + 1u);
+    portbar_device_barrier(&grid);
+    out[portbar_global_id(&grid)] = first[n - 1u - i] + second[i];
+}
+
+/* Takes a while, and writes only at its end. */
+kernel void late(global int *out, global const int *in, const uint n, const uint turns)
+{
+    uint x = 1u;
+    for (uint i = 0u; i < turns; ++i)
+        x = x * 1664525u + (x >> 7) + (uint)in[i % n];
+    for (uint i = 0u; i < n; ++i)
+        out[i] = in[i] + (x == 0u ? 1 : 0);
+}
+
+kernel void plain(global uint *out, const uint salt)
+{
+    const size_t i = get_global_id(0) + get_global_size(0) * (get_global_id(1) + get_global_size(1) * get_global_id(2));
+    out[i] = (uint)i * 3u + salt;
+}
+"""
+
+N = 1_001
+INTS = np.random.default_rng(5).integers(-(1 << 14), 1 << 14, N).astype(np.int32)
+RIGHT = INTS[::-1] * 3 + 7
+SCALARS = (np.uint32(N), np.int16(3), np.float32(7))
+
+
+def reversed_by(made, queue, local=(8,), **sizes):
+    between, out = support.filled(queue, N), support.filled(queue, N)
+    launch = made(queue, sizes.pop("global_size", None), local, support.to_device(queue, INTS), between, out, *SCALARS, **sizes)
+    launch.wait()
+    return launch, support.uints(queue, out).view(np.int32)
+
+
+def test_buffers_and_numpy_scalars(context, queue):
+    launch, out = reversed_by(support.kernel(context, SOURCE, "reverse"), queue)
+    np.testing.assert_array_equal(out, RIGHT)
+    assert isinstance(launch, portbar.Launch)
+    assert isinstance(launch.event, cl.Event)
+    assert launch.event.command_execution_status == cl.command_execution_status.COMPLETE
+
+
+def filled_late(context, queue, target):
+    """Fill `target` with INTS by a kernel that takes a while; return its event."""
+    is_simulator = support.scale(queue.device).is_simulator
+    late, source = support.kernel(context, SOURCE, "late"), support.to_device(queue, INTS)
+    scratch = support.filled(queue, N)
+    for _ in range(1 if is_simulator else 500):
+        late(queue, (1,), (1,), scratch, source, np.uint32(N), np.uint32(100 if is_simulator else 60_000))
+    launch = late(queue, (1,), (1,), target, source, np.uint32(N), np.uint32(100 if is_simulator else 60_000))
+    queue.flush()
+    return launch.event
+
+
+def test_arrays_are_taken_with_their_events(context, queue):
+    made = support.kernel(context, SOURCE, "reverse")
+    made.occupancy(queue, (8,))
+    other = cl.CommandQueue(context)
+    a, between, out = (cl_array.zeros(queue, N, np.int32) for _ in range(3))
+    queue.finish()
+    a.add_event(filled_late(context, queue, a.base_data))
+    launch = made(other, None, (8,), a, between, out, *SCALARS)
+    assert launch.event in out.events
+    assert launch.event in a.events
+    launch.wait()
+    np.testing.assert_array_equal(out.get(), RIGHT)
+
+
+def test_an_array_that_the_kernel_would_see_otherwise_is_refused(context, queue):
+    made = support.kernel(context, SOURCE, "reverse")
+    a, b, c = (cl_array.zeros(queue, 2 * N, np.int32) for _ in range(3))
+    with pytest.raises(portbar.LaunchError, match=r"argument 0 .*4 bytes into its buffer.*copy"):
+        made(queue, None, (8,), a[1:], b, c, *SCALARS)
+    with pytest.raises(portbar.LaunchError, match=r"argument 2 .*not contiguous.*copy"):
+        made(queue, None, (8,), a, b, c[::2], *SCALARS)
+
+
+def test_wait_for_is_waited_for(context, queue):
+    made = support.kernel(context, SOURCE, "reverse")
+    made.occupancy(queue, (8,))
+    source, out = support.filled(queue, N), support.filled(queue, N)
+    between, other = support.filled(queue, N), cl.CommandQueue(context)
+    event = filled_late(context, queue, source)
+    made(other, None, (8,), source, between, out, *SCALARS, wait_for=iter([event])).wait()
+    np.testing.assert_array_equal(support.uints(queue, out).view(np.int32), RIGHT)
+
+
+def test_a_profiling_queue_tells_the_kernel_s_time(context, queue):
+    launch, _ = reversed_by(support.kernel(context, SOURCE, "reverse"), queue)
+    assert launch.event.profile.end >= launch.event.profile.start > 0
+
+
+@pytest.mark.parametrize("local", [(8,), [4, 2], (2, 2, 2), (7,), np.array([8])], ids=str)
+def test_sizes_of_any_dimension_and_sequence(context, queue, local):
+    made = support.kernel(context, SOURCE, "reverse")
+    for sizes in ({}, {"num_groups": 1}, {"global_size": [4 * int(n) for n in local]}):
+        launch, out = reversed_by(made, queue, local, **sizes)
+        np.testing.assert_array_equal(out, RIGHT)
+        assert launch.num_groups >= 1
+
+
+def test_num_groups_is_what_is_launched(context, queue):
+    made = support.kernel(context, SOURCE, "reverse")
+    for groups in range(1, made.occupancy(queue, (8,)).groups + 1):
+        launch, out = reversed_by(made, queue, num_groups=groups)
+        np.testing.assert_array_equal(out, RIGHT)
+        assert launch.num_groups <= groups
+
+
+def test_the_local_size_may_be_left_to_the_kernel_s_own(context, queue):
+    made = support.kernel(context, SOURCE, "shaped")
+    for local in (None, (4, 2), (4, 2, 1)):
+        out = support.filled(queue, 64 * 8)
+        launch = made(queue, None, local, out)
+        launch.wait()
+        assert (support.uints(queue, out)[: 8 * launch.num_groups] == 421).all()
+
+
+def test_local_memory_arguments_of_different_sizes(context, queue):
+    made = support.kernel(context, SOURCE, "staged")
+    for items in (4, 8, 4):
+        out = support.filled(queue, 64 * items)
+        launch = made(queue, None, (items,), cl.LocalMemory(4 * items), out, cl.LocalMemory(8 * items))
+        launch.wait()
+        lanes, groups = np.arange(items, dtype=np.uint32), launch.num_groups
+        right = [group * items + items - lanes + 1000 * (items - lanes) for group in range(groups)]
+        np.testing.assert_array_equal(support.uints(queue, out)[: groups * items], np.concatenate(right))
+
+
+def test_a_kernel_without_a_grid_is_launched_the_same_way(context, queue):
+    made = support.kernel(context, SOURCE, "plain")
+    for size, local in [((24,), None), ((24,), (8,)), ((6, 4), (3, 2)), ((4, 3, 2), (2, 1, 2)), ([24], [4])]:
+        out = support.filled(queue, 24)
+        launch = made(queue, size, local, out, np.uint32(11))
+        launch.wait()
+        assert launch.num_groups == 0
+        np.testing.assert_array_equal(support.uints(queue, out), np.arange(24) * 3 + 11)
+
+
+def bump_many(made, queue, launches, rounds=3):
+    """Launch in a row without waiting; return the launches and the buffers that tell."""
+    cells, wrong = support.filled(queue, 64 * 8), support.filled(queue, 1)
+    # Buffers are filled when they are made, so the launches may start at once.
+    return [made(queue, None, (8,), cells, wrong, np.uint32(rounds)) for _ in range(launches)], wrong
+
+
+def test_an_out_of_order_queue_keeps_launches_apart(context, queue):
+    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not context.devices[0].queue_properties & properties:
+        pytest.skip("the device has no out-of-order queues")
+    loose = cl.CommandQueue(context, properties=properties)
+    made = support.kernel(context, SOURCE, "bump")
+    launches, wrong = bump_many(made, loose, 100)
+    for launch in reversed(launches):
+        launch.wait()
+    assert support.uints(queue, wrong)[0] == 0
+    # A change of state buffers must not let launches overlap either.
+    grown, more = support.filled(queue, 256 * 8), support.filled(queue, 1)
+    sizes = [None, (8 * 80,), None, (8 * 200,), None]
+    launches = [made(loose, size, (8,), grown, more, np.uint32(3)) for size in sizes]
+    for launch in launches:
+        launch.wait()
+    assert support.uints(queue, more)[0] == 0
+
+
+def test_several_queues_and_contexts_at_once(context, device, queue):
+    contexts = [context, cl.Context([device])]
+    running = []
+    for where in contexts:
+        made = support.kernel(where, SOURCE, "bump")
+        running += [bump_many(made, cl.CommandQueue(where), 10) for _ in range(3)]
+    for launches, wrong in running:
+        for launch in launches:
+            launch.wait()
+        reader = cl.CommandQueue(wrong.get_info(cl.mem_info.CONTEXT))
+        assert support.uints(reader, wrong)[0] == 0
+
+
+def skip_where_threads_abort(device):
+    """Skip on the simulator, whose API is not safe for several host threads, as OpenCL asks for."""
+    if support.scale(device).is_simulator:
+        pytest.skip("Oclgrind 21.10 aborts when several host threads call it at once")
+
+
+def test_many_host_threads_launch_one_kernel_at_once(context):
+    made = support.kernel(context, SOURCE, "reverse")
+    skip_where_threads_abort(context.devices[0])
+    failures, threads = [], 8
+    start = threading.Barrier(threads)
+
+    def work(seed):
+        try:
+            queue = cl.CommandQueue(context)
+            mine = np.random.default_rng(seed).integers(-1000, 1000, N).astype(np.int32)
+            source, between = support.to_device(queue, mine), support.filled(queue, N)
+            outs = [support.filled(queue, N) for _ in range(20)]
+            start.wait(60)
+            launches = [
+                made(queue, None, (8,), source, between, out, np.uint32(N), np.int16(seed + 2), np.float32(i))
+                for i, out in enumerate(outs)
+            ]
+            for i, (launch, out) in enumerate(zip(launches, outs, strict=True)):
+                launch.wait()
+                np.testing.assert_array_equal(support.uints(queue, out).view(np.int32), mine[::-1] * (seed + 2) + i)
+        except BaseException as error:  # noqa: BLE001 (a thread's failure has to reach the test)
+            failures.append(error)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(90)
+    assert not failures
+    assert not any(worker.is_alive() for worker in workers)
+
+
+def test_threads_may_share_one_queue(context, queue):
+    skip_where_threads_abort(queue.device)
+    made = support.kernel(context, SOURCE, "bump")
+    results = []
+    workers = [threading.Thread(target=lambda: results.append(bump_many(made, queue, 10))) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert len(results) == 4
+    for launches, wrong in results:
+        for launch in launches:
+            launch.wait()
+        assert support.uints(queue, wrong)[0] == 0
+
+
+def test_waiting_for_one_launch_leaves_the_others_running(context, queue):
+    launches, wrong = bump_many(support.kernel(context, SOURCE, "bump"), queue, 5)
+    launches[2].wait()
+    launches[2].wait()
+    assert launches[0].num_groups >= 1
+    launches[4].wait()
+    assert support.uints(queue, wrong)[0] == 0

@@ -1,0 +1,352 @@
+"""Probes: what a device is found to do, that broken ordering is found to be broken, and what a dead child costs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from portbar import cache, child, probing, quirks, rendering
+from portbar.child import ChildResult
+from portbar.device import DeviceFacts, address_of, device_key
+from portbar.findings import Findings
+from portbar.probing import STEPS, probe
+from portbar.profile import forget
+from portbar.strategy import DeviceProfile, choose
+
+ADDRESS_JSON = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D"}
+FACTS = DeviceFacts(platform_name="P", name="D", type=("CPU",))
+KEY = device_key(FACTS)
+
+
+class Address:
+    def to_json(self):
+        return ADDRESS_JSON
+
+
+class Children:
+    """Stands for child processes: each entry says at which step one of them dies and how, None that it lives."""
+
+    def __init__(self):
+        self.deaths = []
+        self.runs = []
+
+    def run_task(self, task, payload, *, on_progress, **_):
+        assert task == "portbar.probing:probe_task"
+        self.runs.append(payload)
+        status: Any
+        step, status, message = self.deaths.pop(0) if self.deaths else (None, "ok", "")
+        for name in payload["steps"]:
+            on_progress({"step": name})
+            if name == step:
+                return ChildResult(status, None, message, 1.0)
+            on_progress({"found": found_by(name)})
+        return ChildResult("ok", None, "", 1.0)
+
+
+def found_by(step):
+    kind, _, what = step.partition(" ")
+    if kind in {"level", "atomics", "feature", "host_call"}:
+        return {"builds": {what: True}}
+    if kind in {"progress", "ordering"}:
+        return {kind: {what: "independent" if kind == "progress" else "pass"}}
+    return {"groups_in_flight": {"groups_in_flight": 2}, "polls_per_second": {kind: 1e8}}.get(kind, {kind: None})
+
+
+@pytest.fixture
+def children(monkeypatch, tmp_path):
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_memory", {})
+    forget()
+    made = Children()
+    monkeypatch.setattr(child, "run_task", made.run_task)
+    monkeypatch.setattr(probing, "facts", lambda _: FACTS)
+    monkeypatch.setattr(probing, "address_of", lambda _: Address())
+    monkeypatch.setattr(
+        probing, "describe", lambda _: DeviceProfile(FACTS, Findings.from_json(cache.load("findings", KEY)))
+    )
+    yield made
+    forget()
+
+
+def findings_of(children, **keywords):
+    device: Any = object()
+    return probe(device, **keywords).findings
+
+
+def test_one_child_measures_everything_and_the_findings_are_stored_with_their_date(children):
+    found = findings_of(children)
+    assert len(children.runs) == 1
+    assert found.ordering == {"ptx": "pass", "c11": "pass", "cl12": "pass"}
+    assert re.fullmatch(r"probed \d{4}-\d\d-\d\d", found.source)
+    assert Findings.from_json(cache.load("findings", KEY)) == found
+
+
+def test_stored_findings_are_not_measured_again_unless_asked(children):
+    findings_of(children)
+    findings_of(children)
+    assert len(children.runs) == 1
+    findings_of(children, refresh=True)
+    assert len(children.runs) == 2
+
+
+def test_a_damaged_store_is_measured_again(children):
+    cache.store("findings", KEY, {"ordering": 7})
+    assert findings_of(children).groups_in_flight == 2
+
+
+def test_a_new_probe_keeps_the_benchmarked_barrier_table(children):
+    cache.store("findings", KEY, Findings(barrier_table=((1, "flag"),)).to_json())
+    assert findings_of(children, refresh=True).barrier_table == ((1, "flag"),)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("host_call x86_pause", {"builds": {"x86_pause": False}}),
+        ("atomics cl12", {"builds": {"cl12": False}}),
+        ("progress lanes", {"progress": {"lanes": "unknown: child aborted: ended by SIGABRT"}}),
+        ("ordering c11", {"ordering": {"c11": "fail: child aborted: ended by SIGABRT"}}),
+        ("groups_in_flight", {"groups_in_flight": None}),
+    ],
+)
+def test_a_crash_costs_only_its_own_finding(children, step, expected):
+    healthy = findings_of(children, refresh=True).to_json()
+    children.deaths.append((step, "crash", "ended by SIGABRT"))
+    found = findings_of(children, refresh=True).to_json()
+    for name, value in expected.items():
+        wanted = {**healthy[name], **value} if isinstance(value, dict) else value
+        assert found[name] == wanted
+        found[name] = healthy[name]
+    assert found == healthy
+
+
+def test_a_hang_leaves_the_ordering_untested_not_failed(children, monkeypatch):
+    monkeypatch.setattr(probing, "_STEP_S", 0.0)
+    children.deaths.append(("ordering c11", "crash", "Timeout (0:00:10)!"))
+    found = findings_of(children)
+    assert found.ordering == {"ptx": "pass", "c11": "untested: timed out", "cl12": "pass"}
+
+
+def test_a_crash_is_told_with_its_assertion_and_without_anybodys_folders(children):
+    message = (
+        "the process was ended by SIGABRT; last lines of its standard error:\n"
+        "/home/me/env/pyopencl/__init__.py:570: CompilerWarning: Non-empty compiler output\n"
+        'python: ../lib/llvmopencl/WorkitemLoops.cc:10: add: Assertion `0 && "region entry"\' failed.'
+    )
+    children.deaths.append(("ordering c11", "crash", message))
+    assert findings_of(children).ordering["c11"] == (
+        'fail: child aborted: the process was ended by SIGABRT: python: WorkitemLoops.cc:10: add: Assertion `0 && "region '
+        "entry\"' failed."
+    )
+
+
+def test_the_next_child_knows_what_the_last_one_found(children):
+    children.deaths.append(("ordering c11", "crash", "ended by SIGSEGV"))
+    findings_of(children)
+    assert children.runs[1]["steps"] == list(STEPS[STEPS.index("ordering cl12") :])
+    assert Findings.from_json(children.runs[1]["known"]).groups_in_flight == 2
+
+
+def test_a_device_that_kills_every_child_is_given_up_and_asked_again_next_time(children):
+    children.deaths += [(step, "crash", "ended by SIGABRT") for step in STEPS]
+    found = findings_of(children)
+    assert found.source.endswith("cut short")
+    assert found.ordering["cl12"] == "untested: too many child processes died"
+    assert len(children.runs) < 8
+    children.deaths.clear()
+    assert findings_of(children).ordering["cl12"] == "pass"
+
+
+def test_running_out_of_time_keeps_what_was_found(children):
+    children.deaths.append(("progress lanes", "timeout", "no answer within 0 s"))
+    found = findings_of(children, timeout=0.05)
+    assert found.groups_in_flight in {2, None}
+    assert findings_of(children, timeout=-1.0, refresh=True).progress["lanes"] == "unknown: timed out"
+
+
+def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
+    runs = []
+
+    def run_task(*_, **keywords):
+        runs.append(1)
+        return ChildResult("error", None, "DeviceError: the device is not there any more", 0.1)
+
+    monkeypatch.setattr(child, "run_task", run_task)
+    assert findings_of(children).groups_in_flight is None
+    assert len(runs) == 1
+
+
+def test_probes_render_every_word_function_that_headers_use():
+    kernels = pytest.importorskip("portbar.probing_kernels")
+    assert kernels.WORDS == rendering._WORDS
+    for atomics in kernels.STANDARDS:
+        text = kernels.words_text(atomics)
+        assert all(f"portbar_{name}(" in text for name in kernels.WORDS)
+
+
+def test_every_feature_is_a_step():
+    kernels = pytest.importorskip("portbar.probing_kernels")
+    named = {f"feature {name}" for name in kernels.FEATURES} | {f"host_call {name}" for name in kernels.HOST_CALLS}
+    assert named == {step for step in STEPS if step.startswith(("feature", "host_call"))}
+
+
+def test_what_may_take_a_driver_down_is_measured_last():
+    assert [step.partition(" ")[0] for step in STEPS[-3:]] == ["host_call"] * 3
+
+
+# On a device.
+
+
+@pytest.fixture
+def found(device, context):
+    """What the probe found that the context's fixture made."""
+    from portbar.profile import describe  # noqa: PLC0415 (host tests need no PyOpenCL)
+
+    return describe(device).findings
+
+
+@pytest.fixture
+def probes(device, found):
+    from portbar.probing_kernels import Probes  # noqa: PLC0415 (the same)
+
+    return Probes(device, found)
+
+
+def best_of(probes):
+    return probes._best_atomics()
+
+
+def needs_two_groups(found):
+    if found.loop_limit is not None or found.groups_in_flight == 1:
+        pytest.skip("grids have one work-group on this device: nothing is passed between groups")
+
+
+@pytest.mark.device
+def test_a_probed_device_has_a_way_to_order_memory_and_runs_a_grid(context, queue, found):
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    strategy = choose(portbar.describe(queue.device))
+    assert found.ordering[strategy.atomics.value] == "pass"
+    source = """#include "portbar/device_barrier.h"
+    kernel void sum(PORTBAR_GRID_PARAM, volatile global uint *total, global uint *seen) {
+        PORTBAR_ENTER(grid);
+        atomic_add(total, 1u);
+        bool held = portbar_device_barrier(&grid);
+        if (portbar_global_id(&grid) == 0) { seen[0] = total[0]; seen[1] = held; }
+    }"""
+    seen = np.zeros(2, np.uint32)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    total, out = (cl.Buffer(context, flags, hostbuf=np.zeros(2, np.uint32)) for _ in range(2))
+    launch = portbar.Program(context, source).kernel("sum")(queue, None, (4,), total, out)
+    launch.wait()
+    cl.enqueue_copy(queue, seen, out)
+    assert seen.tolist() == [4 * launch.num_groups, 1]
+
+
+@pytest.mark.device
+def test_every_way_to_write_atomics_that_builds_was_tested_for_ordering(found):
+    built = {name.partition("@")[0] for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx") if found.builds[name]}
+    assert built == set(found.ordering)
+    assert built
+
+
+@pytest.mark.device
+def test_short_loops_are_found_where_they_are_known_and_nowhere_else(device, found):
+    from portbar.device import facts  # noqa: PLC0415
+
+    expected = 65535 if quirks.applies("llvmpipe-loop-limit", facts(device)) else None
+    assert found.loop_limit == expected
+
+
+@pytest.mark.device
+def test_groups_that_shake_hands_were_in_flight_together(found):
+    if found.progress["work_groups"] == "independent":
+        assert found.groups_in_flight >= 2 or found.loop_limit is not None
+    assert found.progress["lanes"] in {"independent", "none"}
+    assert found.polls_per_second > 1e4
+
+
+@pytest.mark.device
+def test_the_probe_sees_a_reader_that_does_not_wait_for_the_release(probes, found, monkeypatch):
+    needs_two_groups(found)
+    from portbar import probing_kernels  # noqa: PLC0415
+
+    atomics, right = best_of(probes), probing_kernels.words_text
+
+    def hasty(name):
+        text = right(name)
+        load = text.index("uint portbar_word_load(")
+        end = text.index("}", load)
+        # Takes the round before for the one that it waits for: what a missing acquire may do at worst.
+        return text[:load] + re.sub(r"return (.*);", r"return \1 + 1u;", text[load:end], flags=re.DOTALL) + text[end:]
+
+    monkeypatch.setattr(probing_kernels, "words_text", hasty)
+    assert re.match(r"fail: \d+ of \d+ messages .* stale data", probes.ordering(atomics))
+
+
+@pytest.mark.device
+def test_the_probe_sees_polls_that_the_compiler_may_hoist(device, probes, found, monkeypatch):
+    needs_two_groups(found)
+    if quirks.applies("oclgrind-claims-all-types", probes.facts):
+        pytest.skip("the simulator runs every load that is written")
+    from portbar import probing_kernels  # noqa: PLC0415
+
+    atomics, right = best_of(probes), probing_kernels.words_text
+
+    def plain(name):
+        text = right(name)
+        load = text.index("uint portbar_word_load(")
+        start, end = text.index("{", load), text.index("}", load)
+        return text[:start] + "{\n    return *(global uint *)p;\n" + text[end:]
+
+    monkeypatch.setattr(probing_kernels, "words_text", plain)
+    assert probes.ordering(atomics).startswith("fail: ")
+
+
+def patched_headers(monkeypatch, change):
+    from portbar import program  # noqa: PLC0415
+
+    right = rendering.resolve_includes
+
+    def wrong(source, strategy, **keywords):
+        text = right(source, strategy, **keywords)
+        changed = change(text)
+        assert changed != text
+        return changed
+
+    monkeypatch.setattr(program, "resolve_includes", wrong)
+
+
+@pytest.mark.device
+def test_the_probe_sees_a_barrier_that_lets_groups_through(probes, found, monkeypatch):
+    needs_two_groups(found)
+    wait = re.compile(r"!portbar_wait_word\(grid, counter, target[^)]*\)")
+    patched_headers(monkeypatch, lambda text: wait.sub("target == 0u", text))
+    assert re.match(r"fail: \d+ of \d+ rounds saw stale data", probes.ordering(best_of(probes)))
+
+
+@pytest.mark.device
+def test_the_probe_sees_a_barrier_that_does_nothing_even_within_one_group(probes, monkeypatch):
+    def nothing(text):
+        start = text.index("{", text.index("bool portbar_device_barrier("))
+        return text[:start] + "{ return true;" + text[text.index("\n}", start) :]
+
+    patched_headers(monkeypatch, nothing)
+    assert re.match(r"fail: \d+ of \d+ rounds saw stale data", probes.ordering(best_of(probes)))
+
+
+@pytest.mark.device
+def test_a_measurement_that_hangs_ends_its_child_in_time(device, found):
+    payload = {
+        "address": address_of(device).to_json(),
+        "known": found.to_json(),
+        "steps": ["groups_in_flight", "loop_limit"],
+        "step_limit": 0.001,
+    }
+    result = child.run_task("portbar.probing:probe_task", payload, timeout=60)
+    assert (result.status, result.progress) == ("crash", [{"step": "groups_in_flight"}])

@@ -1,0 +1,225 @@
+"""Rendering: templates that cannot be filled in say where, and includes keep the author's line numbers."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import mako.template
+import pytest
+
+from portbar import rendering, templates
+from portbar.errors import RenderError
+from portbar.rendering import header_names, render_header, resolve_includes
+from portbar.source import without_comments
+from portbar.strategy import ALTERNATIVES, Choice, Strategy
+
+PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
+INCLUDE = '#include "portbar/device_barrier.h"'
+
+BROKEN = """\
+## -*- coding: utf-8 -*-
+<%def name="fine()">
+int fine;
+</%def>
+<%def name="bad()">
+int first;
+int ${missing};
+</%def>
+<%def name="after()">
+int after;
+</%def>
+"""
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """Let `test/broken.mako` be the template above."""
+    monkeypatch.setattr(templates, "_source", lambda _: BROKEN)
+    templates._template.cache_clear()
+    yield "test/broken.mako"
+    templates._template.cache_clear()
+
+
+def test_an_undefined_name_is_an_error_that_shows_the_failing_def_numbered(broken):
+    with pytest.raises(RenderError) as caught:
+        templates.render_def(broken, "bad", {"other": 1, "another": 2})
+    message = str(caught.value)
+    assert "'bad'" in message
+    assert broken in message
+    assert "missing" in message.splitlines()[0]
+    assert re.search(r"^\s*5 \| <%def name=\"bad\(\)\">$", message, re.MULTILINE)
+    assert re.search(r"^\s*7 \| int \$\{missing\};$", message, re.MULTILINE)
+    assert "int fine" not in message
+    assert "int after" not in message
+    assert "another, other" in message
+
+
+def test_the_other_defs_of_that_template_still_render(broken):
+    assert templates.render_def(broken, "fine", {}) == "int fine;\n"
+
+
+def test_a_def_that_does_not_exist_is_named(broken):
+    with pytest.raises(RenderError, match=r"broken\.mako.*no def 'nothing'"):
+        templates.render_def(broken, "nothing", {})
+
+
+def test_a_template_with_a_syntax_error_is_named(monkeypatch):
+    monkeypatch.setattr(templates, "_source", lambda _: '<%def name="open()">\nint a;\n')
+    templates._template.cache_clear()
+    with pytest.raises(RenderError, match=r"test/open\.mako"):
+        templates.render_def("test/open.mako", "open", {})
+    templates._template.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.mako", "/etc/passwd", "grid/../grid/grid.mako", "grid/grid.mako\0", "Grid/grid.mako", "grid//grid.mako",
+     "grid/grid", "grid\\grid.mako", "gr id/grid.mako", "grid/grid.mako ", "", "ü/grid.mako", "grid/${name}.mako",
+     "grid/grid.mako\n"],
+)  # fmt: skip
+def test_a_template_name_with_odd_characters_is_refused(name):
+    with pytest.raises(RenderError, match=r"no template name"):
+        templates.render_def(name, "enter", {})
+
+
+def test_a_template_that_does_not_exist_is_named():
+    with pytest.raises(RenderError, match=r"no template 'grid/nothing\.mako'"):
+        templates.render_def("grid/nothing.mako", "enter", {})
+
+
+@pytest.mark.parametrize(
+    ("atomics", "discovery", "barrier"),
+    [*itertools.product(ALTERNATIVES["atomics"], ALTERNATIVES["discovery"], ALTERNATIVES["device_barrier"])],
+)
+def test_every_combination_renders_complete_text(atomics, discovery, barrier):
+    strategy = replace(
+        PLAIN, atomics=Choice(atomics, "test"), discovery=Choice(discovery, "test"), device_barrier=Choice(barrier, "test")
+    )
+    text = render_header("device_barrier", strategy)
+    code = without_comments(text)
+    for name in (
+        "portbar_device_barrier",
+        "portbar_device_barrier_arrive",
+        "portbar_device_barrier_wait",
+        "portbar_device_barrier_test_wait",
+        "portbar_group_id",
+        "portbar_num_groups",
+        "portbar_global_id",
+        "portbar_global_size",
+        "portbar_discover",
+    ):
+        assert len(re.findall(rf"^static inline .*\b{name}\(", code, re.MULTILINE)) == 1, name
+    assert "#define PORTBAR_ENTER(" in code
+    assert "#define PORTBAR_GRID_PARAM" in code
+    assert not re.search(r"\$\{|<%|^\s*%|UNDEFINED", text, re.MULTILINE)
+    assert "#include" not in code
+    assert f"atomics {atomics}, discovery {discovery}, device barrier {barrier}" in text
+    assert code.count("{") == code.count("}")
+    assert code.count("(") == code.count(")")
+
+
+@pytest.mark.parametrize("pause", ["none", "nanosleep", "x86_pause"])
+def test_only_the_algorithm_with_backoff_pauses(pause):
+    def instructions(barrier):
+        strategy = replace(PLAIN, pause=pause, device_barrier=Choice(barrier, "test"))
+        return re.findall(r"nanosleep\.u32|\"pause\"", without_comments(render_header("device_barrier", strategy)))
+
+    assert instructions("counter") == []
+    assert len(instructions("counter_backoff")) == (pause != "none")
+
+
+def test_every_c_function_has_a_comment_before_it():
+    lines = render_header("device_barrier", PLAIN).splitlines()
+    functions = [i for i, line in enumerate(lines) if line.startswith("static inline")]
+    assert len(functions) > 15
+    for i in functions:
+        assert lines[i - 1].rstrip().endswith("*/"), lines[i]
+
+
+@pytest.mark.parametrize("name", header_names())
+def test_a_header_is_guarded_against_double_inclusion(name):
+    lines = [line for line in without_comments(render_header(name, PLAIN)).splitlines() if line.strip()]
+    assert lines[0] == f"#ifndef PORTBAR_{name.upper()}_H"
+    assert lines[1] == f"#define PORTBAR_{name.upper()}_H"
+    assert lines[-1].split() == ["#endif"]
+    text = resolve_includes(f'#include "portbar/{name}.h"\n' * 2, PLAIN)
+    assert text.count(f"#ifndef PORTBAR_{name.upper()}_H") == 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"one\n{INCLUDE}\nthree\nfour\n",
+        f"{INCLUDE}\ntwo",
+        f"/* a\n b */ int c;\n\n{INCLUDE} // why\nfive\n{INCLUDE}\nseven\n",
+        f"one\n{INCLUDE}",
+        "one\ntwo\n",
+        f"one\r\n{INCLUDE}\r\nthree\r\n",
+    ],
+)
+def test_the_author_s_lines_keep_their_numbers(source):
+    """Follow the directives as a compiler does: each line of the author's must come out at its own number."""
+    here: dict[int, str] = {}
+    number, file = 1, ""
+    for line in resolve_includes(source, PLAIN, name="mine.cl").replace("\r", "").split("\n"):
+        directive = re.match(r'#line (\d+) "(.*)"$', line)
+        if directive:
+            number, file = int(directive[1]), directive[2]
+            continue
+        if file == "mine.cl":
+            here[number] = line
+        number += 1
+    for number, line in enumerate(source.replace("\r", "").split("\n"), start=1):
+        assert here.get(number, "") == ("" if INCLUDE in line else line)
+
+
+def test_includes_in_comments_and_of_other_files_are_left_alone():
+    source = f'// {INCLUDE}\n/*\n{INCLUDE}\n*/\n#include "mine.h"\n#include <portable/x.h>\n'
+    assert resolve_includes(source, PLAIN, name="mine.cl") == f'#line 1 "mine.cl"\n{source}'
+
+
+@pytest.mark.parametrize("name", ['odd"name.cl', "back\\slash.cl", "two\nlines.cl"])
+def test_a_file_name_cannot_break_out_of_its_directive(name):
+    first, rest = resolve_includes("int a;\n", PLAIN, name=name).split("\n", 1)
+    assert re.fullmatch(r'#line 1 "[^"\\]*"', first)
+    assert rest == "int a;\n"
+
+
+@pytest.mark.parametrize("wrong", ["device_barier", "devicebarrier", "Device_Barrier"])
+def test_an_unknown_header_names_the_line_and_what_was_meant(wrong):
+    with pytest.raises(RenderError) as caught:
+        resolve_includes(f'int a;\n\n  #include "portbar/{wrong}.h"\n', PLAIN, name="mine.cl")
+    message = str(caught.value)
+    assert "mine.cl, line 3" in message
+    assert f"portbar/{wrong}.h" in message
+    assert "did you mean portbar/device_barrier.h" in message
+
+
+def test_an_unknown_header_that_resembles_none_lists_those_that_there_are():
+    with pytest.raises(RenderError) as caught:
+        resolve_includes('#include "portbar/qwxz.h"', PLAIN)
+    assert "line 1" in str(caught.value)
+    assert "did you mean" not in str(caught.value)
+    assert "portbar/device_barrier.h" in str(caught.value)
+
+
+def test_includes_are_resolved_once_and_leave_nothing_to_include():
+    text = resolve_includes(f"{INCLUDE}\nkernel void k(PORTBAR_GRID_PARAM) {{ PORTBAR_ENTER(grid); }}\n", PLAIN)
+    assert "#include" not in without_comments(text)
+    assert text.count("#define PORTBAR_ENTER(") == 1
+
+
+def test_every_template_of_the_package_can_be_read():
+    for pieces_of, _, _ in rendering._HEADERS.values():
+        for template, def_name in pieces_of(PLAIN):
+            made = templates._template(template)
+            assert isinstance(made, mako.template.Template)
+            assert made.has_def(def_name)
+
+
+def test_no_def_hides_a_name_that_its_template_is_given():
+    for pieces_of, context_of, _ in rendering._HEADERS.values():
+        for template in {template for template, _ in pieces_of(PLAIN)}:
+            assert not set(templates._template(template).list_defs()) & set(context_of(PLAIN)), template

@@ -1,0 +1,82 @@
+"""The hidden state of a queue: its size, its reports, and when a fresh one is due."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+from portbar import layout  # noqa: E402
+from portbar.state import QueueState, Report  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+kernel void meet(PORTBAR_GRID_PARAM, global uint *passed)
+{
+    PORTBAR_ENTER(grid);
+    bool held = portbar_device_barrier(&grid);
+    held = portbar_device_barrier(&grid) && held;
+    if (held && get_local_id(0) == 0u)
+        atomic_inc(passed);
+}
+"""
+
+
+def words(*values):
+    return np.array([*values, *([0] * (layout.REPORT_WORDS - len(values)))], np.uint32)
+
+
+def test_a_report_is_read_word_by_word():
+    assert Report.from_words(words(9, layout.STATUS_TIMEOUT, 5, 3, 4), 9) == Report(layout.STATUS_TIMEOUT, 5, 3, 4)
+    assert Report.from_words(words(9, layout.STATUS_OPEN, 5), 9).status == layout.STATUS_OPEN
+
+
+def test_an_unknown_number_of_arrivals_stays_unknown():
+    assert Report.from_words(words(9, layout.STATUS_TIMEOUT, 5, layout.UNKNOWN, 4), 9).arrived is None
+
+
+def test_another_launch_s_report_counts_as_none():
+    assert Report.from_words(words(9, layout.STATUS_OPEN, 5), 9 + layout.REPORTS).status == 0
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(("groups", "capacity"), [(1, 64), (64, 64), (65, 128), (1_000, 1_024), (4_096, 4_096)])
+def test_the_buffer_holds_at_least_the_groups_that_it_was_made_for(queue, groups, capacity):
+    state = QueueState(queue, groups)
+    assert 1 << state.capacity_log2 == capacity
+    assert state.buffer.size == 4 * layout.state_words(capacity)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("discovery", support.DISCOVERIES)
+def test_a_state_whose_epochs_are_used_up_is_replaced(context, queue, discovery):
+    made = support.kernel(context, SOURCE, "meet", discovery=discovery)
+    passed = support.filled(queue, 1)
+    made(queue, None, (2,), passed).wait()
+    before = made.program.state(queue, 1)
+    # As after 16 million launches of which the last ones never ran.
+    before.epoch = layout.EPOCH_MASK - 4
+    launches = [made(queue, None, (2,), passed) for _ in range(8)]
+    for launch in launches:
+        launch.wait()
+    after = made.program.state(queue, 1)
+    assert after is not before
+    assert 0 < after.epoch < 8
+    assert before.epoch < layout.EPOCH_MASK
+    assert support.uints(queue, passed)[0] >= len(launches) + 1
+
+
+@pytest.mark.device
+def test_launches_of_one_queue_share_one_state_and_queues_do_not(context, queue):
+    made = support.kernel(context, SOURCE, "meet")
+    passed, other = support.filled(queue, 1), cl.CommandQueue(context)
+    made(queue, None, (2,), passed).wait()
+    first = made.program.state(queue, 1)
+    epoch = first.epoch
+    made(queue, None, (2,), passed).wait()
+    made(other, None, (2,), passed).wait()
+    assert made.program.state(queue, 1) is first
+    assert first.epoch == epoch + 1
+    assert made.program.state(other, 1) is not first

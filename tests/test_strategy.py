@@ -1,0 +1,215 @@
+"""Choosing a strategy from facts and findings: each choice has a reason, each refusal too, and overrides win or are refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portbar.device import DeviceFacts
+from portbar.errors import UnsupportedFeatureError
+from portbar.findings import Findings
+from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
+
+CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
+
+STRONG = DeviceFacts(name="Strong", type=("CPU",), opencl_c_versions=("1.2", "2.0", "3.0"), atomic_memory_capabilities=CLAIMS)
+WEAK = DeviceFacts(
+    name="Weak", type=("GPU",), opencl_c_versions=("1.2", "3.0"), atomic_memory_capabilities=("relaxed", "scope_work_group")
+)
+OLD = DeviceFacts(name="Old", opencl_c_versions=("1.2",))
+HOPPER = DeviceFacts(name="Hopper", opencl_c_versions=("1.2", "3.0"), nvidia={"compute_capability_major": 9})
+PASCAL = DeviceFacts(name="Pascal", opencl_c_versions=("1.2", "3.0"), nvidia={"compute_capability_major": 6})
+
+
+@pytest.fixture(autouse=True)
+def no_overrides_from_outside(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def findings(**values):
+    return Findings(**{"source": "test", **values})
+
+
+def refusal(facts, found=None, **overrides):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        choose(DeviceProfile(facts, found), overrides)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "found", "atomics", "std", "words"),
+    [
+        (STRONG, None, "c11", "CL3.0", "claims"),
+        (STRONG, findings(builds={"c11@CL3.0": True}, ordering={"c11": "pass"}), "c11", "CL3.0", "confirmed by the ordering"),
+        (STRONG, findings(builds={"c11@CL3.0": False, "c11@CL2.0": True}), "c11", "CL2.0", "not yet probed"),
+        (WEAK, findings(builds={"cl12": True}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
+        (OLD, findings(builds={"cl12": True}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
+        (WEAK, findings(builds={"c11@CL3.0": True}, ordering={"c11": "pass"}), "c11", "CL3.0", "ordering probe"),
+        (HOPPER, None, "ptx", None, "PTX memory model"),
+        (HOPPER, findings(builds={"ptx": True}, ordering={"ptx": "pass", "cl12": "pass"}), "ptx", None, "ordering probe"),
+        (HOPPER, findings(builds={"ptx": False}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
+        (PASCAL, findings(ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
+        (STRONG, findings(builds={"c11@CL3.0": True}, ordering={"c11": "3 stale", "cl12": "pass"}), "cl12", None, "probe"),
+    ],
+)
+def test_atomics_follow_facts_and_findings_with_a_reason(facts, found, atomics, std, words):
+    strategy = choose(DeviceProfile(facts, found))
+    assert strategy.atomics.value == atomics
+    assert strategy.std == std
+    assert words in strategy.atomics.reason
+
+
+def test_a_claim_without_a_compile_is_not_enough():
+    found = findings(builds={"c11@CL3.0": False, "c11@CL2.0": False})
+    assert "no -cl-std with C11 atomics compiles" in refusal(STRONG, found)
+
+
+@pytest.mark.parametrize("facts", [WEAK, OLD, PASCAL, DeviceFacts()])
+def test_a_device_whose_ordering_nobody_confirmed_is_refused_with_the_remedy(facts):
+    message = refusal(facts)
+    assert facts.name in message
+    assert "portbar survey" in message
+    for name in ALTERNATIVES["atomics"]:
+        assert f"{name}: " in message
+
+
+@pytest.mark.parametrize("verdict", ["12 of 4096 reads were stale", "crash", "timeout"])
+def test_a_failed_ordering_probe_outweighs_every_claim(verdict):
+    found = findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": verdict, "cl12": verdict})
+    assert verdict in refusal(STRONG, found)
+    found = findings(builds={"ptx": True, "cl12": True}, ordering={"ptx": verdict, "cl12": verdict})
+    assert verdict in refusal(HOPPER, found)
+
+
+def test_an_ordering_probe_that_could_not_test_confirms_nothing():
+    found = findings(builds={"cl12": True}, ordering={"cl12": "untested: one work-group at a time"})
+    assert "not confirmed" in refusal(WEAK, found)
+
+
+def test_the_defaults_are_named_with_reasons():
+    strategy = choose(DeviceProfile(STRONG))
+    assert (strategy.discovery.value, strategy.device_barrier.value) == ("packed", "counter")
+    assert strategy.max_groups is None
+    assert set(strategy.reasons()) == {"atomics", "discovery", "device_barrier"}
+    assert all(value and reason for value, reason in strategy.reasons().values())
+    assert strategy.summary() == "atomics c11, discovery packed, device barrier counter"
+
+
+@pytest.mark.parametrize(("name", "value"), [("discovery", "ticket"), ("device_barrier", "tree"), ("atomics", "c11")])
+def test_an_override_by_keyword_wins_and_says_so(name, value):
+    strategy = choose(DeviceProfile(STRONG), {name: value})
+    assert getattr(strategy, name).value == value
+    assert "asked for" in strategy.reasons()[name][1]
+
+
+def test_the_keyword_wins_over_the_variable_which_wins_over_the_choice(monkeypatch):
+    monkeypatch.setenv(VARIABLE, " device_barrier = tree , discovery=spin,")
+    strategy = choose(DeviceProfile(STRONG))
+    assert (strategy.device_barrier.value, strategy.discovery.value) == ("tree", "spin")
+    strategy = choose(DeviceProfile(STRONG), {"device_barrier": "xf"})
+    assert (strategy.device_barrier.value, strategy.discovery.value) == ("xf", "spin")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"device_barier": "tree"}, ["device_barier", "device_barrier", "atomics"]),
+        ({"device_barrier": "counters"}, ["counters", "device_barrier", "counter_backoff"]),
+        ({"atomics": ""}, ["''", "c11"]),
+    ],
+)
+def test_an_unknown_name_or_value_lists_the_alternatives(monkeypatch, overrides, words):
+    message = refusal(STRONG, **overrides)
+    assert all(word in message for word in words)
+    monkeypatch.setenv(VARIABLE, ",".join(f"{name}={value}" for name, value in overrides.items()))
+    assert all(word in refusal(STRONG) for word in words)
+
+
+@pytest.mark.parametrize("text", ["tree", "device_barrier", "=tree", "device_barrier=tree=flag", "device_barrier:tree"])
+def test_a_variable_that_cannot_be_read_is_an_error(text):
+    with pytest.raises(UnsupportedFeatureError, match=r"choices|strategies"):
+        parse_overrides(text)
+
+
+def test_an_override_cannot_ask_for_what_the_device_cannot_do():
+    assert "ptx was asked for" in refusal(STRONG, atomics="ptx")
+    assert "cl12 was asked for" in refusal(WEAK, atomics="cl12")
+    assert "portbar survey" in refusal(WEAK, atomics="cl12")
+    assert "cl_intel_concurrent_dispatch" in refusal(STRONG, device_barrier="intel_device_barrier")
+    found = findings(builds={"c11@CL3.0": True}, ordering={"c11": "5 stale"})
+    assert "5 stale" in refusal(STRONG, found, atomics="c11")
+
+
+def test_intel_s_barrier_is_used_only_on_request_where_the_extension_is():
+    facts = DeviceFacts(
+        name="I", opencl_c_versions=("3.0",), atomic_memory_capabilities=CLAIMS, extensions=("cl_intel_concurrent_dispatch",)
+    )
+    assert choose(DeviceProfile(facts)).device_barrier.value == "counter"
+    asked = choose(DeviceProfile(facts), {"device_barrier": "intel_device_barrier"})
+    assert asked.device_barrier.value == "intel_device_barrier"
+
+
+def test_a_device_that_cuts_loops_short_gets_grids_of_one_group_with_the_reason():
+    found = findings(builds={"cl12": True}, ordering={"cl12": "pass"}, loop_limit=65_535)
+    strategy = choose(DeviceProfile(WEAK, found))
+    assert strategy.max_groups == 1
+    assert "65535 iterations" in strategy.max_groups_reason
+    assert strategy.reasons()["max_groups"] == ("1", strategy.max_groups_reason)
+
+
+TABLE = ((64, "flag"), (1, "counter"), (300, "tree"))
+
+
+@pytest.mark.parametrize(
+    ("groups", "algorithm"),
+    [(1, "counter"), (2, "counter"), (63, "counter"), (64, "flag"), (299, "flag"), (300, "tree"), (10_000, "tree")],
+)
+def test_the_measured_table_picks_the_algorithm_by_group_count(groups, algorithm):
+    strategy = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
+    assert strategy.device_barrier.value == "counter"
+    tuned = strategy.for_groups(groups)
+    assert tuned.device_barrier.value == algorithm
+    assert "measured" in tuned.device_barrier.reason
+    assert (tuned is strategy) == (algorithm == "counter")
+
+
+def test_an_override_of_the_barrier_sets_the_table_aside():
+    found = findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)
+    strategy = choose(DeviceProfile(STRONG, found), {"device_barrier": "xf"})
+    assert strategy.for_groups(10_000).device_barrier.value == "xf"
+
+
+def test_the_pause_is_one_that_was_seen_to_compile():
+    assert choose(DeviceProfile(HOPPER)).pause == "nanosleep"
+    assert choose(DeviceProfile(STRONG)).pause == "none"
+    found = findings(builds={"c11@CL3.0": True, "x86_pause": True})
+    assert choose(DeviceProfile(STRONG, found)).pause == "x86_pause"
+    assert choose(DeviceProfile(STRONG, found)).relax == "none"
+    assert choose(DeviceProfile(STRONG, found), {"device_barrier": "counter_backoff"}).relax == "x86_pause"
+
+
+VERDICTS = st.sampled_from(["pass", "7 stale reads", "untested: one group", "timeout"])
+
+
+@given(
+    facts=st.sampled_from([STRONG, WEAK, OLD, HOPPER, PASCAL]),
+    builds=st.dictionaries(st.sampled_from(["c11@CL2.0", "c11@CL3.0", "cl12", "ptx"]), st.booleans()),
+    ordering=st.dictionaries(st.sampled_from(["c11", "cl12", "ptx"]), VERDICTS),
+)
+def test_nothing_is_chosen_against_a_finding(facts, builds, ordering):
+    try:
+        chosen = choose(DeviceProfile(facts, findings(builds=builds, ordering=ordering)))
+    except UnsupportedFeatureError:
+        return
+    name = chosen.atomics.value
+    verdict = ordering.get(name, "untested")
+    assert verdict == "pass" or verdict.startswith("untested")
+    if name == "cl12":
+        assert verdict == "pass"
+        assert builds.get("cl12", True)
+    if name == "c11":
+        assert chosen.std is not None
+        assert builds[f"c11@{chosen.std}"]
+    if name == "ptx":
+        assert builds.get("ptx", True)

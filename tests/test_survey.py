@@ -1,0 +1,409 @@
+"""The survey: nothing of one device's failure reaches another's rows, and what was measured is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+pytest.importorskip("pyopencl")
+
+from portbar import survey as survey_package
+from portbar.cli.survey import status_of
+from portbar.device import DeviceFacts, address_of
+from portbar.errors import DeviceError
+from portbar.findings import Findings
+from portbar.strategy import DeviceProfile
+from portbar.survey import run
+from portbar.survey.plan import LOCKS, barrier_sizes, occupancy_cells
+from portbar.survey.privacy import anonymous
+from portbar.survey.table import record_view, verdict
+
+CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
+GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
+
+#: Stands for tasks of `portbar.survey.cells` in a child that finds it by PYTHONPATH.
+FAKES = """
+import os, pathlib, time
+from portbar import child
+
+ROW = {"local_size": 1, "local_bytes": 16, "lock": "packed", "patience": True, "launched": 2, "found": [2, 1, 2],
+       "occupancy": 2, "vendor_bound": 8, "times_us": [3.5, 2.5, 4.5]}
+
+def rows(payload):
+    child.progress({"doing": "the packed lock"})
+    child.progress({"row": ROW})
+    return {"skipped": 0}
+
+def short_of_time(payload):
+    child.progress({"row": ROW})
+    child.progress({"row": {**ROW, "lock": "spin", "found": [], "reason": "no time was left", "partial": True}})
+    return {"skipped": 1}
+
+def abort(payload):
+    rows(payload)
+    child.progress({"doing": "the spin lock"})
+    os.abort()
+
+def abort_once(payload):
+    flag = pathlib.Path(os.environ["FAKE_FLAG"])
+    if flag.exists():
+        return rows(payload)
+    flag.touch()
+    abort(payload)
+
+def hang(payload):
+    rows(payload)
+    hang_at_once(payload)
+
+def hang_at_once(payload):
+    pathlib.Path(os.environ.get("FAKE_PID", os.devnull)).write_text(str(os.getpid()))
+    time.sleep(300)
+
+def fail(payload):
+    raise RuntimeError("cannot")
+
+def barriers(payload):
+    for groups in (1, 2):
+        child.progress({"row": {"algorithm": "counter", "groups": groups, "local_size": 64, "rounds": 10,
+                                "samples_us": [0.5, 0.25, 0.75], "us": 0.5, "relaunch_samples_us": [4.0],
+                                "relaunch_us": 4.0}})
+    return {"skipped": 0}
+"""
+
+
+@pytest.fixture
+def fakes(tmp_path, monkeypatch):
+    folder = tmp_path / "fakes"
+    folder.mkdir()
+    (folder / "survey_fakes.py").write_text(FAKES, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("FAKE_FLAG", str(tmp_path / "flag"))
+    return folder
+
+
+def step(function: str, limit: float = 20.0) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    return run.run_step(f"survey_fakes:{function}", {}, limit, rows), rows
+
+
+def test_a_step_that_ends_well_has_its_rows_and_no_reason(fakes):
+    outcome, rows = step("rows")
+    assert outcome["status"] == "ok"
+    assert "reason" not in outcome
+    assert rows[0]["found"] == [2, 1, 2]
+
+
+def test_an_abort_keeps_the_rows_so_far_and_says_what_was_being_measured(fakes):
+    outcome, rows = step("abort")
+    assert outcome["status"] == "crash"
+    assert "the spin lock" in outcome["reason"]
+    assert "SIGABRT" in outcome["reason"]
+    assert len(rows) == 1
+
+
+def test_a_hang_is_ended_at_the_limit_and_keeps_the_rows_so_far(fakes):
+    outcome, rows = step("hang", 3.0)
+    assert outcome["status"] == "timeout"
+    assert "the packed lock" in outcome["reason"]
+    assert len(rows) == 1
+
+
+def test_an_exception_is_an_error_with_its_text(fakes):
+    outcome, rows = step("fail")
+    assert (outcome["status"], rows) == ("error", [])
+    assert "cannot" in outcome["reason"]
+
+
+def test_a_spent_budget_leaves_rows_marked_partial(fakes):
+    outcome, rows = step("short_of_time")
+    assert outcome["status"] == "partial"
+    assert "1 of 2 rows" in outcome["reason"]
+    assert [row.get("partial", False) for row in rows] == [False, True]
+
+
+@pytest.mark.parametrize("facts", [CPU, GPU])
+@pytest.mark.parametrize("quick", [True, False])
+def test_cells_cover_every_lock_with_and_without_patience_and_the_telling_ones_come_first(facts, quick):
+    cells = occupancy_cells(DeviceProfile(facts, Findings(groups_in_flight=2)), quick=quick)
+    assert {(cell.lock, cell.patience) for cell in cells} == {(lock, p) for lock in LOCKS for p in (True, False)}
+    assert len({cell.local_size for cell in cells}) >= 2
+    assert len({cell.local_bytes for cell in cells}) >= 2
+    assert len(set(cells)) == len(cells)
+    assert (cells[0].lock, cells[0].patience) == ("packed", True)
+
+
+def test_a_quick_survey_has_fewer_cells_and_runs():
+    quick, full = (occupancy_cells(DeviceProfile(GPU), quick=quick) for quick in (True, False))
+    assert sum(cell.runs for cell in quick) < sum(cell.runs for cell in full) / 5
+
+
+@pytest.mark.parametrize(("findings", "most"), [(Findings(groups_in_flight=1), None), (None, 1)])
+def test_where_grids_have_one_group_locks_are_run_once(findings, most):
+    cells = occupancy_cells(DeviceProfile(CPU, findings), quick=False, max_groups=most)
+    assert {cell.runs for cell in cells} == {1}
+    assert {cell.patience for cell in cells} == {True}
+
+
+def test_no_local_size_is_above_what_a_kernel_can_have():
+    cells = occupancy_cells(DeviceProfile(CPU), quick=True, largest=32)
+    assert max(cell.local_size for cell in cells) == 32
+    assert barrier_sizes(DeviceProfile(CPU), 32) == [1, 32]
+    assert barrier_sizes(DeviceProfile(GPU), 100) == [100]
+
+
+def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
+    row = {"local_size": 1, "local_bytes": 16, "occupancy": 3, "vendor_bound": 8}
+    entry: dict[str, Any] = {
+        "occupancy": {
+            "rows": [
+                {**row, "found": [2, 2, 2]},
+                {**row, "found": [4, 1, 1]},
+                {**row, "found": []},
+                {**row, "local_size": 64, "found": [3], "vendor_bound": None},
+            ]
+        }
+    }
+    run._complete(entry)
+    first, second, empty, other = entry["occupancy"]["rows"]
+    assert (first["best_known_groups"], first["recall"], first["recall_of_vendor_bound"]) == (4, 0.5, 0.25)
+    assert second["recall"] == 0.5
+    assert "recall" not in empty
+    assert (other["best_known_groups"], other["recall"], other["recall_of_vendor_bound"]) == (3, 1.0, None)
+
+
+def barrier_row(samples, relaunch=4.0):
+    return {
+        "algorithm": "counter",
+        "groups": 2,
+        "local_size": 1,
+        "samples_us": samples,
+        "us": sorted(samples)[len(samples) // 2],
+        "relaunch_us": relaunch,
+    }
+
+
+@pytest.mark.parametrize(
+    ("samples", "unsteady"),
+    [
+        ([0.1, 0.11, 0.1], False),
+        ([0.1, 7000.0, 8000.0], True),
+        ([7000.0, 7500.0, 8000.0], True),
+        ([9.0, 9.1, 9.2], False),
+    ],
+)
+def test_times_of_a_busy_machine_are_told_from_those_of_one_at_rest(samples, unsteady):
+    assert run.unsteady([barrier_row(samples)]) is unsteady
+
+
+def test_paths_and_the_host_name_go_and_all_else_stays():
+    rng = random.Random(20)  # noqa: S311 (test data)
+    for _ in range(200):
+        parts = ["".join(rng.choices("abcXYZ019_-.", k=rng.randint(1, 9))) + "q" for _ in range(rng.randint(2, 6))]
+        path = f"/{'/'.join(parts)}"
+        said = anonymous({"a": [f'error in "{path}", line 3', 4, None]}, "box-7")
+        assert said == {"a": [f'error in "{parts[-1]}", line 3', 4, None]}, path
+    assert anonymous("the box-7 said", "box-7") == "the host said"
+    assert anonymous("boxes and box-77", "box-7") == "boxes and box-77"
+    assert anonymous(r"in C:\Users\me\a.cl: bad", "") == "in a.cl: bad"
+    assert anonymous("~/x/y.cl ./a/b.h", "") == "y.cl b.h"
+    for kept in ("0.5 us/barrier", "and/or", "name a file in /etc/OpenCL/vendors", "16/32 groups", "https", "a\\b"):
+        assert anonymous(kept, "") == kept
+
+
+def test_no_device_is_an_error_that_names_the_remedy():
+    with pytest.raises(DeviceError, match=r"pip install"):
+        survey_package.survey_devices([])
+
+
+def entry(**more):
+    address = {
+        "platform_index": 0,
+        "device_index": 0,
+        "platform_name": "P",
+        "device_name": "D",
+        "platform_version": "1",
+    }
+    return {
+        "address": address,
+        "facts": DeviceFacts(name="D [x]", platform_name="P", platform_version="V, options").to_json(),
+        "status": "complete",
+        "usable": {"usable": True, "reason": "", "remedy": ""},
+        **more,
+    }
+
+
+def record(*entries, interrupted=False):
+    return {"devices": list(entries), "interrupted": interrupted, "partial": interrupted}
+
+
+UNUSABLE = entry(
+    status="unusable",
+    usable={"usable": False, "reason": "nothing compiles", "remedy": 'pip install "portbar[cpu]"'},
+)
+
+
+@pytest.mark.parametrize(
+    ("entries", "status"),
+    [
+        ([entry(), UNUSABLE], 0),
+        ([UNUSABLE], 3),
+        ([entry(), entry(occupancy={"status": "crash"})], 1),
+        ([entry(status="failed", reason="x")], 1),
+        ([entry(occupancy={"status": "crash"}, barrier={"status": "timeout"})], 4),
+        ([entry(status="partial", barrier={"status": "partial"})], 0),
+    ],
+)
+def test_exit_status(entries, status):
+    assert status_of(record(*entries)) == status
+    assert status_of(record(*entries, interrupted=True)) == 130
+
+
+def shown(*entries, **more):
+    console = Console(width=100, record=True, markup=False, file=Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+    console.print(record_view(record(*entries, **more)))
+    return console.export_text()
+
+
+def test_the_table_says_why_not_and_what_would_help():
+    text = shown(UNUSABLE)
+    assert "unusable: nothing compiles" in text
+    assert 'pip install "portbar[cpu]"' in text
+    assert "D [x] (P, V)" in text
+
+
+def test_the_table_says_what_became_of_a_step_and_that_the_record_is_partial():
+    text = shown(entry(occupancy={"status": "crash", "rows": [], "reason": "ended by SIGABRT"}), interrupted=True)
+    assert "occupancy: crash: ended by SIGABRT" in text
+    assert "Interrupted" in text
+
+
+def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
+    assert "interrupted before it was checked" in verdict({"status": "waiting"})
+    assert "no" in verdict(entry(refused="no ordering"))
+    one = {"max_groups": {"value": "1", "reason": "loops end early: one group"}}
+    assert "grids of one work-group: loops end early" in verdict(entry(strategy=one))
+    assert "was not measured" in verdict(entry(strategy={}))
+    assert "cannot" in verdict(entry(status="failed", reason="cannot"))
+
+
+@pytest.fixture
+def address(device, findings):
+    return address_of(device)
+
+
+@pytest.mark.device
+def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
+    tasks = {"occupancy": "survey_fakes:abort_once", "barrier": "survey_fakes:barriers"}
+    monkeypatch.setattr(run, "TASKS", tasks)
+    monkeypatch.setattr(run, "store_table", lambda *_: None)
+    found = survey_package.survey_devices([(address, device), (address, device)], quick=True)
+    first, second = found["devices"]
+    assert first["occupancy"]["status"] == "crash"
+    assert first["occupancy"]["rows"][0]["recall"] == pytest.approx(5 / 6, abs=1e-4)
+    assert first["barrier"]["status"] == "ok"
+    assert (first["status"], second["status"]) == ("partial", "complete")
+    assert found["partial"]
+    assert not found["interrupted"]
+    text = shown(*found["devices"])
+    assert "SIGABRT" in text
+    assert "0.125" in text  # the ratio of barrier to relaunch
+    assert "8 (21%)" in text  # the vendor's answer and how much of it was found
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp_path):
+    output = tmp_path / "out" / "record.json"
+    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
+    done = subprocess.run(
+        [sys.executable, "-m", "portbar", *arguments], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == json.loads(output.read_text(encoding="utf-8"))
+    assert (found["schema"], found["format"]) == ("portbar-survey", 1)
+    (one,) = found["devices"]
+    assert one["usable"]["usable"]
+    if one["status"] == "refused":
+        pytest.skip(f"portbar refuses this device: {one['refused']}")
+    assert one["strategy"]["atomics"]["reason"]
+    measured = [row for row in one["occupancy"]["rows"] if row["found"]]
+    assert measured
+    for row in measured:
+        assert len(row["times_us"]) == len(row["found"])
+        assert max(row["found"]) <= row["best_known_groups"]
+    assert all(
+        row["us"] is None or min(row["samples_us"]) <= row["us"] <= max(row["samples_us"])
+        for row in one["barrier"]["rows"]
+    )
+    for number in re.findall(r'"(\w*(?:time|second|sample)\w*)":', done.stdout):
+        assert number.endswith(("_us", "_s", "seconds", "per_second")), f"{number} has no unit"
+    private = {str(Path.home()), str(tmp_path), sys.prefix, str(Path(__file__).parent.parent)} - {"/"}
+    assert not [path for path in private if path in done.stdout]
+    measured_text = json.dumps(
+        [{k: v for k, v in e.items() if k not in {"facts", "address"}} for e in found["devices"]]
+    )
+    assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", measured_text)
+    assert str(output) not in done.stdout
+
+
+INTERRUPTED = """
+import sys
+from portbar.survey import run
+run.TASKS = {"occupancy": "survey_fakes:rows", "barrier": "survey_fakes:hang_at_once"}
+from portbar.cli import main
+main()
+"""
+
+
+@pytest.mark.device
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, tmp_path, monkeypatch):
+    pid_file, output = tmp_path / "pid", tmp_path / "record.json"
+    monkeypatch.setenv("FAKE_PID", str(pid_file))
+    root = str(Path(__file__).resolve().parent.parent)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(fakes), root]))
+    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts tests in the background has them ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    deadline = time.monotonic() + 90
+    while not (pid_file.exists() and pid_file.read_text(encoding="utf-8")) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    found = json.loads(out)
+    assert found == json.loads(output.read_text(encoding="utf-8"))
+    assert found["partial"]
+    assert found["interrupted"]
+    (one,) = found["devices"]
+    assert one["status"] == "partial"
+    assert one["occupancy"]["status"] == "ok"
+    assert one["occupancy"]["rows"][0]["recall"] > 0.5
+    assert one["barrier"]["status"] == "interrupted"
+    assert "interrupted" in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text(encoding="utf-8")), 0)
+
+
+def selector(address):
+    return f"{address.platform_index}:{address.device_index}"

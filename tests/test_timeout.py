@@ -1,0 +1,150 @@
+"""The spin limit: a barrier that one group skips ends with false on the device and an error on the host, and nothing hangs."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = pytest.mark.device
+
+LIMIT = 0.02
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+/* Groups below `skippers` leave after `sound` barriers; the others go on and count what held, as if nothing were wrong. */
+kernel void skip(PORTBAR_GRID_PARAM, global uint *held, const uint sound, const uint skippers, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    uint passed = 0u;
+    for (uint r = 0u; r < sound; ++r)
+        passed += portbar_device_barrier(&grid) ? 1u : 0u;
+    if (portbar_group_id(&grid) < skippers)
+        return;
+    for (uint r = 0u; r < rounds; ++r)
+        passed += portbar_device_barrier(&grid) ? 1u : 0u;
+    held[portbar_global_id(&grid)] = passed;
+}
+
+/* The same through the split form; a loop on test_wait must end, too. */
+kernel void split_skip(PORTBAR_GRID_PARAM, global uint *held, const uint polls)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_group_id(&grid) == 0u)
+        return;
+    portbar_device_token token = portbar_device_barrier_arrive(&grid);
+    uint held_here = portbar_device_barrier_wait(&grid, token) ? 1u : 0u;
+    token = portbar_device_barrier_arrive(&grid);
+    while (!portbar_device_barrier_test_wait(&grid, token))
+        held_here += 2u;
+    held_here += portbar_device_barrier_wait(&grid, token) ? 4u : 0u;
+    held_here += portbar_device_barrier(&grid) ? 8u : 0u;
+    held[portbar_global_id(&grid)] = held_here + polls;
+}
+"""
+
+
+def run(made, queue, local, *scalars, least=2, groups=None, global_size=None):
+    """Launch so that at least `least` groups meet; return the launch, the buffer, and how many met."""
+    bound = support.need_groups(made, queue, local, least)
+    for _ in range(20):
+        held = support.filled(queue, 8_192, 0xDEAD)
+        start = time.monotonic()
+        sizes = {} if global_size else {"num_groups": groups or bound}
+        launch = made(queue, global_size, local, held, *map(np.uint32, scalars), **sizes)
+        found = launch.num_groups
+        assert time.monotonic() - start < 30
+        if found >= least:
+            return launch, held, found
+    pytest.skip(f"the busy machine never ran {least} work-groups at once")
+
+
+@pytest.mark.parametrize("sound", [0, 5])
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_a_skipped_barrier_drains_and_is_reported(context, queue, algorithm, sound):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
+    launch, held, groups = run(made, queue, (4,), sound, 1, 1_000)
+    with pytest.raises(portbar.BarrierTimeoutError) as caught:
+        launch.wait()
+    error = caught.value
+    assert error.kernel == "skip"
+    assert error.device == queue.device.name.strip()
+    assert error.expected == groups
+    for word in ("'skip'", error.device, "spin limit", "skips the barrier", "spin_limit="):
+        assert word in str(error), word
+    left = support.uints(queue, held)
+    assert (left[:4] == 0xDEAD).all(), "the group that left wrote"
+    assert (left[4 : 4 * groups] == sound).all(), "a barrier answered true after the fault, or false before"
+
+
+@pytest.mark.parametrize("skippers", [1, 2])
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_the_error_says_how_many_groups_had_arrived(context, queue, algorithm, skippers):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
+    launch, _, groups = run(made, queue, (4,), 3, skippers, 1, least=skippers + 1)
+    with pytest.raises(portbar.BarrierTimeoutError) as caught:
+        launch.wait()
+    assert caught.value.arrived == groups - skippers
+    assert f"{groups - skippers} of {groups} work-groups" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "discovery"),
+    [*((name, "packed") for name in support.ALGORITHMS), ("counter", "ticket"), ("counter", "spin")],
+)
+def test_the_queue_and_its_state_work_again_right_after(context, queue, algorithm, discovery):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm, discovery=discovery)
+    launch, _, _ = run(made, queue, (4,), 2, 1, 3)
+    held = support.filled(queue, 8_192, 0xDEAD)
+    right = [made(queue, None, (4,), held, np.uint32(7), np.uint32(0), np.uint32(4)) for _ in range(3)]
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    for after in right:
+        after.wait()
+    waited = made(queue, None, (4,), held, np.uint32(7), np.uint32(0), np.uint32(5))
+    waited.wait()
+    assert (support.uints(queue, held)[: 4 * waited.num_groups] == 12).all()
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_groups_that_were_never_resident_drain(context, queue, algorithm):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
+    launch, held, groups = run(made, queue, (4,), 0, 1, 3, global_size=(4 * 500,))
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    left = support.uints(queue, held)
+    assert (left[4 : 4 * groups] == 0).all()
+    assert (left[4 * groups :] == 0xDEAD).all()
+
+
+@pytest.mark.parametrize("algorithm", ["counter", "xf"])
+def test_the_split_form_drains_too(context, queue, algorithm):
+    made = support.kernel(context, SOURCE, "split_skip", spin_limit=LIMIT, device_barrier=algorithm)
+    launch, held, groups = run(made, queue, (4,), 100)
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    assert (support.uints(queue, held)[4 : 4 * groups] == 100).all()
+
+
+def test_the_error_is_raised_again_by_each_wait_and_the_group_count_stays_known(context, queue):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT)
+    launch, _, groups = run(made, queue, (4,), 0, 1, 1)
+    for _ in range(2):
+        with pytest.raises(portbar.BarrierTimeoutError):
+            launch.wait()
+    assert launch.num_groups == groups
+
+
+def test_a_sound_kernel_is_not_cut_off_by_a_small_limit(context, queue):
+    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT)
+    held = support.filled(queue, 8_192)
+    launch = made(queue, None, (4,), held, np.uint32(20), np.uint32(0), np.uint32(0))
+    launch.wait()
+    assert (support.uints(queue, held)[: 4 * launch.num_groups] == 20).all()
