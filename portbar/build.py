@@ -15,6 +15,8 @@ import pyopencl as cl
 from portbar.errors import BuildError
 from portbar.strategy import Strategy
 
+_LINE: Final = re.compile(r'#line (?P<number>\d+) "(?P<name>[^"]*)"')
+
 #: Pattern in a build log -> what the author most likely did, and the remedy.
 _HINTS: Final = (
     (
@@ -63,6 +65,30 @@ def save_source(text: str) -> str:
     return out.name
 
 
+def author_lines(log: str, text: str) -> str:
+    """A build log with the author's files and lines where the driver ignored `#line` and counted the rendered text's.
+
+    NVIDIA's compiler does so, and calls the text `<kernel>` (seen with driver 580.159.04).
+    """
+    places: list[tuple[str, int]] = []
+    name, number = "<kernel>", 1
+    for line in text.split("\n"):
+        places.append((name, number))
+        directive = _LINE.fullmatch(line)
+        if directive is None:
+            number += 1
+        else:
+            name, number = directive["name"], int(directive["number"])
+
+    def place(match: re.Match[str]) -> str:
+        physical = int(match["line"])
+        if not 1 <= physical <= len(places):
+            return match[0]
+        return "{}:{}:".format(*places[physical - 1])
+
+    return re.sub(r"<kernel>:(?P<line>\d+):", place, log)
+
+
 def _log_of(program: cl.Program, device: cl.Device, error: cl.Error) -> str:
     try:
         log = str(program.get_build_info(device, cl.program_build_info.LOG)).strip("\0 \n")
@@ -89,7 +115,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
             with tempfile.TemporaryDirectory(prefix="portbar-") as folder:
                 program.build(list(options), devices=[device], cache_dir=folder)
     except cl.Error as error:
-        log = _log_of(program, device, error)
+        log = author_lines(_log_of(program, device, error), text)
         path = save_source(text)
         hints = [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
         shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"

@@ -1,6 +1,6 @@
 """Findings from the shipped records in `vendor_matrix/`, for devices that were never probed on this machine.
 
-Not for writing records: the survey does.
+Not for measuring what goes into a record: the survey does.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ def _read() -> Iterator[tuple[str, DeviceFacts, Findings]]:
         if not entry.name.endswith(".json"):
             continue
         value: Any = json.loads(entry.read_text(encoding="utf-8"))
-        if not isinstance(value, dict) or not value.get("findings"):
-            continue
         try:
-            yield (
-                entry.name.removesuffix(".json"),
-                DeviceFacts.from_json(value["facts"]),
-                Findings.from_json(value["findings"]),
-            )
+            for device in value["devices"]:
+                yield (
+                    entry.name.removesuffix(".json"),
+                    DeviceFacts.from_json(device["facts"]),
+                    Findings.from_json(device["findings"]),
+                )
         except (KeyError, TypeError) as error:
             raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
 
@@ -45,6 +44,22 @@ def version_numbers(text: str) -> tuple[int, ...]:
     """The numbers of the first dotted version in `text`: `580.65.06` and `PoCL 3.1+debian` alike."""
     match = re.search(r"\d+(?:\.\d+)+", text)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def slug(facts: DeviceFacts) -> str:
+    """File name of a device's record, without its ending: platform, device and driver in lower case."""
+    parts = (facts.platform_name, facts.name, facts.driver_version)
+    return "--".join(re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-.") for part in parts)
+
+
+def single_device_records(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The record of a survey as one record for each device whose findings may serve others, with the slug of each.
+
+    Steps that were not measured to their end are kept, marked as they are in the survey.
+    """
+    for device in record["devices"]:
+        if device.get("findings") and device["status"] in {"complete", "partial"}:
+            yield slug(DeviceFacts.from_json(device["facts"])), {**record, "devices": [device]}
 
 
 def _family(facts: DeviceFacts) -> tuple[Any, ...]:

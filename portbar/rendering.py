@@ -98,6 +98,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "lock": strategy.discovery.value,
         "relax": strategy.relax,
         "yield_by": strategy.yield_by,
+        "yield_after": strategy.yield_after,
         "acquire_polls": strategy.acquire_polls,
         "sleep_above": strategy.sleep_above,
         "sleep_ns": strategy.sleep_ns,

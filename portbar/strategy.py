@@ -23,6 +23,10 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
 }
 
+#: Rounds of polls before a waiting thread yields: a microsecond or two where threads outnumber cores, tens of them elsewhere.
+_YIELD_EARLY: Final = 64
+_YIELD_LATE: Final = 1024
+
 #: Environment variable with overrides: `atomics=c11,device_barrier=tree`.
 VARIABLE: Final = "PORTBAR_STRATEGY"
 
@@ -54,6 +58,8 @@ class Strategy:
         How a work-item can pause on this device: `none`, `nanosleep`, `x86_pause`.
     yield_by : str
         How a waiting work-group gives its processor to another thread of the host: `none`, `syscall`.
+    yield_after : int
+        Rounds of polls between two yields; a power of two.
     acquire_polls : bool
         Whether waits poll by acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
     sleep_above, sleep_ns : int
@@ -70,6 +76,7 @@ class Strategy:
     std: str | None = None
     pause: str = "none"
     yield_by: str = "none"
+    yield_after: int = 64
     acquire_polls: bool = False
     sleep_above: int = 64
     sleep_ns: int = 500
@@ -196,7 +203,8 @@ def _choose_atomics(facts: DeviceFacts, findings: Findings | None, wanted: str |
     raise UnsupportedFeatureError(
         f"{facts.name}: no way to order memory between work-groups is known to hold on this device ("
         + "; ".join(refused)
-        + "). Run `portbar survey` once, so that the ordering probe can decide"
+        + ")."
+        + (" Run `portbar survey` once, so that the ordering probe can decide" if findings is None else "")
     )
 
 
@@ -206,6 +214,13 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     if findings is not None and findings.builds.get("x86_pause"):
         return "x86_pause"
     return "none"
+
+
+def _host_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _yield_by(findings: Findings | None) -> str:
@@ -266,6 +281,7 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
+        yield_after=_YIELD_EARLY if (facts.compute_units or 1) > _host_cores() else _YIELD_LATE,
         acquire_polls="CPU" in facts.type and atomics.value == "c11",
         table=tuple(table),
     )

@@ -63,7 +63,7 @@ kernel void split_chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd,
         shelf[here] = got ^ r;
         const portbar_device_token token = portbar_device_barrier_arrive(&grid);
         for (uint i = 0u; i < (me + r) % 5u; ++i)
-            work += i * r;
+            work = work * 31u ^ (i + r);
         held = portbar_device_barrier_wait(&grid, token) && held;
         sum = sum * 31u + shelf[items - 1u - here];
     }

@@ -215,6 +215,10 @@ def test_paths_and_the_host_name_go_and_all_else_stays():
         said = anonymous({"a": [f'error in "{path}", line 3', 4, None]}, "box-7")
         assert said == {"a": [f'error in "{parts[-1]}", line 3', 4, None]}, path
     assert anonymous("the box-7 said", "box-7") == "the host said"
+    assert anonymous({"host": {"system": "Linux"}, "reason": "linux died"}, "linux") == {
+        "host": {"system": "Linux"},
+        "reason": "host died",
+    }
     assert anonymous("boxes and box-77", "box-7") == "boxes and box-77"
     assert anonymous(r"in C:\Users\me\a.cl: bad", "") == "in a.cl: bad"
     assert anonymous("~/x/y.cl ./a/b.h", "") == "y.cl b.h"

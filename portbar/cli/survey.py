@@ -12,6 +12,7 @@ import click
 
 from portbar.cache import write_atomically
 from portbar.cli.shared import chosen, device_option, err, examples, json_option, print_json, show
+from portbar.matrix import single_device_records
 from portbar.survey import Survey
 from portbar.survey.table import record_view
 
@@ -39,7 +40,14 @@ from portbar.survey.table import record_view
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the record to this file, as it grows.",
 )
-def command(devices: tuple[str, ...], as_json: bool, quick: bool, timeout: float, output: Path | None) -> None:
+@click.option(
+    "--matrix",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write one record a device into this folder, named as in vendor_matrix/.",
+)
+def command(
+    devices: tuple[str, ...], as_json: bool, quick: bool, timeout: float, output: Path | None, matrix: Path | None
+) -> None:
     """Measure what the devices of this machine do between work-groups.
 
     For each device: whether it works, how many work-groups it runs at once (by lock kind, with and without patience), what a
@@ -62,6 +70,9 @@ def command(devices: tuple[str, ...], as_json: bool, quick: bool, timeout: float
     record = survey.run(chosen(devices))
     if output is not None:
         _write(output, record)
+    if matrix is not None:
+        for slug, one in single_device_records(record):
+            _write(matrix / f"{slug}.json", one)
     if as_json:
         print_json(record)
     else:

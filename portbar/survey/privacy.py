@@ -12,6 +12,9 @@ from typing import Any, Final
 #: Folders that are the same everywhere; remedies name files in them.
 _COMMON: Final = ("/etc/", "/dev/", "/proc/", "/sys/")
 
+#: Members that hold what drivers and systems call themselves, which a host may be called too.
+_NAMES: Final = {"address", "facts", "host", "name", "platform"}
+
 _POSIX: Final = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+)+/([^\s/:;,'\"`()<>]*)")
 _WINDOWS: Final = re.compile(r"(?<!\w)(?:[A-Za-z]:|\\)(?:[\\/][^\s\\/:;,'\"`()<>]+)*[\\/]([^\s\\/:;,'\"`()<>]*)")
 
@@ -32,7 +35,7 @@ def anonymous(value: Any, host: str | None = None) -> Any:
 
 def _scrubbed(value: Any, host: re.Pattern[str] | None) -> Any:
     if isinstance(value, dict):
-        return {key: _scrubbed(item, host) for key, item in value.items()}
+        return {key: _scrubbed(item, None if key in _NAMES else host) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_scrubbed(item, host) for item in value]
     if isinstance(value, str):

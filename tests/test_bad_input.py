@@ -1,0 +1,466 @@
+"""What cannot work is refused before it runs, with an error that names the cause and the remedy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from portbar import child, icd, usable  # noqa: E402
+from portbar.device import DeviceAddress  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+ROOT = Path(__file__).resolve().parent.parent
+
+HEADER = '#include "portbar/device_barrier.h"\n'
+SOURCE = (
+    HEADER
+    + """
+kernel void meet(PORTBAR_GRID_PARAM, global float *data, const uint n, local float *shelf)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    if (portbar_global_id(&grid) < n)
+        data[portbar_global_id(&grid)] = 1.0f;
+}
+
+kernel void scale(PORTBAR_GRID_PARAM, global float *data, const uint n)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    data[portbar_global_id(&grid)] = n;
+}
+
+kernel __attribute__((reqd_work_group_size(4, 2, 1))) void shaped(PORTBAR_GRID_PARAM, global float *data)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    data[portbar_global_id(&grid)] = 2.0f;
+}
+
+kernel void plain(global float *data) { data[get_global_id(0)] = 3.0f; }
+"""
+)
+
+
+class NoPlatforms(cl.LogicError):
+    """What PyOpenCL raises where the loader finds no driver."""
+
+    code = cl.status_code.PLATFORM_NOT_FOUND_KHR
+
+
+def refuse():
+    raise NoPlatforms("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+
+@pytest.mark.parametrize("get_platforms", [refuse, list])
+def test_no_platform_at_all_says_what_would_help(monkeypatch, get_platforms):
+    monkeypatch.setattr(cl, "get_platforms", get_platforms)
+    with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
+        icd.load_platforms()
+    with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
+        usable.check_all()
+
+
+def test_an_empty_loader_is_told_by_the_command(tmp_path):
+    """In a child, since the loader looks once a process; PyOpenCL's wheel may still bring a PoCL of its own."""
+    environment = {**os.environ, "OCL_ICD_VENDORS": str(tmp_path), "OCL_ICD_FILENAMES": "", "PORTBAR_CACHE_DIR": "off"}
+    code = "import portbar\ntry: print('found', portbar.load_platforms())\nexcept portbar.DeviceError as e: print('none', e)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("found") or "portbar[cpu]" in done.stdout
+
+
+def test_an_unknown_device_is_named_beside_those_that_there_are():
+    address = DeviceAddress(97, 3, "No Such Platform", "No Such Device")
+    try:
+        icd.load_platforms()
+    except portbar.DeviceError:
+        pytest.skip("no platform on this machine")
+    with pytest.raises(portbar.DeviceError, match="No Such Device"):
+        address.resolve()
+
+
+def test_an_unusable_device_is_told_with_the_reason_and_a_remedy(monkeypatch):
+    result = child.ChildResult("crash", None, "ended by SIGABRT", 1.0)
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", "off")
+    monkeypatch.setattr(child, "run_task", lambda *_, **__: result)
+    verdict = usable._check(DeviceAddress(0, 0, "P", "D"), portbar.DeviceFacts(name="D of this test"), 5, refresh=True)
+    assert not verdict.usable
+    assert "SIGABRT" in verdict.reason
+    assert verdict.remedy
+
+
+@pytest.fixture
+def meet(context):
+    return support.kernel(context, SOURCE, "meet")
+
+
+@pytest.fixture
+def scale(context):
+    return support.kernel(context, SOURCE, "scale")
+
+
+@pytest.fixture
+def data(queue):
+    return support.filled(queue, 1_024)
+
+
+def refused(words, call, *args, error=portbar.LaunchError, **keywords):
+    """Check that a call is refused with an error that has all the words; return it."""
+    with pytest.raises(error) as caught:
+        call(*args, **keywords)
+    for word in words:
+        assert word in str(caught.value), word
+    return caught.value
+
+
+on_device = pytest.mark.device
+
+
+@on_device
+def test_a_local_size_that_does_not_match_reqd_work_group_size(context, queue, data):
+    shaped = support.kernel(context, SOURCE, "shaped")
+    for local in ((8,), (2, 4), (4, 2, 2), (4,)):
+        refused(["'shaped'", "reqd_work_group_size", "(4, 2, 1)", str(local)], shaped, queue, None, local, data)
+    refused(["reqd_work_group_size"], shaped.occupancy, queue, (8,))
+    shaped(queue, None, (4, 2), data).wait()
+
+
+@on_device
+def test_a_local_size_above_the_limit(queue, scale, data):
+    most = queue.device.max_work_group_size
+    message = refused(["'scale'", "limit", str(2 * most)], scale, queue, None, (2 * most,), data, np.uint32(1))
+    assert queue.device.name.strip() in str(message)
+    refused(["limit"], scale.occupancy, queue, (most, 2))
+
+
+@on_device
+@pytest.mark.parametrize("local", [(0,), (-8,), (), (1, 1, 1, 1), (2.5,), 8, "8", (None,)], ids=str)
+def test_a_local_size_that_is_none(queue, scale, data, local):
+    refused(["local size"], scale, queue, None, local, data, np.uint32(1))
+
+
+@on_device
+def test_a_grid_needs_a_local_size(queue, scale, data):
+    refused(["'scale'", "local size", "(256,)"], scale, queue, None, None, data, np.uint32(1))
+
+
+@on_device
+@pytest.mark.parametrize("groups", [0, -1, -(1 << 40)])
+def test_a_group_count_of_0_or_below(queue, scale, data, groups):
+    refused(["'scale'", str(groups), "at least 1"], scale, queue, None, (4,), data, np.uint32(1), num_groups=groups)
+
+
+@on_device
+def test_a_group_count_above_the_bound(queue, scale, data):
+    bound = scale.occupancy(queue, (4,)).groups
+    words = ["'scale'", str(bound + 1), f"holds {bound} at once", queue.device.name.strip()]
+    refused(words, scale, queue, None, (4,), data, np.uint32(1), num_groups=bound + 1)
+    refused(["at once"], scale, queue, None, (4,), data, np.uint32(1), num_groups=1 << 40)
+
+
+@on_device
+@pytest.mark.parametrize("groups", [1.5, "2"])
+def test_a_group_count_that_is_no_whole_number(queue, scale, data, groups):
+    refused(["num_groups"], scale, queue, None, (4,), data, np.uint32(1), num_groups=groups)
+
+
+@on_device
+def test_a_group_count_beside_a_global_size(queue, scale, data):
+    refused(["not both"], scale, queue, (4,), (4,), data, np.uint32(1), num_groups=1)
+
+
+@on_device
+@pytest.mark.parametrize("size", [(9,), (8, 8), (0,), (-4,), ("8",)], ids=str)
+def test_a_global_size_that_is_no_multiple_of_the_local_size(queue, scale, data, size):
+    refused(["global size"], scale, queue, size, (4,), data, np.uint32(1))
+
+
+@on_device
+def test_a_global_size_beyond_what_discovery_counts(queue, scale, data):
+    refused(["'scale'", "work-groups in one launch"], scale, queue, (1 << 26,), (1,), data, np.uint32(1))
+
+
+@on_device
+@pytest.mark.parametrize("count", [0, 1, 3, 4])
+def test_a_wrong_number_of_arguments(queue, scale, data, count):
+    args = [data, np.uint32(1), np.uint32(2), np.uint32(3)][:count]
+    refused(["'scale'", "takes 2 arguments", f"{count} given"], scale, queue, None, (4,), *args)
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("index", "wrong", "words"),
+    [
+        (1, 5, ["argument 1", "'n'", "Python int", "np.uint32(5)"]),
+        (1, 5.0, ["argument 1", "Python float"]),
+        (1, np.int64(5), ["argument 1", "int64", "np.uint32"]),
+        (1, np.float32(5), ["argument 1", "float32", "uint"]),
+        (1, None, ["argument 1", "'n'"]),
+        (0, np.zeros(4, np.float32), ["argument 0", "'data'", "NumPy array", "to_device"]),
+        (0, np.uint32(1), ["argument 0", "pointer"]),
+        (0, 7, ["argument 0", "pointer"]),
+        (0, "text", ["argument 0", "pointer"]),
+        (2, np.float32(1), ["argument 2", "'shelf'", "LocalMemory"]),
+        (2, 64, ["argument 2", "LocalMemory"]),
+    ],
+)
+def test_an_argument_of_the_wrong_type(queue, meet, data, index, wrong, words):
+    args = [data, np.uint32(1), cl.LocalMemory(64)]
+    args[index] = wrong
+    refused(["'meet'", *words], meet, queue, None, (4,), *args)
+
+
+@on_device
+def test_arguments_are_checked_again_after_right_ones(queue, scale, data):
+    scale(queue, None, (4,), data, np.uint32(1)).wait()
+    refused(["argument 1"], scale, queue, None, (4,), data, np.int16(1))
+    scale(queue, None, (4,), data, np.uint32(1)).wait()
+
+
+@on_device
+def test_a_buffer_of_another_context(device, queue, scale, data):
+    other = cl.Context([device])
+    foreign = support.filled(cl.CommandQueue(other), 64)
+    words = ["argument 0", "'scale'", "another context", "allocate"]
+    for _ in range(2):
+        refused(words, scale, queue, None, (4,), foreign, np.uint32(1))
+    scale(queue, None, (4,), data, np.uint32(1)).wait()
+    refused(words, scale, queue, None, (4,), foreign, np.uint32(1))
+
+
+@on_device
+def test_an_array_of_another_context(device, queue, scale, data):
+    import pyopencl.array as cl_array  # noqa: PLC0415
+
+    other = cl.Context([device])
+    foreign = cl_array.zeros(cl.CommandQueue(other), 64, np.float32)
+    refused(["argument 0", "another context"], scale, queue, None, (4,), foreign, np.uint32(1))
+
+
+@on_device
+def test_a_queue_of_another_context(device, scale, data):
+    other = cl.Context([device])
+    refused(["'scale'", "another context"], scale, cl.CommandQueue(other), None, (4,), data, np.uint32(1))
+
+
+@on_device
+def test_a_queue_of_a_device_that_the_program_was_not_built_for(context, device, queue, data):
+    support.program(context, SOURCE)
+    other = next((found for platform in cl.get_platforms() for found in platform.get_devices() if found != device), None)
+    if other is None:
+        pytest.skip("the machine has one OpenCL device")
+    theirs = cl.Context([other])
+    foreign = cl.CommandQueue(theirs)
+    words = ["not built for", other.name.strip(), device.name.strip()]
+    made = support.kernel(context, SOURCE, "scale")
+    refused(words, made, foreign, None, (4,), data, np.uint32(1), error=portbar.DeviceError)
+    refused(words, made.occupancy, foreign, (4,), error=portbar.DeviceError)
+    words = [other.name.strip(), "not a device of"]
+    refused(words, portbar.Program, context, SOURCE, devices=[other], error=portbar.DeviceError)
+
+
+@on_device
+def test_one_of_two_devices_of_a_context(device):
+    parts = device.platform.get_devices()[:2]
+    if len(parts) < 2:
+        pytest.skip("no platform with two devices")
+    both = cl.Context(parts)
+    try:
+        made = portbar.Program(both, SOURCE, devices=parts[:1]).kernel("scale")
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+    queue = cl.CommandQueue(both, parts[1])
+    refused(["not built for"], made, queue, None, (4,), support.filled(queue, 64), np.uint32(1), error=portbar.DeviceError)
+
+
+@on_device
+def test_global_size_none_without_a_grid(context, queue, data):
+    plain = support.kernel(context, SOURCE, "plain")
+    refused(["'plain'", "no grid", "PORTBAR_GRID_PARAM"], plain, queue, None, (4,), data)
+    refused(["'plain'", "no grid"], plain, queue, (4,), (4,), data, num_groups=1)
+    refused(["'plain'", "no grid"], plain.occupancy, queue, (4,))
+
+
+@on_device
+def test_a_kernel_that_does_not_exist_is_named_beside_those_that_do(context):
+    made = support.program(context, SOURCE)
+    refused(["'meat'", "meet", "plain", "scale", "shaped"], made.kernel, "meat", error=portbar.Error)
+
+
+def build(context, source, **keywords):
+    """Build a source that differs from `SOURCE`; skip where the device is refused altogether."""
+    support.program(context, SOURCE)
+    return portbar.Program(context, source, **keywords)
+
+
+@on_device
+def test_a_syntax_error_on_line_12_says_12_and_everything_else_one_needs(context, queue):
+    lines = ["", "/* line 2", "   and 3 */", HEADER.strip(), "kernel void k(PORTBAR_GRID_PARAM, global int *data)", "{",
+             "    PORTBAR_ENTER(grid);", "    portbar_device_barrier(&grid);", "    int a = 1;", "    int b = 2;",
+             "    int c = 3;", "    data[0] = a + b + c + missing_here;", "}", ""]  # fmt: skip
+    assert "missing_here" in lines[11]
+    options = ("-DSIZE=4",)
+    error = refused(
+        ["missing_here", "-DSIZE=4"], build, context, "\n".join(lines), error=portbar.BuildError, options=options
+    )
+    assert "missing_here" in error.log
+    where = [line for line in str(error).splitlines() if "missing_here" in line and "error" in line]
+    assert any(":12:" in line or "line 12" in line for line in where), str(error)
+    assert error.device == queue.device.name.strip()
+    assert error.device in str(error)
+    assert "-DSIZE=4" in error.options
+    assert error.source_path in str(error)
+    saved = Path(error.source_path)
+    try:
+        text = saved.read_text(encoding="utf-8")
+        assert lines[11] in text
+        assert "#define PORTBAR_ENTER(" in text
+        assert "#include" not in text
+    finally:
+        saved.unlink()
+
+
+@on_device
+def test_a_source_file_is_named_in_the_log(context, tmp_path):
+    path = tmp_path / "stencil_of_mine.cl"
+    path.write_text(f"{HEADER}\n\nkernel void k(global int *p) {{ p[0] = nothing; }}\n", encoding="utf-8")
+    error = refused(["nothing"], build, context, path, error=portbar.BuildError)
+    Path(error.source_path).unlink()
+    assert "stencil_of_mine.cl:4:" in str(error), str(error)
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            "kernel void k(global int *p) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }",
+            ["PORTBAR_GRID_PARAM", "first"],
+        ),
+        (
+            "kernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); PORTBAR_ENTER(again); portbar_device_barrier(&grid); }",
+            ["PORTBAR_ENTER", "twice"],
+        ),
+        (
+            "kernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }",
+            ["PORTBAR_ENTER", "twice"],
+        ),
+        ("kernel void k(PORTBAR_GRID_PARAM, global int *p) { p[0] = 1; }", ["PORTBAR_ENTER", "first statement"]),
+    ],
+    ids=["no parameter", "entered twice", "entered twice by one name", "never entered"],
+)
+def test_a_grid_that_is_used_wrongly_does_not_build(context, body, words):
+    error = refused(words, build, context, HEADER + body, error=portbar.BuildError)
+    if error.source_path:
+        Path(error.source_path).unlink()
+
+
+@on_device
+def test_a_kernel_that_never_enters_beside_one_that_does_is_told_after_its_launch(context, queue, data):
+    source = SOURCE + "kernel void idle(PORTBAR_GRID_PARAM, global float *data) { data[0] = 1.0f; }\n"
+    made = build(context, source).kernel("idle")
+
+    def run():
+        made(queue, None, (4,), data).wait()
+
+    refused(["'idle'", "PORTBAR_ENTER", "first statement"], run, error=portbar.Error)
+    support.kernel(context, SOURCE, "scale")(queue, None, (4,), data, np.uint32(1)).wait()
+
+
+@on_device
+def test_the_grid_parameter_must_be_the_first(context):
+    source = HEADER + "kernel void k(global int *p, PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }"
+    refused(["'k'", "first parameter"], build(context, source).kernel, "k", error=portbar.LaunchError)
+
+
+@on_device
+def test_a_source_without_the_header_says_which(context):
+    source = "kernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }"
+    error = refused(['#include "portbar/device_barrier.h"'], build, context, source, error=portbar.BuildError)
+    Path(error.source_path).unlink()
+
+
+@on_device
+def test_a_header_that_does_not_exist(context):
+    source = '\n#include "portbar/device_barriers.h"\n'
+    refused(["line 2", "portbar/device_barriers.h", "did you mean portbar/device_barrier.h"], build, context, source,
+            error=portbar.RenderError)  # fmt: skip
+
+
+@on_device
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan")])
+def test_a_spin_limit_that_is_none(context, limit):
+    refused(["spin_limit", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error)
+
+
+@on_device
+def test_a_requirement_that_nothing_defines(context):
+    refused(["'teleport'"], build, context, SOURCE, require=["teleport"], error=portbar.UnsupportedFeatureError)
+
+
+@on_device
+def test_an_override_that_does_not_exist(context):
+    words = ["'wishful'", "counter_backoff"]
+    refused(words, build, context, SOURCE, strategy={"device_barrier": "wishful"}, error=portbar.UnsupportedFeatureError)
+
+
+HOMELESS = """
+import sys
+import numpy as np
+import pyopencl as cl
+import portbar
+from portbar import icd
+from portbar.device import devices_of
+
+wanted, source = sys.argv[1], sys.argv[2]
+found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == wanted]
+context = cl.Context(found[:1])
+queue = cl.CommandQueue(context)
+from portbar.strategy import Choice, Strategy
+overrides = eval(sys.argv[3])
+made = portbar.Program(context, source, strategy=overrides).kernel("scale")
+data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
+made(queue, None, (4,), data, np.uint32(9)).wait()
+out = np.zeros(4, np.float32)
+cl.enqueue_copy(queue, out, data)
+assert out.tolist() == [9.0] * 4
+"""
+
+
+@on_device
+@pytest.mark.parametrize("place", ["a cache that is a file", "a home that is a file", "a home without permission"])
+def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, tmp_path, place):
+    strategy = support.program(context, SOURCE).strategy(device)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    environment.pop("PYOPENCL_NO_CACHE", None)
+    block = tmp_path / "block"
+    if place == "a cache that is a file":
+        block.write_text("not a folder")
+        environment["PORTBAR_CACHE_DIR"] = str(block)
+    else:
+        environment.pop("PORTBAR_CACHE_DIR", None)
+        if place == "a home that is a file":
+            block.write_text("not a folder")
+        else:
+            block.mkdir(mode=0o500)
+        environment["HOME"] = str(block)
+        # The driver's own cache is not what this is about.
+        environment["POCL_CACHE_DIR"] = str(tmp_path / "pocl")
+    platform = device.platform
+    name = f"{platform.name} {platform.version} {device.name}"
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS, name, SOURCE, repr(strategy)],
+        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
