@@ -5,9 +5,12 @@ Not for rendering, and not for choosing options beyond those that the strategy n
 
 from __future__ import annotations
 
+import importlib
+import os
 import re
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import pyopencl as cl
@@ -68,7 +71,7 @@ def save_source(text: str) -> str:
 def author_lines(log: str, text: str) -> str:
     """A build log with the author's files and lines where the driver ignored `#line` and counted the rendered text's.
 
-    NVIDIA's compiler does so, and calls the text `<kernel>` (seen with driver 580.159.04).
+    NVIDIA's compiler does so and calls the text `<kernel>` (driver 580.159.04), Oclgrind 21.10 calls it `input.cl`.
     """
     places: list[tuple[str, int]] = []
     name, number = "<kernel>", 1
@@ -86,7 +89,9 @@ def author_lines(log: str, text: str) -> str:
             return match[0]
         return "{}:{}:".format(*places[physical - 1])
 
-    return re.sub(r"<kernel>:(?P<line>\d+):", place, log)
+    given = {name for name, _ in places}
+    names = [name for name in ("<kernel>", "input.cl") if name == "<kernel>" or name not in given]
+    return re.sub(rf"(?:{'|'.join(map(re.escape, names))}):(?P<line>\d+):", place, log)
 
 
 def _log_of(program: cl.Program, device: cl.Device, error: cl.Error) -> str:
@@ -97,6 +102,23 @@ def _log_of(program: cl.Program, device: cl.Device, error: cl.Error) -> str:
     return log or str(error)
 
 
+@cache
+def _import_invoker() -> None:
+    """Import what PyOpenCL needs for its first kernel, which fails for good where its cache folder cannot be made."""
+    try:
+        importlib.import_module("pyopencl.invoker")
+    except OSError:
+        before = os.environ.get("XDG_CACHE_HOME")
+        os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="portbar-")
+        try:
+            importlib.import_module("pyopencl.invoker")
+        finally:
+            if before is None:
+                del os.environ["XDG_CACHE_HOME"]
+            else:
+                os.environ["XDG_CACHE_HOME"] = before
+
+
 def compile_program(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program:
     """Compile `text` for `device`.
 
@@ -105,6 +127,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
     BuildError
         With the device, the options, the driver's log, the path of the rendered source, and a hint where one is known.
     """
+    _import_invoker()
     program = cl.Program(context, text)
     try:
         try:

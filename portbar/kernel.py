@@ -6,6 +6,7 @@ Not for building (`portbar.program`) nor for what a launch reports afterwards (`
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -344,9 +345,13 @@ class Kernel:
         if num_groups is not None:
             if global_size is not None:
                 raise LaunchError(f"kernel {self.name!r}: give a global size or num_groups, not both")
-            if num_groups < 1:
+            try:
+                asked = operator.index(num_groups)
+            except TypeError:
+                raise LaunchError(f"kernel {self.name!r}: num_groups is a whole number, not {num_groups!r}") from None
+            if asked < 1:
                 raise LaunchError(f"kernel {self.name!r}: num_groups is {num_groups}, at least 1 is needed")
-            return int(num_groups)
+            return asked
         if global_size is None:
             return None
         size = _as_size("global size", global_size)

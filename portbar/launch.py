@@ -93,13 +93,12 @@ class Launch:
             return
         kernel, device = self._label
         if report.status == layout.STATUS_TIMEOUT:
-            known = "an unknown number" if report.arrived is None else str(report.arrived)
             raise BarrierTimeoutError(
                 f"kernel {kernel!r} on {device}: a device barrier reached its spin limit in work-group "
-                f"{report.group}; {known} of {report.groups} work-groups had arrived. {_CAUSES}",
+                f"{report.group}; {report.arrived} of {report.groups} work-groups had arrived. {_CAUSES}",
                 kernel=kernel,
                 device=device,
-                arrived=report.arrived or 0,
+                arrived=report.arrived,
                 expected=report.groups,
             )
         if report.status == layout.STATUS_LOST:
@@ -109,6 +108,11 @@ class Launch:
                 kernel=kernel,
                 device=device,
                 expected=report.groups,
+            )
+        if self.event.command_execution_status < 0:
+            raise Error(
+                f"kernel {kernel!r} on {device} never ran: its event has the status {self.event.command_execution_status}, as "
+                "when an event that it waits for has failed"
             )
         raise Error(
             f"kernel {kernel!r} on {device} takes PORTBAR_GRID_PARAM but never executed "

@@ -31,9 +31,6 @@ STATUS_OPEN: Final = 1
 STATUS_TIMEOUT: Final = 2
 STATUS_LOST: Final = 3
 
-#: Stands for "not known" in a report.
-UNKNOWN: Final = 0xFFFF_FFFF
-
 _LINES: Final = (
     "POLL_EVEN",
     "POLL_ODD",

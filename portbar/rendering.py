@@ -35,7 +35,7 @@ _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
     "counter": (),
     "counter_backoff": (),
     "flag": (),
-    "tree": (),
+    "tree": (("device_barrier/tree.mako", "wait_root"),),
     "xf": (("device_barrier/xf.mako", "wait_stamp"),),
     "intel_device_barrier": (
         ("device_barrier/intel_device_barrier.mako", "declaration"),
@@ -75,7 +75,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         pieces += [("discovery/locked.mako", "lock_acquire"), ("discovery/locked.mako", "lock_release")]
     pieces += [(f"discovery/{discovery}.mako", "discover")]
     pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids")]
-    pieces += [("device_barrier/wait.mako", "relax"), ("device_barrier/wait.mako", "wait_word")]
+    pieces += [("device_barrier/wait.mako", name) for name in ("relax", "wait_word", "wait_counted")]
     pieces += _BARRIER_PIECES[algorithm]
     template = _BARRIER_TEMPLATE.get(algorithm, algorithm)
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
@@ -96,7 +96,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "status_lost": layout.STATUS_LOST,
         "barrier": strategy.device_barrier.value,
         "lock": strategy.discovery.value,
-        "relax": strategy.relax,
+        "pause": strategy.relax,
         "yield_by": strategy.yield_by,
         "yield_after": strategy.yield_after,
         "acquire_polls": strategy.acquire_polls,

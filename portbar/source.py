@@ -63,7 +63,8 @@ def kernel_names(text: str) -> list[str]:
 def early_statement(text: str) -> tuple[str, int] | None:
     """The first kernel that does something before PORTBAR_ENTER, with the 1-based line of what it does; None if none does.
 
-    Declarations do nothing, nor do their initial values unless they call something. Kernels whose PORTBAR_ENTER comes from a macro of the author's are not judged.
+    Declarations do nothing, nor do their initial values unless they call something. Kernels whose PORTBAR_ENTER comes from a
+    macro of the author's are not judged.
     """
     code = without_comments(text, keep_strings=False)
     for match in _KERNEL.finditer(code):

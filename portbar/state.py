@@ -28,24 +28,23 @@ class Report:
         `portbar.layout.STATUS_OPEN` when nothing went wrong; 0 when the kernel never entered its grid.
     groups : int
         Work-groups that took part.
-    arrived : int or None
-        Work-groups that had arrived at the barrier that timed out, where the algorithm knows.
+    arrived : int
+        Work-groups that had arrived at the barrier that timed out.
     group : int
         Work-group that reached the limit first.
     """
 
     status: int
     groups: int
-    arrived: int | None
+    arrived: int
     group: int
 
     @classmethod
     def from_words(cls, words: np.ndarray[Any, np.dtype[np.uint32]], epoch: int) -> Report:
         """Read the words of one report; those of another launch count as "never entered"."""
         if int(words[0]) != epoch:
-            return cls(0, 0, None, 0)
-        arrived = int(words[3])
-        return cls(int(words[1]), int(words[2]), None if arrived == layout.UNKNOWN else arrived, int(words[4]))
+            return cls(0, 0, 0, 0)
+        return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]))
 
 
 class QueueState:
@@ -59,7 +58,8 @@ class QueueState:
         self.queue = queue
         self.capacity_log2 = max(6, (groups - 1).bit_length())
         words = np.zeros(layout.state_words(1 << self.capacity_log2), np.uint32)
-        words[layout.OFFSETS["POLL_ODD"]] = 1 << 24
+        # The poll of the first launch, whose epoch is 1, is open with nobody counted.
+        words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
         self.epoch = 0

@@ -33,10 +33,6 @@ def test_a_report_is_read_word_by_word():
     assert Report.from_words(words(9, layout.STATUS_OPEN, 5), 9).status == layout.STATUS_OPEN
 
 
-def test_an_unknown_number_of_arrivals_stays_unknown():
-    assert Report.from_words(words(9, layout.STATUS_TIMEOUT, 5, layout.UNKNOWN, 4), 9).arrived is None
-
-
 def test_another_launch_s_report_counts_as_none():
     assert Report.from_words(words(9, layout.STATUS_OPEN, 5), 9 + layout.REPORTS).status == 0
 

@@ -16,7 +16,7 @@ static inline bool ${"portbar_device_barrier_counted" if counted else "portbar_d
         /* Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices. */
         if (portbar_word_add_release(counter, 1u) + 1u == target)
             (void)portbar_word_load_acquire(counter);
-        else if (!portbar_wait_word(grid, counter, target, counter, target))
+        else if (!portbar_wait_counted(grid, counter, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

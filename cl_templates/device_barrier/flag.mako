@@ -17,7 +17,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         if (portbar_word_add_release(counter, 1u) + 1u == target) {
             (void)portbar_word_load_acquire(counter);
             portbar_word_store_release(flag, target);
-        } else if (!portbar_wait_word(grid, flag, target, counter, target))
+        } else if (!portbar_wait_counted(grid, flag, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

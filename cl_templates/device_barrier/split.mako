@@ -29,7 +29,7 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
 static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_device_token token)
 {
     if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u
-        && !portbar_wait_word(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
+        && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
         grid->shared[PORTBAR_SHARED_OK] = 0u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     return grid->shared[PORTBAR_SHARED_OK] != 0u;

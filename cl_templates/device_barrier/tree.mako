@@ -26,10 +26,30 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         }
         if (last)
             (void)portbar_word_load_acquire(root);
-        else if (!portbar_wait_word(grid, root, root_target, 0, 0u))
+        else if (!portbar_wait_root(grid, root, root_target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>
+<%def name="wait_root()">
+/* Waits for the root; when it gives up it reports how many groups had arrived, which only the nodes know. True when all had.
+   Caller: a leader. */
+static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint target)
+{
+    const uint outcome = portbar_wait_word(grid, root, target);
+    if (outcome == PORTBAR_WAIT_LIMIT) {
+        const uint nodes = (grid->num_groups + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
+        const uint phase = target / nodes;
+        volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity;
+        uint arrived = 0u;
+        for (uint index = 0; index < nodes; ++index, node += PORTBAR_LINE) {
+            const uint members = min(PORTBAR_TREE_FAN, grid->num_groups - index * PORTBAR_TREE_FAN);
+            arrived += members - min(phase * members - portbar_word_load(node), members);
+        }
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, arrived, grid->group_id);
+    }
+    return outcome == PORTBAR_WAIT_REACHED;
 }
 </%def>

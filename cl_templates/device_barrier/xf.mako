@@ -17,21 +17,21 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] += 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const uint stamp = (grid->epoch << 16) | (grid->shared[PORTBAR_SHARED_TARGET] & 0xffffu);
+    if (sound && portbar_is_leader())
+        portbar_word_store_release(arrived + me, stamp);
     if (me == 0u) {
         bool gathered = sound;
         for (uint other = portbar_local_linear_id() + 1u; gathered && other < grid->num_groups; other += portbar_local_linear_size())
-            gathered = portbar_wait_stamp(grid, arrived + other, stamp);
+            gathered = portbar_wait_stamp(grid, arrived, arrived + other, stamp);
         if (!gathered)
             grid->shared[PORTBAR_SHARED_FAULT] = 1u;
-    } else if (sound && portbar_is_leader()) {
-        portbar_word_store_release(arrived + me, stamp);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (me == 0u) {
         if (grid->shared[PORTBAR_SHARED_FAULT] == 0u)
             for (uint other = portbar_local_linear_id() + 1u; other < grid->num_groups; other += portbar_local_linear_size())
                 portbar_word_store_release(released + other, stamp);
-    } else if (sound && portbar_is_leader() && !portbar_wait_stamp(grid, released + me, stamp)) {
+    } else if (sound && portbar_is_leader() && !portbar_wait_stamp(grid, arrived, released + me, stamp)) {
         grid->shared[PORTBAR_SHARED_FAULT] = 1u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -39,8 +39,10 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="wait_stamp()">
-/* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault. One work-item. */
-static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *flag, uint stamp)
+/* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one who gives
+   up reports how many groups' `arrived` flags hold the stamp. One work-item. */
+static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived, volatile global uint *flag,
+                                      uint stamp)
 {
     for (uint round = 0; round < grid->limit; ++round) {
         for (uint i = 0; i < PORTBAR_POLLS; ++i)
@@ -52,7 +54,10 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
             return false;
         portbar_yield(round);
     }
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, PORTBAR_SURPLUS, grid->group_id);
+    uint came = 0u;
+    for (uint other = 0; other < grid->num_groups; ++other)
+        came += portbar_word_load(arrived + other) == stamp ? 1u : 0u;
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id);
     return false;
 }
 </%def>

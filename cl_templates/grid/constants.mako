@@ -17,9 +17,13 @@
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
 
+/* The poll word: bit 31 is "closed", the low bits count groups, and the bits between are the launch's tag: the epoch, as much
+   of it as the capacity leaves room for. `x` is the launch argument's first field. */
 #define PORTBAR_POLL_CLOSED 0x80000000u
-#define PORTBAR_COUNT_MASK 0x00ffffffu
-#define PORTBAR_TAG_OF(word) (((word) >> 24) & 0x7fu)
+#define PORTBAR_TAG_SHIFT(x) ((((x) >> 24) & 0x1fu) + 1u)
+#define PORTBAR_TAG(x, epoch) ((((epoch) << PORTBAR_TAG_SHIFT(x)) & ~PORTBAR_POLL_CLOSED))
+#define PORTBAR_COUNT_OF(x, word) ((word) & ((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
+#define PORTBAR_TAG_OF(x, word) ((word) & ~PORTBAR_POLL_CLOSED & ~((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
 #define PORTBAR_SURPLUS 0xffffffffu
 
 /* Local memory that a work-group keeps for its leader. */
@@ -32,6 +36,11 @@
 #define PORTBAR_SHARED_DONE 6
 #define PORTBAR_SHARED_FAULT 7
 #define PORTBAR_SHARED_WORDS 8
+
+/* How a wait ended. */
+#define PORTBAR_WAIT_REACHED 0u
+#define PORTBAR_WAIT_DRAIN 1u
+#define PORTBAR_WAIT_LIMIT 2u
 
 /* Status in a launch's report. */
 #define PORTBAR_STATUS_OPEN ${status_open}u

@@ -71,16 +71,16 @@ static inline void portbar_report_fault(volatile global uint *state, uint epoch,
 }
 </%def>
 <%def name="await_publication()">
-/* Waits until group 0 has closed the poll; the number of participating groups, or 0 when `limit` rounds did not suffice.
+/* Waits until group 0 has closed the poll; the number of participating groups, or 0 when the spin limit was reached.
    Acquire order. Caller: the leader of a participating group. */
-static inline uint portbar_await_publication(volatile global uint *state, uint tag, uint limit)
+static inline uint portbar_await_publication(volatile global uint *state, uint4 launch, uint tag)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
-    for (uint round = 0; round < limit; ++round) {
+    for (uint round = 0; round < launch.w; ++round) {
         for (uint i = 0; i < PORTBAR_POLLS; ++i) {
             const uint seen = portbar_word_load_acquire(word);
-            if (seen >> 24 == tag)
-                return seen & PORTBAR_COUNT_MASK;
+            if (PORTBAR_TAG_OF(launch.x, seen) == tag)
+                return PORTBAR_COUNT_OF(launch.x, seen);
         }
         portbar_yield(round);
     }

@@ -12,6 +12,6 @@ kernel void portbar_probe_polls(volatile global uint *state, uint rounds)
     grid.epoch = 1u;
     grid.capacity = 1u;
     grid.limit = rounds;
-    portbar_wait_word(&grid, state + PORTBAR_STATE_COUNTER, 1u, 0, 0u);
+    (void)portbar_wait_word(&grid, state + PORTBAR_STATE_COUNTER, 1u);
 }
 </%def>
