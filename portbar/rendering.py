@@ -97,6 +97,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "barrier": strategy.device_barrier.value,
         "lock": strategy.discovery.value,
         "pause": strategy.relax,
+        "polls_in_wait": {"x86_pause": 1, "nanosleep": 8}.get(strategy.relax, layout.POLLS_PER_ROUND),
         "yield_by": strategy.yield_by,
         "yield_after": strategy.yield_after,
         "acquire_polls": strategy.acquire_polls,

@@ -6,6 +6,7 @@ Not fixtures (`conftest.py`) and not tests. Tests that call these take the fixtu
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,19 @@ def need_groups(made: portbar.Kernel, queue: cl.CommandQueue, local: tuple[int, 
     if groups < least:
         pytest.skip(f"{queue.device.name.strip()} runs {groups} work-group(s) at once, the test needs {least}")
     return groups
+
+
+def room(made: portbar.Kernel, queue: cl.CommandQueue, local: tuple[int, ...], *args: Any) -> int:
+    """Return for how many work-groups a buffer should have room where a test leaves their number to the device.
+
+    A launch has as many as were found at once; twice that, since another barrier algorithm is another binary.
+    """
+    return 2 * made.occupancy(queue, local, *args).groups + 32
+
+
+def cells(made: portbar.Kernel, queue: cl.CommandQueue, local: tuple[int, ...], value: int = 0) -> cl.Buffer:
+    """Return a buffer with a uint for each work-item that a launch of this local size may have."""
+    return filled(queue, room(made, queue, local) * math.prod(local), value)
 
 
 def skip_without_intel_barrier(device: cl.Device, algorithm: str) -> None:

@@ -111,8 +111,9 @@ def scale(context):
 
 
 @pytest.fixture
-def data(queue):
-    return support.filled(queue, 1_024)
+def data(queue, scale):
+    """Room for launches of local size (4,), or (4, 2), that take as many groups as the device holds."""
+    return support.filled(queue, 8 * support.room(scale, queue, (4,)))
 
 
 def refused(words, call, *args, error=portbar.LaunchError, **keywords):
@@ -430,8 +431,8 @@ queue = cl.CommandQueue(context)
 from portbar.strategy import Choice, Strategy
 overrides = eval(sys.argv[3])
 made = portbar.Program(context, source, strategy=overrides).kernel("scale")
-data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4096)
-made(queue, None, (4,), data, np.uint32(9)).wait()
+data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)
+made(queue, None, (4,), data, np.uint32(9), num_groups=1).wait()
 out = np.zeros(4, np.float32)
 cl.enqueue_copy(queue, out, data)
 assert out.tolist() == [9.0] * 4

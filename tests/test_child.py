@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from portbar import child
+from tests.checkout import environment, python_path
 
 TASKS = """
 import os, subprocess, sys, time
@@ -201,8 +202,7 @@ def test_an_interrupt_of_the_parent_kills_the_child(run, tmp_path):
         child.run_task("portbar_test_tasks:sleep", {"spawn": True}, timeout=60, on_progress=told)
         """
     )
-    root = Path(child.__file__).resolve().parent.parent
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(tmp_path / "tasks")])}
+    env = environment(PYTHONPATH=python_path(tmp_path / "tasks"))
     with subprocess.Popen(
         [sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as parent:

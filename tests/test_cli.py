@@ -24,9 +24,9 @@ from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices
 from portbar.errors import DeviceError
 from portbar.rendering import header_names
 from portbar.usable import EmptyPlatform, Usability
+from tests.checkout import environment
 
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("export",))
-ROOT = Path(__file__).resolve().parent.parent
 
 WORKS = Usability(True, "the probe kernel compiled, ran and gave the right answer", "", 0.5)
 FAILS = Usability(False, "error: unknown target CPU", 'install "portbar[cpu]"', 0.5)
@@ -95,7 +95,7 @@ def test_help_lists_every_command_and_loads_no_driver():
         "import sys; from portbar.cli import main\ntry: main()\nexcept SystemExit: print('pyopencl' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=checkout()
+        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=environment()
     )
     assert done.stdout.endswith("False\n")
     assert all(f"  {command[0]} " in done.stdout for command in COMMANDS)
@@ -146,7 +146,7 @@ def test_a_real_process_without_opencl_leaves_with_a_message(program):
         capture_output=True,
         text=True,
         check=False,
-        env=checkout(),
+        env=environment(),
     )
     if "not_there" in program:
         # A mistake of our own is no message for a user: it keeps its traceback.
@@ -244,7 +244,7 @@ def test_colour_is_for_terminals_only(terminal):
     import pty  # noqa: PLC0415 (not on Windows)
 
     program = "from portbar.cli.shared import show; show('[red]works[/red] [cpu]', style='bold red')"
-    environ = {name: value for name, value in checkout().items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    environ = {name: value for name, value in environment().items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
     environ["TERM"] = "xterm-256color"
     ours, theirs = pty.openpty()
     done = subprocess.run(
@@ -255,12 +255,6 @@ def test_colour_is_for_terminals_only(terminal):
     os.close(theirs)
     assert b"[red]works[/red] [cpu]" in text
     assert (b"\x1b[" in text) is terminal
-
-
-def checkout():
-    """The environment, with this very portbar in the path."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path}
 
 
 @pytest.fixture

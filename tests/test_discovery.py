@@ -59,12 +59,17 @@ kernel void skip(PORTBAR_GRID_PARAM, global uint *out, const uint skipper)
 
 
 class Notes:
-    """Buffers of `note`, and what it should have left in them."""
+    """Buffers of `note` for so many work-items, and what it should have left in them."""
 
     def __init__(self, queue, room):
         self.queue = queue
         self.ran, self.items = support.filled(queue, 1), support.filled(queue, 1)
         self.cell, self.wrong = support.filled(queue, room), support.filled(queue, 1)
+
+    @classmethod
+    def for_launches(cls, queue, made, local):
+        """Buffers for launches of as many groups as the device holds."""
+        return cls(queue, support.room(made, queue, local) * int(np.prod(local)))
 
     @property
     def args(self):
@@ -100,12 +105,12 @@ def test_a_surplus_in_two_dimensions_of_groups_is_counted_right(note, queue):
 
 
 def test_occupancy_runs_none_of_the_kernel_s_code(note, queue):
-    notes = Notes(queue, 64 * 8)
+    notes = Notes(queue, 8)  # nothing is to be written, so one group's room is enough
     held = note.occupancy(queue, (8,), *notes.args, np.uint32(1))
     assert held.groups >= 1
     assert notes.found() == [0, 0, 0]
     assert not support.uints(queue, notes.cell).any()
-    notes = Notes(queue, 64 * 8)
+    notes = Notes(queue, 4 * 8)
     assert note.discover(queue, (8,), 4, *notes.args, np.uint32(1)).num_groups >= 1
     assert notes.found() == [0, 0, 0]
 
@@ -126,7 +131,8 @@ def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypa
     assert bool(sizes) != one_at_a_time
     asked = len(sizes)
     assert made.occupancy(queue, (8,)) == first
-    made(queue, None, (8,), *Notes(queue, 64 * 8).args, np.uint32(0)).wait()
+    room = 8 * (2 * first.groups + 32)
+    made(queue, None, (8,), *Notes(queue, room).args, np.uint32(0)).wait()
     assert len(sizes) == asked + 1
     made.occupancy(queue, (4,))
     assert ((4,) in sizes) != one_at_a_time
@@ -134,11 +140,12 @@ def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypa
 
 def test_occupancy_with_local_memory_needs_the_arguments(context, queue):
     made = support.kernel(context, SOURCE, "shelf")
-    out = support.filled(queue, 64 * 8)
+    out = support.filled(queue, 8)
     with pytest.raises(portbar.LaunchError, match=r"'data'.*pass the kernel's arguments"):
         made.occupancy(queue, (8,))
     assert made.occupancy(queue, (8,), out, cl.LocalMemory(32)).groups >= 1
     assert not support.uints(queue, out).any()
+    out = support.filled(queue, 8 * support.room(made, queue, (8,), out, cl.LocalMemory(64)))
     launch = made(queue, None, (8,), out, cl.LocalMemory(64))
     launch.wait()
     assert (support.uints(queue, out)[: 8 * launch.num_groups] == 5).all()
@@ -147,7 +154,7 @@ def test_occupancy_with_local_memory_needs_the_arguments(context, queue):
 def test_no_clearing_between_launches_and_the_tags_wrap(note, queue):
     """More launches in a row than the tag in the poll word has values (128), none waited for."""
     repeats = support.scale(queue.device).launches
-    notes = Notes(queue, 64 * 8)
+    notes = Notes.for_launches(queue, note, (8,))
     launches = [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(repeats)]
     for launch in launches:
         launch.wait()
@@ -158,13 +165,14 @@ def test_no_clearing_between_launches_and_the_tags_wrap(note, queue):
 @pytest.mark.parametrize("dropped", [1, 2, 3, 63, 64, 65, 127, 128, 129])
 def test_launches_that_never_ran_do_not_break_the_next(note, queue, monkeypatch, dropped):
     """A driver drops a launch whose wait list failed; here the enqueue itself is left out, which every device survives."""
-    note(queue, None, (8,), *Notes(queue, 64 * 8).args, np.uint32(0)).wait()
+    notes = Notes.for_launches(queue, note, (8,))
+    note(queue, None, (8,), *notes.args, np.uint32(0)).wait()
     with monkeypatch.context() as patched:
         patched.setattr(portbar.kernel, "_enqueue", lambda queue, *_: cl.enqueue_marker(queue))
         for _ in range(dropped):
             note(queue, None, (8,), *Notes(queue, 1).args, np.uint32(0))
     gc.collect()
-    notes = Notes(queue, 64 * 8)
+    notes = Notes.for_launches(queue, note, (8,))
     launches = [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(3)]
     for launch in launches:
         launch.wait()
@@ -179,7 +187,7 @@ def test_a_launch_that_never_ran_says_so_when_waited_for(note, queue, monkeypatc
         launch = note(queue, None, (8,), *Notes(queue, 1).args, np.uint32(0))
     with pytest.raises(portbar.Error, match=r"'note'.*never"):
         launch.wait()
-    notes = Notes(queue, 64 * 8)
+    notes = Notes.for_launches(queue, note, (8,))
     note(queue, None, (8,), *notes.args, np.uint32(0)).wait()
     assert notes.found()[2] == 0
 
@@ -187,7 +195,7 @@ def test_a_launch_that_never_ran_says_so_when_waited_for(note, queue, monkeypatc
 def test_more_launches_in_flight_than_reports_are_all_told_apart(note, queue):
     """The sizes differ in turns, so a report of another launch would show the wrong number of groups."""
     bound = note.occupancy(queue, (1,)).groups
-    notes = Notes(queue, 64)
+    notes = Notes(queue, 2)
     launches = [
         note(queue, None, (1,), *notes.args, np.uint32(i), num_groups=1 + i % min(bound, 2))
         for i in range(150)
@@ -203,7 +211,7 @@ def test_more_launches_in_flight_than_reports_are_all_told_apart(note, queue):
 def test_a_timeout_among_many_launches_is_reported_for_the_right_one(context, queue):
     made = support.kernel(context, SOURCE, "skip", spin_limit=0.02)
     support.need_groups(made, queue, (1,), 2)
-    out = support.filled(queue, 64)
+    out = support.filled(queue, 2)
     guilty = 7
     # A group that does not exist cannot skip.
     skippers = [np.uint32(0 if i == guilty else 1_000) for i in range(100)]
@@ -222,7 +230,8 @@ def test_the_state_grows_when_a_later_launch_needs_more_groups(context, queue):
     local = (1,)
     for algorithm in ("tree", "xf"):
         made = support.kernel(context, SOURCE, "note", device_barrier=algorithm)
-        launched = 3_000 if not support.scale(queue.device).is_simulator else 200
+        least = 3_000 if not support.scale(queue.device).is_simulator else 200
+        launched = max(least, support.room(made, queue, local))
         notes = Notes(queue, launched)
         launches = []
         for size in (None, (70,), None, (launched,), (65,), None):
@@ -258,11 +267,11 @@ def test_a_failed_wait_list_leaves_the_next_launch_right(context):
     """The driver's own way to drop a launch, where it has one."""
     made = support.kernel(context, SOURCE, "note")
     queue = cl.CommandQueue(context)
-    made.occupancy(queue, (8,))
+    room = 8 * support.room(made, queue, (8,))
     if any(name in queue.device.platform.name for name in ("rusticl", "Portable", "Oclgrind")):
         pytest.skip("this runtime does not survive a user event with an error status")
     gate = cl.UserEvent(context)
-    dropped = made(queue, None, (8,), *Notes(queue, 64 * 8).args, np.uint32(0), wait_for=[gate])
+    dropped = made(queue, None, (8,), *Notes(queue, room).args, np.uint32(0), wait_for=[gate])
     try:
         gate.set_status(-1)
         dropped.event.wait()
@@ -271,6 +280,6 @@ def test_a_failed_wait_list_leaves_the_next_launch_right(context):
     else:
         pytest.skip("the driver ran the launch although its wait list failed")
     after = cl.CommandQueue(context)
-    notes = Notes(after, 64 * 8)
+    notes = Notes(after, room)
     made(after, None, (8,), *notes.args, np.uint32(1)).wait()
     assert notes.found()[2] == 0

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.checkout import environment
+
 if TYPE_CHECKING:
     import pyopencl as cl
 
@@ -20,7 +22,12 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 def run_example(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(path), *arguments], capture_output=True, text=True, timeout=100, check=False
+        [sys.executable, str(path), *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
     )
 
 

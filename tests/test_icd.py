@@ -14,10 +14,10 @@ import pytest
 
 from portbar import icd
 from portbar.errors import DeviceError
+from tests.checkout import python_path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
 
-ROOT = Path(icd.__file__).resolve().parent.parent
 SYSTEM = {"mesa.icd": "libMesaOpenCL.so.1\n", "dead.icd": "/no/such/library.so", "empty.icd": ""}
 
 
@@ -237,7 +237,7 @@ def test_no_platform_at_all_says_what_to_install(fake, monkeypatch):
 def in_a_subprocess(code, tmp_path, **variables):
     pytest.importorskip("pyopencl")
     environ = {name: value for name, value in os.environ.items() if name not in icd._USERS_OWN}
-    environ |= {"PYTHONPATH": str(ROOT), "PORTBAR_CACHE_DIR": str(tmp_path / "cache"), **variables}
+    environ |= {"PYTHONPATH": python_path(), "PORTBAR_CACHE_DIR": str(tmp_path / "cache"), **variables}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env=environ,

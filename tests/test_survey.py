@@ -29,6 +29,7 @@ from portbar.survey import run
 from portbar.survey.plan import LOCKS, barrier_sizes, occupancy_cells
 from portbar.survey.privacy import anonymous
 from portbar.survey.table import record_view, verdict
+from tests.checkout import environment, python_path
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
 GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
@@ -88,7 +89,7 @@ def fakes(tmp_path, monkeypatch):
     folder = tmp_path / "fakes"
     folder.mkdir()
     (folder / "survey_fakes.py").write_text(FAKES, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.setenv("PYTHONPATH", python_path(folder))
     monkeypatch.setenv("FAKE_FLAG", str(tmp_path / "flag"))
     return folder
 
@@ -332,7 +333,12 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp
     output = tmp_path / "out" / "record.json"
     arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
     done = subprocess.run(
-        [sys.executable, "-m", "portbar", *arguments], capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-m", "portbar", *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -352,7 +358,8 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp
         row["us"] is None or min(row["samples_us"]) <= row["us"] <= max(row["samples_us"])
         for row in one["barrier"]["rows"]
     )
-    for number in re.findall(r'"(\w*(?:time|second|sample)\w*)":', done.stdout):
+    flags = {"kernel_exec_timeout"}  # NVIDIA's fact: whether there is such a limit, not how long it is
+    for number in set(re.findall(r'"(\w*(?:time|second|sample)\w*)":', done.stdout)) - flags:
         assert number.endswith(("_us", "_s", "seconds", "per_second")), f"{number} has no unit"
     private = {str(Path.home()), str(tmp_path), sys.prefix, str(Path(__file__).parent.parent)} - {"/"}
     assert not [path for path in private if path in done.stdout]
@@ -377,8 +384,6 @@ main()
 def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, tmp_path, monkeypatch):
     pid_file, output = tmp_path / "pid", tmp_path / "record.json"
     monkeypatch.setenv("FAKE_PID", str(pid_file))
-    root = str(Path(__file__).resolve().parent.parent)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(fakes), root]))
     arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, *arguments],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -51,14 +52,15 @@ kernel void split_skip(PORTBAR_GRID_PARAM, global uint *held, const uint polls)
 """
 
 
-def run(made, queue, local, *scalars, least=2, groups=None, global_size=None):
+def run(made, queue, local, *scalars, least=2, surplus=False):
     """Launch so that at least `least` groups meet; return the launch, the buffer, and how many met."""
-    bound = support.need_groups(made, queue, local, least)
+    support.need_groups(made, queue, local, least)
+    room = max(500, support.room(made, queue, local))
     for _ in range(20):
-        held = support.filled(queue, 8_192, 0xDEAD)
+        held = support.filled(queue, room * math.prod(local), 0xDEAD)
         start = time.monotonic()
-        sizes = {} if global_size else {"num_groups": groups or bound}
-        launch = made(queue, global_size, local, held, *map(np.uint32, scalars), **sizes)
+        global_size = (room * local[0], *local[1:]) if surplus else None
+        launch = made(queue, global_size, local, held, *map(np.uint32, scalars))
         found = launch.num_groups
         assert time.monotonic() - start < 30
         if found >= least:
@@ -102,7 +104,7 @@ def test_the_error_says_how_many_groups_had_arrived(context, queue, algorithm, s
 def test_the_queue_and_its_state_work_again_right_after(context, queue, algorithm, discovery):
     made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm, discovery=discovery)
     launch, _, _ = run(made, queue, (4,), 2, 1, 3)
-    held = support.filled(queue, 8_192, 0xDEAD)
+    held = support.cells(made, queue, (4,), 0xDEAD)
     right = [made(queue, None, (4,), held, np.uint32(7), np.uint32(0), np.uint32(4)) for _ in range(3)]
     with pytest.raises(portbar.BarrierTimeoutError):
         launch.wait()
@@ -116,7 +118,7 @@ def test_the_queue_and_its_state_work_again_right_after(context, queue, algorith
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
 def test_groups_that_were_never_resident_drain(context, queue, algorithm):
     made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
-    launch, held, groups = run(made, queue, (4,), 0, 1, 3, global_size=(4 * 500,))
+    launch, held, groups = run(made, queue, (4,), 0, 1, 3, surplus=True)
     with pytest.raises(portbar.BarrierTimeoutError):
         launch.wait()
     left = support.uints(queue, held)
@@ -144,7 +146,7 @@ def test_the_error_is_raised_again_by_each_wait_and_the_group_count_stays_known(
 
 def test_a_sound_kernel_is_not_cut_off_by_a_small_limit(context, queue):
     made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT)
-    held = support.filled(queue, 8_192)
+    held = support.cells(made, queue, (4,))
     launch = made(queue, None, (4,), held, np.uint32(20), np.uint32(0), np.uint32(0))
     launch.wait()
     assert (support.uints(queue, held)[: 4 * launch.num_groups] == 20).all()

@@ -25,7 +25,10 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
 {
     for (uint round = 0; round < grid->limit; ++round) {
         bool reached = false;
-        for (uint i = 0; i < PORTBAR_POLLS && !reached; ++i) {
+% if pause != "none":
+        /* A poll with a pause takes as long as many without, and the limit counts rounds. */
+% endif
+        for (uint i = 0; i < ${polls_in_wait}u && !reached; ++i) {
             const uint seen = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(word);
             reached = (int)(seen - target) >= 0;
 % if pause != "none":
