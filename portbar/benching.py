@@ -18,7 +18,7 @@ import pyopencl as cl
 from portbar import cache, profile
 from portbar.device import device_key, facts
 from portbar.errors import Error, RecordError
-from portbar.findings import Findings
+from portbar.findings import CACHE_KIND, Findings
 from portbar.program import Program
 
 #: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
@@ -380,7 +380,7 @@ def store_table(device: cl.Device, table: Iterable[tuple[int, str]]) -> Findings
         The device was never probed on this machine, so there is nothing to add the table to.
     """
     key = device_key(facts(device))
-    stored: Any = cache.load("findings", key)
+    stored: Any = cache.load(CACHE_KIND, key)
     try:
         found = None if stored is None else Findings.from_json(stored)
     except RecordError:
@@ -391,6 +391,6 @@ def store_table(device: cl.Device, table: Iterable[tuple[int, str]]) -> Findings
             "run portbar.probe(device) first"
         )
     found = replace(found, barrier_table=tuple(table))
-    cache.store("findings", key, found.to_json())
+    cache.store(CACHE_KIND, key, found.to_json())
     profile.forget()
     return found

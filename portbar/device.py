@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -40,6 +41,10 @@ _NVIDIA = {
     "kernel_exec_timeout": "KERNEL_EXEC_TIMEOUT_NV",
     "integrated_memory": "INTEGRATED_MEMORY_NV",
 }
+
+
+#: Variables by which CPU runtimes are told how many threads to use, or how; no fact of the device shows them.
+_SCHEDULING_VARIABLES = ("OCLGRIND_NUM_THREADS", "LP_NUM_THREADS", "POCL_AFFINITY", "POCL_WORK_GROUP_METHOD")
 
 
 @dataclass(frozen=True)
@@ -245,10 +250,11 @@ def device_key(facts: DeviceFacts) -> str:
     """Return a name for what was found out about a device, stable until its driver or its platform changes.
 
     It is fit for a file name: a readable part, and a hash of the device's name, its driver's version, the
-    platform's name and version, and the number of compute units.
+    platform's name and version, the number of compute units, and the variables that change how a runtime schedules.
     """
     platform = [facts.platform_name, facts.platform_version]
-    identity = [facts.name, facts.driver_version, *platform, facts.compute_units]
+    scheduling = [os.environ.get(name, "") for name in _SCHEDULING_VARIABLES]
+    identity = [facts.name, facts.driver_version, *platform, facts.compute_units, scheduling]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
     return f"{slug or 'device'}-{digest}"

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from portbar.errors import RecordError
 
 T = TypeVar("T")
+
+#: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
+CACHE_KIND: Final = "findings-2"
 
 
 @dataclass(frozen=True)

@@ -31,24 +31,23 @@ STATUS_OPEN: Final = 1
 STATUS_TIMEOUT: Final = 2
 STATUS_LOST: Final = 3
 
+#: Words that share a line are not polled at the same time, or are written once a launch at most.
 _LINES: Final = (
-    "POLL_EVEN",
-    "POLL_ODD",
-    "PUBLISHED",
-    "COUNTER",
-    "SPLIT",
-    "FLAG",
-    "ABORT",
-    "LOCK_NEXT",
-    "LOCK_SERVING",
-    "LOCK_HELD",
-    "POLL_EPOCH",
-    "POLL_COUNT",
-    "POLL_DONE",
+    ("POLL_EVEN", "POLL_ODD"),
+    ("PUBLISHED", "ABORT"),
+    ("COUNTER",),
+    ("SPLIT",),
+    ("FLAG",),
+    ("LOCK_NEXT",),
+    ("LOCK_SERVING",),
+    ("LOCK_HELD",),
+    ("POLL_EPOCH", "POLL_COUNT", "POLL_DONE"),
 )
 
 #: Name of each region of the state buffer -> its first word.
-OFFSETS: Final[dict[str, int]] = {name: i * LINE_WORDS for i, name in enumerate(_LINES)}
+OFFSETS: Final[dict[str, int]] = {
+    name: line * LINE_WORDS + word for line, names in enumerate(_LINES) for word, name in enumerate(names)
+}
 OFFSETS["REPORTS"] = len(_LINES) * LINE_WORDS
 OFFSETS["GROUPS"] = OFFSETS["REPORTS"] + REPORTS * REPORT_WORDS
 

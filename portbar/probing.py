@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar import cache, child
 from portbar.device import DeviceAddress, address_of, device_key, facts
 from portbar.errors import Error, RecordError
-from portbar.findings import Findings
+from portbar.findings import CACHE_KIND, Findings
 from portbar.profile import describe, forget
 from portbar.strategy import DeviceProfile
 
@@ -94,7 +94,7 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
         if stored is not None:
             # Benchmarks measure the table, and it is not outdated by a new probe of the same driver.
             found = replace(found, barrier_table=stored.barrier_table)
-        cache.store("findings", key, found.to_json())
+        cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device)
 
@@ -134,7 +134,7 @@ def probe_task(payload: dict[str, Any]) -> None:
 
 
 def _stored(key: str) -> Findings | None:
-    value = cache.load("findings", key)
+    value = cache.load(CACHE_KIND, key)
     try:
         return None if value is None else Findings.from_json(value)
     except RecordError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from portbar import cache, matrix
 from portbar.device import DeviceFacts, device_key, facts
 from portbar.errors import RecordError
-from portbar.findings import Findings
+from portbar.findings import CACHE_KIND, Findings
 from portbar.strategy import DeviceProfile
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _findings(of: DeviceFacts) -> Findings | None:
-    stored = cache.load("findings", device_key(of))
+    stored = cache.load(CACHE_KIND, device_key(of))
     if stored is not None:
         try:
             found = Findings.from_json(stored)

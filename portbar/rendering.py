@@ -70,7 +70,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         )
     ]
     if discovery == "packed":
-        pieces.append(("discovery/packed.mako", "poll_heal"))
+        pieces += [("discovery/packed.mako", "poll_heal"), ("discovery/packed.mako", "poll_close")]
     else:
         pieces += [("discovery/locked.mako", "lock_acquire"), ("discovery/locked.mako", "lock_release")]
     pieces += [(f"discovery/{discovery}.mako", "discover")]

@@ -358,8 +358,12 @@ def test_a_source_file_is_named_in_the_log(context, tmp_path):
             ["PORTBAR_ENTER", "twice"],
         ),
         ("kernel void k(PORTBAR_GRID_PARAM, global int *p) { p[0] = 1; }", ["PORTBAR_ENTER", "first statement"]),
+        (
+            "kernel void k(PORTBAR_GRID_PARAM, global int *p) { *p = 1; PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }",
+            ["line 2", "'k'", "before PORTBAR_ENTER", "surplus work-groups"],
+        ),
     ],
-    ids=["no parameter", "entered twice", "entered twice by one name", "never entered"],
+    ids=["no parameter", "entered twice", "entered twice by one name", "never entered", "entered late"],
 )
 def test_a_grid_that_is_used_wrongly_does_not_build(context, body, words):
     error = refused(words, build, context, HEADER + body, error=portbar.BuildError)

@@ -13,7 +13,7 @@ pytest.importorskip("pyopencl")
 from portbar import benching, cache, profile
 from portbar.device import device_key, facts
 from portbar.errors import Error
-from portbar.findings import Findings
+from portbar.findings import CACHE_KIND, Findings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +135,7 @@ def test_stored_table_is_what_describe_tells_next(
     try:
         with pytest.raises(Error, match="probe"):
             benching.store_table(device, ((1, "flag"),))
-        cache.store("findings", key, known.to_json())
+        cache.store(CACHE_KIND, key, known.to_json())
         stored = benching.store_table(device, [(1, "flag"), (2, "counter")])
         assert stored == replace(known, barrier_table=((1, "flag"), (2, "counter")))
         assert profile.describe(device).findings == stored

@@ -325,7 +325,7 @@ def patched_headers(monkeypatch, change):
 @pytest.mark.device
 def test_the_probe_sees_a_barrier_that_lets_groups_through(probes, found, monkeypatch):
     needs_two_groups(found)
-    wait = re.compile(r"!portbar_wait_word\(grid, counter, target[^)]*\)")
+    wait = re.compile(r"!portbar_wait_\w+\(grid, counter, target[^)]*\)")
     patched_headers(monkeypatch, lambda text: wait.sub("target == 0u", text))
     assert re.match(r"fail: \d+ of \d+ rounds saw stale data", probes.ordering(best_of(probes)))
 

@@ -43,10 +43,10 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
 }
 </%def>
 <%def name="word_or()">
-/* Acquire-release fetch-and-or, device scope; returns the old value. */
+/* Release fetch-and-or, device scope; returns the old value. */
 static inline uint portbar_word_or(volatile global uint *p, uint v)
 {
-    return atomic_fetch_or_explicit((volatile global atomic_uint *)p, v, memory_order_acq_rel, memory_scope_device);
+    return atomic_fetch_or_explicit((volatile global atomic_uint *)p, v, memory_order_release, memory_scope_device);
 }
 </%def>
 <%def name="word_exchange()">

@@ -60,13 +60,11 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
 }
 </%def>
 <%def name="word_or()">
-/* Acquire-release fetch-and-or; returns the old value. */
+/* Release fetch-and-or; returns the old value. */
 static inline uint portbar_word_or(volatile global uint *p, uint v)
 {
     portbar_word_fence();
-    const uint old = atomic_or(p, v);
-    portbar_word_fence();
-    return old;
+    return atomic_or(p, v);
 }
 </%def>
 <%def name="word_exchange()">

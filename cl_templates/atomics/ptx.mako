@@ -51,11 +51,11 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
 }
 </%def>
 <%def name="word_or()">
-/* Acquire-release fetch-and-or, gpu scope; returns the old value. */
+/* Release fetch-and-or, gpu scope; returns the old value. */
 static inline uint portbar_word_or(volatile global uint *p, uint v)
 {
     uint old;
-    __asm__ volatile("atom.or.acq_rel.gpu.global.b32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+    __asm__ volatile("atom.or.release.gpu.global.b32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
     return old;
 }
 </%def>

@@ -15,17 +15,34 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
     return PORTBAR_POLL_CLOSED;
 }
 </%def>
+<%def name="poll_close()">
+/* Closes the poll and publishes how many groups take part, unless another group has done so; the number, 0 if that cannot be
+   learnt within the limit. Caller: a leader that knows the state to be prepared. Order: what it knew is visible to every
+   participant. */
+static inline uint portbar_poll_close(volatile global uint *state, volatile global uint *word, uint4 launch, uint tag)
+{
+    const uint found = portbar_word_or(word, PORTBAR_POLL_CLOSED);
+    if (found & PORTBAR_POLL_CLOSED)
+        return portbar_await_publication(state, launch, tag);
+    const uint count = PORTBAR_COUNT_OF(launch.x, found);
+    portbar_report_count(state, launch.x & PORTBAR_EPOCH_MASK, count);
+    portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | count);
+    return count;
+}
+</%def>
 <%def name="discover()">
 /* Occupancy discovery after Sorensen et al., "Portable inter-workgroup barrier synchronisation for GPUs" (OOPSLA 2016), with
-   one word in place of the mutex: "closed", the launch's tag, and a count of the groups that polled.
-   Group 0 keeps the poll open until `expected` groups came, or until nobody new came for `patience` rounds of polls: that
-   replaces the fairness of the published ticket lock.
-   Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus.
-   Order: what group 0 wrote before it published is visible to every participant. Cost: one atomic and one wait. */
+   one word in place of the mutex: "closed", "prepared", the launch's tag, and a count of the groups that polled.
+   Group 0 prepares the state and keeps the poll open until `expected` groups came, or until nobody new came for `patience`
+   rounds of polls: that replaces the fairness of the published ticket lock. The group that completes the expected number
+   closes the poll itself, so that nobody waits for group 0 to notice.
+   Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0
+   where the spin limit was reached. Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
     const uint tag = PORTBAR_TAG(launch.x, epoch);
+    const uint expected = launch.y;
     volatile global uint *word = state + ((epoch & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN);
     uint old = portbar_word_add_release(word, 1u);
     if (PORTBAR_TAG_OF(launch.x, old) != tag)
@@ -39,22 +56,25 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         portbar_word_store(state + ((epoch & 1u) ? PORTBAR_STATE_POLL_EVEN : PORTBAR_STATE_POLL_ODD),
                            PORTBAR_TAG(launch.x, epoch + 1u));
         portbar_report_open(state, epoch);
-        const uint expected = launch.y;
-        uint seen = 1u, idle = 0u;
-        while (seen < expected && idle < launch.z) {
-            uint now = seen;
-            for (uint i = 0; i < PORTBAR_POLLS && now < expected; ++i)
-                now = PORTBAR_COUNT_OF(launch.x, portbar_word_load(word));
-            idle = now == seen ? idle + 1u : 0u;
-            seen = now;
+        uint now = portbar_word_or(word, PORTBAR_POLL_READY);
+        uint seen = PORTBAR_COUNT_OF(launch.x, now), idle = 0u;
+        while (seen < expected && idle < launch.z && (now & PORTBAR_POLL_CLOSED) == 0u) {
+            const uint before = seen;
+            for (uint i = 0; i < PORTBAR_POLLS && seen < expected; ++i) {
+                now = portbar_word_load(word);
+                seen = PORTBAR_COUNT_OF(launch.x, now);
+            }
+            idle = seen == before ? idle + 1u : 0u;
             portbar_yield(idle);
         }
-        *count = PORTBAR_COUNT_OF(launch.x, portbar_word_or(word, PORTBAR_POLL_CLOSED));
-        portbar_report_count(state, epoch, *count);
-        portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | *count);
-        return 0u;
+        *count = (now & PORTBAR_POLL_CLOSED) ? portbar_await_publication(state, launch, tag)
+                                             : portbar_poll_close(state, word, launch, tag);
+    } else if (id + 1u == expected && (old & PORTBAR_POLL_READY)) {
+        (void)portbar_word_load_acquire(word);
+        *count = portbar_poll_close(state, word, launch, tag);
+    } else {
+        *count = portbar_await_publication(state, launch, tag);
     }
-    *count = portbar_await_publication(state, launch, tag);
     return id;
 }
 </%def>

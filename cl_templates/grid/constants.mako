@@ -1,7 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Words of the state buffer and of the leader's local memory; portbar/layout.py holds the table that both sides use.
 <%def name="constants()">
-/* Layout of the hidden state buffer, in words of 32 bits. Words that are polled have a cache line each. */
+/* Layout of the hidden state buffer, in words of 32 bits. Words that are polled while others are written have a
+   cache line each. */
 % for name, offset in layout.items():
 #define PORTBAR_STATE_${name} ${offset}u
 % endfor
@@ -17,13 +18,15 @@
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
 
-/* The poll word: bit 31 is "closed", the low bits count groups, and the bits between are the launch's tag: the epoch, as much
-   of it as the capacity leaves room for. `x` is the launch argument's first field. */
+/* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the launch's tag:
+   the epoch, as much of it as the capacity leaves room for. `x` is the launch argument's first field. */
 #define PORTBAR_POLL_CLOSED 0x80000000u
+#define PORTBAR_POLL_READY 0x40000000u
+#define PORTBAR_POLL_FLAGS 0xc0000000u
 #define PORTBAR_TAG_SHIFT(x) ((((x) >> 24) & 0x1fu) + 1u)
-#define PORTBAR_TAG(x, epoch) ((((epoch) << PORTBAR_TAG_SHIFT(x)) & ~PORTBAR_POLL_CLOSED))
+#define PORTBAR_TAG(x, epoch) (((epoch) << PORTBAR_TAG_SHIFT(x)) & ~PORTBAR_POLL_FLAGS)
 #define PORTBAR_COUNT_OF(x, word) ((word) & ((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
-#define PORTBAR_TAG_OF(x, word) ((word) & ~PORTBAR_POLL_CLOSED & ~((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
+#define PORTBAR_TAG_OF(x, word) ((word) & ~PORTBAR_POLL_FLAGS & ~((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
 #define PORTBAR_SURPLUS 0xffffffffu
 
 /* Local memory that a work-group keeps for its leader. */

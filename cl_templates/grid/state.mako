@@ -27,7 +27,9 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 {
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
+% if barrier == "flag":
     portbar_word_store(state + PORTBAR_STATE_FLAG, 0u);
+% endif
     portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
 % if barrier == "tree":
     const uint launched = (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
