@@ -11,7 +11,7 @@ import pytest
 from portbar import cache, child, probing, quirks, rendering
 from portbar.child import ChildResult
 from portbar.device import DeviceFacts, address_of, device_key
-from portbar.findings import Findings
+from portbar.findings import CACHE_KIND, Findings
 from portbar.probing import STEPS, probe
 from portbar.profile import forget
 from portbar.strategy import DeviceProfile, choose
@@ -65,7 +65,7 @@ def children(monkeypatch, tmp_path):
     monkeypatch.setattr(probing, "facts", lambda _: FACTS)
     monkeypatch.setattr(probing, "address_of", lambda _: Address())
     monkeypatch.setattr(
-        probing, "describe", lambda _: DeviceProfile(FACTS, Findings.from_json(cache.load("findings", KEY)))
+        probing, "describe", lambda _: DeviceProfile(FACTS, Findings.from_json(cache.load(CACHE_KIND, KEY)))
     )
     yield made
     forget()
@@ -81,7 +81,7 @@ def test_one_child_measures_everything_and_the_findings_are_stored_with_their_da
     assert len(children.runs) == 1
     assert found.ordering == {"ptx": "pass", "c11": "pass", "cl12": "pass"}
     assert re.fullmatch(r"probed \d{4}-\d\d-\d\d", found.source)
-    assert Findings.from_json(cache.load("findings", KEY)) == found
+    assert Findings.from_json(cache.load(CACHE_KIND, KEY)) == found
 
 
 def test_stored_findings_are_not_measured_again_unless_asked(children):
@@ -93,12 +93,12 @@ def test_stored_findings_are_not_measured_again_unless_asked(children):
 
 
 def test_a_damaged_store_is_measured_again(children):
-    cache.store("findings", KEY, {"ordering": 7})
+    cache.store(CACHE_KIND, KEY, {"ordering": 7})
     assert findings_of(children).groups_in_flight == 2
 
 
 def test_a_new_probe_keeps_the_benchmarked_barrier_table(children):
-    cache.store("findings", KEY, Findings(barrier_table=((1, "flag"),)).to_json())
+    cache.store(CACHE_KIND, KEY, Findings(barrier_table=((1, "flag"),)).to_json())
     assert findings_of(children, refresh=True).barrier_table == ((1, "flag"),)
 
 
