@@ -197,7 +197,7 @@ class Probes:
             return self._feature_works(name, None)
         if not self._may_call_linux():
             return False
-        needs = render_def("grid/yield.mako", "yield_processor", {"yield_by": "syscall", "yield_after": 64})
+        needs = render_def("grid/yield.mako", "yield_processor", {"yield_by": "syscall"})
         return self._feature_works("yield_processor", None, needs)
 
     def _may_call_linux(self) -> bool:

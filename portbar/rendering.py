@@ -99,7 +99,6 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "pause": strategy.relax,
         "polls_in_wait": {"x86_pause": 1, "nanosleep": 8}.get(strategy.relax, layout.POLLS_PER_ROUND),
         "yield_by": strategy.yield_by,
-        "yield_after": strategy.yield_after,
         "acquire_polls": strategy.acquire_polls,
         "sleep_above": strategy.sleep_above,
         "sleep_ns": strategy.sleep_ns,

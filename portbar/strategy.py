@@ -25,10 +25,6 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
 }
 
-#: Rounds of polls before a waiting thread yields: a microsecond or two where threads outnumber cores, tens of them elsewhere.
-_YIELD_EARLY: Final = 64
-_YIELD_LATE: Final = 1024
-
 #: Environment variable with overrides: `atomics=c11,device_barrier=tree`.
 VARIABLE: Final = "PORTBAR_STRATEGY"
 
@@ -60,8 +56,6 @@ class Strategy:
         How a work-item can pause on this device: `none`, `nanosleep`, `x86_pause`.
     yield_by : str
         How a waiting work-group gives its processor to another thread of the host: `none`, `syscall`.
-    yield_after : int
-        Rounds of polls between two yields; a power of two.
     acquire_polls : bool
         Whether waits poll by acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
     sleep_above, sleep_ns : int
@@ -78,7 +72,6 @@ class Strategy:
     std: str | None = None
     pause: str = "none"
     yield_by: str = "none"
-    yield_after: int = 64
     acquire_polls: bool = False
     sleep_above: int = 64
     sleep_ns: int = 500
@@ -218,13 +211,6 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     return "none"
 
 
-def _host_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _yield_by(findings: Findings | None) -> str:
     """A call that was seen to work on this device, never one that only should."""
     builds = findings.builds if findings is not None else {}
@@ -285,7 +271,6 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
-        yield_after=_YIELD_EARLY if (facts.compute_units or 1) > _host_cores() else _YIELD_LATE,
         acquire_polls="CPU" in facts.type and atomics.value == "c11",
         table=tuple(table),
     )
