@@ -21,7 +21,7 @@ from portbar.errors import BarrierTimeoutError, Error
 from portbar.findings import Findings
 from portbar.program import Program
 from portbar.rendering import resolve_includes
-from portbar.strategy import Choice, DeviceProfile, Strategy
+from portbar.strategy import Choice, DeviceProfile, Strategy, polls_acquire
 from portbar.templates import render_def
 from portbar.timing import is_cpu
 
@@ -246,6 +246,7 @@ class Probes:
             max_groups=1 if self.known.loop_limit is not None else None,
             max_groups_reason="loops are cut short" if self.known.loop_limit is not None else "",
             std=self.std(atomics),
+            acquire_polls=polls_acquire(self.facts, atomics),
         )
 
     # Loops and polls.

@@ -211,6 +211,11 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     return "none"
 
 
+def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
+    """Whether waits poll by acquire loads, which are plain loads where work-groups are threads of the host."""
+    return "CPU" in facts.type and atomics == "c11"
+
+
 def _yield_by(findings: Findings | None) -> str:
     """A call that was seen to work on this device, never one that only should."""
     builds = findings.builds if findings is not None else {}
@@ -271,7 +276,7 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
-        acquire_polls="CPU" in facts.type and atomics.value == "c11",
+        acquire_polls=polls_acquire(facts, atomics.value),
         table=tuple(table),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.

@@ -38,7 +38,7 @@ def scale(device: cl.Device) -> Scale:
     """Return sizes for a device: tiny ones for a simulator, whose barrier takes a thousand times as long."""
     if "Oclgrind" in device.name:
         return Scale(rounds=6, many_rounds=40, launches=140, surplus=6, is_simulator=True)
-    return Scale(rounds=60, many_rounds=5_000, launches=300, surplus=64, is_simulator=False)
+    return Scale(rounds=60, many_rounds=5_000, launches=140, surplus=64, is_simulator=False)
 
 
 @functools.lru_cache(maxsize=256)

@@ -151,11 +151,27 @@ def test_occupancy_with_local_memory_needs_the_arguments(context, queue):
     assert (support.uints(queue, out)[: 8 * launch.num_groups] == 5).all()
 
 
-def test_no_clearing_between_launches_and_the_tags_wrap(note, queue):
-    """More launches in a row than the tag in the poll word has values (128), none waited for."""
+def test_no_clearing_between_launches(note, queue):
+    """More launches in a row than there are reports, none waited for."""
     repeats = support.scale(queue.device).launches
     notes = Notes.for_launches(queue, note, (8,))
     launches = [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(repeats)]
+    for launch in launches:
+        launch.wait()
+    groups = sum(launch.num_groups for launch in launches)
+    assert notes.found() == [groups, groups * 8, 0]
+
+
+def test_launches_go_on_when_the_tags_wrap(context, queue):
+    """The tag in the poll word is the launch's number, less the bits that the capacity takes; here it starts again from 0."""
+    note = support.kernel(context, SOURCE, "note", discovery="packed")
+    notes = Notes.for_launches(queue, note, (8,))
+    launches = [note(queue, None, (8,), *notes.args, np.uint32(0))]
+    launches[0].wait()
+    state = note.program.state(queue, 1)
+    state.epoch = (1 << (29 - state.capacity_log2)) - 4
+    launches += [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(8)]
+    assert note.program.state(queue, 1) is state
     for launch in launches:
         launch.wait()
     groups = sum(launch.num_groups for launch in launches)

@@ -32,12 +32,13 @@ kernel void reverse(PORTBAR_GRID_PARAM, global const int *in, global int *betwee
         out[i] = between[n - 1u - i] + (int)offset;
 }
 
-/* Every group adds to every cell, one round after the other: overlapping launches on one state would be seen. */
+/* Every group adds to every cell, one round after the other: overlapping launches on one state would be seen. All start from
+   one cell, since a smaller launch leaves the others behind. */
 kernel void bump(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds)
 {
     PORTBAR_ENTER(grid);
     const uint me = portbar_global_id(&grid), n = portbar_global_size(&grid);
-    const uint before = cells[me];
+    const uint before = cells[0];
     bool held = portbar_device_barrier(&grid);
     for (uint r = 0u; r < rounds; ++r) {
         cells[(me + r) % n] = before + r + 1u;
