@@ -14,7 +14,7 @@ from portbar.errors import RecordError
 T = TypeVar("T")
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-3"
+CACHE_KIND: Final = "findings-4"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,9 @@ FEATURES: Final = {
     "float_atomics": True,
 }
 
+#: Work-items of the kernels that try inline assembly: PoCL 5.0 was seen to abort while it vectorises such a kernel for 16.
+_HOST_CALL_LOCAL_SIZE: Final = 64
+
 #: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
 HOST_CALLS: Final = ("x86_pause", "yield_syscall")
 
@@ -164,14 +167,14 @@ class Probes:
         # Some drivers' clocks say nothing, or something else than nanoseconds.
         return ran if 0.1 * wall < ran <= wall else wall
 
-    def _feature_works(self, name: str, std: str | None, needs: str = "") -> bool:
+    def _feature_works(self, name: str, std: str | None, needs: str = "", local_size: int = 1) -> bool:
         text = needs + _probe_text("features", name)
         start = np.array([3, 0, 0, 0], np.uint32)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         try:
             kernel = cl.Kernel(self._build(text, std), "portbar_probe_feature")
             out = cl.Buffer(self.context, flags, hostbuf=start)
-            self._run(kernel, 1, 1, out)
+            self._run(kernel, 1, local_size, out)
             return int(self._read(out)[0]) == 7
         except cl.Error:
             return False
@@ -194,11 +197,11 @@ class Probes:
         if "CPU" not in self.facts.type:
             return False
         if name == "x86_pause":
-            return self._feature_works(name, None)
+            return self._feature_works(name, None, local_size=_HOST_CALL_LOCAL_SIZE)
         if not self._may_call_linux():
             return False
         needs = render_def("grid/yield.mako", "yield_processor", {"yield_by": "syscall"})
-        return self._feature_works("yield_processor", None, needs)
+        return self._feature_works("yield_processor", None, needs, _HOST_CALL_LOCAL_SIZE)
 
     def _may_call_linux(self) -> bool:
         """Whether the number of the system call means here what it should, and inline assembly was seen to work."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from portbar import quirks
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import Findings
 
@@ -256,6 +257,11 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         if barrier.value == "intel_device_barrier" and "cl_intel_concurrent_dispatch" not in facts.extensions:
             raise UnsupportedFeatureError(
                 f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
+            )
+        if barrier.value == "xf" and quirks.has_effect(quirks.XF_ABORTS_COMPILER, facts):
+            raise UnsupportedFeatureError(
+                f"{facts.name}: xf was asked for, but compiling it aborts this runtime; use another device_barrier, or set "
+                "POCL_WORK_GROUP_METHOD=cbs before Python starts"
             )
     else:
         barrier = Choice("counter", "the fewest steps; nothing else was measured faster on this device")

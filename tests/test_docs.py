@@ -200,6 +200,8 @@ def test_wrong_programs_say_what_the_page_claims(
 
     import portbar  # noqa: PLC0415
 
+    if section == "Assuming the number of groups" and portbar.choose(portbar.describe(context.devices[0])).max_groups == 1:
+        pytest.skip("portbar starts one work-group on this device, whatever the global size, so that none is surplus")
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
     page = list(blocks(DOCS / "wrong_programs.md"))
     names: dict[str, Any] = {}

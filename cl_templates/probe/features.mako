@@ -86,16 +86,28 @@ kernel void portbar_probe_feature(global uint *out)
 /* The pause instruction of x86, by which a spinning thread leaves its core's resources to the other one. */
 kernel void portbar_probe_feature(global uint *out)
 {
-    __asm__ volatile("pause" ::: "memory");
-    out[0] += 4u;
+    local uint seen[64];
+    seen[get_local_id(0)] = 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        __asm__ volatile("pause" ::: "memory");
+        out[0] += 4u * seen[63];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 </%def>
 <%def name="yield_processor()">
 /* portbar_yield, over rounds of which some do yield. */
 kernel void portbar_probe_feature(global uint *out)
 {
-    for (uint round = 0; round < 256u; ++round)
-        portbar_yield(round);
-    out[0] += 4u;
+    local uint seen[64];
+    seen[get_local_id(0)] = 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        for (uint round = 0; round < 256u; ++round)
+            portbar_yield(round);
+        out[0] += 4u * seen[63];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
 }
 </%def>

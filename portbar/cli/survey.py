@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -82,9 +83,15 @@ def command(
     sys.exit(status_of(record))
 
 
+def _text(record: dict[str, Any]) -> str:
+    """A record as text, one line for each list of numbers."""
+    text = json.dumps(record, indent=1) + "\n"
+    return re.sub(r"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
+
+
 def _write(output: Path, record: dict[str, Any]) -> None:
     try:
-        write_atomically(output, (json.dumps(record, indent=2) + "\n").encode())
+        write_atomically(output, _text(record).encode())
     except OSError as error:
         raise click.UsageError(
             f"the record cannot be written to {output} ({error.strerror or error}); name another file with --output"

@@ -59,7 +59,8 @@ def _host() -> dict[str, Any]:
     """The machine, not its owner: no host name, no user name, no path."""
     return {
         "system": platform.system(),
-        "release": platform.release(),
+        # Without the name that a distribution or a site gave to its kernel.
+        "release": platform.release().partition("-")[0],
         "machine": platform.machine(),
         "python": platform.python_version(),
         "pyopencl": _installed("pyopencl"),
