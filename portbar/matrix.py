@@ -59,7 +59,8 @@ def single_device_records(record: dict[str, Any]) -> Iterator[tuple[str, dict[st
     """
     for device in record["devices"]:
         if device.get("findings") and device["status"] in {"complete", "partial"}:
-            yield slug(DeviceFacts.from_json(device["facts"])), {**record, "devices": [device]}
+            alone = {**record, "partial": device["status"] != "complete", "devices": [device]}
+            yield slug(DeviceFacts.from_json(device["facts"])), alone
 
 
 def _family(facts: DeviceFacts) -> tuple[Any, ...]:

@@ -207,7 +207,8 @@ def _choose_atomics(facts: DeviceFacts, findings: Findings | None, wanted: str |
 def _pause(atomics: Choice, findings: Findings | None) -> str:
     if atomics.value == "ptx":
         return "nanosleep"
-    if findings is not None and findings.builds.get("x86_pause"):
+    # Findings may come from another machine, by the vendor matrix; inline assembly must suit this one.
+    if findings is not None and findings.builds.get("x86_pause") and platform.machine() in {"x86_64", "AMD64"}:
         return "x86_pause"
     return "none"
 
@@ -220,7 +221,7 @@ def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
 def _yield_by(findings: Findings | None) -> str:
     """A call that was seen to work on this device, never one that only should."""
     builds = findings.builds if findings is not None else {}
-    # Findings may come from another machine, by the vendor matrix; the number of a system call must be this one's.
+    # As above, and the number of a system call is Linux's.
     linux = sys.platform == "linux" and platform.machine() == "x86_64"
     return "syscall" if linux and builds.get("yield_syscall") else "none"
 
