@@ -20,23 +20,10 @@ from portbar.device import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.findings import Findings
 from portbar.program import Program
-from portbar.rendering import resolve_includes
+from portbar.rendering import WORDS, resolve_includes
 from portbar.strategy import Choice, DeviceProfile, Strategy, polls_acquire
 from portbar.templates import render_def
 from portbar.timing import is_cpu
-
-#: Defs of every template in `cl_templates/atomics`.
-WORDS: Final = (
-    "word_load",
-    "word_load_acquire",
-    "word_store",
-    "word_store_release",
-    "word_add",
-    "word_add_release",
-    "word_or",
-    "word_exchange",
-    "word_compare_exchange",
-)
 
 #: Atomics strategy -> the `-cl-std` values that it can be built with; None is the driver's default.
 STANDARDS: Final[dict[str, tuple[str | None, ...]]] = {"ptx": (None,), "c11": ("CL3.0", "CL2.0"), "cl12": (None,)}

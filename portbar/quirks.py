@@ -22,8 +22,8 @@ NO_DEVICES = "lists no devices"
 UNDERSTATED_WORK_GROUP_SIZE = "understated work-group size"
 """An effect: the kernel's own limit cannot be believed, so that the device's is checked instead."""
 
-XF_ABORTS_COMPILER = "xf aborts the compiler"
-"""An effect: the barrier algorithm `xf` must not be compiled, since that ends the process."""
+XF_BROKEN = "xf broken"
+"""An effect: the barrier algorithm `xf` must not be compiled."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +121,13 @@ QUIRKS: tuple[Quirk, ...] = (
         retire="portbar survey --device pocl   # with PoCL 7 or newer, after widening the version range of this entry",
     ),
     Quirk(
-        name="pocl-xf-abort",
-        effect=XF_ABORTS_COMPILER,
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5
-        and os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs",
+        name="pocl-xf",
+        effect=XF_BROKEN,
+        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5,
         symptom=r"createParallelRegionBefore",
-        fault="the process aborts while it compiles the barrier algorithm xf for more than one work-item",
-        seen="PoCL 5.0 (Debian, 16 cores), methods loopvec and loops, 2026-11; not with cbs",
-        workaround="use another algorithm, or set `POCL_WORK_GROUP_METHOD=cbs` before Python starts",
+        fault="the process aborts while it compiles the barrier algorithm xf, and with cbs work-groups never meet in it",
+        seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec, loops and cbs, 2026-11",
+        workaround="use another algorithm",
         retire="portbar survey --device pocl   # with PoCL 5, after removing this entry",
     ),
     Quirk(

@@ -18,7 +18,8 @@ from portbar.templates import render_def
 
 Piece = tuple[str, str]
 
-_WORDS: Final = (
+#: Functions on 32-bit words that each atomics strategy defines.
+WORDS: Final = (
     "word_load",
     "word_load_acquire",
     "word_store",
@@ -54,7 +55,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
     if strategy.atomics.value == "cl12":
         pieces.append((atomics, "word_fence"))
-    pieces += [(atomics, name) for name in _WORDS]
+    pieces += [(atomics, name) for name in WORDS]
     pieces.append(("grid/yield.mako", "yield_processor"))
     pieces += [
         ("grid/state.mako", name)

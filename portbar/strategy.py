@@ -259,10 +259,9 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
             raise UnsupportedFeatureError(
                 f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
             )
-        if barrier.value == "xf" and quirks.has_effect(quirks.XF_ABORTS_COMPILER, facts):
+        if barrier.value == "xf" and quirks.has_effect(quirks.XF_BROKEN, facts):
             raise UnsupportedFeatureError(
-                f"{facts.name}: xf was asked for, but compiling it aborts this runtime; use another device_barrier, or set "
-                "POCL_WORK_GROUP_METHOD=cbs before Python starts"
+                f"{facts.name}: xf was asked for, but this runtime cannot compile it rightly; use another device_barrier"
             )
     else:
         barrier = Choice("counter", "the fewest steps; nothing else was measured faster on this device")
