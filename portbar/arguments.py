@@ -171,7 +171,9 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
             )
 
 
-def dummy_arguments(context: cl.Context, kernel: str, parameters: Sequence[Parameter] | None) -> tuple[Any, ...]:
+def dummy_arguments(
+    context: cl.Context, kernel: str, parameters: Sequence[Parameter] | None, count: int
+) -> tuple[Any, ...]:
     """Arguments good enough for a launch that returns before any user code.
 
     Raises
@@ -179,6 +181,10 @@ def dummy_arguments(context: cl.Context, kernel: str, parameters: Sequence[Param
     LaunchError
         A parameter's argument cannot be invented: the size of a local one matters, an image has a format.
     """
+    if parameters is None and count:
+        raise LaunchError(
+            f"the driver does not tell what arguments kernel {kernel!r} takes: pass them after the local size"
+        )
     made: list[Any] = []
     scratch: cl.Buffer | None = None
     for parameter in parameters or ():

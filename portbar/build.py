@@ -9,6 +9,7 @@ import importlib
 import os
 import re
 import tempfile
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
@@ -129,14 +130,13 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
     """
     _import_invoker()
     program = cl.Program(context, text)
+    with warnings.catch_warnings():
+        # Looking at a program before its build keeps it out of PyOpenCL's binary cache. A binary loses the names and types of
+        # the arguments (seen with Intel's runtime), by which launches are checked.
+        warnings.simplefilter("ignore")
+        _ = program.int_ptr
     try:
-        try:
-            program.build(list(options), devices=[device])
-        except (KeyError, OSError):
-            # PyOpenCL's own binary cache is unusable (a read-only home, say): build once with a cache that is thrown away.
-            program = cl.Program(context, text)
-            with tempfile.TemporaryDirectory(prefix="portbar-") as folder:
-                program.build(list(options), devices=[device], cache_dir=folder)
+        program.build(list(options), devices=[device])
     except cl.Error as error:
         log = author_lines(_log_of(program, device, error), text)
         path = save_source(text)

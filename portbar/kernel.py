@@ -230,7 +230,7 @@ class Kernel:
                 f"kernel {self.name!r} has no grid: only kernels that take PORTBAR_GRID_PARAM have an occupancy"
             )
         if not args:
-            return dummy_arguments(self.program.context, self.name, self._parameters), ()
+            return dummy_arguments(self.program.context, self.name, self._parameters, self._count), ()
         signature = self._check(tuple(map(type, args)), args)
         bare = self._unwrapped(signature, args)
         return bare, tuple(bare[i].size for i in signature.locals)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -13,7 +15,8 @@ cl = pytest.importorskip("pyopencl")
 import pyopencl.array as cl_array  # noqa: E402
 
 import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
+from portbar.device import address_of  # noqa: E402
+from tests import checkout, support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
 
@@ -311,3 +314,45 @@ def test_waiting_for_one_launch_leaves_the_others_running(context, queue):
     assert launches[0].num_groups >= 1
     launches[4].wait()
     assert support.uints(queue, wrong)[0] == 0
+
+
+_TWICE = """
+import os, sys, warnings
+import numpy as np
+import pyopencl as cl
+import portbar
+from portbar.device import select_devices
+
+((_, device), *_) = select_devices([sys.argv[1]])
+portbar.probe(device)
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
+kernel = portbar.Program(context, '''#include "portbar/device_barrier.h"
+kernel void mark(PORTBAR_GRID_PARAM, global uint *data, uint value)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    data[portbar_global_id(&grid)] = value;
+}''').kernel("mark")
+groups = kernel.occupancy(queue, (4,)).groups
+data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16 * groups)
+try:
+    kernel(queue, None, (4,), data, 7)
+except portbar.LaunchError as error:
+    assert "np.uint32" in str(error), error
+else:
+    raise SystemExit("a Python int was taken")
+kernel(queue, None, (4,), data, np.uint32(7)).wait()
+"""
+
+
+def test_compiler_caches_do_not_cost_the_checks_of_arguments(device, findings, tmp_path):
+    environment = {**checkout.environment(), "XDG_CACHE_HOME": str(tmp_path), "POCL_CACHE_DIR": str(tmp_path / "pocl")}
+    environment.pop("PYOPENCL_NO_CACHE", None)
+    where = address_of(device)
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _TWICE, f"{where.platform_index}:{where.device_index}"],
+            env=environment, capture_output=True, text=True, timeout=110, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
