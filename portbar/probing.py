@@ -8,7 +8,7 @@ from __future__ import annotations
 import faulthandler
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -97,25 +97,6 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
         cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device)
-
-
-def probe_in_process(device: cl.Device, on_step: Callable[[str], None] | None = None) -> Findings:
-    """Measure what a device does in this very process, which a driver may take down or hang: for children only.
-
-    Parameters
-    ----------
-    device : pyopencl.Device
-    on_step : callable, optional
-        Called with the name of each measurement before it is made.
-    """
-    from portbar.probing_kernels import Probes  # noqa: PLC0415 (only those who measure need it)
-
-    probes = Probes(device)
-    for step in STEPS:
-        if on_step is not None:
-            on_step(step)
-        probes.known = _merged(probes.known, _measured(probes, step))
-    return replace(probes.known, source=_source())
 
 
 def probe_task(payload: dict[str, Any]) -> None:
