@@ -32,6 +32,13 @@ _ATOMIC_CAPABILITIES = (
     (1 << 6, "scope_all_devices"),
 )
 
+_SVM_CAPABILITIES = (
+    (1 << 0, "coarse_grain_buffer"),
+    (1 << 1, "fine_grain_buffer"),
+    (1 << 2, "fine_grain_system"),
+    (1 << 3, "atomics"),
+)
+
 _NVIDIA = {
     "compute_capability_major": "COMPUTE_CAPABILITY_MAJOR_NV",
     "compute_capability_minor": "COMPUTE_CAPABILITY_MINOR_NV",
@@ -72,6 +79,8 @@ class DeviceFacts:
     atomic_memory_capabilities, atomic_fence_capabilities : tuple of str
         Of relaxed, acq_rel, seq_cst, scope_work_item, scope_work_group, scope_device and scope_all_devices.
         None says nothing about the device: OpenCL 2.x has the atomics without the query.
+    svm_capabilities : tuple of str
+        Shared virtual memory, of coarse_grain_buffer, fine_grain_buffer, fine_grain_system and atomics.
     max_sub_groups : int
         Sub-groups of a work-group at most, 0 without sub-groups.
     sub_group_independent_forward_progress : bool
@@ -102,6 +111,7 @@ class DeviceFacts:
     features: tuple[str, ...] = ()
     atomic_memory_capabilities: tuple[str, ...] | None = None
     atomic_fence_capabilities: tuple[str, ...] | None = None
+    svm_capabilities: tuple[str, ...] | None = None
     max_sub_groups: int | None = None
     sub_group_independent_forward_progress: bool | None = None
     fp64: bool | None = None
@@ -211,9 +221,7 @@ def facts(device: cl.Device) -> DeviceFacts:
         version=_text(_query(device, "VERSION")),
         driver_version=_text(_query(device, "DRIVER_VERSION")),
         type=_names_of_bits(type_bits or 0, _TYPES),
-        opencl_c_versions=_c_versions(
-            _query(device, "OPENCL_C_ALL_VERSIONS"), _query(device, "OPENCL_C_VERSION")
-        ),
+        opencl_c_versions=_c_versions(_query(device, "OPENCL_C_ALL_VERSIONS"), _query(device, "OPENCL_C_VERSION")),
         compute_units=_integer(_query(device, "MAX_COMPUTE_UNITS")),
         max_work_group_size=_integer(_query(device, "MAX_WORK_GROUP_SIZE")),
         max_work_item_sizes=tuple(int(size) for size in sizes) if isinstance(sizes, list) and sizes else None,
@@ -224,6 +232,7 @@ def facts(device: cl.Device) -> DeviceFacts:
         features=features,
         atomic_memory_capabilities=_capabilities(_query(device, "ATOMIC_MEMORY_CAPABILITIES")),
         atomic_fence_capabilities=_capabilities(_query(device, "ATOMIC_FENCE_CAPABILITIES")),
+        svm_capabilities=_capabilities(_query(device, "SVM_CAPABILITIES"), _SVM_CAPABILITIES),
         max_sub_groups=_integer(_query(device, "MAX_NUM_SUB_GROUPS")),
         sub_group_independent_forward_progress=None if progress is None else bool(progress),
         fp64=_fp64(_integer(_query(device, "DOUBLE_FP_CONFIG")), extensions, features),
@@ -400,10 +409,10 @@ def _names_of_bits(bits: int, names: tuple[tuple[int, str], ...]) -> tuple[str, 
     return tuple(name for bit, name in names if bits & bit)
 
 
-def _capabilities(value: object) -> tuple[str, ...] | None:
+def _capabilities(value: object, names: tuple[tuple[int, str], ...] = _ATOMIC_CAPABILITIES) -> tuple[str, ...] | None:
     # Relaxed order at work-group scope is mandatory: no bit at all is no answer.
     bits = _integer(value)
-    return _names_of_bits(bits, _ATOMIC_CAPABILITIES) if bits else None
+    return _names_of_bits(bits, names) if bits else None
 
 
 def _fp64(config: int | None, extensions: tuple[str, ...], features: tuple[str, ...]) -> bool | None:

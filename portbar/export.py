@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from portbar.errors import RenderError
+from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.profile import describe
-from portbar.rendering import header_names, render_header
+from portbar.rendering import header_names, needed_ordering, render_header
 from portbar.strategy import Strategy, choose
 
 if TYPE_CHECKING:
@@ -45,12 +45,15 @@ def render(
     UnsupportedFeatureError
         The device cannot do what the header needs.
     """
-    chosen = strategy if isinstance(strategy, Strategy) else choose(describe(device), strategy)
+    ordering = needed_ordering(headers)
+    chosen = strategy if isinstance(strategy, Strategy) else choose(describe(device), strategy, ordering=ordering)
     return "\n".join(render_header(name, chosen) for name in headers)
 
 
 def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, str] | None = None) -> list[Path]:
     """Write every header to `folder`/portbar/, ready for the driver's `-I folder`; the paths written.
+
+    A header that the device cannot have becomes an `#error` with the reason.
 
     Raises
     ------
@@ -62,10 +65,19 @@ def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, st
         (folder / "portbar").mkdir(parents=True, exist_ok=True)
         for name in header_names():
             path = folder / "portbar" / f"{name}.h"
-            path.write_text(render(device, (name,), strategy), encoding="utf-8")
+            path.write_text(_text_or_reason(device, name, strategy), encoding="utf-8")
             written.append(path)
     except OSError as error:
         raise RenderError(
             f"cannot write headers to {folder}: {error.strerror or error}; name a folder with -o"
         ) from error
     return written
+
+
+def _text_or_reason(device: cl.Device, name: str, strategy: Strategy | Mapping[str, str] | None) -> str:
+    try:
+        return render(device, (name,), strategy)
+    except UnsupportedFeatureError as error:
+        if name == "device_barrier":
+            raise  # what most export for; without it nothing is worth writing
+        return f"#error portbar: {' '.join(str(error).split())}\n"

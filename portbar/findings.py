@@ -14,7 +14,7 @@ from portbar.errors import RecordError
 T = TypeVar("T")
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-4"
+CACHE_KIND: Final = "findings-5"
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Findings:
         write atomics; names of features (`sub_groups`, `fp64`, `x86_pause`, ...) for the rest.
     ordering : mapping of str to str
         Atomics strategy -> `pass`, or why not: whether data written before a barrier was seen after it, by every group.
+    litmus : mapping of str to str
+        Atomics strategy -> what `portbar check` found: `pass: ...`, or `fail: ...` with the test and its counts.
     progress : mapping of str to str
         `work_groups`, `sub_groups`, `lanes` -> `independent` or `none`, or why it is not known.
     groups_in_flight : int or None
@@ -44,6 +46,7 @@ class Findings:
 
     builds: Mapping[str, bool] = field(default_factory=dict)
     ordering: Mapping[str, str] = field(default_factory=dict)
+    litmus: Mapping[str, str] = field(default_factory=dict)
     progress: Mapping[str, str] = field(default_factory=dict)
     groups_in_flight: int | None = None
     loop_limit: int | None = None
@@ -75,6 +78,7 @@ class Findings:
             return cls(
                 builds={str(k): _exactly(bool, v) for k, v in value.get("builds", {}).items()},
                 ordering={str(k): _exactly(str, v) for k, v in value.get("ordering", {}).items()},
+                litmus={str(k): _exactly(str, v) for k, v in value.get("litmus", {}).items()},
                 progress={str(k): _exactly(str, v) for k, v in value.get("progress", {}).items()},
                 groups_in_flight=_optional_count(value.get("groups_in_flight")),
                 loop_limit=_optional_count(value.get("loop_limit")),

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 #: comes last, since it may take a driver down.
 STEPS: Final = (
     *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
-    *(f"atomics {name}" for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx")),
+    *(f"atomics {name}" for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx", "membar")),
     "loop_limit",
     "polls_per_second",
     "groups_in_flight",
     *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
-    *(f"ordering {atomics}" for atomics in ("ptx", "c11", "cl12")),
+    *(f"ordering {atomics}" for atomics in ("ptx", "c11", "membar", "cl12")),
     *(
         f"feature {name}"
         for name in (
@@ -46,6 +46,9 @@ STEPS: Final = (
             "generic_address_space",
             "program_scope_variables",
             "float_atomics",
+            "float_atomics_local",
+            "double_atomics",
+            "double_atomics_local",
         )
     ),
     *(f"host_call {name}" for name in ("x86_pause", "yield_syscall")),
@@ -92,8 +95,8 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     if stored is None or refresh or stored.source.endswith(_CUT_SHORT):
         found = _probe_in_children(address_of(device), timeout)
         if stored is not None:
-            # Benchmarks measure the table, and it is not outdated by a new probe of the same driver.
-            found = replace(found, barrier_table=stored.barrier_table)
+            # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
+            found = replace(found, barrier_table=stored.barrier_table, litmus=stored.litmus)
         cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device)

@@ -26,7 +26,12 @@ from portbar.templates import render_def
 from portbar.timing import is_cpu
 
 #: Atomics strategy -> the `-cl-std` values that it can be built with; None is the driver's default.
-STANDARDS: Final[dict[str, tuple[str | None, ...]]] = {"ptx": (None,), "c11": ("CL3.0", "CL2.0"), "cl12": (None,)}
+STANDARDS: Final[dict[str, tuple[str | None, ...]]] = {
+    "ptx": (None,),
+    "c11": ("CL3.0", "CL2.0"),
+    "membar": (None,),
+    "cl12": (None,),
+}
 
 #: Feature -> whether it needs a language level of OpenCL C 2.0 or later.
 FEATURES: Final = {
@@ -38,6 +43,9 @@ FEATURES: Final = {
     "generic_address_space": True,
     "program_scope_variables": True,
     "float_atomics": True,
+    "float_atomics_local": True,
+    "double_atomics": True,
+    "double_atomics_local": True,
 }
 
 #: Work-items of the kernels that try inline assembly: PoCL 5.0 was seen to abort while it vectorises such a kernel for 16.
@@ -197,7 +205,7 @@ class Probes:
 
     def atomics(self, name: str, std: str | None) -> bool:
         """Whether every word function of an atomics strategy compiles, runs and gives the right answers."""
-        if name == "ptx" and not any("cl_nv_" in extension for extension in self.facts.extensions):
+        if name in {"ptx", "membar"} and not any("cl_nv_" in extension for extension in self.facts.extensions):
             return False
         groups, local_size = 4, 16
         word, answers = self._buffer(2 * layout.LINE_WORDS), self._buffer(len(_ANSWERS))

@@ -17,8 +17,8 @@ from portbar.build import build_options, compile_program
 from portbar.errors import BuildError, DeviceError, Error, UnsupportedFeatureError
 from portbar.kernel import Kernel
 from portbar.profile import describe
-from portbar.rendering import resolve_includes
-from portbar.source import early_statement, mentions
+from portbar.rendering import needed_ordering, resolve_includes
+from portbar.source import early_statement, includes, mentions
 from portbar.state import QueueState
 from portbar.strategy import DeviceProfile, Strategy, choose
 
@@ -104,10 +104,13 @@ class Program:
         #: Counts changes of the states, so that a kernel knows when the one it remembers may be stale.
         self.generation = 0
         self._kernels: dict[str, Kernel] = {}
+        ordering = needed_ordering(include.name for include in includes(self.source))
         for device in self.devices:
             self._profiles[device] = describe(device)
             self._strategies[device] = (
-                strategy if isinstance(strategy, Strategy) else choose(self._profiles[device], strategy)
+                strategy
+                if isinstance(strategy, Strategy)
+                else choose(self._profiles[device], strategy, ordering=ordering)
             )
             self.built(device, self._strategies[device])
 

@@ -25,6 +25,9 @@ UNDERSTATED_WORK_GROUP_SIZE = "understated work-group size"
 XF_BROKEN = "xf broken"
 """An effect: the barrier algorithm `xf` must not be compiled."""
 
+FENCES_ARE_BARRIERS = "fences are barriers"
+"""An effect: fences must not stand in loops that work-items leave at different times."""
+
 
 @dataclass(frozen=True)
 class Quirk:
@@ -156,6 +159,24 @@ QUIRKS: tuple[Quirk, ...] = (
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="the device's own limit is checked instead",
         retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
+    ),
+    Quirk(
+        name="llvmpipe-fences",
+        effect=FENCES_ARE_BARRIERS,
+        # Seen in 22.3.6; later versions were not tried, so they count as faulty up to the one that has no loop limit.
+        matches=lambda facts, _log: (_llvmpipe_major(facts) or 99) < 25,
+        fault=(
+            "memory fences and ordered atomics act as barriers: where the work-items of a group pass them a different number "
+            "of times, eight at a time, those that pass fewer are lost"
+        ),
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
+        workaround=(
+            "portbar's own loops have their fences outside; in your own loops use memory_order_relaxed with one fence after "
+            "them, or groups of at most 8 work-items"
+        ),
+        retire=(
+            "python -m pytest tests/test_atomics.py -k fences_are_barriers   # PORTBAR_TEST_PLATFORM=rusticl, another Mesa"
+        ),
     ),
     Quirk(
         name="oclgrind-claims-all-types",

@@ -6,12 +6,13 @@ Not for choosing the strategy (`portbar.strategy`) nor for building the text (`p
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar import layout
 from portbar._version import __version__
-from portbar.errors import RenderError
+from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.source import includes
 from portbar.strategy import Strategy
 from portbar.templates import render_def
@@ -107,14 +108,94 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
     }
 
 
-#: Each header -> what it is made of and the names that its templates may use. A new primitive adds one entry.
-_HEADERS: Final[Mapping[str, tuple[Callable[[Strategy], list[Piece]], Callable[[Strategy], dict[str, Any]], str]]] = {
-    "device_barrier": (
-        _device_barrier_pieces,
-        _device_barrier_context,
-        "A barrier between the work-groups of a running kernel.",
-    ),
+#: What is above infinity, and so no number, in the bits of each float type, its sign shifted out.
+_INFINITIES: Final = {
+    "half": ("ushort", "0xf800"),
+    "float": ("uint", "0xff000000u"),
+    "double": ("ulong", "0xffe0000000000000ul"),
 }
+
+
+def _atomics_pieces(strategy: Strategy) -> list[Piece]:
+    common, own = "atomics/common.mako", f"atomics/{strategy.atomics.value}.mako"
+    return [
+        ("grid/yield.mako", "yield_processor"),
+        *((common, name) for name in ("names", "rules", "helpers")),
+        (own, "raw_operations"),
+        *((common, name) for name in ("operations", "refusals", "short_forms")),
+    ]
+
+
+def _orders(weakened: str) -> dict[str, str]:
+    """The parameters that carry orders and the scope, as expressions: themselves, unless broken on purpose."""
+    breaks_orders = weakened in {"no_release", "relaxed_seq_cst"}
+    orders = {name: f"PORTBAR_ORDER({name})" if breaks_orders else name for name in ("order", "success", "failure")}
+    store = "PORTBAR_STORE_ORDER(order)" if weakened == "no_release" else orders["order"]
+    return orders | {"store": store, "scope": "PORTBAR_SCOPE(scope)" if weakened == "work_group_fence" else "scope"}
+
+
+def _atomics_context(strategy: Strategy) -> dict[str, Any]:
+    table = strategy.atomics_table
+    by_ptx = strategy.atomics.value in {"ptx", "membar"}
+    return {
+        "yield_by": strategy.yield_by,
+        "types": table.offered(),
+        "words": ("uint", "ulong") if "ulong" in table.types else ("uint",),
+        "spaces": table.spaces,
+        "scopes": table.scopes,
+        "refused": {name: why.replace('"', "'") for name, why in table.refused.items()},
+        "withheld": [(kind, why.replace('"', "'")) for kind, why in table.withheld()],
+        "native_add": sorted(table.native_add),
+        "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
+        "fences_are_barriers": strategy.fences_are_barriers,
+        "small_access": by_ptx,
+        "wraps": by_ptx,
+        "weakened": strategy.weakened,
+        "ordered": _orders(strategy.weakened),
+        "wait_polls": strategy.wait_polls,
+    }
+
+
+def _lock_pieces(strategy: Strategy) -> list[Piece]:
+    if strategy.max_groups is not None:
+        raise UnsupportedFeatureError(
+            f"portbar/lock.h makes work-groups wait for each other, which cannot be right here: {strategy.max_groups_reason}; "
+            "use another device, or atomics that nobody waits for"
+        )
+    return [("lock/lock.mako", name) for name in ("types", "spin_lock", "ticket_lock")]
+
+
+def _lock_context(strategy: Strategy) -> dict[str, Any]:
+    return {"wait_polls": strategy.wait_polls}
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What a header is made of and the names that its templates may use; `requires` are headers that come before it."""
+
+    pieces: Callable[[Strategy], list[Piece]]
+    context: Callable[[Strategy], dict[str, Any]]
+    summary: str
+    requires: tuple[str, ...] = ()
+
+
+#: Every header. A new primitive adds one entry.
+_HEADERS: Final[Mapping[str, _Header]] = {
+    "atomics": _Header(_atomics_pieces, _atomics_context, "Atomics whose memory order and scope hold on every device."),
+    "device_barrier": _Header(
+        _device_barrier_pieces, _device_barrier_context, "A barrier between the work-groups of a running kernel."
+    ),
+    "lock": _Header(_lock_pieces, _lock_context, "Locks between work-groups, every wait bounded.", ("atomics",)),
+}
+
+#: Headers that need memory order within a work-group only, and refuse what goes further where it is used.
+_LOCAL_HEADERS: Final = frozenset({"atomics"})
+
+
+def needed_ordering(headers: Iterable[str]) -> str:
+    """How far memory order must hold for these headers to work at all: `device` or `work_group`."""
+    names = {name.removeprefix("portbar/").removesuffix(".h") for name in headers}
+    return "work_group" if names and names <= _LOCAL_HEADERS else "device"
 
 
 def header_names() -> tuple[str, ...]:
@@ -123,19 +204,20 @@ def header_names() -> tuple[str, ...]:
 
 
 def _header_text(name: str, strategy: Strategy) -> str:
-    pieces_of, context_of, summary = _HEADERS[name]
-    context = context_of(strategy)
+    header = _HEADERS[name]
+    context = header.context(strategy)
     guard = f"PORTBAR_{name.upper()}_H"
     parts = [
-        f"/* portbar/{name}.h: {summary}",
+        f"/* portbar/{name}.h: {header.summary}",
         f"   Rendered by portbar {__version__} for: {strategy.summary()}.",
         f"   Build options: {f'-cl-std={strategy.std}' if strategy.std else 'none needed'}. */",
         f"#ifndef {guard}",
         f"#define {guard}",
         f"#define PORTBAR_{name.upper()} 1",
         "",
+        *(_header_text(required, strategy) for required in header.requires),
     ]
-    for template, def_name in pieces_of(strategy):
+    for template, def_name in header.pieces(strategy):
         parts.append(render_def(template, def_name, context))
     parts.append(f"#endif /* {guard} */")
     return "\n".join(parts) + "\n"
@@ -148,6 +230,8 @@ def render_header(name: str, strategy: Strategy) -> str:
     ------
     RenderError
         There is no such header; the message names those that there are.
+    UnsupportedFeatureError
+        The device cannot do what the header is for.
     """
     key = name.removeprefix("portbar/").removesuffix(".h")
     if key not in _HEADERS:

@@ -9,10 +9,11 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from portbar import quirks
+from portbar.atomics import AtomicsTable, atomics_table
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import Findings
 
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
 #: Values that each choice may take; also what overrides may ask for.
 ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
-    "atomics": ("c11", "ptx", "cl12"),
+    "atomics": ("c11", "ptx", "membar", "cl12"),
     "discovery": ("packed", "ticket", "spin"),
     "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
 }
+
+#: Seconds after which an atomic wait or a lock gives up, roughly.
+_WAIT_S: Final = 5.0
 
 #: Environment variable with overrides: `atomics=c11,device_barrier=tree`.
 VARIABLE: Final = "PORTBAR_STRATEGY"
@@ -63,6 +67,15 @@ class Strategy:
         `counter_backoff` pauses only while more groups than this are missing, and for this long.
     table : tuple of (int, str)
         Measured barrier algorithms by group count; empty when the choice holds for every count.
+    atomics_table : AtomicsTable
+        What `portbar/atomics.h` offers.
+    wait_polls : int
+        Polls after which an atomic wait or a lock gives up.
+    fences_are_barriers : bool
+        Whether a fence must not stand in a loop that work-items leave at different times; from the quirk table.
+    weakened : str
+        One of `portbar.atomics.WEAKENED`: how the atomics are broken on purpose, by tests that show that litmus tests can
+        fail; empty otherwise.
     """
 
     atomics: Choice
@@ -77,6 +90,10 @@ class Strategy:
     sleep_above: int = 64
     sleep_ns: int = 500
     table: tuple[tuple[int, str], ...] = ()
+    atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
+    wait_polls: int = 1 << 26
+    fences_are_barriers: bool = False
+    weakened: str = ""
 
     @property
     def relax(self) -> str:
@@ -159,8 +176,12 @@ def _std_for_c11(facts: DeviceFacts, findings: Findings | None) -> str | None:
 def _is_ptx_capable(facts: DeviceFacts, findings: Findings | None) -> bool:
     if findings is not None and "ptx" in findings.builds:
         return findings.builds["ptx"]
-    capability = (facts.nvidia or {}).get("compute_capability_major")
-    return isinstance(capability, int) and capability >= 7
+    return (_compute_capability(facts) or 0) >= 7
+
+
+def _compute_capability(facts: DeviceFacts) -> int | None:
+    """The major number, None for a device of another vendor."""
+    return (facts.nvidia or {}).get("compute_capability_major")
 
 
 def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
@@ -169,33 +190,50 @@ def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> 
         return False, "no -cl-std with C11 atomics compiles"
     if name == "ptx" and not _is_ptx_capable(facts, findings):
         return False, "no PTX of compute capability 7.0 or later"
+    if name == "membar" and _compute_capability(facts) is None:
+        return False, "no PTX"
     if name == "cl12" and findings is not None and not findings.builds.get("cl12", True):
         return False, "OpenCL 1.2 atomics do not compile"
+    litmus = findings.litmus.get(name, "") if findings is not None else ""
+    if litmus.startswith("fail"):
+        return False, f"the litmus tests found: {litmus.partition(': ')[2] or litmus}"
     measured = findings.ordering.get(name) if findings is not None else None
     if measured == "pass":
         claim = "claimed by the device and " if name == "c11" and _claims_device_ordering(facts) else ""
-        return True, f"device-scope ordering {claim}confirmed by the ordering probe"
+        tested = " and by the litmus tests" if litmus.startswith("pass") else ""
+        return True, f"device-scope ordering {claim}confirmed by the ordering probe{tested}"
     if measured is not None and not measured.startswith("untested"):
         return False, f"the ordering probe found: {measured}"
     if name == "ptx":
         return True, "the PTX memory model gives acquire and release at gpu scope; not yet probed here"
+    if name == "membar" and (_compute_capability(facts) or 0) < 7:
+        return True, "PTX fences order memory at gpu scope; not yet probed here"
     if name == "c11" and _claims_device_ordering(facts):
         return True, "the device claims acquire and release at device scope; not yet probed here"
     return False, "not confirmed by the ordering probe (run portbar survey, or portbar.probe(device))"
 
 
-def _choose_atomics(facts: DeviceFacts, findings: Findings | None, wanted: str | None) -> Choice:
+def _choose_atomics(
+    facts: DeviceFacts, findings: Findings | None, wanted: str | None, ordering: str
+) -> tuple[Choice, str]:
+    """The atomics strategy, and why it orders memory within a work-group only; empty where it does throughout the device."""
     if wanted is not None:
         allowed, reason = _judge_atomics(wanted, facts, findings)
         if not allowed:
             raise UnsupportedFeatureError(f"{facts.name}: atomics strategy {wanted} was asked for, but {reason}")
-        return Choice(wanted, f"asked for; {reason}")
+        return Choice(wanted, f"asked for; {reason}"), ""
     refused: list[str] = []
-    for name in ("ptx", "c11", "cl12"):
+    for name in ("ptx", "c11", "membar", "cl12"):
         allowed, reason = _judge_atomics(name, facts, findings)
         if allowed:
-            return Choice(name, reason)
+            return Choice(name, reason), ""
         refused.append(f"{name}: {reason}")
+    builds = findings is None or findings.builds.get("cl12", True)
+    broken = findings is not None and findings.litmus.get("cl12", "").startswith("fail")
+    if ordering == "work_group" and builds and not broken:
+        # Relaxed atomics hold at every scope, and OpenCL 1.2's fences within a work-group.
+        within = f"on {facts.name} memory order is not known to hold between work-groups"
+        return Choice("cl12", f"{within}, only within one, by OpenCL 1.2's fences"), within
     raise UnsupportedFeatureError(
         f"{facts.name}: no way to order memory between work-groups is known to hold on this device ("
         + "; ".join(refused)
@@ -218,6 +256,13 @@ def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
     return "CPU" in facts.type and atomics == "c11"
 
 
+def _wait_polls(facts: DeviceFacts, findings: Findings | None) -> int:
+    """Polls that take some seconds."""
+    assumed = 2e8 if "CPU" in facts.type else 3e6
+    rate = (findings.polls_per_second if findings is not None else None) or assumed
+    return max(1 << 16, min(0x7FFF_FFFF, int(_WAIT_S * rate)))
+
+
 def _yield_by(findings: Findings | None) -> str:
     """A call that was seen to work on this device, never one that only should."""
     builds = findings.builds if findings is not None else {}
@@ -226,7 +271,7 @@ def _yield_by(findings: Findings | None) -> str:
     return "syscall" if linux and builds.get("yield_syscall") else "none"
 
 
-def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -> Strategy:
+def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None, *, ordering: str = "device") -> Strategy:
     """Choose a strategy for a device.
 
     Parameters
@@ -236,6 +281,9 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
     overrides : mapping of str to str, optional
         Choices made by the caller, such as ``{"device_barrier": "tree"}``. They win over the environment variable
         `PORTBAR_STRATEGY`, which wins over what portbar would choose.
+    ordering : {"device", "work_group"}
+        How far memory order must hold. Programs that include nothing but `portbar/atomics.h` are content with a work-group;
+        wider orders are then refused when they are compiled.
 
     Raises
     ------
@@ -246,7 +294,7 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
     asked = parse_overrides(os.environ.get(VARIABLE, ""))
     asked.update(_checked(overrides or {}))
 
-    atomics = _choose_atomics(facts, findings, asked.get("atomics"))
+    atomics, within = _choose_atomics(facts, findings, asked.get("atomics"), ordering)
     if "discovery" in asked:
         discovery = Choice(asked["discovery"], "asked for")
     else:
@@ -284,6 +332,9 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None) -
         yield_by=_yield_by(findings),
         acquire_polls=polls_acquire(facts, atomics.value),
         table=tuple(table),
+        atomics_table=atomics_table(facts, findings, atomics.value, within),
+        wait_polls=_wait_polls(facts, findings),
+        fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.
     usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1

@@ -79,7 +79,7 @@ def findings_of(children, **keywords):
 def test_one_child_measures_everything_and_the_findings_are_stored_with_their_date(children):
     found = findings_of(children)
     assert len(children.runs) == 1
-    assert found.ordering == {"ptx": "pass", "c11": "pass", "cl12": "pass"}
+    assert found.ordering == {"ptx": "pass", "c11": "pass", "membar": "pass", "cl12": "pass"}
     assert re.fullmatch(r"probed \d{4}-\d\d-\d\d", found.source)
     assert Findings.from_json(cache.load(CACHE_KIND, KEY)) == found
 
@@ -127,7 +127,7 @@ def test_a_hang_leaves_the_ordering_untested_not_failed(children, monkeypatch):
     monkeypatch.setattr(probing, "_STEP_S", 0.0)
     children.deaths.append(("ordering c11", "crash", "Timeout (0:00:10)!"))
     found = findings_of(children)
-    assert found.ordering == {"ptx": "pass", "c11": "untested: timed out", "cl12": "pass"}
+    assert found.ordering == {"ptx": "pass", "c11": "untested: timed out", "membar": "pass", "cl12": "pass"}
 
 
 def test_a_crash_is_told_with_its_assertion_and_without_anybodys_folders(children):
@@ -146,7 +146,7 @@ def test_a_crash_is_told_with_its_assertion_and_without_anybodys_folders(childre
 def test_the_next_child_knows_what_the_last_one_found(children):
     children.deaths.append(("ordering c11", "crash", "ended by SIGSEGV"))
     findings_of(children)
-    assert children.runs[1]["steps"] == list(STEPS[STEPS.index("ordering cl12") :])
+    assert children.runs[1]["steps"] == list(STEPS[STEPS.index("ordering c11") + 1 :])
     assert Findings.from_json(children.runs[1]["known"]).groups_in_flight == 2
 
 
@@ -249,7 +249,7 @@ def test_a_probed_device_has_a_way_to_order_memory_and_runs_a_grid(context, queu
 
 @pytest.mark.device
 def test_every_way_to_write_atomics_that_builds_was_tested_for_ordering(found):
-    built = {name.partition("@")[0] for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx") if found.builds[name]}
+    built = {name.partition("@")[0] for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx", "membar") if found.builds[name]}
     assert built == set(found.ordering)
     assert built
 

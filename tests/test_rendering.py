@@ -212,14 +212,14 @@ def test_includes_are_resolved_once_and_leave_nothing_to_include():
 
 
 def test_every_template_of_the_package_can_be_read():
-    for pieces_of, _, _ in rendering._HEADERS.values():
-        for template, def_name in pieces_of(PLAIN):
+    for header in rendering._HEADERS.values():
+        for template, def_name in header.pieces(PLAIN):
             made = templates._template(template)
             assert isinstance(made, mako.template.Template)
             assert made.has_def(def_name)
 
 
 def test_no_def_hides_a_name_that_its_template_is_given():
-    for pieces_of, context_of, _ in rendering._HEADERS.values():
-        for template in {template for template, _ in pieces_of(PLAIN)}:
-            assert not set(templates._template(template).list_defs()) & set(context_of(PLAIN)), template
+    for header in rendering._HEADERS.values():
+        for template in {template for template, _ in header.pieces(PLAIN)}:
+            assert not set(templates._template(template).list_defs()) & set(header.context(PLAIN)), template

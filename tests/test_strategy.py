@@ -49,7 +49,10 @@ def refusal(facts, found=None, **overrides):
         (HOPPER, None, "ptx", None, "PTX memory model"),
         (HOPPER, findings(builds={"ptx": True}, ordering={"ptx": "pass", "cl12": "pass"}), "ptx", None, "ordering probe"),
         (HOPPER, findings(builds={"ptx": False}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
-        (PASCAL, findings(ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
+        (PASCAL, None, "membar", None, "PTX fences"),
+        (PASCAL, findings(builds={"membar": True}, ordering={"membar": "pass"}), "membar", None, "ordering probe"),
+        (PASCAL, findings(ordering={"membar": "3 stale", "cl12": "pass"}), "cl12", None, "ordering probe"),
+        (HOPPER, findings(builds={"ptx": False, "membar": True}, ordering={"membar": "pass"}), "membar", None, "probe"),
         (STRONG, findings(builds={"c11@CL3.0": True}, ordering={"c11": "3 stale", "cl12": "pass"}), "cl12", None, "probe"),
     ],
 )
@@ -65,7 +68,7 @@ def test_a_claim_without_a_compile_is_not_enough():
     assert "no -cl-std with C11 atomics compiles" in refusal(STRONG, found)
 
 
-@pytest.mark.parametrize("facts", [WEAK, OLD, PASCAL, DeviceFacts()])
+@pytest.mark.parametrize("facts", [WEAK, OLD, DeviceFacts()])
 def test_a_device_whose_ordering_nobody_confirmed_is_refused_with_the_remedy(facts):
     message = refusal(facts)
     assert facts.name in message

@@ -66,3 +66,136 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
     return found;
 }
 </%def>
+<%def name="raw_operations()">
+<%
+    def object_of(word, space):
+        return f"(volatile {space.strip()} atomic_{word} *)p".replace("  ", " ")
+    def guard(space):
+        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
+    def end(space):
+        return "#endif\n" if space == "generic" else ""
+    def qualified(space):
+        return "" if space == "generic" else space + " "
+%>
+/* The device's own operations on 32 and 64 bits; public functions call them with constant orders and scopes. OpenCL C's
+   atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
+   narrower than asked for: a sub-group's is its work-group's. */
+#define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
+% if fences_are_barriers:
+<%text>#define PORTBAR_RELEASES(order) ((order) == memory_order_release || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
+#define PORTBAR_ACQUIRES(order) ((order) == memory_order_acquire || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
+/* This compiler makes barriers of fences and of ordered atomics, so loops of compare-exchanges have none inside. */
+#define PORTBAR_LOOP_BEFORE(flags, order, scope) \
+    portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : PORTBAR_RELEASES(order) ? memory_order_release \
+                                                                                      : memory_order_relaxed, scope)
+#define PORTBAR_LOOP_ORDER(order) memory_order_relaxed
+#define PORTBAR_LOOP_AFTER(flags, order, scope) \
+    portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : PORTBAR_ACQUIRES(order) ? memory_order_acquire \
+                                                                                      : memory_order_relaxed, scope)
+</%text>
+% else:
+#define PORTBAR_LOOP_BEFORE(flags, order, scope)
+#define PORTBAR_LOOP_ORDER(order) (order)
+#define PORTBAR_LOOP_AFTER(flags, order, scope)
+% endif
+<%text>#define PORTBAR_C11_LOAD(f, p) \
+    (order == memory_order_relaxed ? PORTBAR_C11_LOAD_S(f, p, memory_order_relaxed) \
+     : order == memory_order_acquire ? PORTBAR_C11_LOAD_S(f, p, memory_order_acquire) \
+                                     : PORTBAR_C11_LOAD_S(f, p, memory_order_seq_cst))
+#define PORTBAR_C11_STORE(f, p, v) \
+    (order == memory_order_relaxed ? PORTBAR_C11_CALL_S(f, p, v, memory_order_relaxed) \
+     : order == memory_order_release ? PORTBAR_C11_CALL_S(f, p, v, memory_order_release) \
+                                     : PORTBAR_C11_CALL_S(f, p, v, memory_order_seq_cst))
+#define PORTBAR_C11_RMW(f, p, v) \
+    (order == memory_order_relaxed ? PORTBAR_C11_CALL_S(f, p, v, memory_order_relaxed) \
+     : order == memory_order_acquire ? PORTBAR_C11_CALL_S(f, p, v, memory_order_acquire) \
+     : order == memory_order_release ? PORTBAR_C11_CALL_S(f, p, v, memory_order_release) \
+     : order == memory_order_acq_rel ? PORTBAR_C11_CALL_S(f, p, v, memory_order_acq_rel) \
+                                     : PORTBAR_C11_CALL_S(f, p, v, memory_order_seq_cst))
+/* A failure order is relaxed, acquire or seq_cst, and never stronger than that of success. */
+#define PORTBAR_C11_CAS(p, e, v) \
+    (success == memory_order_relaxed ? PORTBAR_C11_CAS_S(p, e, v, memory_order_relaxed, memory_order_relaxed) \
+     : success == memory_order_release ? PORTBAR_C11_CAS_S(p, e, v, memory_order_release, memory_order_relaxed) \
+     : success == memory_order_acquire \
+         ? (failure == memory_order_relaxed ? PORTBAR_C11_CAS_S(p, e, v, memory_order_acquire, memory_order_relaxed) \
+                                            : PORTBAR_C11_CAS_S(p, e, v, memory_order_acquire, memory_order_acquire)) \
+     : success == memory_order_acq_rel \
+         ? (failure == memory_order_relaxed ? PORTBAR_C11_CAS_S(p, e, v, memory_order_acq_rel, memory_order_relaxed) \
+                                            : PORTBAR_C11_CAS_S(p, e, v, memory_order_acq_rel, memory_order_acquire)) \
+     : failure == memory_order_relaxed ? PORTBAR_C11_CAS_S(p, e, v, memory_order_seq_cst, memory_order_relaxed) \
+     : failure == memory_order_acquire ? PORTBAR_C11_CAS_S(p, e, v, memory_order_seq_cst, memory_order_acquire) \
+                                       : PORTBAR_C11_CAS_S(p, e, v, memory_order_seq_cst, memory_order_seq_cst))
+</%text>
+<%
+    def scoped(call):
+        narrow = call.replace("SCOPE", "memory_scope_work_group")
+        text = f"(scope == memory_scope_device ? {call.replace('SCOPE', 'memory_scope_device')} : {narrow})"
+        if "all_svm_devices" in scopes:
+            text = f"(scope == memory_scope_all_svm_devices ? {call.replace('SCOPE', 'memory_scope_all_svm_devices')} : {text})"
+        return text
+%>
+#define PORTBAR_C11_LOAD_S(f, p, o) ${scoped("f(p, o, SCOPE)")}
+#define PORTBAR_C11_CALL_S(f, p, v, o) ${scoped("f(p, v, o, SCOPE)")}
+#define PORTBAR_C11_CAS_S(p, e, v, o, u) <%text>\</%text>
+    ${scoped("atomic_compare_exchange_strong_explicit(p, e, v, o, u, SCOPE)")}
+
+/* Fence of an order and scope over the named address spaces; relaxed is none. The flags, too, are literals: the compiler of Mesa
+   22.3 takes nothing else. */
+static inline __attribute__((always_inline)) void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
+{
+% for order in ("acquire", "release", "acq_rel", "seq_cst"):
+    ${"" if loop.first else "else "}if (order == memory_order_${order}) {
+        if (flags == CLK_GLOBAL_MEM_FENCE)
+            ${scoped(f"atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_{order}, SCOPE)")};
+        else if (flags == CLK_LOCAL_MEM_FENCE)
+            ${scoped(f"atomic_work_item_fence(CLK_LOCAL_MEM_FENCE, memory_order_{order}, SCOPE)")};
+        else
+            ${scoped(f"atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_{order}, SCOPE)")};
+    }
+% endfor
+}
+% for word in words:
+% for space in spaces:
+
+${guard(space)}\
+PORTBAR_RAW ${word} portbar_raw_load(volatile ${qualified(space)}${word} *p, int order, int scope)
+{
+    return PORTBAR_C11_LOAD(atomic_load_explicit, ${object_of(word, qualified(space))});
+}
+PORTBAR_RAW void portbar_raw_store(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
+{
+    PORTBAR_C11_STORE(atomic_store_explicit, ${object_of(word, qualified(space))}, v);
+}
+PORTBAR_RAW ${word} portbar_raw_compare_exchange(volatile ${qualified(space)}${word} *p, ${word} expected, ${word} desired,
+                                              int success, int failure, int scope)
+{
+    ${word} found = expected;
+    (void)PORTBAR_C11_CAS(${object_of(word, qualified(space))}, &found, desired);
+    return found;
+}
+% for op, name in (("exchange", "atomic_exchange_explicit"), ("add", "atomic_fetch_add_explicit"), ("and", "atomic_fetch_and_explicit"), ("or", "atomic_fetch_or_explicit"), ("xor", "atomic_fetch_xor_explicit")):
+PORTBAR_RAW ${word} portbar_raw_${op}(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
+{
+    return PORTBAR_C11_RMW(${name}, ${object_of(word, qualified(space))}, v);
+}
+% endfor
+% for op in ("min", "max"):
+% for kind in (word, word[1:]):
+PORTBAR_RAW ${kind} portbar_raw_${op}(volatile ${qualified(space)}${kind} *p, ${kind} v, int order, int scope)
+{
+    return PORTBAR_C11_RMW(atomic_fetch_${op}_explicit, ${object_of(kind, qualified(space))}, v);
+}
+% endfor
+% endfor
+${end(space)}\
+% endfor
+% endfor
+% for kind, space in native_add:
+
+/* The device's own addition of ${kind} in ${space} memory; cl_ext_float_atomics. */
+PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int order, int scope)
+{
+    return PORTBAR_C11_RMW(atomic_fetch_add_explicit, ${object_of(kind, space)}, v);
+}
+% endfor
+</%def>

@@ -1,6 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## How a waiting work-group gives its processor to another one, where work-groups are threads of the host.
 <%def name="yield_processor()">
+#ifndef PORTBAR_YIELD
+#define PORTBAR_YIELD
 /* Called after each round of polls. Where two work-groups share a core, the one that waits keeps the one it waits for off it
    until the scheduler steps in, milliseconds later; so the waiting thread yields every 64 rounds, a microsecond or two. After
    65,536 rounds it yields rarely, so that on a busy machine the limit, which counts rounds, is stretched about twofold.
@@ -21,4 +23,5 @@ static inline void portbar_yield(uint round)
     (void)round;
 % endif
 }
+#endif
 </%def>

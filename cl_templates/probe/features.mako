@@ -82,6 +82,40 @@ kernel void portbar_probe_feature(global uint *out)
     out[0] += (uint)as_float(out[1]);
 }
 </%def>
+<%def name="float_atomics_local()">
+/* The same in local memory. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    local float sum;
+    sum = 1.0f;
+    atomic_fetch_add_explicit((volatile local atomic_float *)&sum, 3.0f, memory_order_relaxed, memory_scope_work_group);
+    out[0] += (uint)sum;
+}
+</%def>
+<%def name="double_atomics()">
+/* A native atomic addition of doubles. The two words after out[1] are 0. */
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+kernel void portbar_probe_feature(global uint *out)
+{
+    atomic_fetch_add_explicit((volatile global atomic_double *)(out + 2), 4.0, memory_order_relaxed, memory_scope_device);
+    out[0] += (uint)*(global double *)(out + 2);
+}
+</%def>
+<%def name="double_atomics_local()">
+/* The same in local memory. */
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
+#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable
+kernel void portbar_probe_feature(global uint *out)
+{
+    local double sum;
+    sum = 1.0;
+    atomic_fetch_add_explicit((volatile local atomic_double *)&sum, 3.0, memory_order_relaxed, memory_scope_work_group);
+    out[0] += (uint)sum;
+}
+</%def>
 <%def name="x86_pause()">
 /* The pause instruction of x86, by which a spinning thread leaves its core's resources to the other one. */
 kernel void portbar_probe_feature(global uint *out)

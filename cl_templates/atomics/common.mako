@@ -1,0 +1,510 @@
+## -*- coding: utf-8 -*-
+## The public functions of portbar/atomics.h, made of the raw operations that each strategy defines.
+<%def name="names()">
+/* What this device has, for programs that adapt. */
+% for kind in types:
+#define PORTBAR_ATOMICS_${kind.name.upper()} 1
+% endfor
+% for name in scopes:
+#define PORTBAR_ATOMICS_SCOPE_${name.upper()} 1
+% endfor
+% for name, where in native_add:
+#define PORTBAR_ATOMICS_NATIVE_ADD_${name.upper()}_${where.upper()} 1
+% endfor
+
+/* OpenCL C's names, where its language level or its features leave them out; the values are clang's. */
+#if !defined(__OPENCL_C_VERSION__) || __OPENCL_C_VERSION__ < 200
+#define memory_order_relaxed 0
+#define memory_order_acquire 2
+#define memory_order_release 3
+#define memory_order_acq_rel 4
+#define memory_order_seq_cst 5
+#define memory_scope_work_item 0
+#define memory_scope_work_group 1
+#define memory_scope_device 2
+#define memory_scope_all_svm_devices 3
+#define memory_scope_sub_group 4
+#elif __OPENCL_C_VERSION__ >= 300
+#ifndef __opencl_c_atomic_order_acq_rel
+#define memory_order_acquire 2
+#define memory_order_release 3
+#define memory_order_acq_rel 4
+#endif
+#ifndef __opencl_c_atomic_order_seq_cst
+#define memory_order_seq_cst 5
+#endif
+#ifndef __opencl_c_atomic_scope_device
+#define memory_scope_device 2
+#endif
+#ifndef __opencl_c_atomic_scope_all_devices
+#define memory_scope_all_svm_devices 3
+#endif
+#ifndef __opencl_c_subgroups
+#define memory_scope_sub_group 4
+#endif
+#else
+#if !defined(cl_khr_subgroups) && !defined(__opencl_c_subgroups) && !defined(cl_intel_subgroups)
+#define memory_scope_sub_group 4
+#endif
+#endif
+#if (__OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300) || defined(__opencl_c_generic_address_space)
+#define PORTBAR_GENERIC_ADDRESS_SPACE 1
+#endif
+% if "ushort" in floats:
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+% endif
+</%def>
+<%def name="rules()">
+/* Polls that a wait makes before it gives up: some seconds on this device. */
+#ifndef PORTBAR_ATOMIC_WAIT_POLLS
+#define PORTBAR_ATOMIC_WAIT_POLLS ${wait_polls}u
+#endif
+
+/* What the compiler checks at each call. An order or a scope that is no constant would leave a switch in the binary. */
+#define PORTBAR_ATOMIC static inline __attribute__((overloadable, always_inline))
+#define PORTBAR_REFUSE(condition, words) __attribute__((diagnose_if(condition, "portbar: " words, "error")))
+#define PORTBAR_IS_WIDE(scope) ((scope) != memory_scope_sub_group && (scope) != memory_scope_work_group)
+% if "all_svm_devices" in scopes:
+#define PORTBAR_SYSTEM_RULE
+% else:
+#define PORTBAR_SYSTEM_RULE PORTBAR_REFUSE(scope == memory_scope_all_svm_devices, "${refused["all_svm_devices"]}")
+% endif
+% if "ordering" in refused:
+#define PORTBAR_REACH_RULE(order) <%text>\</%text>
+    PORTBAR_REFUSE((order) != memory_order_relaxed && PORTBAR_IS_WIDE(scope), <%text>\</%text>
+                   "${refused["ordering"]}; use memory_scope_work_group or memory_order_relaxed")
+% else:
+#define PORTBAR_REACH_RULE(order)
+% endif
+<%text>#define PORTBAR_IS_ORDER(o) \
+    ((o) == memory_order_relaxed || (o) == memory_order_acquire || (o) == memory_order_release || (o) == memory_order_acq_rel \
+     || (o) == memory_order_seq_cst)
+#define PORTBAR_ORDER_RULE(o) \
+    PORTBAR_REFUSE(!__builtin_constant_p(o), \
+                   "the memory order of an atomic operation must be a constant such as memory_order_acquire") \
+    PORTBAR_REFUSE(!PORTBAR_IS_ORDER(o), \
+                   "the memory order is none of memory_order_relaxed, _acquire, _release, _acq_rel, _seq_cst")
+#define PORTBAR_SCOPE_RULE(order) \
+    PORTBAR_REFUSE(!__builtin_constant_p(scope), \
+                   "the memory scope of an atomic operation must be a constant such as memory_scope_device") \
+    PORTBAR_REFUSE(PORTBAR_IS_WIDE(scope) && scope != memory_scope_device && scope != memory_scope_all_svm_devices, \
+                   "the memory scope is none of memory_scope_sub_group, _work_group, _device, _all_svm_devices") \
+    PORTBAR_SYSTEM_RULE PORTBAR_REACH_RULE(order)
+#define PORTBAR_LOAD_RULES \
+    PORTBAR_ORDER_RULE(order) PORTBAR_SCOPE_RULE(order) \
+    PORTBAR_REFUSE(order == memory_order_release || order == memory_order_acq_rel, \
+                   "a load cannot release: its order is memory_order_relaxed, _acquire or _seq_cst")
+#define PORTBAR_STORE_RULES \
+    PORTBAR_ORDER_RULE(order) PORTBAR_SCOPE_RULE(order) \
+    PORTBAR_REFUSE(order == memory_order_acquire || order == memory_order_acq_rel, \
+                   "a store cannot acquire: its order is memory_order_relaxed, _release or _seq_cst")
+#define PORTBAR_RMW_RULES PORTBAR_ORDER_RULE(order) PORTBAR_SCOPE_RULE(order)
+#define PORTBAR_FENCE_RULES PORTBAR_ORDER_RULE(order) PORTBAR_SCOPE_RULE(order)
+#define PORTBAR_CAS_RULES \
+    PORTBAR_ORDER_RULE(success) PORTBAR_ORDER_RULE(failure) PORTBAR_SCOPE_RULE(success) \
+    PORTBAR_REFUSE(failure == memory_order_release || failure == memory_order_acq_rel, \
+                   "a compare_exchange that fails cannot release: its failure order is memory_order_relaxed, _acquire or _seq_cst") \
+    PORTBAR_REFUSE((failure == memory_order_acquire && (success == memory_order_relaxed || success == memory_order_release)) \
+                       || (failure == memory_order_seq_cst && success != memory_order_seq_cst), \
+                   "the failure order of a compare_exchange must not be stronger than its success order")
+</%text>
+% if weakened:
+
+/* BROKEN ON PURPOSE (${weakened}), to show that litmus tests can fail. */
+% endif
+% if weakened == "no_release":
+#define PORTBAR_ORDER(o) ((o) == memory_order_release ? memory_order_relaxed <%text>\</%text>
+                          : (o) == memory_order_acq_rel || (o) == memory_order_seq_cst ? memory_order_acquire : (o))
+#define PORTBAR_STORE_ORDER(o) memory_order_relaxed
+% elif weakened == "relaxed_seq_cst":
+#define PORTBAR_ORDER(o) ((o) == memory_order_seq_cst ? memory_order_relaxed : (o))
+% endif
+% if weakened == "work_group_fence":
+#define PORTBAR_SCOPE(s) memory_scope_work_group
+% endif
+</%def>
+<%def name="helpers()">
+/* The aligned word of 32 bits around a smaller object, and where in it the object lies. */
+#define PORTBAR_WORD_OF(type, p) ((type)((size_t)(p) & ~(size_t)3))
+#ifdef __ENDIAN_LITTLE__
+#define PORTBAR_SHIFT_OF(p, bits) ((uint)((size_t)(p) & 3u) * 8u)
+#else
+#define PORTBAR_SHIFT_OF(p, bits) (32u - (bits) - (uint)((size_t)(p) & 3u) * 8u)
+#endif
+
+/* Integers that compare as floats of these bits do, -0.0 below +0.0; what is not a number lies outside of the infinities. */
+% for bits, word in ((16, "ushort"), (32, "uint"), (64, "ulong")):
+% if word in floats:
+static inline __attribute__((overloadable, always_inline)) ${word} portbar_float_key(${word} bits)
+{
+    return (${word})(bits >> ${bits - 1} ? ~bits : bits | ((${word})1 << ${bits - 1}));
+}
+static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan(${word} bits)
+{
+    return (${word})(bits << 1) > (${word})${floats[word]};
+}
+% endif
+% endfor
+</%def>
+<%!
+    def guard(space):
+        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
+
+    def end(space):
+        return "#endif\n" if space == "generic" else ""
+
+    def at(space, kind):
+        return f"volatile {kind} *" if space == "generic" else f"volatile {space} {kind} *"
+
+    def flags(space):
+        return {
+            "global": "CLK_GLOBAL_MEM_FENCE",
+            "local": "CLK_LOCAL_MEM_FENCE",
+            "generic": "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE",
+        }[space]
+
+    def raw(kind, space, name, value, ordered):
+        """A call of a raw operation on the bits of a whole word."""
+        return f"portbar_raw_{name}(({at(space, kind.word)})p, {value}, {ordered['order']}, {ordered['scope']})"
+%>
+<%def name="operations()">
+/* Fence over the address spaces in `flags`, of an order and scope; relaxed is none. Any work-item. Cost: one fence. */
+PORTBAR_ATOMIC void portbar_atomic_work_item_fence(cl_mem_fence_flags flags, int order, int scope) PORTBAR_FENCE_RULES
+{
+    portbar_raw_fence(flags, ${ordered["order"]}, ${ordered["scope"]});
+}
+% for space in spaces:
+
+/* ---- Pointers to ${space} memory. Any work-item may call; each is one instruction where the device has it. */
+${guard(space)}\
+% for kind in types:
+<%
+    T, bits = kind.name, kind.bits_type
+    P = at(space, T)
+    native_small = kind.is_small and small_access
+%>
+% if kind.is_small:
+PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(${P}p, int order, int scope) PORTBAR_LOAD_RULES
+{
+% if native_small:
+    const ${bits} found = portbar_raw_load((${at(space, bits)})p, ${ordered["order"]}, ${ordered["scope"]});
+% else:
+    const uint word = portbar_raw_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), ${ordered["order"]}, ${ordered["scope"]});
+    const ${bits} found = (${bits})(word >> PORTBAR_SHIFT_OF(p, ${kind.bits}));
+% endif
+    return ${kind.from_bits("found")};
+}
+% if native_small:
+PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_STORE_RULES
+{
+    portbar_raw_store((${at(space, bits)})p, ${kind.to_bits("v")}, ${ordered["store"]}, ${ordered["scope"]});
+}
+% endif
+PORTBAR_ATOMIC bool portbar_small_compare_exchange(${P}p, private ${T} *expected, ${T} desired, int success, int failure, int scope)
+{
+    ${at(space, "uint")}word = PORTBAR_WORD_OF(${at(space, "uint")}, p);
+    const uint shift = PORTBAR_SHIFT_OF(p, ${kind.bits}), mask = ${"0xffu" if kind.bits == 8 else "0xffffu"} << shift;
+    const ${bits} wanted = ${kind.to_bits("*expected")};
+    bool same;
+    PORTBAR_LOOP_BEFORE(${flags(space)}, success, scope);
+    uint seen = portbar_raw_load(word, PORTBAR_LOOP_ORDER(failure), scope);
+    for (;;) {
+        same = (${bits})(seen >> shift) == wanted;
+        if (!same)
+            break;
+        const uint changed = (seen & ~mask) | ((uint)${kind.to_bits("desired")} << shift);
+        const uint before = portbar_raw_compare_exchange(word, seen, changed, PORTBAR_LOOP_ORDER(success),
+                                                         PORTBAR_LOOP_ORDER(failure), scope);
+        if (before == seen)
+            break;
+        seen = before;  /* a neighbour changed, or this one did */
+    }
+    PORTBAR_LOOP_AFTER(${flags(space)}, same ? success : failure, scope);
+    if (!same) {
+        const ${bits} found = (${bits})(seen >> shift);
+        *expected = ${kind.from_bits("found")};
+    }
+    return same;
+}
+PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, private ${T} *expected, ${T} desired, int success,
+                                                                    int failure, int scope) PORTBAR_CAS_RULES
+{
+    return portbar_small_compare_exchange(p, expected, desired, ${ordered["success"]}, ${ordered["failure"]}, ${ordered["scope"]});
+}
+% for op in (([] if native_small else ["store"]) + ["exchange", "add", "min", "max"] + ([] if kind.kind == "float" else ["sub", "and", "or", "xor"])):
+${small_rmw(kind, space, op, P)}\
+% endfor
+% else:
+<% word = kind.word %>\
+PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(${P}p, int order, int scope) PORTBAR_LOAD_RULES
+{
+    return ${kind.from_bits(f"portbar_raw_load(({at(space, word)})p, {ordered['order']}, {ordered['scope']})")};
+}
+PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_STORE_RULES
+{
+    portbar_raw_store((${at(space, word)})p, ${kind.to_bits("v")}, ${ordered["store"]}, ${ordered["scope"]});
+}
+PORTBAR_ATOMIC ${T} portbar_atomic_exchange_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return ${kind.from_bits(raw(kind, space, "exchange", kind.to_bits("v"), ordered))};
+}
+PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, private ${T} *expected, ${T} desired, int success,
+                                                                    int failure, int scope) PORTBAR_CAS_RULES
+{
+    const ${word} wanted = ${kind.to_bits("*expected")};
+    const ${word} found = portbar_raw_compare_exchange((${at(space, word)})p, wanted, ${kind.to_bits("desired")}, ${ordered["success"]},
+                                                 ${ordered["failure"]}, ${ordered["scope"]});
+    if (found != wanted)
+        *expected = ${kind.from_bits("found")};
+    return found == wanted;
+}
+% if kind.kind == "float":
+% if (T, space) in native_add:
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_add_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return portbar_raw_add(p, v, ${ordered["order"]}, ${ordered["scope"]});
+}
+% else:
+${word_loop(kind, space, "add", P)}\
+% endif
+% for op in ("min", "max"):
+${word_loop(kind, space, op, P)}\
+% endfor
+% else:
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return ${kind.from_bits(raw(kind, space, "add", f"({word})0 - {kind.to_bits('v')}", ordered))};
+}
+% for op in ("add", "and", "or", "xor"):
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return ${kind.from_bits(raw(kind, space, op, kind.to_bits("v"), ordered))};
+}
+% endfor
+% for op in ("min", "max"):
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return portbar_raw_${op}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+}
+% endfor
+% if kind.kind == "uint":
+% for op in ("inc", "dec"):
+% if T == "uint" and wraps:
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return portbar_raw_${op}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+}
+% else:
+${word_loop(kind, space, op, P)}\
+% endif
+% endfor
+% endif
+% endif
+% endif
+% if kind.kind == "float":
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+% if (T, space) in native_add:
+    return portbar_raw_add(p, -v, ${ordered["order"]}, ${ordered["scope"]});
+% else:
+    return portbar_float_add(p, -v, ${ordered["order"]}, ${ordered["scope"]});
+% endif
+}
+% endif
+PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, uint polls)
+{
+    for (uint i = 0; i < polls; ++i) {
+% if native_small:
+        const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
+% elif kind.is_small:
+        const uint word = portbar_raw_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), order, scope);
+        const ${bits} found = (${bits})(word >> PORTBAR_SHIFT_OF(p, ${kind.bits}));
+% else:
+        const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
+% endif
+        if (found != ${kind.to_bits("old")})
+            return true;
+        if ((i & 63u) == 63u)
+            portbar_yield(i >> 6);
+    }
+    return false;
+}
+PORTBAR_ATOMIC bool portbar_atomic_wait_explicit(${P}p, ${T} old, int order, int scope, uint polls) PORTBAR_LOAD_RULES
+{
+    return portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, polls);
+}
+PORTBAR_ATOMIC bool portbar_atomic_wait_explicit(${P}p, ${T} old, int order, int scope) PORTBAR_LOAD_RULES
+{
+    return portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, PORTBAR_ATOMIC_WAIT_POLLS);
+}
+% endfor
+% for kind in ("int", "uint"):
+PORTBAR_ATOMIC bool portbar_atomic_flag_test_and_set_explicit(${at(space, kind)}p, int order, int scope) PORTBAR_RMW_RULES
+{
+    return portbar_raw_exchange((${at(space, "uint")})p, 1u, ${ordered["order"]}, ${ordered["scope"]}) != 0u;
+}
+PORTBAR_ATOMIC void portbar_atomic_flag_clear_explicit(${at(space, kind)}p, int order, int scope) PORTBAR_STORE_RULES
+{
+    portbar_raw_store((${at(space, "uint")})p, 0u, ${ordered["store"]}, ${ordered["scope"]});
+}
+% endfor
+${end(space)}\
+% endfor
+</%def>
+<%def name="word_loop(kind, space, op, P)">
+<%
+    T, bits, word = kind.name, kind.bits_type, kind.word
+    W = at(space, word)
+    inner = f"portbar_float_{op}" if kind.kind == "float" else f"portbar_wrap_{op}"
+%>\
+/* ${"A compare-exchange loop" if op in ("inc", "dec") else "A compare-exchange loop: the device has no such operation with one rule for what is not a number" if op in ("min", "max") else "A compare-exchange loop: the device adds no such floats by itself"}. */
+PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
+{
+    PORTBAR_LOOP_BEFORE(${flags(space)}, order, scope);
+    ${word} seen = portbar_raw_load((${W})p, memory_order_relaxed, scope);
+    for (;;) {
+        const ${word} changed = ${value_of(kind, op, "seen")};
+% if op in ("min", "max"):
+        /* Nothing to write, and no release that a write would have to carry. */
+        if (changed == seen && order == memory_order_relaxed)
+            break;
+% endif
+        const ${word} before = portbar_raw_compare_exchange((${W})p, seen, changed, PORTBAR_LOOP_ORDER(order), memory_order_relaxed,
+                                                     scope);
+        if (before == seen)
+            break;
+        seen = before;
+    }
+    PORTBAR_LOOP_AFTER(${flags(space)}, order, scope);
+    return ${kind.from_bits("seen")};
+}
+PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return ${inner}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+}
+</%def>
+<%def name="small_rmw(kind, space, op, P)">
+<%
+    T, bits = kind.name, kind.bits_type
+    W = at(space, "uint")
+    inner = f"portbar_float_{op}" if kind.kind == "float" and op in ("add", "min", "max") else f"portbar_small_{op}"
+    public = {"store": "store", "exchange": "exchange"}.get(op, f"fetch_{op}")
+%>\
+PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
+{
+    ${W}word = PORTBAR_WORD_OF(${W}, p);
+    const uint shift = PORTBAR_SHIFT_OF(p, ${kind.bits}), mask = ${"0xffu" if kind.bits == 8 else "0xffffu"} << shift;
+    PORTBAR_LOOP_BEFORE(${flags(space)}, order, scope);
+    uint seen = portbar_raw_load(word, memory_order_relaxed, scope);
+    ${bits} found;
+    for (;;) {
+        found = (${bits})(seen >> shift);
+        const uint changed = (seen & ~mask) | ((uint)${value_of(kind, op, "found")} << shift);
+        const uint before = portbar_raw_compare_exchange(word, seen, changed, PORTBAR_LOOP_ORDER(order), memory_order_relaxed, scope);
+        if (before == seen)
+            break;
+        seen = before;
+    }
+    PORTBAR_LOOP_AFTER(${flags(space)}, order, scope);
+    return ${kind.from_bits("found")};
+}
+% if op == "store":
+PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_STORE_RULES
+{
+    (void)${inner}(p, v, ${ordered["store"]}, ${ordered["scope"]});
+}
+% else:
+PORTBAR_ATOMIC ${T} portbar_atomic_${public}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return ${inner}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+}
+% endif
+</%def>
+<%def name="value_of(kind, op, found)" filter="trim">
+<%
+    T, bits = kind.name, kind.bits_type
+    old, new = kind.from_bits(found), kind.to_bits("v")
+    if op in ("store", "exchange"):
+        text = new
+    elif op == "inc":
+        text = f"{found} >= v ? ({bits})0 : {found} + 1"
+    elif op == "dec":
+        text = f"{found} == 0 || {found} > v ? v : {found} - 1"
+    elif op in ("min", "max") and kind.kind == "float":
+        better = "<" if op == "min" else ">"
+        text = (f"portbar_is_nan({new}) ? {found} : portbar_is_nan({found}) "
+                f"|| portbar_float_key({new}) {better} portbar_float_key({found}) ? {new} : {found}")
+    elif op in ("min", "max"):
+        better = "<" if op == "min" else ">"
+        text = f"(v {better} {old} ? {new} : {found})"
+    elif op == "add" and kind.kind == "float":
+        text = kind.to_bits(f"({T})({old} + v)")
+    else:
+        sign = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}[op]
+        text = f"({bits})({found} {sign} {new})"
+%>(${bits})(${text})
+</%def>
+<%def name="refusals()">
+/* What is not to be had here says so where it is used. */
+#define PORTBAR_UNAVAILABLE(words) __attribute__((overloadable, unavailable("portbar: " words)))
+<%
+    SPACES = ("global", "local")
+    INTEGER = "works on integers only; use a compare_exchange loop on the bits if that is meant"
+    WRAP = "works on uint and ulong only"
+%>
+% for space in SPACES:
+% for kind in types:
+% if kind.kind == "float":
+% for op in ("and", "or", "xor"):
+void PORTBAR_UNAVAILABLE("fetch_${op} ${INTEGER}") portbar_atomic_fetch_${op}_explicit(volatile ${space} ${kind.name} *p, ${kind.name} v, int order, int scope);
+% endfor
+% endif
+% if not (kind.kind == "uint" and kind.bits >= 32):
+% for op in ("inc", "dec"):
+void PORTBAR_UNAVAILABLE("fetch_${op} ${WRAP}") portbar_atomic_fetch_${op}_explicit(volatile ${space} ${kind.name} *p, ${kind.name} v, int order, int scope);
+% endfor
+% endif
+% endfor
+% for kind, why in withheld:
+<% value = "float" if kind.name == "half" else kind.name %>\
+${kind.name if kind.name != "half" else "float"} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_load_explicit(volatile ${space} ${kind.name} *p, int order, int scope);
+void PORTBAR_UNAVAILABLE("${why}") portbar_atomic_store_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
+bool PORTBAR_UNAVAILABLE("${why}") portbar_atomic_compare_exchange_strong_explicit(volatile ${space} ${kind.name} *p, private ${kind.name} *expected, ${value} desired, int success, int failure, int scope);
+bool PORTBAR_UNAVAILABLE("${why}") portbar_atomic_wait_explicit(volatile ${space} ${kind.name} *p, ${value} old, int order, int scope, uint polls);
+% for op in ("exchange", "fetch_add", "fetch_sub", "fetch_min", "fetch_max", "fetch_and", "fetch_or", "fetch_xor", "fetch_inc", "fetch_dec"):
+${value} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_${op}_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
+% endfor
+% endfor
+% endfor
+</%def>
+<%def name="short_forms()">
+/* A weak compare_exchange may fail without cause; here it never does. */
+#define portbar_atomic_compare_exchange_weak_explicit portbar_atomic_compare_exchange_strong_explicit
+
+/* Forms that return nothing: compilers leave the answer out where nobody takes it. */
+% for op in ("add", "sub", "min", "max", "and", "or", "xor", "inc", "dec"):
+#define portbar_atomic_${op}_explicit(p, v, order, scope) ((void)portbar_atomic_fetch_${op}_explicit(p, v, order, scope))
+% endfor
+
+/* Waiters poll, so there is nobody to wake. */
+#define portbar_atomic_notify_one(p) ((void)(p))
+#define portbar_atomic_notify_all(p) ((void)(p))
+
+/* Without order and scope: sequentially consistent, throughout the device. */
+#define portbar_atomic_load(p) portbar_atomic_load_explicit(p, memory_order_seq_cst, memory_scope_device)
+#define portbar_atomic_store(p, v) portbar_atomic_store_explicit(p, v, memory_order_seq_cst, memory_scope_device)
+% for form in ("strong", "weak"):
+#define portbar_atomic_compare_exchange_${form}(p, expected, desired) <%text>\</%text>
+    portbar_atomic_compare_exchange_strong_explicit(p, expected, desired, memory_order_seq_cst, memory_order_seq_cst, <%text>\</%text>
+                                                    memory_scope_device)
+% endfor
+#define portbar_atomic_exchange(p, v) portbar_atomic_exchange_explicit(p, v, memory_order_seq_cst, memory_scope_device)
+% for op in ("add", "sub", "min", "max", "and", "or", "xor", "inc", "dec"):
+#define portbar_atomic_fetch_${op}(p, v) portbar_atomic_fetch_${op}_explicit(p, v, memory_order_seq_cst, memory_scope_device)
+#define portbar_atomic_${op}(p, v) ((void)portbar_atomic_fetch_${op}(p, v))
+% endfor
+#define portbar_atomic_wait(p, old) portbar_atomic_wait_explicit(p, old, memory_order_seq_cst, memory_scope_device)
+#define portbar_atomic_flag_test_and_set(p) <%text>\</%text>
+    portbar_atomic_flag_test_and_set_explicit(p, memory_order_seq_cst, memory_scope_device)
+#define portbar_atomic_flag_clear(p) portbar_atomic_flag_clear_explicit(p, memory_order_seq_cst, memory_scope_device)
+</%def>

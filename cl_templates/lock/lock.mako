@@ -1,0 +1,96 @@
+## -*- coding: utf-8 -*-
+## Mutual exclusion between work-groups: the two locks of the published occupancy-bound protocol, every wait bounded.
+<%def name="types()">
+/* A free lock is all zero. One work-item of a work-group at a time takes a lock, and gives it back; a second work-item of the same
+   group that waits for it may keep the first from ever running. Every group that holds a lock must be able to run to the release:
+   on a device that runs one group at a time no other group is waiting, elsewhere the device must let groups progress
+   independently (`portbar survey` tells). */
+typedef struct {
+    uint held;
+} portbar_spin_lock;
+
+/* First come, first served; the fairness is what makes discovery find every group (Sorensen et al., OOPSLA 2016). */
+typedef struct {
+    uint next;
+    uint serving;
+} portbar_ticket_lock;
+
+/* Polls that an acquire makes before it gives up: some seconds on this device. */
+#ifndef PORTBAR_LOCK_POLLS
+#define PORTBAR_LOCK_POLLS ${wait_polls}u
+#endif
+</%def>
+<%def name="spin_lock()">
+/* Tries at most `polls` times (at least once) to take the lock; true if it has it. Acquire order at device scope, global memory:
+   what the last holder wrote is visible. Caller: one work-item of a group. Cost: an exchange, and a load a poll. */
+static inline bool portbar_spin_lock_try_acquire(volatile global portbar_spin_lock *lock, uint polls)
+{
+    uint i = 0u;
+    do {
+        /* The exchange writes; those who wait only read until it may succeed. */
+        if (portbar_atomic_load_explicit(&lock->held, memory_order_relaxed, memory_scope_device) == 0u
+            && portbar_atomic_exchange_explicit(&lock->held, 1u, memory_order_relaxed, memory_scope_device) == 0u) {
+            portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_device);
+            return true;
+        }
+        if ((i & 63u) == 63u)
+            portbar_yield(i >> 6);
+    } while (++i < polls);
+    return false;
+}
+/* Takes the lock; false when PORTBAR_LOCK_POLLS polls did not get it, and then the caller must not go on as its holder. Acquire order at
+   device scope. Caller: one work-item of a group. */
+static inline bool portbar_spin_lock_acquire(volatile global portbar_spin_lock *lock)
+{
+    return portbar_spin_lock_try_acquire(lock, PORTBAR_LOCK_POLLS);
+}
+/* Gives the lock back. Release order at device scope, global memory. Caller: the work-item that took it. Cost: a store. */
+static inline void portbar_spin_lock_release(volatile global portbar_spin_lock *lock)
+{
+    portbar_atomic_store_explicit(&lock->held, 0u, memory_order_release, memory_scope_device);
+}
+</%def>
+<%def name="ticket_lock()">
+/* Takes the lock if it becomes free within `polls` polls (at least one); true if it has it. It draws a ticket only when that is
+   served at once, so giving up leaves nothing behind, and whoever waits in `portbar_ticket_lock_acquire` comes first. Acquire
+   order at device scope, global memory. Caller: one work-item of a group. */
+static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticket_lock *lock, uint polls)
+{
+    uint i = 0u;
+    do {
+        uint ticket = portbar_atomic_load_explicit(&lock->serving, memory_order_relaxed, memory_scope_device);
+        if (portbar_atomic_compare_exchange_strong_explicit(&lock->next, &ticket, ticket + 1u, memory_order_relaxed,
+                                                            memory_order_relaxed, memory_scope_device)) {
+            /* The ticket was the one served when it was read, and nobody else can have moved that on since. */
+            (void)portbar_atomic_load_explicit(&lock->serving, memory_order_acquire, memory_scope_device);
+            return true;
+        }
+        if ((i & 63u) == 63u)
+            portbar_yield(i >> 6);
+    } while (++i < polls);
+    return false;
+}
+/* Draws a ticket and waits until it is served; false after PORTBAR_LOCK_POLLS polls. A ticket cannot be handed back, so after a
+   false the lock is lost to all who come later: their waits end in the same way. Acquire order at device scope, global memory.
+   Caller: one work-item of a group. Cost: an atomic addition, and a load a poll. */
+static inline bool portbar_ticket_lock_acquire(volatile global portbar_ticket_lock *lock)
+{
+    const uint ticket = portbar_atomic_fetch_add_explicit(&lock->next, 1u, memory_order_relaxed, memory_scope_device);
+    for (uint i = 0; i < PORTBAR_LOCK_POLLS; ++i) {
+        if (portbar_atomic_load_explicit(&lock->serving, memory_order_relaxed, memory_scope_device) == ticket) {
+            (void)portbar_atomic_load_explicit(&lock->serving, memory_order_acquire, memory_scope_device);
+            return true;
+        }
+        if ((i & 63u) == 63u)
+            portbar_yield(i >> 6);
+    }
+    return false;
+}
+/* Gives the lock to the next ticket. Release order at device scope, global memory. Caller: the work-item that took it. Cost: a
+   load and a store. */
+static inline void portbar_ticket_lock_release(volatile global portbar_ticket_lock *lock)
+{
+    const uint ticket = portbar_atomic_load_explicit(&lock->serving, memory_order_relaxed, memory_scope_device);
+    portbar_atomic_store_explicit(&lock->serving, ticket + 1u, memory_order_release, memory_scope_device);
+}
+</%def>
