@@ -1,0 +1,174 @@
+"""What tests of generated GPU code share: strategies that offer everything, kernels that use it, compilers to check them with.
+
+Not tests. Clang comes from Debian (`apt-get install clang`), ptxas from the extra `ptx`; tests skip without them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from portbar.atomics import TYPES, AtomicsTable
+from portbar.rendering import resolve_includes
+from portbar.strategy import Choice, Strategy
+
+ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
+SCOPES = ("sub_group", "work_group", "device", "all_svm_devices")
+
+_EVERYTHING = AtomicsTable(
+    types=tuple(kind.name for kind in TYPES),
+    spaces=("global", "local", "generic"),
+    scopes=SCOPES,
+    native_add=frozenset((kind, space) for kind in ("float", "double") for space in ("global", "local")),
+    refused={},
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device that nobody here has: a strategy, clang's options for it, and for PTX the architecture to assemble for."""
+
+    name: str
+    atomics: str
+    options: tuple[str, ...]
+    assemble_for: str = ""
+
+
+def _nvptx(name: str, atomics: str, chip: str, version: str, std: str, assemble_for: str) -> Target:
+    features = ("-target-cpu", chip, "-target-feature", f"+ptx{version}")
+    through = tuple(part for feature in features for part in ("-Xclang", feature))
+    return Target(name, atomics, ("-target", "nvptx64-nvidia-nvcl", f"-cl-std={std}", *through), assemble_for)
+
+
+#: Clang 14 and 15 know PTX up to 7.5, and newer chips take the code of older ones.
+TARGETS = (
+    _nvptx("sm_60 membar", "membar", "sm_60", "60", "CL1.2", "sm_60"),
+    _nvptx("sm_70 ptx", "ptx", "sm_70", "63", "CL1.2", "sm_70"),
+    _nvptx("sm_90 ptx, generic pointers", "ptx", "sm_80", "70", "CL2.0", "sm_90"),
+    Target("gfx90a c11", "c11", ("-target", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-nogpulib", "-cl-std=CL2.0")),
+    Target("spir64 cl12", "cl12", ("-target", "spir64-unknown-unknown", "-cl-std=CL1.2", "-emit-llvm")),
+)
+
+
+def strategy_for(target: Target) -> Strategy:
+    """Return a strategy that offers all that clang's own header knows for the target."""
+    table = _EVERYTHING
+    if target.atomics == "c11":
+        # Clang's header has no additions of floats without cl_ext_float_atomics.
+        table = replace(table, native_add=frozenset())
+    else:
+        table = replace(table, types=tuple(name for name in table.types if name != "half"))
+    if target.atomics == "cl12":
+        table = replace(table, scopes=SCOPES[:3], native_add=frozenset(), refused=AtomicsTable().refused)
+    if "-cl-std=CL1.2" in target.options:
+        table = replace(table, spaces=("global", "local"))
+    why = "for a compiler"
+    return Strategy(Choice(target.atomics, why), Choice("packed", why), Choice("counter", why), atomics_table=table)
+
+
+@functools.cache
+def clang() -> str | None:
+    """Return the newest clang on the path."""
+    names = ["clang", *(f"clang-{version}" for version in range(22, 13, -1))]
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+@functools.cache
+def ptxas() -> str | None:
+    """Return NVIDIA's assembler, from the extra `ptx` or from the path."""
+    try:
+        package = importlib.util.find_spec("nvidia.cuda_nvcc")
+    except ModuleNotFoundError:
+        package = None
+    folders = (package.submodule_search_locations or ()) if package else ()
+    packaged = (str(path) for folder in folders for path in Path(folder).glob("bin/ptxas*"))
+    return next(packaged, None) or shutil.which("ptxas")
+
+
+def compiled(target: Target, source: str, folder: Path, *more: str) -> str:
+    """Compile portbar source for a target with clang; its assembly text, or LLVM's with `-emit-llvm`."""
+    text = resolve_includes(source, strategy_for(target))
+    (folder / "in.cl").write_text(text, encoding="utf-8")
+    command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", "-O2", "-S", *target.options, *more]
+    command += ["-Werror=implicit-function-declaration", "-o", str(folder / "out.s"), str(folder / "in.cl")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    assert ran.returncode == 0, ran.stderr[:4000]
+    return (folder / "out.s").read_text(encoding="utf-8")
+
+
+def assembled(target: Target, folder: Path) -> None:
+    """Assemble what `compiled` left in the folder; skips without an assembler that knows the target.
+
+    Clang declares OpenCL's built-ins as functions of this module without a body; for ptxas they are external.
+    """
+    if ptxas() is None:
+        pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
+    text = (folder / "out.s").read_text(encoding="utf-8")
+    (folder / "in.ptx").write_text(
+        re.sub(r"^(\.func\b[^{}]*?\n;)$", r".extern \1", text, flags=re.MULTILINE), encoding="utf-8"
+    )
+    command = [str(ptxas()), "-arch", target.assemble_for, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.o")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    if "is not defined for option 'gpu-name'" in ran.stderr:
+        pytest.skip(
+            f'not assembled: this ptxas has dropped {target.assemble_for}; `pip install "portbar[ptx]"` has it'
+        )
+    assert ran.returncode == 0, (ran.stdout + ran.stderr)[:4000]
+
+
+def operations(kind: str) -> tuple[str, ...]:
+    """Return the read-modify-write operations of a type."""
+    always = ("exchange", "fetch_add", "fetch_sub", "fetch_min", "fetch_max")
+    bitwise = () if kind in {"float", "double", "half"} else ("fetch_and", "fetch_or", "fetch_xor")
+    return always + bitwise + (("fetch_inc", "fetch_dec") if kind in {"uint", "ulong"} else ())
+
+
+def calls(kind: str, scope: str) -> Iterator[str]:
+    """Yield every operation of a type with every order, at one scope; `p` is the object, `v` a value, `out[0]` the answer."""
+    at = f"memory_scope_{scope}"
+    for order in ("relaxed", "acquire", "seq_cst"):
+        yield f"out[0] = portbar_atomic_load_explicit(p, memory_order_{order}, {at});"
+    for order in ("relaxed", "release", "seq_cst"):
+        yield f"portbar_atomic_store_explicit(p, v, memory_order_{order}, {at});"
+        yield f"portbar_atomic_wait_explicit(p, v, memory_order_{order.replace('release', 'acquire')}, {at}, 9u);"
+    for order in ORDERS:
+        for name in operations(kind):
+            yield f"out[0] = portbar_atomic_{name}_explicit(p, v, memory_order_{order}, {at});"
+        failure = "relaxed" if order in {"relaxed", "release"} else "acquire"
+        orders = f"memory_order_{order}, memory_order_{failure}"
+        yield f"{{ {kind} e = v; portbar_atomic_compare_exchange_weak_explicit(p, &e, v, {orders}, {at}); out[0] = e; }}"
+        yield f"portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_{order}, {at});"
+
+
+def everything(strategy: Strategy) -> str:
+    """Return a program that uses every operation with every type, address space, order and scope of a strategy."""
+    table = strategy.atomics_table
+    parts = ['#include "portbar/atomics.h"\n#include "portbar/lock.h"\n']
+    for kind in table.offered():
+        for space in table.spaces:
+            body = "\n    ".join(call for scope in table.scopes for call in calls(kind.name, scope))
+            name = f"use_{kind.name}_{space}"
+            where = "global" if space == "generic" else space
+            pointer = f"volatile {kind.name} *p = q;" if space == "generic" else f"volatile {space} {kind.name} *p = q;"
+            parts.append(
+                f"kernel void {name}(volatile {where} {kind.name} *q, global {kind.name} *out)\n"
+                f"{{\n    const {kind.name} v = out[1];\n    {pointer}\n    {body}\n}}\n"
+            )
+    return "".join(parts)
+
+
+def ptx_kernels(text: str) -> dict[str, list[str]]:
+    """Return the instructions of each kernel of a PTX text, without directives, labels and comments."""
+    found: dict[str, list[str]] = {}
+    for match in re.finditer(r"\.entry\s+(\w+)\s*\((?:.*?)\)[^{]*\{(.*?)\n\}", text, re.DOTALL):
+        lines = (re.sub(r"//.*", "", line).strip() for line in match[2].splitlines())
+        found[match[1]] = [line for line in lines if line and not line.startswith((".", "$", "{", "}"))]
+    return found

@@ -1,0 +1,166 @@
+"""Code for GPUs that this machine lacks: every path compiles for its target, and the instructions are the promised ones."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from tests import gpu_code
+from tests.gpu_code import TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
+
+pytestmark = pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+
+PTX = next(target for target in TARGETS if target.assemble_for == "sm_70")
+MEMBAR = next(target for target in TARGETS if target.atomics == "membar")
+AMD = next(target for target in TARGETS if "gfx90a" in target.name)
+SPIR = next(target for target in TARGETS if target.atomics == "cl12")
+
+BARRIER = r"""
+#include "portbar/device_barrier.h"
+#include "portbar/atomics.h"
+kernel void meet(PORTBAR_GRID_PARAM, global uint *a)
+{
+    PORTBAR_ENTER(grid);
+    portbar_atomic_add_explicit(a, 1u, memory_order_relaxed, memory_scope_device);
+    if (portbar_device_barrier(&grid))
+        a[portbar_global_id(&grid)] = portbar_num_groups(&grid);
+}
+"""
+
+
+def one_call_each(calls: dict[str, str]) -> str:
+    """Return a program with one kernel a call."""
+    parameters = "global uint *p, local uint *l, global float *f, uint v, float x, global uint *out"
+    kernels = (f"kernel void {name}({parameters})\n{{\n    {call}\n}}\n" for name, call in calls.items())
+    return '#include "portbar/atomics.h"\n' + "".join(kernels)
+
+
+def fetch_adds(scope: str = "device") -> dict[str, str]:
+    return {
+        order: f"out[0] = portbar_atomic_fetch_add_explicit(p, v, memory_order_{order}, memory_scope_{scope});"
+        for order in gpu_code.ORDERS
+    }
+
+
+def of_memory(instructions: list[str]) -> list[str]:
+    """The instructions that order memory or access it atomically, without operands; `ld.param` and plain accesses are not."""
+    names = (instruction.split()[0].rstrip(";") for instruction in instructions)
+    plain = re.compile(r"(ld|st)\.(param|global|local|shared)\.")
+    return [name for name in names if re.match(r"atom|red|fence|membar|ld|st", name) and not plain.match(name)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> None:
+    text = compiled(target, everything(strategy_for(target)), tmp_path)
+    offered = strategy_for(target).atomics_table
+    for kind, space in itertools.product(offered.types, offered.spaces):
+        assert f"use_{kind}_{space}" in text
+    if target.assemble_for:
+        assembled(target, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "target", [target for target in TARGETS if target.assemble_for], ids=lambda target: target.name
+)
+def test_the_device_barrier_compiles_for_nvidia(target: Target, tmp_path) -> None:
+    compiled(target, BARRIER, tmp_path)
+    assembled(target, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scope", "ptx_scope"), [("sub_group", "cta"), ("work_group", "cta"), ("device", "gpu"), ("all_svm_devices", "sys")]
+)
+def test_an_ordered_operation_is_one_instruction_of_that_order_and_scope(scope, ptx_scope, tmp_path) -> None:
+    kernels = ptx_kernels(compiled(PTX, one_call_each(fetch_adds(scope)), tmp_path))
+    for order in ("relaxed", "acquire", "release", "acq_rel"):
+        assert of_memory(kernels[order]) == [f"atom.{order}.{ptx_scope}.global.add.u32"], order
+    # As in libcu++: one fence.sc, and the operation acquires.
+    assert of_memory(kernels["seq_cst"]) == [f"fence.sc.{ptx_scope}", f"atom.acquire.{ptx_scope}.global.add.u32"]
+
+
+def test_loads_stores_and_fences_are_one_instruction_each(tmp_path) -> None:
+    at = "memory_scope_device"
+    wanted = {
+        "load": (
+            f"out[0] = portbar_atomic_load_explicit(p, memory_order_relaxed, {at});",
+            ["ld.relaxed.gpu.global.b32"],
+        ),
+        "load_acquire": (
+            f"out[0] = portbar_atomic_load_explicit(p, memory_order_acquire, {at});",
+            ["ld.acquire.gpu.global.b32"],
+        ),
+        "store": (f"portbar_atomic_store_explicit(p, v, memory_order_relaxed, {at});", ["st.relaxed.gpu.global.b32"]),
+        "store_release": (
+            f"portbar_atomic_store_explicit(p, v, memory_order_release, {at});",
+            ["st.release.gpu.global.b32"],
+        ),
+        "store_byte": (
+            f"portbar_atomic_store_explicit((global uchar *)p, (uchar)v, memory_order_release, {at});",
+            ["st.release.gpu.global.u8"],
+        ),
+        "fence": (
+            f"portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, {at});",
+            ["fence.acq_rel.gpu"],
+        ),
+        "no_fence": (f"portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_relaxed, {at});", []),
+        "shared": (
+            "portbar_atomic_or_explicit(l, v, memory_order_relaxed, memory_scope_work_group);",
+            ["atom.relaxed.cta.shared.or.b32"],
+        ),
+        "real_add": (
+            f"portbar_atomic_add_explicit(f, x, memory_order_relaxed, {at});",
+            ["atom.relaxed.gpu.global.add.f32"],
+        ),
+        "wrap": (
+            f"out[0] = portbar_atomic_fetch_inc_explicit(p, v, memory_order_acq_rel, {at});",
+            ["atom.acq_rel.gpu.global.inc.u32"],
+        ),
+    }
+    kernels = ptx_kernels(compiled(PTX, one_call_each({name: call for name, (call, _) in wanted.items()}), tmp_path))
+    for name, (_, instructions) in wanted.items():
+        assert of_memory(kernels[name]) == instructions, name
+
+
+def test_before_sm_70_fences_stand_around_relaxed_operations(tmp_path) -> None:
+    kernels = ptx_kernels(compiled(MEMBAR, one_call_each(fetch_adds()), tmp_path))
+    fence, add = "membar.gl", "atom.global.add.u32"
+    assert of_memory(kernels["relaxed"]) == [add]
+    assert of_memory(kernels["acquire"]) == [add, fence]
+    assert of_memory(kernels["release"]) == [fence, add]
+    assert of_memory(kernels["acq_rel"]) == [fence, add, fence]
+    assert of_memory(kernels["seq_cst"]) == [fence, add, fence]
+
+
+def test_order_and_scope_leave_no_branch_behind(tmp_path) -> None:
+    kernels = ptx_kernels(
+        compiled(PTX, one_call_each(fetch_adds() | {"scope": fetch_adds("sub_group")["acquire"]}), tmp_path)
+    )
+    assert len(kernels) == 6
+    for name, instructions in kernels.items():
+        assert not [line for line in instructions if re.search(r"\bbra\b|setp|selp", line)], name
+
+
+def llvm_functions(text: str) -> dict[str, str]:
+    """Name of each function in a text of LLVM's language -> its body."""
+    return dict(re.findall(r"^define [^\n]*@(\w+)\([^\n]*\{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE))
+
+
+def test_c11_leaves_one_call_with_a_constant_order_and_scope(tmp_path) -> None:
+    bodies = llvm_functions(compiled(AMD, one_call_each(fetch_adds()), tmp_path, "-emit-llvm"))
+    numbers = {"relaxed": 0, "acquire": 2, "release": 3, "acq_rel": 4, "seq_cst": 5}
+    for order, number in numbers.items():
+        atomics = re.findall(r"call .*@\w*atomic\w*\((.*)\)", bodies[order])
+        assert len(atomics) == 1, order
+        assert re.search(rf"i32 noundef {number}, i32 noundef 2$", atomics[0]), order
+        assert not re.search(r"^\s*(br|switch)\b", bodies[order], re.MULTILINE), order
+
+
+def test_cl12_leaves_one_atomic_with_the_fences_of_its_order(tmp_path) -> None:
+    bodies = llvm_functions(compiled(SPIR, one_call_each(fetch_adds()), tmp_path, "-emit-llvm"))
+    for order, fences in {"relaxed": 0, "acquire": 3, "release": 3, "acq_rel": 6, "seq_cst": 6}.items():
+        assert len(re.findall(r"call .*@\w*atomic_add", bodies[order])) == 1, order
+        assert len(re.findall(r"call .*mem_fence", bodies[order])) == fences, order
+        assert not re.search(r"^\s*(br|switch)\b", bodies[order], re.MULTILINE), order
