@@ -143,7 +143,8 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, o
         return bool(builds.get(probe, reported))
 
     int64, fp64 = has("int64_atomics", reported=facts.int64_atomics), has("fp64", reported=facts.fp64)
-    fp16 = has("fp16", reported=facts.fp16)
+    # NVIDIA computes with half but lacks the extension, and with it what turns one into bits.
+    fp16 = bool(facts.fp16) and has("fp16", reported=True)
     types = set(_ALWAYS)
     refused: dict[str, str] = {}
     lacks_int64 = (

@@ -63,6 +63,13 @@
 /* What the compiler checks at each call. An order or a scope that is no constant would leave a switch in the binary. */
 #define PORTBAR_ATOMIC static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_REFUSE(condition, words) __attribute__((diagnose_if(condition, "portbar: " words, "error")))
+/* Clang before version 9, as in NVIDIA's compiler, does not know in an attribute that an argument is constant, but takes no
+   function whose condition it cannot evaluate; its message then says so among the candidates. */
+#if defined(__clang_major__) && __clang_major__ >= 9
+#define PORTBAR_CONSTANT(value, words) PORTBAR_REFUSE(!__builtin_constant_p(value), words)
+#else
+#define PORTBAR_CONSTANT(value, words) __attribute__((enable_if((value) == (value), "portbar: " words)))
+#endif
 #define PORTBAR_IS_WIDE(scope) ((scope) != memory_scope_sub_group && (scope) != memory_scope_work_group)
 % if "all_svm_devices" in scopes:
 #define PORTBAR_SYSTEM_RULE
@@ -80,13 +87,11 @@
     ((o) == memory_order_relaxed || (o) == memory_order_acquire || (o) == memory_order_release || (o) == memory_order_acq_rel \
      || (o) == memory_order_seq_cst)
 #define PORTBAR_ORDER_RULE(o) \
-    PORTBAR_REFUSE(!__builtin_constant_p(o), \
-                   "the memory order of an atomic operation must be a constant such as memory_order_acquire") \
+    PORTBAR_CONSTANT(o, "the memory order of an atomic operation must be a constant such as memory_order_acquire") \
     PORTBAR_REFUSE(!PORTBAR_IS_ORDER(o), \
                    "the memory order is none of memory_order_relaxed, _acquire, _release, _acq_rel, _seq_cst")
 #define PORTBAR_SCOPE_RULE(order) \
-    PORTBAR_REFUSE(!__builtin_constant_p(scope), \
-                   "the memory scope of an atomic operation must be a constant such as memory_scope_device") \
+    PORTBAR_CONSTANT(scope, "the memory scope of an atomic operation must be a constant such as memory_scope_device") \
     PORTBAR_REFUSE(PORTBAR_IS_WIDE(scope) && scope != memory_scope_device && scope != memory_scope_all_svm_devices, \
                    "the memory scope is none of memory_scope_sub_group, _work_group, _device, _all_svm_devices") \
     PORTBAR_SYSTEM_RULE PORTBAR_REACH_RULE(order)
