@@ -27,6 +27,9 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
 }
 
+#: How the reason of a strategy begins that a measurement has refuted.
+_REFUTED: Final = "found:"
+
 #: Seconds after which an atomic wait or a lock gives up, roughly.
 _WAIT_S: Final = 5.0
 
@@ -196,14 +199,14 @@ def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> 
         return False, "OpenCL 1.2 atomics do not compile"
     litmus = findings.litmus.get(name, "") if findings is not None else ""
     if litmus.startswith("fail"):
-        return False, f"the litmus tests found: {litmus.partition(': ')[2] or litmus}"
+        return False, f"the litmus tests {_REFUTED} {litmus.partition(': ')[2] or litmus}"
     measured = findings.ordering.get(name) if findings is not None else None
     if measured == "pass":
         claim = "claimed by the device and " if name == "c11" and _claims_device_ordering(facts) else ""
         tested = " and by the litmus tests" if litmus.startswith("pass") else ""
         return True, f"device-scope ordering {claim}confirmed by the ordering probe{tested}"
     if measured is not None and not measured.startswith("untested"):
-        return False, f"the ordering probe found: {measured}"
+        return False, f"the ordering probe {_REFUTED} {measured}"
     if name == "ptx":
         return True, "the PTX memory model gives acquire and release at gpu scope; not yet probed here"
     if name == "membar" and (_compute_capability(facts) or 0) < 7:
@@ -226,7 +229,8 @@ def _choose_atomics(
     for name in ("ptx", "c11", "membar", "cl12"):
         allowed, reason = _judge_atomics(name, facts, findings)
         if allowed:
-            return Choice(name, reason), ""
+            refuted = [why for why in refused if _REFUTED in why]
+            return Choice(name, "; ".join([reason, *refuted])), ""
         refused.append(f"{name}: {reason}")
     builds = findings is None or findings.builds.get("cl12", True)
     broken = findings is not None and findings.litmus.get("cl12", "").startswith("fail")

@@ -106,7 +106,9 @@ def test_a_strategy_with_a_forbidden_outcome_is_not_chosen_again():
     found = Findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"})
     assert choose(DeviceProfile(FULL, found)).atomics.value == "c11"
     refuted = replace(found, litmus={"c11": "fail: SB-device-global-ops: 3 of 99 forbidden (seed 7)"})
-    assert choose(DeviceProfile(FULL, refuted)).atomics.value == "cl12"
+    passed_over = choose(DeviceProfile(FULL, refuted)).atomics
+    assert passed_over.value == "cl12"
+    assert "c11: the litmus tests found: SB-device-global-ops" in passed_over.reason
     with pytest.raises(UnsupportedFeatureError, match=r"SB-device-global-ops: 3 of 99 forbidden \(seed 7\)"):
         choose(DeviceProfile(FULL, refuted), {"atomics": "c11"})
     passed = replace(found, litmus={"c11": "pass: 28 tests"})
@@ -152,7 +154,7 @@ def test_the_header_names_what_it_offers(atomics):
     assert "global ulong *" not in text
 
 
-@pytest.mark.parametrize(("atomics", "weakened"), itertools.product(["c11", "ptx", "membar", "cl12"], WEAKENED))
+@pytest.mark.parametrize(("atomics", "weakened"), list(itertools.product(["c11", "ptx", "membar", "cl12"], WEAKENED)))
 def test_a_header_that_is_broken_on_purpose_says_so(atomics, weakened):
     text = render_header("atomics", strategy_of(atomics, weakened=weakened))
     assert ("BROKEN ON PURPOSE" in text) == bool(weakened)

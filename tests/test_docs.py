@@ -93,6 +93,19 @@ def test_documented_c_names_are_those_of_the_header() -> None:
             assert re.search(rf"^#define {name}\b|}} {name};|^typedef uint {name};", text, re.MULTILINE), name
 
 
+@pytest.mark.parametrize("header", ["atomics", "lock"])
+def test_every_name_on_the_atomics_page_is_in_the_headers(header: str) -> None:
+    page = (DOCS / "atomics.md").read_text(encoding="utf-8")
+    prefix = {"atomics": "atomic", "lock": "(?:spin|ticket)_lock"}[header]
+    names = set(re.findall(rf"\bportbar_{prefix}\w*", page))
+    assert len(names) > 5
+    for strategy in STRATEGIES:
+        text = render_header(header, strategy)
+        assert names <= set(re.findall(r"\bportbar_\w+", text)) | {"portbar_atomic"}
+    for macro in re.findall(r"\{c:macro\}`(PORTBAR_\w+)`", page):
+        assert f"```{{c:macro}} {macro}\n" in page
+
+
 def test_documented_layout_is_the_layout() -> None:
     text = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
     page = " ".join(text.split())
@@ -200,7 +213,10 @@ def test_wrong_programs_say_what_the_page_claims(
 
     import portbar  # noqa: PLC0415
 
-    if section == "Assuming the number of groups" and portbar.choose(portbar.describe(context.devices[0])).max_groups == 1:
+    if (
+        section == "Assuming the number of groups"
+        and portbar.choose(portbar.describe(context.devices[0])).max_groups == 1
+    ):
         pytest.skip("portbar starts one work-group on this device, whatever the global size, so that none is surplus")
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
     page = list(blocks(DOCS / "wrong_programs.md"))
@@ -327,3 +343,37 @@ def test_work_between_arrive_and_wait_is_right(context: cl.Context, queue: cl.Co
     for number in range(rounds):
         expected = np.sqrt(expected) + np.roll(expected + number, -1)
     np.testing.assert_allclose(own.get()[:size], expected, rtol=1e-3)
+
+
+@pytest.mark.device
+def test_the_last_work_group_sums_up_what_all_others_wrote(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "atomics.md") if "kernel void sum" in text)
+    kernel, n = portbar.Program(context, source).kernel("sum"), 10_007
+    a = cl.array.to_device(queue, np.arange(n, dtype=np.uint32))
+    for _ in range(5):
+        partial, done, result = (cl.array.zeros(queue, size, np.uint32) for size in (16, 1, 1))
+        kernel(queue, (16 * 32,), (32,), a, np.uint32(n), partial, done, result).wait()
+        assert result.get()[0] == n * (n - 1) // 2
+
+
+@pytest.mark.device
+def test_the_documented_lock_lets_every_group_insert_once(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "atomics.md") if "kernel void insert" in text)
+    try:
+        kernel = portbar.Program(context, source).kernel("insert")
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    lock, items, length, failed = (cl.array.zeros(queue, size, np.uint32) for size in (2, 16, 1, 1))
+    kernel(queue, (16 * 8,), (8,), lock, items, length, failed).wait()
+    assert failed.get()[0] == 0
+    assert sorted(items.get().tolist()) == list(range(16))
