@@ -18,6 +18,7 @@ from portbar.errors import DeviceError, Error
 #: Command -> module that holds it: each is imported when it is called, so that `portbar --help` touches no driver.
 _COMMANDS: Final = {
     "bench": ("portbar.cli.bench", "Measure barrier algorithms on a device and keep the table."),
+    "check": ("portbar.cli.check", "Run litmus tests: whether atomics order memory as they should."),
     "devices": ("portbar.cli.devices", "List every OpenCL device, and whether it works."),
     "doctor": ("portbar.cli.doctor", "Say what is wrong with this machine's OpenCL, and what would help."),
     "export": ("portbar.cli.export", "Write the headers for a device as plain OpenCL C."),

@@ -1,0 +1,272 @@
+"""`portbar check`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.table import Table
+
+from portbar.cli.shared import (
+    chosen,
+    device_option,
+    err,
+    examples,
+    explained,
+    json_option,
+    number,
+    platform_title,
+    print_json,
+    show,
+)
+from portbar.device import DeviceAddress, facts
+from portbar.errors import Error
+from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
+from portbar.litmus.patterns import PATTERNS
+from portbar.litmus.results import NO_TIME
+from portbar.litmus.tests import TESTS, matching
+from portbar.strategy import ALTERNATIVES
+from portbar.survey.privacy import anonymous
+from portbar.usable import check as check_usable
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: Seconds a device, everything included: a quick check stays under 30 with what cannot be planned.
+_QUICK_S: Final = 22.0
+_THOROUGH_S: Final = 300.0
+
+
+@click.command(
+    name="check",
+    epilog=examples(
+        "portbar check --device pocl",
+        "portbar check --thorough --seconds 3600 --json",
+        'portbar check --strategy cl12 --test "MP-*" --seed 7 --outcomes',
+        "portbar check --list",
+    ),
+)
+@device_option
+@json_option
+@click.option(
+    "--quick/--thorough", default=True, help="Under 30 seconds a device (the default), or as long as --seconds says."
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help=f"Time for each device, compiling included; {_QUICK_S:g} when quick, {_THOROUGH_S:g} when thorough.",
+)
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Draw places and stress from this seed.")
+@click.option(
+    "--strategy",
+    "-s",
+    "strategies",
+    type=click.Choice(ALTERNATIVES["atomics"]),
+    multiple=True,
+    help="Check this way to write atomics; may be repeated. By default all that build, most of the time for the chosen one.",
+)
+@click.option(
+    "--test",
+    "-t",
+    "patterns",
+    metavar="PATTERN",
+    multiple=True,
+    help="Run these tests only: a name, its beginning (MP) or wildcards (*-local-*); may be repeated.",
+)
+@click.option("--outcomes", is_flag=True, help="Show how often each outcome of each test occurred.")
+@click.option(
+    "--store/--no-store", default=True, show_default=True, help="Keep the verdicts, so that portbar chooses by them."
+)
+@click.option(
+    "--list", "listing", is_flag=True, help="List the tests and the outcomes that must not occur; run nothing."
+)
+def command(
+    devices: tuple[str, ...],
+    as_json: bool,
+    quick: bool,
+    seconds: float | None,
+    seed: int | None,
+    strategies: tuple[str, ...],
+    patterns: tuple[str, ...],
+    outcomes: bool,
+    store: bool,
+    listing: bool,
+) -> None:
+    """Run litmus tests: whether atomics order memory on a device as OpenCL's memory model says.
+
+    Each test runs many small instances under stress and counts their outcomes. An outcome that the memory model forbids rejects
+    the way in which portbar wrote the atomics: it is not chosen on that device any more. A pass proves nothing; more time finds
+    more.
+
+    Everything runs in child processes, so that a driver that aborts or hangs costs one test. A device that was never probed is
+    probed first.
+
+    Exit status 1: a forbidden outcome, or a driver failed; 3: no device works; 4: a time limit was hit.
+    """
+    try:
+        matching(NAMES, patterns or None)
+    except Error as error:
+        raise click.UsageError(str(error)) from None
+    if listing:
+        _list(matching(NAMES, patterns or None), as_json=as_json)
+        return
+    budget = seconds if seconds is not None else _QUICK_S if quick else _THOROUGH_S
+    found = []
+    for address, device in chosen(devices):
+        entry = _checked(address, device, budget, seed, strategies, patterns, store=store)
+        if entry["reason"]:
+            err().print(f"{address}: {entry['reason']}")
+        found.append(entry)
+    if as_json:
+        print_json(found)
+    else:
+        for entry in found:
+            _show(entry, outcomes=outcomes)
+    sys.exit(_status(found))
+
+
+def _checked(
+    address: DeviceAddress,
+    device: cl.Device,
+    seconds: float,
+    seed: int | None,
+    strategies: tuple[str, ...],
+    patterns: tuple[str, ...],
+    *,
+    store: bool,
+) -> dict[str, Any]:
+    console, started = err(), time.monotonic()
+    reported = facts(device)
+    entry: dict[str, Any] = {
+        "device": number(address),
+        "name": reported.name,
+        "platform": platform_title(reported),
+        "status": "unusable",
+        "reason": "",
+        "stored": False,
+        "check": None,
+    }
+    verdict = check_usable(address)
+    if not verdict.usable:
+        entry["reason"] = f"does not work: {explained(verdict.reason, verdict.remedy)}"
+        return entry
+    console.print(f"{address}: litmus tests for about {seconds:g} s")
+    done = 0
+
+    def on_progress(message: dict[str, Any]) -> None:
+        nonlocal done
+        if "result" not in message:
+            return
+        done += 1
+        result = message["result"]
+        loud = result["status"] not in {"pass", "skipped"}
+        if loud or console.is_terminal or done % 10 == 0:
+            what = f"{result['strategy']} {result['test']}: {result['status']}"
+            console.print(f"[{time.monotonic() - started:6.1f} s] {number(address)}: {done} done, {what}")
+
+    try:
+        result = check(
+            device,
+            seconds=max(1.0, seconds - (time.monotonic() - started)),
+            seed=seed,
+            strategies=strategies or None,
+            tests=patterns or None,
+            on_progress=on_progress,
+        )
+        if store:
+            store_verdicts(device, result.verdicts)
+    except Error as error:
+        refused: dict[str, Any] = anonymous({**entry, "status": "refused", "reason": str(error)})
+        return refused
+    return {**entry, "status": _outcome(result), "stored": store, "check": result.to_json()}
+
+
+def _outcome(result: CheckResult) -> str:
+    statuses = {one["status"] for one in result.results}
+    if result.failed:
+        return "fail"
+    if statuses & {"crash", "error"}:
+        return "error"
+    if "timeout" in statuses or any(one["reason"] == NO_TIME for one in result.results):
+        return "timeout"
+    return "pass"
+
+
+def _status(found: list[dict[str, Any]]) -> int:
+    statuses = {entry["status"] for entry in found}
+    if statuses <= {"unusable"}:
+        return 3
+    if statuses & {"fail", "error", "refused"}:
+        return 1
+    return 4 if "timeout" in statuses else 0
+
+
+def _show(entry: dict[str, Any], *, outcomes: bool) -> None:
+    show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
+    checked = entry["check"]
+    if checked is None:
+        show(f"  not checked: {entry['reason']}", "")
+        return
+    table = Table(box=None, padding=(0, 1))
+    for name in ("test", "scope", "space", "strategy"):
+        table.add_column(name, no_wrap=True)
+    for name in ("instances", "forbidden"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for result in checked["results"]:
+        ran = result["instances"] > 0
+        table.add_row(
+            result["test"],
+            result["scope"],
+            result["space"],
+            result["strategy"],
+            f"{result['instances']:,}" if ran else "-",
+            f"{sum(result['forbidden'].values()):,}" if ran else "-",
+            result["status"],
+        )
+    show(table)
+    if outcomes:
+        for result in checked["results"]:
+            counts = ", ".join(
+                f"{outcome}: {count:,}{' (forbidden)' if outcome in result['forbidden'] else ''}"
+                for outcome, count in result["outcomes"].items()
+            )
+            if counts:
+                show(f"  {result['strategy']} {result['test']}: {counts}")
+    reasons: dict[str, list[str]] = {}
+    for result in checked["results"]:
+        if result["reason"] and result["status"] != "fail":
+            reasons.setdefault(result["reason"], []).append(f"{result['strategy']} {result['test']}")
+    for reason, names in reasons.items():
+        show(f"  {_several(names)}: {reason}")
+    for name, verdict in checked["verdicts"].items():
+        show(f"  {name}: {verdict}")
+    kept = "the verdicts are kept, portbar chooses by them" if entry["stored"] else "the verdicts are not kept"
+    show(f"  seed {checked['seed']}, {checked['seconds']:.1f} s; {kept}", "")
+
+
+def _several(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _list(names: tuple[str, ...], *, as_json: bool) -> None:
+    entries: list[dict[str, Any]] = []
+    for name in names:
+        if name in TESTS:
+            test = TESTS[name]
+            forbidden = [" ".join(f"{place}={value}" for place, value in part.items()) for part in test.forbidden]
+            about, why, threads = test.description, test.why, len(test.threads)
+        else:
+            pattern = PATTERNS[name]
+            forbidden, about, why, threads = [pattern.forbidden], pattern.description, pattern.why, 0
+        entries.append({"test": name, "description": about, "threads": threads, "forbidden": forbidden, "why": why})
+    if as_json:
+        print_json(entries)
+        return
+    for entry in entries:
+        show(f"{entry['test']}: {entry['description']}", style="bold")
+        show(f"  forbidden: {' or '.join(entry['forbidden'])}")
+        show(f"  {entry['why']}")

@@ -1,0 +1,226 @@
+"""`check`: the litmus tests of a device in child processes, within a time limit, and the verdict for each atomics strategy.
+
+Not for the tests themselves (`portbar.litmus.running`), nor for choosing by the verdicts (`portbar.strategy`).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar import cache, profile
+from portbar.device import address_of, device_key, facts
+from portbar.errors import Error, RecordError, UnsupportedFeatureError
+from portbar.findings import CACHE_KIND, Findings
+from portbar.litmus.children import Job, Listener, run_in_children
+from portbar.litmus.patterns import PATTERNS
+from portbar.litmus.results import is_lost, verdict_of
+from portbar.litmus.tests import TESTS, matching
+from portbar.probing import probe
+from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.survey.privacy import anonymous
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+SCHEMA: Final = "portbar-check"
+FORMAT: Final = 1
+
+#: Every test, in the order in which they are run.
+NAMES: Final = (*TESTS, *PATTERNS)
+
+#: Time of a test with a strategy that was not chosen, as a part of that with the chosen one.
+_OTHERS: Final = 0.4
+#: The same of a test within a work-group whose work-items run one after the other, so that there is little to find.
+_TURNS: Final = 0.3
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What the litmus tests of a device found.
+
+    Attributes
+    ----------
+    device, platform : str
+    seed : int
+    budget_s, seconds : float
+        Time asked for, and time taken.
+    chosen : str
+        The atomics strategy that portbar chose before, empty for none.
+    results : tuple of dict
+        One for each strategy and test: `test`, `description`, `scope`, `space`, `form`, `strategy`, `seed`, `status` (`pass`,
+        `fail`, `skipped`, `unfinished`, `error`, `crash`, `timeout`), `reason`, `instances`, `launches`, `outcomes` and
+        `forbidden` (outcome -> count), `interleaved`, `weak`, `seconds`.
+    verdicts : mapping of str to str
+        Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
+    complete : bool
+        Whether every test was run, so that a pass means all of them.
+    """
+
+    device: str
+    platform: str
+    seed: int
+    budget_s: float
+    seconds: float
+    chosen: str
+    results: tuple[dict[str, Any], ...]
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+    @property
+    def failed(self) -> bool:
+        """Whether any outcome was forbidden."""
+        return any(result["status"] == "fail" for result in self.results)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON values, without host names or paths."""
+        value: dict[str, Any] = anonymous(
+            {
+                "schema": SCHEMA,
+                "format": FORMAT,
+                "name": self.device,
+                "platform": self.platform,
+                "seed": self.seed,
+                "budget_s": self.budget_s,
+                "seconds": round(self.seconds, 2),
+                "chosen": self.chosen,
+                "complete": self.complete,
+                "verdicts": dict(self.verdicts),
+                "results": [dict(result) for result in self.results],
+            }
+        )
+        return value
+
+
+def strategies_of(known: DeviceProfile) -> tuple[str, ...]:
+    """Atomics strategies that build on a device, the one that portbar chooses first."""
+    builds = known.findings.builds if known.findings is not None else {}
+    names = [
+        name
+        for name in ALTERNATIVES["atomics"]
+        if any(works and (step == name or step.startswith(f"{name}@")) for step, works in builds.items())
+    ]
+    try:
+        first = choose(known).atomics.value
+    except UnsupportedFeatureError:
+        return tuple(names)
+    return (first, *(name for name in names if name != first))
+
+
+def check(
+    device: cl.Device,
+    *,
+    seconds: float,
+    seed: int | None = None,
+    strategies: Sequence[str] | None = None,
+    tests: Sequence[str] | None = None,
+    weakened: str = "",
+    on_progress: Listener | None = None,
+) -> CheckResult:
+    """Run litmus tests on a device, in child processes only.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        A device that a platform lists. If it was never probed it is probed first, which counts.
+    seconds : float
+        Time for everything, compilation included. What no time is left for is skipped and said to be.
+    seed : int, optional
+        What places, permutations and stress are drawn from; drawn itself by default.
+    strategies : sequence of str, optional
+        Atomics strategies; by default all that build on the device, the chosen one with more time than the others.
+    tests : sequence of str, optional
+        Names or patterns of tests, as for `portbar.litmus.tests.matching`; all by default.
+    weakened : str
+        One of `portbar.atomics.WEAKENED`: break the atomics in this way, to see that the tests can fail.
+    on_progress : callable, optional
+        Called with each `{"begin": [strategy, test]}` and each `{"result": {...}}`.
+
+    Returns
+    -------
+    CheckResult
+        `store_verdicts` keeps its verdicts, so that portbar chooses by them.
+
+    Raises
+    ------
+    DeviceError
+        No platform lists the device.
+    Error
+        A pattern matches no test, or a strategy does not exist or does not build on the device.
+    """
+    start = time.monotonic()
+    names = matching(NAMES, tests)
+    seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
+    reported = facts(device)
+    address = address_of(device)
+    known = probe(device, timeout=max(10.0, seconds))
+    there = strategies_of(known)
+    for name in strategies or ():
+        if name not in ALTERNATIVES["atomics"]:
+            raise Error(f"no atomics strategy is called {name!r}; strategies: {', '.join(ALTERNATIVES['atomics'])}")
+        if name not in there:
+            raise Error(f"atomics strategy {name} does not build on {reported.name}; {', '.join(there) or 'none'} does")
+    wanted = tuple(strategies) if strategies is not None else there
+    takes_turns = known.findings is not None and known.findings.progress.get("sub_groups") == "none"
+    jobs = [
+        Job(
+            atomics,
+            weakened,
+            name,
+            (1.0 if atomics == wanted[0] else _OTHERS)
+            * (_TURNS if takes_turns and name in TESTS and not TESTS[name].across_groups else 1.0),
+        )
+        for atomics in wanted
+        for name in names
+    ]
+    results = run_in_children(address, jobs, seed, start + seconds, on_progress)
+    by_strategy = {job.label: [result for other, result in results if other.label == job.label] for job in jobs}
+    complete = tests is None and all(not is_lost(result) for _, result in results)
+    return CheckResult(
+        device=reported.name,
+        platform=f"{reported.platform_name} {reported.platform_version.partition(',')[0]}".strip(),
+        seed=seed,
+        budget_s=seconds,
+        seconds=time.monotonic() - start,
+        chosen=there[0] if there else "",
+        results=tuple(result for _, result in results),
+        verdicts={label: verdict_of(found, all_tests=tests is None) for label, found in by_strategy.items()},
+        complete=complete,
+    )
+
+
+def store_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> Findings:
+    """Put verdicts into the cached findings of a device, so that portbar chooses by them from then on.
+
+    A strategy that failed once stays rejected: a later pass does not replace a failure. Verdicts that are
+    neither, and those on weakened strategies, are left out.
+
+    Raises
+    ------
+    Error
+        The device was never probed on this machine, so there is nothing to add the verdicts to.
+    """
+    key = device_key(facts(device))
+    stored: Any = cache.load(CACHE_KIND, key)
+    try:
+        found = None if stored is None else Findings.from_json(stored)
+    except RecordError:
+        found = None
+    if found is None:
+        raise Error(
+            f"{device.name.strip()} has no findings on this machine to add verdicts to: run portbar.probe(device) first"
+        )
+    litmus = dict(found.litmus)
+    for name, verdict in verdicts.items():
+        if name not in ALTERNATIVES["atomics"]:
+            continue
+        kind = verdict.partition(":")[0]
+        if kind == "fail" or (kind == "pass" and not litmus.get(name, "").startswith("fail")):
+            litmus[name] = verdict
+    found = replace(found, litmus=litmus)
+    cache.store(CACHE_KIND, key, found.to_json())
+    profile.forget()
+    return found

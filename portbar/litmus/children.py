@@ -1,0 +1,198 @@
+"""Runs litmus tests in child processes, one after the other, so that a driver that aborts or hangs costs one test.
+
+Not for what is run and what follows from it (`portbar.litmus.checking`).
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portbar import child, profile
+from portbar.device import DeviceAddress
+from portbar.errors import Error
+from portbar.litmus.results import NO_TIME, blank
+
+#: Seconds that a compiler may take, and a test beyond its share (at least, and as a part of the budget), before they count as
+#: hanging.
+_BUILD_S: Final = 15.0
+_HANGING_S: Final = 5.0
+_HANGING_PART: Final = 0.3
+#: Children that may die before the remaining tests are given up.
+_MOST_DEATHS: Final = 6
+#: Part of the time that is set aside at least while another strategy is to be compiled.
+_FOR_COMPILERS: Final = 0.4
+#: Seconds that a test gets at least, if there is any time left when it begins.
+_LEAST_SHARE_S: Final = 0.01
+#: Seconds that an interpreter takes to start and to load every driver.
+_START_S: Final = 1.2
+
+Listener = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One test with one strategy, and its part of the time."""
+
+    atomics: str
+    weakened: str
+    name: str
+    weight: float
+
+    @property
+    def label(self) -> str:
+        """How the strategy is called in results."""
+        return self.atomics + (f" {self.weakened}" if self.weakened else "")
+
+
+def check_task(payload: dict[str, Any]) -> None:
+    """Run tests and report each: the child's side of `check`."""
+    import pyopencl as cl  # noqa: PLC0415 (the parent runs no kernels)
+
+    from portbar.litmus.running import TOGETHER, Runner, strategy_for  # noqa: PLC0415
+
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    # Kept by name: Intel's runtime was seen to lose a context that only its queue refers to.
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context, device)
+    jobs = [Job(*job) for job in payload["jobs"]]
+    runners: dict[str, Runner] = {}
+    deadline = time.monotonic() + float(payload["seconds"])
+    # What compilers took beyond the tests' shares: as much is set aside for each test that is left.
+    beyond = 0.0
+    for index, job in enumerate(jobs):
+        began = time.monotonic()
+        left = deadline - began
+        if left <= 0:
+            return
+        aside = beyond / max(1, index) * (len(jobs) - index)
+        if any(other.label not in runners for other in jobs[index + 1 :]):
+            aside = max(aside, _FOR_COMPILERS * left)
+        share = max(_LEAST_SHARE_S, (left - aside) * job.weight / sum(other.weight for other in jobs[index:]))
+        child.progress({"begin": [job.label, job.name]})
+        _limit("building", _BUILD_S)
+        if job.label not in runners:
+            runners[job.label] = Runner(
+                queue,
+                strategy_for(profile.describe(device), job.atomics, job.weakened),
+                seed=int(payload["seed"]),
+                names=[other.name for other in jobs if other.label == job.label],
+                together=1 if payload["alone"] else TOGETHER,
+            )
+        runner = runners[job.label]
+        if not runner.is_built(job.name):
+            # What the driver says is told by the run.
+            with suppress(Error):
+                runner.build(job.name)
+        _limit("running", share + max(_HANGING_S, min(_BUILD_S, _HANGING_PART * float(payload["seconds"]))))
+        result = runner.run(job.name, share)
+        faulthandler.cancel_dump_traceback_later()
+        child.progress({"result": result})
+        beyond += max(0.0, time.monotonic() - began - share)
+
+
+def _limit(phase: str, seconds: float) -> None:
+    """Begin a phase of a test that must end in time."""
+    child.progress({"phase": phase, "limit": seconds})
+    # Ends the process even where a driver never returns to Python.
+    faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+class Run:
+    """What one child has reported so far."""
+
+    def __init__(self, jobs: Sequence[Job], on_progress: Listener | None) -> None:
+        self.jobs = list(jobs)
+        self.results: list[tuple[Job, dict[str, Any]]] = []
+        self.begun = False
+        self.building = False
+        self._phase = (0.0, 0.0)
+        self._listener = on_progress
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Take in one report."""
+        if "begin" in message:
+            self.begun = True
+        elif "phase" in message:
+            self.building = message["phase"] == "building"
+            self._phase = (time.monotonic(), float(message["limit"]))
+        elif "result" in message:
+            self.add(message["result"])
+            self.begun = False
+        if self._listener is not None and "phase" not in message:
+            self._listener(message)
+
+    @property
+    def hung(self) -> bool:
+        """Whether the test under way has reached its limit."""
+        since, limit = self._phase
+        return limit > 0 and time.monotonic() - since > 0.95 * limit
+
+    def add(self, result: dict[str, Any]) -> None:
+        """The result of the first of the jobs that are left."""
+        self.results.append((self.jobs.pop(0), result))
+
+
+def run_in_children(
+    address: DeviceAddress, jobs: Sequence[Job], seed: int, deadline: float, on_progress: Listener | None
+) -> list[tuple[Job, dict[str, Any]]]:
+    """Run all jobs, going on in a new child after one that died."""
+    results: list[tuple[Job, dict[str, Any]]] = []
+    left, alone, deaths = list(jobs), False, 0
+    while left and deaths < _MOST_DEATHS:
+        seconds = deadline - time.monotonic() - _START_S
+        if seconds <= 0:
+            break
+        run = Run(left, on_progress)
+        answer = child.run_task(
+            "portbar.litmus.children:check_task",
+            {
+                "address": address.to_json(),
+                "jobs": [[job.atomics, job.weakened, job.name, job.weight] for job in left],
+                "seed": seed,
+                "seconds": seconds,
+                "alone": alone,
+            },
+            timeout=seconds + _START_S + 2 * _BUILD_S,
+            # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
+            env={"PYOPENCL_NO_CACHE": "1"},
+            on_progress=run.take,
+        )
+        if answer.status != "ok":
+            deaths += 1
+            alone = _blamed(run, answer, seed, alone=alone, on_progress=on_progress)
+        results += run.results
+        left = run.jobs
+        if answer.status == "ok":
+            break
+    status, why = ("skipped", NO_TIME) if deaths < _MOST_DEATHS else ("crash", "too many child processes died")
+    return results + [(job, _result(job, seed, status, why)) for job in left]
+
+
+def _blamed(run: Run, answer: child.ChildResult, seed: int, *, alone: bool, on_progress: Listener | None) -> bool:
+    """Blame a child's death on the test that was under way; whether the next child should compile each test alone."""
+    if not run.jobs:
+        return alone
+    if run.begun and run.building and not alone:
+        # Several tests were compiled together, and each may be the one that the driver cannot take.
+        return True
+    if not run.begun and answer.status == "error":
+        # It failed before the first test, and would do so again.
+        while run.jobs:
+            run.add(_result(run.jobs[0], seed, "error", answer.message.splitlines()[0]))
+    elif run.begun:
+        hung = answer.status == "timeout" or (answer.status == "crash" and run.hung)
+        message = answer.message.splitlines()[0].partition("; last lines of")[0]
+        status = "timeout" if hung else answer.status if answer.status == "error" else "crash"
+        run.add(_result(run.jobs[0], seed, status, "it did not end in time" if hung else message))
+        if on_progress is not None:
+            on_progress({"result": run.results[-1][1]})
+    return alone
+
+
+def _result(job: Job, seed: int, status: str, reason: str) -> dict[str, Any]:
+    return {**blank(job.name, job.label, seed), "status": status, "reason": reason}

@@ -1,0 +1,134 @@
+"""What a litmus test is: threads of operations on few locations, and the outcomes that must not occur.
+
+Not the tests themselves (`portbar.litmus.tests`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["load", "store", "exchange", "add", "fence"]
+
+#: What a register holds whose load was not made. Stored values are below it.
+UNREAD: Final = 3
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One step of a thread.
+
+    Attributes
+    ----------
+    kind : str
+        `load`, `store`, `exchange`, `add` (fetch-and-add) or `fence`.
+    location : str
+        `x`, `y` or `z`; empty for a fence.
+    value : int
+        What is stored or added; 0 for a load or a fence.
+    order : str
+        Memory order without its prefix; `plain` for an access that is no atomic operation.
+    register : int
+        Where the result goes; -1 for none. Each register is written by one operation.
+    guard : (int, int), optional
+        The operation is made only where this register has this value, so that a plain access never races.
+    """
+
+    kind: Kind
+    location: str = ""
+    value: int = 0
+    order: str = "relaxed"
+    register: int = -1
+    guard: tuple[int, int] | None = None
+
+
+Thread = tuple[Operation, ...]
+#: Values of registers (`r0`) and final values of locations (`x`).
+Outcome = Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Litmus:
+    """One litmus test. All locations are 0 before it.
+
+    Attributes
+    ----------
+    name : str
+        Family, scope, space and form, such as `MP-device-global-ops`.
+    description : str
+        What it is about.
+    threads : tuple of tuple of Operation
+    forbidden : tuple of mapping of str to int
+        Partial outcomes; one that agrees with any of them in all its members is forbidden.
+    why : str
+        Why the memory model forbids it.
+    scope : str
+        `work_group` or `device`.
+    space : str
+        `global` or `local`.
+    form : str
+        How it is ordered: `ops`, `fences`, ...
+    """
+
+    name: str
+    description: str
+    threads: tuple[Thread, ...]
+    forbidden: tuple[Outcome, ...]
+    why: str
+    scope: str = "device"
+    space: str = "global"
+    form: str = "ops"
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """The locations that are used, in order."""
+        return tuple(sorted({op.location for op in self.operations if op.location}))
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """All operations of all threads."""
+        return tuple(op for thread in self.threads for op in thread)
+
+    @property
+    def registers(self) -> int:
+        """How many registers there are."""
+        return 1 + max((op.register for op in self.operations), default=-1)
+
+    @property
+    def finals(self) -> tuple[str, ...]:
+        """The locations whose final value belongs to the outcome."""
+        named = {name for outcome in self.forbidden for name in outcome}
+        return tuple(location for location in self.locations if location in named)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What an outcome is made of: registers, then final values."""
+        return (*(f"r{k}" for k in range(self.registers)), *self.finals)
+
+    @property
+    def across_groups(self) -> bool:
+        """Whether the threads are in different work-groups, as they can be for device scope and global memory only."""
+        return self.scope == "device" and self.space == "global"
+
+    def is_forbidden(self, outcome: Outcome) -> bool:
+        """Whether an outcome must not occur: by the memory model, or since it holds a value that nobody wrote."""
+        if any(all(outcome[name] == value for name, value in part.items()) for part in self.forbidden):
+            return True
+        return any(value not in self._possible(name, outcome) for name, value in outcome.items())
+
+    def _possible(self, name: str, outcome: Outcome) -> set[int]:
+        if not name.startswith("r"):
+            return self._written(name)
+        op = next(op for op in self.operations if f"r{op.register}" == name)
+        if op.guard is not None and outcome[f"r{op.guard[0]}"] != op.guard[1]:
+            return {UNREAD}
+        return self._written(op.location) | {0}
+
+    def _written(self, location: str) -> set[int]:
+        """The values that a location may get; every location of the tests is written by somebody."""
+        values = {op.value for op in self.operations if op.location == location and op.kind in {"store", "exchange"}}
+        for op in self.operations:
+            if op.location == location and op.kind == "add":
+                values |= {value + op.value for value in values | {0}} - {0}
+        return values
