@@ -17,15 +17,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
 import portbar
-from portbar import icd, usable
+from benchmarks.shared import Row, Session, measure, note, number, show, title_of, usable_devices
+from portbar import icd
 from portbar.benching import BarrierTimer, Relaunch, device_s, profiled_queue
 from portbar.device import devices_of
 from portbar.errors import Error
@@ -64,67 +64,21 @@ CHILD_LIMIT_S = 300
 
 
 @dataclass(frozen=True)
-class Row:
-    """One comparison; `extra` holds what it was measured with."""
+class BarrierSession(Session):
+    """One device, with the local sizes to measure and libgomp's barrier, where there is one."""
 
-    benchmark: str
-    device: str
-    peer: str
-    ratio: float
-    ours_us: float
-    peer_us: float | None
-    samples: int
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields, with those of `extra` beside them."""
-        record: dict[str, Any] = asdict(self)
-        extra: dict[str, Any] = record.pop("extra")
-        return record | extra
-
-
-@dataclass(frozen=True)
-class Session:
-    """One device under measurement."""
-
-    device: cl.Device
-    name: str
-    queue: cl.CommandQueue
     local_sizes: tuple[int, ...]
-    quick: bool
     gomp: Path | None
 
-    @property
-    def repeats(self) -> int:
-        """Samples of each side."""
-        return 5 if self.quick else 15
 
-    @property
-    def launch_s(self) -> float:
-        """Seconds that one launch of many barriers should take."""
-        return 0.005 if self.quick else 0.02
-
-    def compare(
-        self,
-        benchmark: str,
-        peer: str,
-        samples: Sequence[tuple[float, float]],
-        **extra: Any,
-    ) -> Row:
-        """A row of the medians of both sides, taken in turns; the best of each show how busy the machine was."""
-        ours, theirs = (statistics.median(side) for side in zip(*samples, strict=True))
-        best = dict(zip(("ours_best_us", "peer_best_us"), map(min, zip(*samples, strict=True)), strict=True))
-        return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra | best)
-
-
-def barrier(session: Session) -> Iterator[Row]:
+def barrier(session: BarrierSession) -> Iterator[Row]:
     """One barrier beside relaunching an empty kernel, and beside libgomp's barrier with as many threads."""
     for local_size in session.local_sizes:
         timer = BarrierTimer(session.queue, local_size)
         groups = timer.bound
         rounds = timer.rounds_for(groups, session.launch_s)
         relaunch = Relaunch(session.queue, groups, local_size)
-        compiled = session.gomp if is_cpu(session) else None
+        compiled = session.gomp if session.is_cpu else None
         gomp_rounds = gomp_rounds_for(compiled, groups, session.launch_s) if compiled else 0
         relaunches: list[tuple[float, float]] = []
         gomps: list[tuple[float, float]] = []
@@ -139,7 +93,7 @@ def barrier(session: Session) -> Iterator[Row]:
             yield session.compare("device_barrier", "libgomp", gomps, **extra)
 
 
-def oversubscribed(session: Session) -> Iterator[Row]:
+def oversubscribed(session: BarrierSession) -> Iterator[Row]:
     """More groups than cores: the barrier stays live; beside libgomp with as many threads."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for local_size in session.local_sizes:
@@ -171,14 +125,14 @@ def oversubscribed(session: Session) -> Iterator[Row]:
             note(f"{session.name}: {statistics.median(alone):.1f} us a barrier with {groups} groups on {cores} cores")
 
 
-def discovery(session: Session) -> Iterator[Row]:
+def discovery(session: BarrierSession) -> Iterator[Row]:
     """A kernel that enters its grid and returns, with `packed` beside the two locks of the published protocol."""
     queue = profiled_queue(session.queue)
-    local_size = session.local_sizes[0] if is_cpu(session) else 256
+    local_size = session.local_sizes[0] if session.is_cpu else 256
     timers = {name: BarrierTimer(queue, local_size, {"discovery": name}) for name in ("packed", "ticket", "spin")}
     bound = timers["packed"].bound
     empty = Relaunch(queue, bound, local_size)
-    counts = [bound] if is_cpu(session) else sorted({bound, min(bound, 1000)})
+    counts = [bound] if session.is_cpu else sorted({bound, min(bound, 1000)})
     for groups in counts:
         # The first launches pay for the driver's own set-up.
         times: dict[str, list[float]] = {name: [] for name in timers}
@@ -206,11 +160,11 @@ def discovery(session: Session) -> Iterator[Row]:
             )
 
 
-def recall(session: Session) -> Iterator[Row]:
+def recall(session: BarrierSession) -> Iterator[Row]:
     """How many of a hundred launches found every work-group that the device can hold."""
     timer = BarrierTimer(session.queue, session.local_sizes[0])
     findings = portbar.describe(session.device).findings
-    expected = max(timer.bound, (findings.groups_in_flight or 0) if findings is not None and is_cpu(session) else 0)
+    expected = max(timer.bound, (findings.groups_in_flight or 0) if findings is not None and session.is_cpu else 0)
     launches, found, times = 100, [], []
     for _ in range(launches):
         start = time.perf_counter()
@@ -233,12 +187,12 @@ def recall(session: Session) -> Iterator[Row]:
     )
 
 
-def enqueue(session: Session) -> Iterator[Row]:
+def enqueue(session: BarrierSession) -> Iterator[Row]:
     """Host time of one launch, and of enqueueing a kernel with the same arguments through plain PyOpenCL.
 
     The launches wait for a user event, so that the device's threads do not take the cores from the host meanwhile.
     """
-    context, queue = session.queue.context, session.queue
+    context, queue = session.context, session.queue
     local_size = session.local_sizes[0]
     timer = BarrierTimer(queue, local_size)
     groups = timer.bound
@@ -270,7 +224,7 @@ def enqueue(session: Session) -> Iterator[Row]:
         yield session.compare("launch", peer, samples, local_size=local_size, groups=groups)
 
 
-def in_child(session: Session) -> Iterator[Row]:
+def in_child(session: BarrierSession) -> Iterator[Row]:
     """Rows of `oversubscribed` from a process in which PoCL starts more threads than there are cores."""
     command = [sys.executable, "-m", "benchmarks.device_barrier", "--json", "--only", "oversubscribed", "--platform"]
     command += [title_of(session.device.platform), "--local", ",".join(map(str, session.local_sizes))]
@@ -289,7 +243,7 @@ def in_child(session: Session) -> Iterator[Row]:
         yield Row(**fields, extra=record)
 
 
-BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
+BENCHMARKS: dict[str, Callable[[BarrierSession], Iterator[Row]]] = {
     "barrier": barrier,
     "discovery": discovery,
     "recall": recall,
@@ -297,10 +251,16 @@ BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
     "oversubscribed": oversubscribed,
 }
 
-
-def is_cpu(session: Session) -> bool:
-    """Whether the device's work-groups are run by threads of the host."""
-    return bool(session.device.type & cl.device_type.CPU)
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "benchmark": lambda row: row.benchmark,
+    "peer": lambda row: row.peer,
+    "local": lambda row: str(row.extra.get("local_size", "")),
+    "groups": lambda row: str(row.extra.get("groups", "")),
+    "ratio": lambda row: number(row.ratio),
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+    "samples": lambda row: str(row.samples),
+}
 
 
 def sample(timer: BarrierTimer, groups: int, rounds: int) -> float:
@@ -370,16 +330,6 @@ def gomp_rounds_for(binary: Path, threads: int, seconds: float) -> int:
     return max(50, min(1 << 20, int(seconds * 1e6 / max(us, 1e-3))))
 
 
-def note(text: str) -> None:
-    """Say something that is no result."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def title_of(platform: cl.Platform) -> str:
-    """Name and version of a platform."""
-    return f"{platform.name.strip()} {platform.version.strip()}"
-
-
 def devices(wanted: str) -> Iterator[tuple[cl.Device, str]]:
     """The usable devices of platforms that match, with a name to print."""
     try:
@@ -387,40 +337,8 @@ def devices(wanted: str) -> Iterator[tuple[cl.Device, str]]:
     except Error as error:
         note(str(error))
         return
-    for platform in platforms:
-        title = title_of(platform)
-        if wanted.lower() not in title.lower():
-            continue
-        for device in devices_of(platform):
-            name = f"{device.name.strip()} ({title})"
-            verdict = usable.check(device)
-            if verdict.usable:
-                yield device, name
-            else:
-                note(f"{name}: skipped, {verdict.reason}")
-
-
-def measure(device: cl.Device, name: str, options: argparse.Namespace, gomp: Path | None) -> Iterator[Row]:
-    """All rows of one device; a benchmark that the device cannot run is noted."""
-    context = cl.Context([device])
-    session = Session(
-        device,
-        name,
-        cl.CommandQueue(context),
-        options.local,
-        options.quick,
-        gomp,
-    )
-    try:
-        if portbar.describe(device).findings is None:
-            portbar.probe(device)
-    except (Error, ImportError) as error:
-        note(f"{name}: not probed, {error}")
-    for title in options.only:
-        try:
-            yield from BENCHMARKS[title](session)
-        except (Error, cl.Error) as error:
-            note(f"{name}: {title} skipped, {error}")
+    matching = (platform for platform in platforms if wanted.lower() in title_of(platform).lower())
+    yield from usable_devices(device for platform in matching for device in devices_of(platform))
 
 
 def sizes(text: str) -> tuple[int, ...]:
@@ -474,7 +392,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with libgomp() as gomp:
         for device, name in devices(options.platform):
             seen = True
-            for row in measure(device, name, options, gomp):
+            session = BarrierSession(device, name, cl.Context([device]), options.quick, options.local, gomp)
+            for row in measure(session, {title: BENCHMARKS[title] for title in options.only}):
                 rows.append(row)
                 if options.json:
                     print(json.dumps(row.to_json()), flush=True)
@@ -482,32 +401,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note("no usable device matches")
         return 3
     if not options.json:
-        show(rows)
+        show(rows, COLUMNS)
     return 0
-
-
-def show(rows: Sequence[Row]) -> None:
-    """Print the rows as one table a device."""
-    from rich.console import Console  # noqa: PLC0415 (not needed for --json)
-    from rich.table import Table  # noqa: PLC0415
-
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    for device in dict.fromkeys(row.device for row in rows):
-        table = Table("benchmark", "peer", "local", "groups", "ratio", "ours, us", "peer, us", "samples", title=device)
-        for row in rows:
-            if row.device != device:
-                continue
-            table.add_row(
-                row.benchmark,
-                row.peer,
-                str(row.extra.get("local_size", "")),
-                str(row.extra.get("groups", "")),
-                f"{row.ratio:.3g}",
-                f"{row.ours_us:.3g}",
-                "" if row.peer_us is None else f"{row.peer_us:.3g}",
-                str(row.samples),
-            )
-        console.print(table)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""What the benchmarks share: rows, sessions, the devices to measure, and tables.
+
+Not for measuring anything.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import pyopencl as cl
+
+import portbar
+from portbar import usable
+from portbar.errors import Error
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison; `extra` holds what it was measured with. There is no ratio where a result was wrong."""
+
+    benchmark: str
+    device: str
+    peer: str
+    ratio: float | None
+    ours_us: float | None
+    peer_us: float | None
+    samples: int
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, with those of `extra` beside them."""
+        record: dict[str, Any] = asdict(self)
+        extra: dict[str, Any] = record.pop("extra")
+        return record | extra
+
+
+@dataclass(frozen=True)
+class Session:
+    """One device under measurement."""
+
+    device: cl.Device
+    name: str
+    context: cl.Context
+    quick: bool
+
+    @cached_property
+    def queue(self) -> cl.CommandQueue:
+        """A plain queue. The session holds its context, too, which Intel's queues do not keep alive."""
+        return cl.CommandQueue(self.context)
+
+    @property
+    def repeats(self) -> int:
+        """Samples of each side."""
+        return 5 if self.quick else 15
+
+    @property
+    def launch_s(self) -> float:
+        """Seconds that one launch of many operations should take."""
+        return 0.005 if self.quick else 0.02
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the device's work-groups are run by threads of the host."""
+        return bool(self.device.type & cl.device_type.CPU)
+
+    def compare(
+        self,
+        benchmark: str,
+        peer: str,
+        samples: Sequence[tuple[float, float]],
+        **extra: Any,
+    ) -> Row:
+        """A row of the medians of both sides, taken in turns; the best of each show how busy the machine was."""
+        ours, theirs = (statistics.median(side) for side in zip(*samples, strict=True))
+        best = dict(zip(("ours_best_us", "peer_best_us"), map(min, zip(*samples, strict=True)), strict=True))
+        return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra | best)
+
+
+S = TypeVar("S", bound=Session)
+
+
+def note(text: str) -> None:
+    """Say something that is no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def title_of(platform: cl.Platform) -> str:
+    """Name and version of a platform."""
+    return f"{platform.name.strip()} {platform.version.strip()}"
+
+
+def usable_devices(candidates: Iterable[cl.Device]) -> Iterator[tuple[cl.Device, str]]:
+    """Those devices that work, with a name to print; the others are noted."""
+    for device in candidates:
+        name = f"{device.name.strip()} ({title_of(device.platform)})"
+        verdict = usable.check(device)
+        if verdict.usable:
+            yield device, name
+        else:
+            note(f"{name}: skipped, {verdict.reason}")
+
+
+def measure(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]]) -> Iterator[Row]:
+    """All rows of one device, probed first if it never was; a benchmark that the device cannot run is noted."""
+    try:
+        if portbar.describe(session.device).findings is None:
+            portbar.probe(session.device)
+    except (Error, ImportError) as error:
+        note(f"{session.name}: not probed, {error}")
+    for title, benchmark in benchmarks.items():
+        try:
+            yield from benchmark(session)
+        except (Error, cl.Error) as error:
+            note(f"{session.name}: {title} skipped, {error}")
+
+
+def show(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], width: int = 120) -> None:
+    """Print the rows as one table a device; `width` is for output that goes to no terminal."""
+    from rich.console import Console  # noqa: PLC0415 (not needed for --json)
+    from rich.table import Table  # noqa: PLC0415
+
+    console = Console(width=None if sys.stdout.isatty() else width)
+    for device in dict.fromkeys(row.device for row in rows):
+        table = Table(*columns, title=device)
+        for row in rows:
+            if row.device == device:
+                table.add_row(*(text(row) for text in columns.values()))
+        console.print(table)
+
+
+def number(value: float | None) -> str:
+    """Three digits, or nothing."""
+    return "" if value is None else f"{value:.3g}"
