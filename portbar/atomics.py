@@ -104,7 +104,7 @@ class AtomicsTable:
         Float type and address space for which the device has an addition of its own; elsewhere it is a compare-exchange loop.
     refused : mapping of str to str
         Type or scope that is not offered -> why, and what would do instead. `ordering` when orders other than relaxed
-        hold within a work-group only.
+        hold within a work-group only, `seq_cst` when that order is not to be had.
     """
 
     types: tuple[str, ...] = _ALWAYS
@@ -124,7 +124,7 @@ class AtomicsTable:
         return tuple((kind, self.refused[kind.name]) for kind in TYPES if kind.name in self.refused)
 
 
-def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, ordering: str = "") -> AtomicsTable:
+def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *, ordering: str = "") -> AtomicsTable:
     """What one atomics strategy offers on a device.
 
     Parameters
@@ -171,9 +171,16 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, o
         refused["all_svm_devices"] = _lacks_svm(facts.name or "the device")
     if ordering:
         refused["ordering"] = ordering
+    if atomics == "c11" and not _has_seq_cst(facts, findings):
+        refused["seq_cst"] = (
+            f"{facts.name or 'the device'} does not claim memory_order_seq_cst, and no litmus tests have shown it; use "
+            "memory_order_acq_rel, or run portbar check"
+        )
     spaces = ["global", "local"]
     if atomics == "c11" and builds.get("generic_address_space"):
         spaces.append("generic")
+    # A CPU has no such instruction: the built-in is a loop there too, and one without the pause that portbar's has.
+    by_builtin = atomics == "c11" and "CPU" not in facts.type
     return AtomicsTable(
         types=tuple(kind.name for kind in TYPES if kind.name in types),
         spaces=tuple(spaces),
@@ -182,7 +189,7 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, o
             (kind, space)
             for kind, probes in NATIVE_ADD_PROBES.items()
             for space, probe in probes.items()
-            if kind in types and (atomics in {"ptx", "membar"} or (atomics == "c11" and builds.get(probe)))
+            if kind in types and (atomics in {"ptx", "membar"} or (by_builtin and builds.get(probe)))
         ),
         refused=refused,
     )
@@ -193,3 +200,9 @@ def _shares_with_host(facts: DeviceFacts) -> bool:
     shared = "atomics" in (facts.svm_capabilities or ())
     claimed = facts.atomic_memory_capabilities
     return shared and (claimed is None or "scope_all_devices" in claimed)
+
+
+def _has_seq_cst(facts: DeviceFacts, findings: Findings | None) -> bool:
+    claimed = facts.atomic_memory_capabilities
+    shown = findings is not None and findings.litmus.get("c11", "").startswith("pass")
+    return shown or claimed is None or "seq_cst" in claimed

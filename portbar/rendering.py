@@ -148,6 +148,8 @@ def _atomics_context(strategy: Strategy) -> dict[str, Any]:
         "native_add": sorted(table.native_add),
         "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
         "fences_are_barriers": strategy.fences_are_barriers,
+        "by_clang": strategy.clang_atomics,
+        "pause": strategy.pause,
         "small_access": by_ptx,
         "wraps": by_ptx,
         "weakened": strategy.weakened,

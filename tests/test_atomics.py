@@ -99,6 +99,22 @@ def test_ptx_adds_floats_by_itself_and_cl12_never_does():
     assert atomics_table(FULL, probed, "cl12").native_add == frozenset()
 
 
+def test_a_cpu_adds_floats_by_portbar_s_loop_whatever_its_built_in_is_called():
+    probed = Findings(builds={"float_atomics": True})
+    assert atomics_table(FULL, probed, "c11").native_add == {("float", "global")}
+    assert atomics_table(replace(FULL, type=("CPU",)), probed, "c11").native_add == frozenset()
+
+
+def test_seq_cst_is_refused_where_it_is_neither_claimed_nor_shown():
+    claims = tuple(claim for claim in CLAIMS if claim != "seq_cst")
+    weaker = replace(FULL, atomic_memory_capabilities=claims)
+    table = atomics_table(weaker, None, "c11")
+    assert "use memory_order_acq_rel" in table.refused["seq_cst"]
+    assert "does not claim memory_order_seq_cst" in render_header("atomics", strategy_of(atomics_table=table))
+    assert "seq_cst" not in atomics_table(weaker, Findings(litmus={"c11": "pass: 28 tests"}), "c11").refused
+    assert "seq_cst" not in atomics_table(weaker, None, "cl12").refused
+
+
 # Litmus verdicts and the reach of ordering.
 
 
@@ -286,3 +302,48 @@ def test_loops_of_compare_exchanges_lose_no_work_item(context, queue):
     assert words[3:].view(np.uint8).tolist() == [64, 0, 0, 0]
     _, seen = run("raw")
     assert (seen != list(range(1, 65))) == quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts)
+
+
+SMALL = r"""
+kernel void raw(global uint *same, global const ushort *values, local ushort *object)
+{
+    object[0] = values[2];
+    volatile local atomic_uint *word = (volatile local atomic_uint *)((size_t)object & ~(size_t)3);
+    uint seen = atomic_load_explicit(word, memory_order_relaxed, memory_scope_work_group);
+    for (;;) {
+        uint found = seen;
+        atomic_compare_exchange_strong_explicit(word, &found, (seen & ~0xffffu) | values[5], memory_order_seq_cst,
+                                                memory_order_relaxed, memory_scope_work_group);
+        if (found == seen)
+            break;
+        seen = found;
+    }
+    same[0] = object[0] == values[5];
+}
+"""
+OURS = r"""
+kernel void ours(global uint *same, global const ushort *values, local ushort *object)
+{
+    object[0] = values[2];
+    const ushort old = portbar_atomic_exchange(object, values[5]);
+    same[0] = object[0] == values[5] && old == values[2];
+}
+"""
+
+
+@pytest.mark.device
+def test_a_small_object_in_local_memory_keeps_what_an_operation_stored(context, queue):
+    """With intel-local-atomics, a quirk; the raw kernel tells when it can go."""
+    device = context.devices[0]
+    values = to_device(queue, np.arange(10, 18, dtype=np.uint16))
+
+    def run(program, name):
+        same = to_device(queue, np.full(1, 9, np.uint32))
+        program.kernel(name)(queue, (1,), (1,), same, values, cl.LocalMemory(16)).wait()
+        return uints(queue, same)[0]
+
+    assert run(portbar.Program(context, INCLUDE + OURS), "ours") == 1
+    if not quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, portbar.describe(device).facts):
+        return
+    std = choose(portbar.describe(device)).std
+    assert run(portbar.Program(context, INCLUDE + SMALL, options=[f"-cl-std={std}"]), "raw") == 0

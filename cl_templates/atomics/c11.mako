@@ -76,10 +76,17 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
         return "#endif\n" if space == "generic" else ""
     def qualified(space):
         return "" if space == "generic" else space + " "
+    def builtin(name):
+        return f"__opencl_atomic_{name}" if by_clang else f"atomic_{name}_explicit"
 %>
+% if by_clang:
+/* This device's library loses plain stores of 16 bits in local memory beside its atomics, so clang's own are called. */
+% endif
 /* The device's own operations on 32 and 64 bits; public functions call them with constant orders and scopes. OpenCL C's
    atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
    narrower than asked for: a sub-group's is its work-group's. */
+/* What a loop of compare-exchanges starts with. */
+#define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 #define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
 % if fences_are_barriers:
 <%text>#define PORTBAR_RELEASES(order) ((order) == memory_order_release || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
@@ -137,7 +144,7 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
 #define PORTBAR_C11_LOAD_S(f, p, o) ${scoped("f(p, o, SCOPE)")}
 #define PORTBAR_C11_CALL_S(f, p, v, o) ${scoped("f(p, v, o, SCOPE)")}
 #define PORTBAR_C11_CAS_S(p, e, v, o, u) <%text>\</%text>
-    ${scoped("atomic_compare_exchange_strong_explicit(p, e, v, o, u, SCOPE)")}
+    ${scoped(builtin("compare_exchange_strong") + "(p, e, v, o, u, SCOPE)")}
 
 /* Fence of an order and scope over the named address spaces; relaxed is none. The flags, too, are literals: the compiler of Mesa
    22.3 takes nothing else. */
@@ -160,11 +167,11 @@ static inline __attribute__((always_inline)) void portbar_raw_fence(cl_mem_fence
 ${guard(space)}\
 PORTBAR_RAW ${word} portbar_raw_load(volatile ${qualified(space)}${word} *p, int order, int scope)
 {
-    return PORTBAR_C11_LOAD(atomic_load_explicit, ${object_of(word, qualified(space))});
+    return PORTBAR_C11_LOAD(${builtin("load")}, ${object_of(word, qualified(space))});
 }
 PORTBAR_RAW void portbar_raw_store(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
 {
-    PORTBAR_C11_STORE(atomic_store_explicit, ${object_of(word, qualified(space))}, v);
+    PORTBAR_C11_STORE(${builtin("store")}, ${object_of(word, qualified(space))}, v);
 }
 PORTBAR_RAW ${word} portbar_raw_compare_exchange(volatile ${qualified(space)}${word} *p, ${word} expected, ${word} desired,
                                               int success, int failure, int scope)
@@ -173,17 +180,17 @@ PORTBAR_RAW ${word} portbar_raw_compare_exchange(volatile ${qualified(space)}${w
     (void)PORTBAR_C11_CAS(${object_of(word, qualified(space))}, &found, desired);
     return found;
 }
-% for op, name in (("exchange", "atomic_exchange_explicit"), ("add", "atomic_fetch_add_explicit"), ("and", "atomic_fetch_and_explicit"), ("or", "atomic_fetch_or_explicit"), ("xor", "atomic_fetch_xor_explicit")):
+% for op, name in (("exchange", "exchange"), ("add", "fetch_add"), ("and", "fetch_and"), ("or", "fetch_or"), ("xor", "fetch_xor")):
 PORTBAR_RAW ${word} portbar_raw_${op}(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
 {
-    return PORTBAR_C11_RMW(${name}, ${object_of(word, qualified(space))}, v);
+    return PORTBAR_C11_RMW(${builtin(name)}, ${object_of(word, qualified(space))}, v);
 }
 % endfor
 % for op in ("min", "max"):
 % for kind in (word, word[1:]):
 PORTBAR_RAW ${kind} portbar_raw_${op}(volatile ${qualified(space)}${kind} *p, ${kind} v, int order, int scope)
 {
-    return PORTBAR_C11_RMW(atomic_fetch_${op}_explicit, ${object_of(kind, qualified(space))}, v);
+    return PORTBAR_C11_RMW(${builtin(f"fetch_{op}")}, ${object_of(kind, qualified(space))}, v);
 }
 % endfor
 % endfor
@@ -195,7 +202,7 @@ ${end(space)}\
 /* The device's own addition of ${kind} in ${space} memory; cl_ext_float_atomics. */
 PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int order, int scope)
 {
-    return PORTBAR_C11_RMW(atomic_fetch_add_explicit, ${object_of(kind, space)}, v);
+    return PORTBAR_C11_RMW(${builtin("fetch_add")}, ${object_of(kind, space)}, v);
 }
 % endfor
 </%def>

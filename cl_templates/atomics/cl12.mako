@@ -99,6 +99,8 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
 /* The device's own operations on 32 and 64 bits: OpenCL 1.2's relaxed atomics, with fences before and after by the order.
    OpenCL 1.2 has no fence between work-groups, so the strongest is issued, whatever the scope; that it holds on this device was
    measured by litmus tests and by the ordering probe, not read in a specification. */
+/* What a loop of compare-exchanges starts with: a plain load, which is cheap; a stale one only goes round once more. */
+#define PORTBAR_GUESS(p, scope) (*(p))
 #define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_RELEASES(order) ((order) == memory_order_release || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
 #define PORTBAR_ACQUIRES(order) ((order) == memory_order_acquire || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)

@@ -92,6 +92,8 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
 %>
 /* The device's own operations on 32 and 64 bits: relaxed instructions with membar before a release and after an acquire, as
    libcu++ does before sm_70. Public functions call them with constant orders and scopes, so the branches go away. */
+/* What a loop of compare-exchanges starts with. */
+#define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 #define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_RELEASES(order) ((order) == memory_order_release || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
 #define PORTBAR_ACQUIRES(order) ((order) == memory_order_acquire || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)

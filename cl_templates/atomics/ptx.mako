@@ -94,6 +94,8 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
 /* The device's own operations on 32 and 64 bits, by the PTX memory model (sm_70 and later): one instruction for relaxed, acquire,
    release and acq_rel, with fence.sc before it for seq_cst. The mapping is that of libcu++, after "A Formal Analysis of the NVIDIA
    PTX Memory Consistency Model" (ASPLOS 2019). Public functions call them with constant orders and scopes, so one branch is left. */
+/* What a loop of compare-exchanges starts with. */
+#define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 #define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
 <%text>/* In a loop of compare-exchanges the fence of seq_cst stands before the loop. */
 #define PORTBAR_LOOP_BEFORE(flags, order, scope) \
