@@ -179,9 +179,7 @@ def _feed(stream: IO[bytes] | None, request: bytes) -> None:
         stream.write(request)
 
 
-def _read_answers(
-    stream: IO[bytes] | None, messages: queue.SimpleQueue[dict[str, Any] | None]
-) -> None:
+def _read_answers(stream: IO[bytes] | None, messages: queue.SimpleQueue[dict[str, Any] | None]) -> None:
     assert stream is not None
     mark = _MARK.encode()
     with suppress(OSError, ValueError), stream:

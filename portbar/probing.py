@@ -49,6 +49,8 @@ STEPS: Final = (
             "float_atomics_local",
             "double_atomics",
             "double_atomics_local",
+            "printf",
+            "mbarrier",
         )
     ),
     *(f"host_call {name}" for name in ("x86_pause", "yield_syscall")),

@@ -46,7 +46,12 @@ FEATURES: Final = {
     "float_atomics_local": True,
     "double_atomics": True,
     "double_atomics_local": True,
+    "printf": False,
+    "mbarrier": False,
 }
+
+#: Features in PTX, which no other compiler should be given.
+_PTX_FEATURES: Final = frozenset({"mbarrier"})
 
 #: Work-items of the kernels that try inline assembly: PoCL 5.0 was seen to abort while it vectorises such a kernel for 16.
 _HOST_CALL_LOCAL_SIZE: Final = 64
@@ -182,10 +187,16 @@ class Probes:
 
     def feature(self, name: str) -> bool:
         """Whether a kernel that uses a feature compiles and works, at the highest language level that does."""
+        if name in _PTX_FEATURES and not self._takes_ptx:
+            return False
         if not FEATURES[name]:
             return self._feature_works(name, None)
         std = next((std for std in ("CL3.0", "CL2.0") if self.known.builds.get(std)), None)
         return std is not None and self._feature_works(name, std)
+
+    @property
+    def _takes_ptx(self) -> bool:
+        return any("cl_nv_" in extension for extension in self.facts.extensions)
 
     def host_call(self, name: str) -> bool:
         """Whether one of `HOST_CALLS` compiles and comes back. Inline assembly may take a driver down: probe these last."""
@@ -205,7 +216,7 @@ class Probes:
 
     def atomics(self, name: str, std: str | None) -> bool:
         """Whether every word function of an atomics strategy compiles, runs and gives the right answers."""
-        if name in {"ptx", "membar"} and not any("cl_nv_" in extension for extension in self.facts.extensions):
+        if name in {"ptx", "membar"} and not self._takes_ptx:
             return False
         groups, local_size = 4, 16
         word, answers = self._buffer(2 * layout.LINE_WORDS), self._buffer(len(_ANSWERS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from portbar.kernel import Kernel
 from portbar.profile import describe
 from portbar.rendering import needed_ordering, resolve_includes
 from portbar.source import early_statement, includes, mentions
+from portbar.split_barrier import FEATURES, shows_counts
 from portbar.state import QueueState
 from portbar.strategy import DeviceProfile, Strategy, choose
 
@@ -42,11 +44,13 @@ class Program:
     strategy : Strategy or mapping of str to str, optional
         Overrides of portbar's choices, such as ``{"device_barrier": "tree"}``, or a whole strategy for every device.
     require : sequence of str, optional
-        Features that every device must have; none is defined by the device barrier.
+        Features that every device must have, such as ``("split_barrier.divergent",)``.
     spin_limit : float, optional
         Seconds, roughly, after which a barrier gives up and the kernel drains.
     devices : sequence of pyopencl.Device, optional
         Devices of the context to build for; all of them by default.
+    debug : bool, optional
+        Look for misuse of split barriers on the device, which costs time; a whole `Strategy` says so itself.
 
     Raises
     ------
@@ -68,6 +72,7 @@ class Program:
         require: Sequence[str] = (),
         spin_limit: float = DEFAULT_SPIN_LIMIT,
         devices: Sequence[cl.Device] | None = None,
+        debug: bool = False,
     ) -> None:
         if isinstance(options, str):
             options = options.split()
@@ -82,8 +87,8 @@ class Program:
         for device in self.devices:
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
-        if require:
-            raise UnsupportedFeatureError(f"no header of this program defines the feature {require[0]!r}")
+        self.require = _known_features(require)
+        self.debug = debug
         if mentions(self.source, "PORTBAR_GRID_PARAM") and not mentions(self.source, "PORTBAR_ENTER"):
             raise BuildError(
                 f"{self.name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
@@ -104,15 +109,27 @@ class Program:
         #: Counts changes of the states, so that a kernel knows when the one it remembers may be stale.
         self.generation = 0
         self._kernels: dict[str, Kernel] = {}
-        ordering = needed_ordering(include.name for include in includes(self.source))
         for device in self.devices:
             self._profiles[device] = describe(device)
-            self._strategies[device] = (
-                strategy
-                if isinstance(strategy, Strategy)
-                else choose(self._profiles[device], strategy, ordering=ordering)
-            )
+            self._strategies[device] = self._strategy_for(device, strategy)
             self.built(device, self._strategies[device])
+
+    def _strategy_for(self, device: cl.Device, asked: Strategy | Mapping[str, str] | None) -> Strategy:
+        """The strategy for a device, checked against what the program requires."""
+        ordering = needed_ordering(include.name for include in includes(self.source))
+        chosen = (
+            asked
+            if isinstance(asked, Strategy)
+            else choose(self._profiles[device], asked, ordering=ordering, debug=self.debug)
+        )
+        for feature in self.require:
+            if feature not in chosen.split_features:
+                raise UnsupportedFeatureError(
+                    f"{device.name.strip()} does not carry split_barrier.{feature} ({FEATURES[feature]}): its strategy is "
+                    f"{chosen.split_barrier}, because {chosen.split_barrier.reason}. Use waits that all work-items of "
+                    "the group reach, or another device"
+                )
+        return replace(chosen, split_counted=shows_counts(self.source, self.options))
 
     def strategy(self, device: cl.Device) -> Strategy:
         """The strategy chosen for a device of this program."""
@@ -184,3 +201,20 @@ class Program:
                 "holds the queue's device"
             )
         return device
+
+
+def _known_features(require: Sequence[str]) -> tuple[str, ...]:
+    """The names of required features without their header.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        There is no such feature; the message lists those that there are.
+    """
+    if isinstance(require, str):
+        require = (require,)
+    known = {f"split_barrier.{feature}": feature for feature in FEATURES}
+    for name in require:
+        if name not in known:
+            raise UnsupportedFeatureError(f"no feature is called {name!r}; features: {', '.join(known)}")
+    return tuple(known[name] for name in require)

@@ -87,9 +87,9 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="rusticl-not-enabled",
-        matches=lambda facts, log: facts.platform_name == "rusticl"
-        and NO_DEVICES in log
-        and not os.environ.get("RUSTICL_ENABLE"),
+        matches=lambda facts, log: (
+            facts.platform_name == "rusticl" and NO_DEVICES in log and not os.environ.get("RUSTICL_ENABLE")
+        ),
         symptom=NO_DEVICES,
         fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
         seen="Mesa 22.3.6 and 25.0.7, 2026-11",
@@ -138,8 +138,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="intel-concurrent-bound",
-        matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions
-        and "CPU" in facts.type,
+        matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions and "CPU" in facts.type,
         fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",
         seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, barriers hang from 13 on, 2026-11",
         workaround="take the number of work-groups from discovery, never from the query",

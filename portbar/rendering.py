@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from portbar import layout
+from portbar import layout, split_barrier
 from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.source import includes
@@ -171,6 +171,42 @@ def _lock_context(strategy: Strategy) -> dict[str, Any]:
     return {"wait_polls": strategy.wait_polls}
 
 
+def _split_barrier_pieces(strategy: Strategy) -> list[Piece]:
+    own = f"split_barrier/{strategy.split_barrier.value}.mako"
+    common, software = "split_barrier/common.mako", "split_barrier/software.mako"
+    if strategy.split_barrier.value == "mbarrier":
+        made = [(own, name) for name in ("object", "arrivals", "waits")]
+    else:
+        made = [
+            (software, "object"),
+            (software, "counting"),
+            (own, "arrived"),
+            (software, "arrivals"),
+            (own, "waits"),
+        ]
+    return [(common, "macros"), *made, (common, "derived"), (common, "copies")]
+
+
+def _split_barrier_context(strategy: Strategy) -> dict[str, Any]:
+    choice = strategy.split_barrier.value
+    # Fences of a runtime that makes barriers of them must not stand where only one work-item comes.
+    group_wide = choice in {"uniform", "intel"} and strategy.fences_are_barriers
+    return {
+        "features": strategy.split_features,
+        "hardware_copies": strategy.atomics.value == "ptx" and strategy.compute_capability >= 80,
+        "faults": {name: number for name, (number, _) in split_barrier.FAULTS.items()},
+        "fault_words": split_barrier.FAULTS,
+        # A poll by mbarrier.try_wait may sleep.
+        "polls": min(strategy.wait_polls, 1 << 18) if choice == "mbarrier" else strategy.wait_polls,
+        "most": split_barrier.MAX_COUNT,
+        "counted": strategy.split_counted or strategy.debug or choice == "counter",
+        "fenced": not group_wide,
+        "debug": strategy.debug,
+        "prints": strategy.debug and strategy.prints,
+        "sm": strategy.compute_capability,
+    }
+
+
 @dataclass(frozen=True)
 class _Header:
     """What a header is made of and the names that its templates may use; `requires` are headers that come before it."""
@@ -188,10 +224,16 @@ _HEADERS: Final[Mapping[str, _Header]] = {
         _device_barrier_pieces, _device_barrier_context, "A barrier between the work-groups of a running kernel."
     ),
     "lock": _Header(_lock_pieces, _lock_context, "Locks between work-groups, every wait bounded.", ("atomics",)),
+    "split_barrier": _Header(
+        _split_barrier_pieces,
+        _split_barrier_context,
+        "A barrier of a work-group whose arrive and wait are apart.",
+        ("atomics",),
+    ),
 }
 
 #: Headers that need memory order within a work-group only, and refuse what goes further where it is used.
-_LOCAL_HEADERS: Final = frozenset({"atomics"})
+_LOCAL_HEADERS: Final = frozenset({"atomics", "split_barrier"})
 
 
 def needed_ordering(headers: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from portbar import quirks
+from portbar import quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import Findings
@@ -25,6 +25,7 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "atomics": ("c11", "ptx", "membar", "cl12"),
     "discovery": ("packed", "ticket", "spin"),
     "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
+    "split_barrier": split_barrier.STRATEGIES,
 }
 
 #: How the reason of a strategy begins that a measurement has refuted.
@@ -70,6 +71,17 @@ class Strategy:
         `counter_backoff` pauses only while more groups than this are missing, and for this long.
     table : tuple of (int, str)
         Measured barrier algorithms by group count; empty when the choice holds for every count.
+    split_barrier : Choice
+    split_features : tuple of str
+        Of `portbar.split_barrier.FEATURES`: what that strategy carries on this device.
+    split_counted : bool
+        Whether group-wide split barriers count arrivals, which only some calls can show.
+    compute_capability : int
+        NVIDIA's, times ten; 0 elsewhere.
+    debug : bool
+        Whether misuse is looked for on the device.
+    prints : bool
+        Whether kernels may call printf.
     atomics_table : AtomicsTable
         What `portbar/atomics.h` offers.
     wait_polls : int
@@ -95,6 +107,12 @@ class Strategy:
     sleep_above: int = 64
     sleep_ns: int = 500
     table: tuple[tuple[int, str], ...] = ()
+    split_barrier: Choice = Choice("uniform", "a group-wide barrier() at each wait is right on every device")
+    split_features: tuple[str, ...] = ("overlapping",)
+    split_counted: bool = True
+    compute_capability: int = 0
+    debug: bool = False
+    prints: bool = True
     atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
     wait_polls: int = 1 << 26
     fences_are_barriers: bool = False
@@ -108,7 +126,10 @@ class Strategy:
 
     def summary(self) -> str:
         """The choices in one line."""
-        return f"atomics {self.atomics}, discovery {self.discovery}, device barrier {self.device_barrier}"
+        return (
+            f"atomics {self.atomics}, discovery {self.discovery}, device barrier {self.device_barrier}, "
+            f"split barrier {self.split_barrier}"
+        )
 
     def reasons(self) -> dict[str, tuple[str, str]]:
         """Name of each choice -> (value, reason)."""
@@ -116,6 +137,7 @@ class Strategy:
             "atomics": (self.atomics.value, self.atomics.reason),
             "discovery": (self.discovery.value, self.discovery.reason),
             "device_barrier": (self.device_barrier.value, self.device_barrier.reason),
+            "split_barrier": (self.split_barrier.value, self.split_barrier.reason),
         }
         if self.max_groups is not None:
             chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
@@ -287,7 +309,13 @@ def _yield_by(findings: Findings | None) -> str:
     return "syscall" if linux and builds.get("yield_syscall") else "none"
 
 
-def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None, *, ordering: str = "device") -> Strategy:
+def choose(
+    profile: DeviceProfile,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    ordering: str = "device",
+    debug: bool = False,
+) -> Strategy:
     """Choose a strategy for a device.
 
     Parameters
@@ -300,6 +328,8 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None, *
     ordering : {"device", "work_group"}
         How far memory order must hold. Programs that include nothing but `portbar/atomics.h` are content with a work-group;
         wider orders are then refused when they are compiled.
+    debug : bool
+        Look for misuse on the device, which costs time.
 
     Raises
     ------
@@ -330,6 +360,7 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None, *
     else:
         barrier = Choice("counter", "the fewest steps; nothing else was measured faster on this device")
 
+    split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = None, ""
     if findings is not None and findings.loop_limit is not None:
         max_groups = 1
@@ -348,6 +379,11 @@ def choose(profile: DeviceProfile, overrides: Mapping[str, str] | None = None, *
         yield_by=_yield_by(findings),
         acquire_polls=polls_acquire(facts, atomics.value),
         table=tuple(table),
+        split_barrier=Choice(split, split_reason),
+        split_features=split_barrier.carried(split, findings),
+        compute_capability=split_barrier.compute_capability(facts),
+        debug=debug,
+        prints=findings is None or findings.builds.get("printf", True),
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         wait_polls=_wait_polls(facts, findings),
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),

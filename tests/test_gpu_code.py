@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,36 @@ kernel void meet(PORTBAR_GRID_PARAM, global uint *a)
     portbar_atomic_add_explicit(a, 1u, memory_order_relaxed, memory_scope_device);
     if (portbar_device_barrier(&grid))
         a[portbar_global_id(&grid)] = portbar_num_groups(&grid);
+}
+"""
+
+
+SPLIT = r"""
+#include "portbar/split_barrier.h"
+kernel void split(global uint *out, const global uint4 *tile, uint turns)
+{
+    local portbar_split_barrier b;
+    local uint4 copied[64];
+    if (get_local_id(0) == 0)
+        portbar_split_barrier_initialize(&b, portbar_split_barrier_max());
+    barrier(CLK_LOCAL_MEM_FENCE);
+    portbar_copy_async(copied, tile, 4u);
+    portbar_copy_async(copied, tile, 8u);
+    portbar_copy_async_group(copied, tile, turns);
+    portbar_copy_async_wait();
+    portbar_split_barrier_arrive_copy_async(&b);
+    portbar_split_barrier_arrive_copy_async_no_inc(&b);
+    portbar_arrival_token token = portbar_split_barrier_arrive_no_complete(&b, turns);
+    token = portbar_split_barrier_arrive_and_drop_no_complete(&b, turns);
+    token = portbar_split_barrier_arrive_count(&b, turns);
+    out[0] = portbar_split_barrier_wait(&b, token);
+    token = portbar_split_barrier_arrive_and_drop(&b);
+    out[1] = portbar_split_barrier_test_wait(&b, token) + portbar_split_barrier_try_wait(&b, token, turns);
+    out[2] = portbar_split_barrier_wait_parity(&b, turns) + portbar_split_barrier_test_wait_parity(&b, turns);
+    out[3] = portbar_split_barrier_try_wait_parity(&b, turns, 9u) + portbar_split_barrier_pending_count(token);
+    out[4] = portbar_split_barrier_arrive_and_wait(&b) + portbar_split_barrier_fault(&b) + copied[0].x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    portbar_split_barrier_invalidate(&b);
 }
 """
 
@@ -68,6 +99,26 @@ def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> No
 def test_the_device_barrier_compiles_for_nvidia(target: Target, tmp_path) -> None:
     compiled(target, BARRIER, tmp_path)
     assembled(target, tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_every_member_of_the_split_barrier_compiles_for_its_target(target: Target, tmp_path) -> None:
+    text = compiled(target, SPLIT, tmp_path)
+    hardware = ("mbarrier.init", "mbarrier.arrive.noComplete", "cp.async.mbarrier.arrive.noinc", "cp.async.cg")
+    assert all((word in text) == (target.split_barrier == "mbarrier") for word in hardware)
+    assert ("mbarrier.try_wait" in text) == (target.assemble_for == "sm_90")
+    if target.assemble_for:
+        assembled(target, tmp_path)
+
+
+def test_intel_s_two_halves_compile_where_they_are_declared(tmp_path) -> None:
+    declared = "".join(
+        f"void __attribute__((convergent)) intel_work_group_barrier_{half}(cl_mem_fence_flags flags);\n"
+        for half in ("arrive", "wait")
+    )
+    text = compiled(replace(SPIR, split_barrier="intel"), declared + SPLIT, tmp_path)
+    for half in ("arrive", "wait"):
+        assert len(re.findall(rf"call .*@intel_work_group_barrier_{half}\(", text)) >= 3
 
 
 @pytest.mark.parametrize(

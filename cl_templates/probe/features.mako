@@ -116,6 +116,30 @@ kernel void portbar_probe_feature(global uint *out)
     out[0] += (uint)sum;
 }
 </%def>
+<%def name="printf()">
+/* Output from a kernel; this one has nothing to say. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    if (out[0] != 3u)
+        printf("portbar: %u\n", out[0]);
+    out[0] += 4u;
+}
+</%def>
+<%def name="mbarrier()">
+/* NVIDIA's barrier objects in local memory (sm_80), by one work-item. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    local ulong object;
+    const uint expected = 1u;
+    ulong token;
+    uint complete;
+    __asm__ volatile("mbarrier.init.shared.b64 [%0], %1;" :: "l"(&object), "r"(expected) : "memory");
+    __asm__ volatile("mbarrier.arrive.shared.b64 %0, [%1];" : "=l"(token) : "l"(&object) : "memory");
+    __asm__ volatile("{\n\t.reg .pred p;\n\tmbarrier.test_wait.shared.b64 p, [%1], %2;\n\tselp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(complete) : "l"(&object), "l"(token) : "memory");
+    out[0] += 4u * complete;
+}
+</%def>
 <%def name="x86_pause()">
 /* The pause instruction of x86, by which a spinning thread leaves its core's resources to the other one. */
 kernel void portbar_probe_feature(global uint *out)

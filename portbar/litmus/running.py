@@ -63,7 +63,9 @@ def strategy_for(profile: DeviceProfile, atomics: str, weakened: str = "") -> St
     findings = profile.findings
     if findings is not None:
         # Whether it holds is what is to be found out, so that earlier findings about that do not count.
-        findings = replace(findings, ordering={**findings.ordering, atomics: "pass"}, litmus={atomics: "pass: under test"})
+        findings = replace(
+            findings, ordering={**findings.ordering, atomics: "pass"}, litmus={atomics: "pass: under test"}
+        )
     return replace(choose(DeviceProfile(profile.facts, findings), {"atomics": atomics}), weakened=weakened)
 
 
