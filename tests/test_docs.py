@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 STRATEGIES = [
-    Strategy(atomics=Choice(atomics, ""), discovery=Choice(discovery, ""), device_barrier=Choice(barrier, ""))
-    for atomics, discovery, barrier in itertools.product(
-        ALTERNATIVES["atomics"], ALTERNATIVES["discovery"], ALTERNATIVES["device_barrier"]
+    Strategy(*(Choice(value, "") for value in values[:3]), split_barrier=Choice(values[3], ""))
+    for values in (
+        *itertools.product(
+            ALTERNATIVES["atomics"], ALTERNATIVES["discovery"], ALTERNATIVES["device_barrier"], ("uniform",)
+        ),
+        *(("c11", "packed", "counter", split) for split in ALTERNATIVES["split_barrier"]),
     )
 ]
 
@@ -93,15 +96,21 @@ def test_documented_c_names_are_those_of_the_header() -> None:
             assert re.search(rf"^#define {name}\b|}} {name};|^typedef uint {name};", text, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("header", ["atomics", "lock"])
-def test_every_name_on_the_atomics_page_is_in_the_headers(header: str) -> None:
-    page = (DOCS / "atomics.md").read_text(encoding="utf-8")
-    prefix = {"atomics": "atomic", "lock": "(?:spin|ticket)_lock"}[header]
+@pytest.mark.parametrize(
+    ("header", "prefix"),
+    [
+        ("atomics", "atomic"),
+        ("lock", "(?:spin|ticket)_lock"),
+        ("split_barrier", "(?:split_barrier|copy_async|arrival)"),
+    ],
+)
+def test_every_name_on_a_page_is_in_its_header(header: str, prefix: str) -> None:
+    page = (DOCS / f"{header.replace('lock', 'atomics')}.md").read_text(encoding="utf-8")
     names = set(re.findall(rf"\bportbar_{prefix}\w*", page))
     assert len(names) > 5
     for strategy in STRATEGIES:
         text = render_header(header, strategy)
-        assert names <= set(re.findall(r"\bportbar_\w+", text)) | {"portbar_atomic"}
+        assert names <= set(re.findall(r"\bportbar_\w+", text))
     for macro in re.findall(r"\{c:macro\}`(PORTBAR_\w+)`", page):
         assert f"```{{c:macro}} {macro}\n" in page
 
@@ -377,3 +386,24 @@ def test_the_documented_lock_lets_every_group_insert_once(context: cl.Context, q
     kernel(queue, (16 * 8,), (8,), lock, items, length, failed).wait()
     assert failed.get()[0] == 0
     assert sorted(items.get().tolist()) == list(range(16))
+
+
+@pytest.mark.device
+def test_documented_split_barriers_are_right(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    blur, sums = complete(DOCS / "split_barrier.md")
+    groups, local = 5, 32
+    values = np.random.default_rng(3).random(groups * local, dtype=np.float32)
+    a, b = cl.array.to_device(queue, values), cl.array.zeros(queue, values.size, np.float32)
+    n = np.uint32(values.size)
+    portbar.Program(context, blur).kernel("blur")(queue, (values.size,), (local,), a, b, n).wait()
+    tiles = values.reshape(groups, local)
+    expected = 0.5 * np.sqrt(tiles) + 0.25 * (np.roll(tiles, -1, 1) + np.roll(tiles, 1, 1))
+    np.testing.assert_allclose(b.get().reshape(groups, local), expected, rtol=1e-5)
+    portbar.Program(context, sums).kernel("sums")(queue, (values.size,), (local,), a, b).wait()
+    expected = np.sin(np.arange(local)) * (tiles + tiles[:, ::-1])
+    np.testing.assert_allclose(b.get().reshape(groups, local), expected, rtol=1e-2, atol=1e-3)
