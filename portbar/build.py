@@ -16,9 +16,12 @@ from typing import Final
 
 import pyopencl as cl
 
+from portbar import quirks
+from portbar.device import facts
 from portbar.errors import BuildError
 from portbar.strategy import Strategy
 
+_ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
 _LINE: Final = re.compile(r'#line (?P<number>\d+) "(?P<name>[^"]*)"')
 
 #: Pattern in a build log -> what the author most likely did, and the remedy.
@@ -57,8 +60,8 @@ def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]
     chosen = list(options)
     if strategy.std is not None and not any(option.startswith("-cl-std") for option in chosen):
         chosen.append(f"-cl-std={strategy.std}")
-    if "-cl-kernel-arg-info" not in chosen:
-        chosen.append("-cl-kernel-arg-info")
+    if _ARGUMENT_INFO not in chosen:
+        chosen.append(_ARGUMENT_INFO)
     return tuple(chosen)
 
 
@@ -120,6 +123,21 @@ def _import_invoker() -> None:
                 os.environ["XDG_CACHE_HOME"] = before
 
 
+def _uncached(context: cl.Context, text: str) -> cl.Program:
+    program = cl.Program(context, text)
+    with warnings.catch_warnings():
+        # Looking at a program before its build keeps it out of PyOpenCL's binary cache. A binary loses the names and types of
+        # the arguments (seen with Intel's runtime), by which launches are checked.
+        warnings.simplefilter("ignore")
+        _ = program.int_ptr
+    return program
+
+
+def _is_broken_by_argument_info(device: cl.Device, log: str) -> bool:
+    known = [quirk for quirk in quirks.matching(facts(device)) if quirk.effect == quirks.ARGUMENT_INFO_BREAKS]
+    return any(re.search(quirk.symptom, log) for quirk in known)
+
+
 def compile_program(context: cl.Context, device: cl.Device, text: str, options: Sequence[str]) -> cl.Program:
     """Compile `text` for `device`.
 
@@ -129,16 +147,13 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         With the device, the options, the driver's log, the path of the rendered source, and a hint where one is known.
     """
     _import_invoker()
-    program = cl.Program(context, text)
-    with warnings.catch_warnings():
-        # Looking at a program before its build keeps it out of PyOpenCL's binary cache. A binary loses the names and types of
-        # the arguments (seen with Intel's runtime), by which launches are checked.
-        warnings.simplefilter("ignore")
-        _ = program.int_ptr
+    program = _uncached(context, text)
     try:
         program.build(list(options), devices=[device])
     except cl.Error as error:
         log = author_lines(_log_of(program, device, error), text)
+        if _ARGUMENT_INFO in options and _is_broken_by_argument_info(device, log):
+            return compile_program(context, device, text, [option for option in options if option != _ARGUMENT_INFO])
         path = save_source(text)
         hints = [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
         shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"

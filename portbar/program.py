@@ -87,7 +87,7 @@ class Program:
         for device in self.devices:
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
-        self.require = _known_features(require)
+        self.require = _known_features(require, self.source)
         self.debug = debug
         if mentions(self.source, "PORTBAR_GRID_PARAM") and not mentions(self.source, "PORTBAR_ENTER"):
             raise BuildError(
@@ -203,13 +203,13 @@ class Program:
         return device
 
 
-def _known_features(require: Sequence[str]) -> tuple[str, ...]:
+def _known_features(require: Sequence[str], source: str) -> tuple[str, ...]:
     """The names of required features without their header.
 
     Raises
     ------
     UnsupportedFeatureError
-        There is no such feature; the message lists those that there are.
+        There is no such feature, the message lists those that there are; or the program does not include its header.
     """
     if isinstance(require, str):
         require = (require,)
@@ -217,4 +217,8 @@ def _known_features(require: Sequence[str]) -> tuple[str, ...]:
     for name in require:
         if name not in known:
             raise UnsupportedFeatureError(f"no feature is called {name!r}; features: {', '.join(known)}")
+        if not any(include.name == "portbar/split_barrier.h" for include in includes(source)):
+            raise UnsupportedFeatureError(
+                f'no header of this program defines the feature {name!r}; add #include "portbar/split_barrier.h"'
+            )
     return tuple(known[name] for name in require)

@@ -28,6 +28,9 @@ XF_BROKEN = "xf broken"
 FENCES_ARE_BARRIERS = "fences are barriers"
 """An effect: fences must not stand in loops that work-items leave at different times."""
 
+ARGUMENT_INFO_BREAKS = "argument info breaks"
+"""An effect: -cl-kernel-arg-info may break a program that compiles without it."""
+
 LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
 """An effect: atomics must be clang's own, not those of the runtime's library."""
 
@@ -164,6 +167,16 @@ QUIRKS: tuple[Quirk, ...] = (
         seen="driver 580.159.04, H200, 2026-11",
         workaround="the device's own limit is checked instead; a kernel with too many registers fails at its launch",
         retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
+    ),
+    Quirk(
+        name="nvidia-kernel-without-arguments",
+        effect=ARGUMENT_INFO_BREAKS,
+        matches=lambda facts, _log: facts.nvidia is not None,
+        symptom=r"ptxas application ptx input.*Parsing error near '}'",
+        fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the text between driver and assembler is broken",
+        seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
+        workaround="such a program is compiled again without the option; launches of its kernels then check counts only",
+        retire="PORTBAR_TEST_PLATFORM=CUDA python -m pytest -m device tests/test_launch.py -k without_arguments",
     ),
     Quirk(
         name="llvmpipe-work-group-size",

@@ -15,7 +15,8 @@ cl = pytest.importorskip("pyopencl")
 import pyopencl.array as cl_array  # noqa: E402
 
 import portbar  # noqa: E402
-from portbar.device import address_of  # noqa: E402
+from portbar import quirks  # noqa: E402
+from portbar.device import address_of, facts  # noqa: E402
 from tests import checkout, support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
@@ -96,7 +97,9 @@ SCALARS = (np.uint32(N), np.int16(3), np.float32(7))
 
 def reversed_by(made, queue, local=(8,), **sizes):
     between, out = support.filled(queue, N), support.filled(queue, N)
-    launch = made(queue, sizes.pop("global_size", None), local, support.to_device(queue, INTS), between, out, *SCALARS, **sizes)
+    launch = made(
+        queue, sizes.pop("global_size", None), local, support.to_device(queue, INTS), between, out, *SCALARS, **sizes
+    )
     launch.wait()
     return launch, support.uints(queue, out).view(np.int32)
 
@@ -218,6 +221,16 @@ def bump_many(made, queue, launches, rounds=3):
     cells, wrong = support.cells(made, queue, (8,)), support.filled(queue, 1)
     # Buffers are filled when they are made, so the launches may start at once.
     return [made(queue, None, (8,), cells, wrong, np.uint32(rounds)) for _ in range(launches)], wrong
+
+
+def test_a_kernel_without_arguments_builds_and_runs(context, queue):
+    """NVIDIA's driver does not compile it with -cl-kernel-arg-info, a quirk."""
+    source = '#include "portbar/atomics.h"\nkernel void nothing(void) { }'
+    portbar.Program(context, source).kernel("nothing")(queue, (4,), (2,)).wait()
+    if not quirks.has_effect(quirks.ARGUMENT_INFO_BREAKS, facts(queue.device)):
+        return
+    with pytest.raises(cl.Error):
+        cl.Program(context, "kernel void nothing(void) { }").build(["-cl-kernel-arg-info"])
 
 
 def test_an_out_of_order_queue_keeps_launches_apart(context, queue):

@@ -23,7 +23,12 @@ typedef struct __attribute__((aligned(8))) {
 static inline void portbar_split_fault(local portbar_split_barrier *b, uint fault)
 {
     uint none = 0u;
-    portbar_atomic_compare_exchange_strong_explicit(&b->fault, &none, fault, memory_order_relaxed, memory_order_relaxed, ${GROUP});
+    /* What lies in memory that is no barrier is no fault. */
+    if (fault == PORTBAR_FAULT_INVALID)
+        portbar_atomic_store_explicit(&b->fault, fault, memory_order_relaxed, ${GROUP});
+    else
+        portbar_atomic_compare_exchange_strong_explicit(&b->fault, &none, fault, memory_order_relaxed, memory_order_relaxed,
+                                                        ${GROUP});
 % if prints:
 % for name, (number, words) in fault_words.items():
     if (fault == ${number}u)
