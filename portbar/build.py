@@ -42,6 +42,13 @@ _HINTS: Final = (
         'portbar\'s names are unknown here: add #include "portbar/device_barrier.h"',
     ),
     (
+        r"_cl_atomic_\w+_explicit|(undeclared|implicit)[^\n]*'(atomic_\w+_(explicit|fence)|atomic_work_item_fence)'",
+        (
+            "portbar writes atomics as C11's here, which need the -cl-std that it passes by itself: leave -cl-std out of the "
+            "options, or ask for strategy={'atomics': 'cl12'}"
+        ),
+    ),
+    (
         r"unknown target CPU",
         "this runtime's compiler does not know the machine's processor; `portbar doctor` says what would help",
     ),

@@ -32,7 +32,7 @@ ARGUMENT_INFO_BREAKS = "argument info breaks"
 """An effect: -cl-kernel-arg-info may break a program that compiles without it."""
 
 LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
-"""An effect: atomics must be clang's own, not those of the runtime's library."""
+"""An effect: operations of 8 and 16 bits must not go by C11's atomics."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,10 @@ QUIRKS: tuple[Quirk, ...] = (
             "what was stored there before"
         ),
         seen="Intel CPU runtime 2026.22.10, OpenCL C 3.0, a ushort stored, exchanged and loaded by one work-item, 2026-11",
-        workaround="portbar calls clang's __opencl_atomic_ functions there in place of the library's atomic_..._explicit",
+        workaround=(
+            "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg with fences; clang's own "
+            "__opencl_atomic_ functions are no way out, since this runtime runs them once for several work-items"
+        ),
         retire="PORTBAR_TEST_PLATFORM=Intel python -m pytest -m device tests/test_atomics.py -k small_object",
     ),
     Quirk(
@@ -173,7 +176,7 @@ QUIRKS: tuple[Quirk, ...] = (
         effect=ARGUMENT_INFO_BREAKS,
         matches=lambda facts, _log: facts.nvidia is not None,
         symptom=r"ptxas application ptx input.*Parsing error near '}'",
-        fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the text between driver and assembler is broken",
+        fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the assembler is given broken text",
         seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
         workaround="such a program is compiled again without the option; launches of its kernels then check counts only",
         retire="PORTBAR_TEST_PLATFORM=CUDA python -m pytest -m device tests/test_launch.py -k without_arguments",
@@ -198,8 +201,8 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
         workaround=(
-            "portbar's own loops have their fences outside; in your own loops use memory_order_relaxed with one fence after "
-            "them, or groups of at most 8 work-items"
+            "portbar issues no fences there and relies on the device's atomics, which litmus tests found in order; in your own "
+            "code keep mem_fence and ordered atomics out of control flow that differs within a group of more than 8 work-items"
         ),
         retire="PORTBAR_TEST_PLATFORM=rusticl python -m pytest -m device tests/test_atomics.py -k lose   # another Mesa",
     ),

@@ -148,7 +148,8 @@ def _atomics_context(strategy: Strategy) -> dict[str, Any]:
         "native_add": sorted(table.native_add),
         "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
         "fences_are_barriers": strategy.fences_are_barriers,
-        "by_clang": strategy.clang_atomics,
+        "small_by_12": strategy.small_by_12,
+        "small_word": "portbar_small_word" if strategy.small_by_12 else "portbar_raw",
         "pause": strategy.pause,
         "small_access": by_ptx,
         "wraps": by_ptx,
@@ -193,11 +194,14 @@ def _split_barrier_context(strategy: Strategy) -> dict[str, Any]:
     group_wide = choice in {"uniform", "intel"} and strategy.fences_are_barriers
     return {
         "features": strategy.split_features,
-        "hardware_copies": strategy.atomics.value == "ptx" and strategy.compute_capability >= 80,
+        # Copies that run on their own can arrive on a barrier of the hardware only.
+        "hardware_copies": choice == "mbarrier",
         "faults": {name: number for name, (number, _) in split_barrier.FAULTS.items()},
         "fault_words": split_barrier.FAULTS,
-        # A poll by mbarrier.try_wait may sleep.
-        "polls": min(strategy.wait_polls, 1 << 18) if choice == "mbarrier" else strategy.wait_polls,
+        # A poll by mbarrier.try_wait may sleep; before compute capability 9.0 there is none.
+        "polls": min(strategy.wait_polls, 1 << 18)
+        if choice == "mbarrier" and strategy.compute_capability >= 90
+        else strategy.wait_polls,
         "most": split_barrier.MAX_COUNT,
         "counted": strategy.split_counted or strategy.debug or choice == "counter",
         "fenced": not group_wide,

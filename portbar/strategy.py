@@ -88,8 +88,8 @@ class Strategy:
         Polls after which an atomic wait or a lock gives up.
     fences_are_barriers : bool
         Whether a fence must not stand in a loop that work-items leave at different times; from the quirk table.
-    clang_atomics : bool
-        Whether `c11` calls clang's own atomics in place of the library's; from the quirk table.
+    small_by_12 : bool
+        Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
     weakened : str
         One of `portbar.atomics.WEAKENED`: how the atomics are broken on purpose, by tests that show that litmus tests can
         fail; empty otherwise.
@@ -116,7 +116,7 @@ class Strategy:
     atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
     wait_polls: int = 1 << 26
     fences_are_barriers: bool = False
-    clang_atomics: bool = False
+    small_by_12: bool = False
     weakened: str = ""
 
     @property
@@ -387,7 +387,7 @@ def choose(
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         wait_polls=_wait_polls(facts, findings),
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
-        clang_atomics=quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
+        small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.
     usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1

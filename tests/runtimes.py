@@ -149,9 +149,7 @@ class Row:
     @property
     def remarks(self) -> str:
         """Reasons of what did not run or failed, one a line, those of skipped tests with their number."""
-        return "\n".join(
-            [*self.notes, *(f"{count} skipped: {reason}" for reason, count in self.skips.most_common())]
-        )
+        return "\n".join([*self.notes, *(f"{count} skipped: {reason}" for reason, count in self.skips.most_common())])
 
 
 class Workshop:
@@ -167,9 +165,7 @@ class Workshop:
         environment = {
             key: value
             for key, value in os.environ.items()
-            if not key.startswith(
-                ("POCL_", "OCLGRIND_", "PORTBAR_", "PYOPENCL_", "OCL_ICD_", "RUSTICL_", "LP_NUM")
-            )
+            if not key.startswith(("POCL_", "OCLGRIND_", "PORTBAR_", "PYOPENCL_", "OCL_ICD_", "RUSTICL_", "LP_NUM"))
         }
         if sys.platform.startswith("linux"):
             vendors = self.folder / "vendors" / slug
@@ -256,11 +252,7 @@ def configurations(workshop: Workshop, *, quick: bool) -> Iterator[Configuration
     for platform in bundled:
         yield Configuration(f"{platform.wanted} (wheel)", platform.wanted)
     for library in libraries():
-        base = (
-            {"RUSTICL_ENABLE": os.environ.get("RUSTICL_ENABLE", "llvmpipe")}
-            if "rusticl" in library.lower()
-            else {}
-        )
+        base = {"RUSTICL_ENABLE": os.environ.get("RUSTICL_ENABLE", "llvmpipe")} if "rusticl" in library.lower() else {}
         seen, errors = ask(workshop.environment(library, **base))
         own = list((Counter(seen) - Counter(bundled)).elements())
         if not own:
@@ -382,9 +374,7 @@ def run(workshop: Workshop, configuration: Configuration, arguments: argparse.Na
         count_log(text, row)
         row.failed += 1
         how = (
-            f"were stopped at the limit of {arguments.limit:g} s"
-            if late
-            else f"ended early (exit {child.returncode})"
+            f"were stopped at the limit of {arguments.limit:g} s" if late else f"ended early (exit {child.returncode})"
         )
         row.notes.append(f"the tests {how} in {last_test(text)}")
     if row.failed:
@@ -434,9 +424,7 @@ def count_report(report: Path, row: Row) -> None:
 
 def count_log(text: str, row: Row) -> None:
     """Add the counts of a log that broke off before pytest could report."""
-    for outcome, reason in re.findall(
-        r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?", text, re.MULTILINE
-    ):
+    for outcome, reason in re.findall(r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?", text, re.MULTILINE):
         if outcome == "SKIPPED":
             row.skips[reason or "no reason given"] += 1
         else:
@@ -484,12 +472,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=600.0, help="seconds for one configuration (default %(default)g)"
     )
-    parser.add_argument(
-        "--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)"
-    )
-    parser.add_argument(
-        "pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier"
-    )
+    parser.add_argument("--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)")
+    parser.add_argument("pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier")
     return parser.parse_args(arguments)
 
 
@@ -515,10 +499,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number, configuration in enumerate(chosen, 1):
             say(f"[{number}/{len(chosen)}] {configuration.name}")
             row = run(workshop, configuration, options)
-            say(
-                f"    {row.passed} passed, {row.failed} failed, {row.skips.total()} skipped, "
-                f"{row.seconds:.1f} s"
-            )
+            say(f"    {row.passed} passed, {row.failed} failed, {row.skips.total()} skipped, {row.seconds:.1f} s")
             rows.append(row)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -532,8 +513,7 @@ def report_all(rows: Sequence[Row], *, need_pocl: bool) -> int:
     if missing:
         print("no device test passed on a PoCL device; install Debian's pocl-opencl-icd or the extra `cpu`")
     passed, failed, skipped = (
-        sum(counts)
-        for counts in zip(*((row.passed, row.failed, row.skips.total()) for row in rows), strict=True)
+        sum(counts) for counts in zip(*((row.passed, row.failed, row.skips.total()) for row in rows), strict=True)
     )
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return 1 if failed or missing else 0

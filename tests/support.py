@@ -42,7 +42,9 @@ def scale(device: cl.Device) -> Scale:
 
 
 @functools.lru_cache(maxsize=256)
-def _built(context: cl.Context, source: str, overrides: tuple[tuple[str, str], ...], spin_limit: float) -> portbar.Program:
+def _built(
+    context: cl.Context, source: str, overrides: tuple[tuple[str, str], ...], spin_limit: float
+) -> portbar.Program:
     return portbar.Program(context, source, strategy=dict(overrides), spin_limit=spin_limit)
 
 
@@ -54,7 +56,9 @@ def program(context: cl.Context, source: str, *, spin_limit: float = 20.0, **ove
         pytest.skip(f"refused: {error}")
 
 
-def kernel(context: cl.Context, source: str, name: str, *, spin_limit: float = 20.0, **overrides: str) -> portbar.Kernel:
+def kernel(
+    context: cl.Context, source: str, name: str, *, spin_limit: float = 20.0, **overrides: str
+) -> portbar.Kernel:
     """Return a kernel of `program(...)`."""
     return program(context, source, spin_limit=spin_limit, **overrides).kernel(name)
 

@@ -166,7 +166,7 @@ def test_the_header_names_what_it_offers(atomics):
     assert "#define PORTBAR_ATOMICS_FLOAT 1" in text
     assert "#define PORTBAR_ATOMICS_SCOPE_DEVICE 1" in text
     assert "PORTBAR_ATOMICS_DOUBLE" not in text
-    assert "portbar_atomic_load_explicit(volatile global uint *p" in text
+    assert "portbar_atomic_load_explicit(const volatile global uint *p" in text
     assert "global ulong *" not in text
 
 
@@ -302,6 +302,84 @@ def test_loops_of_compare_exchanges_lose_no_work_item(context, queue):
     assert words[3:].view(np.uint8).tolist() == [64, 0, 0, 0]
     _, seen = run("raw")
     assert (seen != list(range(1, 65))) == quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts)
+
+
+WITHOUT_IDS = r"""
+kernel void add_TYPE(global TYPE *sum)
+{
+    portbar_atomic_fetch_add(sum, (TYPE)1);
+}
+kernel void exchange_TYPE(global TYPE *sum)
+{
+    TYPE expected = portbar_atomic_load(sum);
+    while (!portbar_atomic_compare_exchange_weak(sum, &expected, (TYPE)(expected + (TYPE)1))) {
+    }
+}
+"""
+NUMPY = {
+    "uchar": np.uint8,
+    "ushort": np.uint16,
+    "uint": np.uint32,
+    "ulong": np.uint64,
+    "float": np.float32,
+    "double": np.float64,
+    "half": np.float16,
+}
+
+
+@pytest.mark.device
+def test_every_work_item_operates_in_a_kernel_where_nothing_depends_on_its_id(context, queue):
+    """A vectorising compiler must not take such an operation as one for several work-items."""
+    offered = [name for name in choose(portbar.describe(queue.device)).atomics_table.types if name in NUMPY]
+    program = portbar.Program(context, INCLUDE + "".join(WITHOUT_IDS.replace("TYPE", name) for name in offered))
+    for name, form in itertools.product(offered, ("add", "exchange")):
+        total = to_device(queue, np.zeros(16, NUMPY[name]))
+        program.kernel(f"{form}_{name}")(queue, (128,), (32,), total).wait()
+        found = np.empty(16, NUMPY[name])
+        cl.enqueue_copy(queue, found, total)
+        assert found[0] == 128, f"{form} {name}: {found[0]}"
+
+
+FLOW = r"""
+kernel void take(global uint *next, global uint *taken, uint n)
+{
+    for (;;) {
+        const uint i = portbar_atomic_fetch_add_explicit(next, 1u, memory_order_relaxed, memory_scope_device);
+        if (i >= n)
+            break;
+        taken[i]++;
+    }
+}
+kernel void leader_waits(global uint *out)
+{
+    if (get_local_id(0) == 0) {
+        out[0] = portbar_atomic_wait_explicit(out + 2, 0u, memory_order_acquire, memory_scope_device, 1000u);
+        out[1] = 1u;
+    }
+}
+kernel void one_more_each(global uint *sum, global uint *ends)
+{
+    for (uint i = 0; i <= get_local_id(0); ++i)
+        portbar_atomic_add_explicit(sum, 1u, memory_order_acq_rel, memory_scope_device);
+    ends[get_global_id(0)] = 1u;
+}
+"""
+
+
+@pytest.mark.device
+def test_operations_hold_in_any_control_flow(context, queue):
+    program, n = portbar.Program(context, INCLUDE + FLOW), 500
+    following, taken = to_device(queue, np.zeros(1, np.uint32)), to_device(queue, np.zeros(n, np.uint32))
+    program.kernel("take")(queue, (64,), (16,), following, taken, np.uint32(n)).wait()
+    assert uints(queue, following)[0] == n + 64
+    assert (uints(queue, taken) == 1).all()
+    out = to_device(queue, np.full(3, 0, np.uint32))
+    program.kernel("leader_waits")(queue, (16,), (16,), out).wait()
+    assert uints(queue, out)[:2].tolist() == [0, 1]
+    total, ends = to_device(queue, np.zeros(1, np.uint32)), to_device(queue, np.zeros(64, np.uint32))
+    program.kernel("one_more_each")(queue, (64,), (16,), total, ends).wait()
+    assert uints(queue, total)[0] == 4 * 16 * 17 // 2
+    assert uints(queue, ends).all()
 
 
 SMALL = r"""

@@ -258,7 +258,9 @@ def test_a_queue_of_another_context(device, scale, data):
 @on_device
 def test_a_queue_of_a_device_that_the_program_was_not_built_for(context, device, queue, data):
     support.program(context, SOURCE)
-    other = next((found for platform in cl.get_platforms() for found in platform.get_devices() if found != device), None)
+    other = next(
+        (found for platform in cl.get_platforms() for found in platform.get_devices() if found != device), None
+    )
     if other is None:
         pytest.skip("the machine has one OpenCL device")
     theirs = cl.Context([other])
@@ -282,7 +284,9 @@ def test_one_of_two_devices_of_a_context(device):
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused: {error}")
     queue = cl.CommandQueue(both, parts[1])
-    refused(["not built for"], made, queue, None, (4,), support.filled(queue, 64), np.uint32(1), error=portbar.DeviceError)
+    refused(
+        ["not built for"], made, queue, None, (4,), support.filled(queue, 64), np.uint32(1), error=portbar.DeviceError
+    )
 
 
 @on_device
@@ -385,7 +389,10 @@ def test_a_kernel_that_never_enters_beside_one_that_does_is_told_after_its_launc
 
 @on_device
 def test_the_grid_parameter_must_be_the_first(context):
-    source = HEADER + "kernel void k(global int *p, PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }"
+    source = (
+        HEADER
+        + "kernel void k(global int *p, PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }"
+    )
     refused(["'k'", "first parameter"], build(context, source).kernel, "k", error=portbar.LaunchError)
 
 
@@ -417,7 +424,9 @@ def test_a_requirement_that_nothing_defines(context):
 @on_device
 def test_an_override_that_does_not_exist(context):
     words = ["'wishful'", "counter_backoff"]
-    refused(words, build, context, SOURCE, strategy={"device_barrier": "wishful"}, error=portbar.UnsupportedFeatureError)
+    refused(
+        words, build, context, SOURCE, strategy={"device_barrier": "wishful"}, error=portbar.UnsupportedFeatureError
+    )
 
 
 HOMELESS = """

@@ -235,6 +235,177 @@ def test_atomics_benchmark_refuses_what_it_cannot_measure(arguments: tuple[str, 
     assert done.stderr
 
 
+@pytest.mark.device
+@pytest.mark.slow
+def test_split_barrier_benchmark_prints_a_line_a_row_with_right_results(
+    device: cl.Device, findings: Findings | None
+) -> None:
+    done = run("--json", "--quick", "--device", selector(device), module="split_barrier")
+    rows = rows_of(done)
+    for row in rows:
+        assert set(row) >= REQUIRED | {"strategy", "local_size", "groups", "target", "met", "time_ratio", "by"}
+        # A wrong result is a row without times, which ends with status 1.
+        assert "error" not in row
+        assert row["samples"] >= 5
+        assert min(row["ours_us"], row["peer_us"], row["ratio"], row["groups"]) > 0
+        assert min(row["ours_best_us"], row["peer_best_us"]) > 0
+        assert row["met"] == (None if row["target"] is None else row["ratio"] <= row["target"])
+        limit = findings.loop_limit if findings is not None else None
+        assert limit is None or row.get("rounds", 0) < limit
+    waits = [row for row in rows if row["benchmark"] == "arrive_wait"]
+    sizes = {row["local_size"] for row in waits if row["peer"] == "barrier"}
+    assert sizes >= ({32, 256, 1024} if any(row["by"] == "cycles" for row in waits) else {1, 64})
+    assert {row["peer"] for row in waits} >= {"barrier", "barrier-local"}
+    assert {row["target"] for row in waits if row["peer"] == "barrier"} <= {1.3, None}
+    pipelines = [row for row in rows if row["benchmark"] == "pipeline"]
+    assert {row["peer"] for row in pipelines} == {"barrier", "barrier-prefetch"}
+    assert all(row["speedup"] == pytest.approx(1 / row["ratio"]) for row in pipelines)
+
+
+@pytest.mark.device
+def test_split_barrier_benchmark_sees_wrong_results(device: cl.Device, findings: Findings | None) -> None:
+    code = (
+        "import sys\n"
+        "import pyopencl as cl\n"
+        "from benchmarks.split_barrier import *\n"
+        "device = select_devices(sys.argv[1:])[0][1]\n"
+        "session = SplitSession(device, device.name, cl.Context([device]), True, None, None)\n"
+        "bench = Bench(session)\n"
+        "right = NO_CYCLES + loop('barrier')\n"
+        "for text in (right, right.replace('round < rounds', 'round + 1u < rounds')):\n"
+        "    kernel = bench.peer(text, loop_name('barrier'))\n"
+        "    for rounds in (1, 2, 5, 12):\n"
+        "        try:\n"
+        "            Loop(bench, kernel, 2, 8).sample(rounds)\n"
+        "            print('right')\n"
+        "        except WrongResultError as error:\n"
+        "            print('wrong', error)\n"
+        "head = '#define SIZE 8u' + chr(10) + PIPELINE + STREAM_HEAD\n"
+        "fill = bench.peer(head + STREAM_TAIL, 'fill')\n"
+        "ours = bench.compiled(HEADER + head + STREAMS['portbar'] + STREAM_TAIL, ('split_barrier.overlapping',))\n"
+        "kernels = {name: bench.peer(head + STREAMS[name] + STREAM_TAIL, 'stream') for name in list(STREAMS)[1:]}\n"
+        "kernels['portbar'] = bench.ours(ours, 'stream')\n"
+        "late = head + STREAMS['barrier'].replace('tile * stride', '(tiles - 1u - tile) * stride') + STREAM_TAIL\n"
+        "kernels['late'] = bench.peer(late, 'stream')\n"
+        "for tiles in (2, 6, 9):\n"
+        "    streams = Streams(bench, fill, kernels, 3, 8, tiles)\n"
+        "    for side in kernels:\n"
+        "        try:\n"
+        "            streams.check(side, 5)\n"
+        "            print(side, 'right')\n"
+        "        except WrongResultError as error:\n"
+        "            print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, selector(device)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:4] == ["right"] * 4
+    assert all(line.startswith("wrong 1") for line in lines[4:8])
+    for at in (8, 12, 16):
+        assert lines[at : at + 3] == ["barrier right", "barrier-prefetch right", "portbar right"]
+        assert "sums of work-group 0 are wrong" in lines[at + 3]
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_split_barrier_benchmark_says_in_a_table_whether_targets_are_met(
+    device: cl.Device, findings: Findings | None
+) -> None:
+    done = run("--quick", "--device", selector(device), module="split_barrier")
+    assert done.returncode == 0, done.stderr
+    assert "target met" in done.stdout
+    assert "arrive_wait" in done.stdout
+    assert not done.stdout.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(("--unknown",), 2), (("--json", "--device", "no such device"), 3)])
+def test_split_barrier_benchmark_refuses_what_it_cannot_measure(arguments: tuple[str, ...], status: int) -> None:
+    pytest.importorskip("pyopencl")
+    done = run(*arguments, module="split_barrier")
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert done.stderr
+
+
+#: A compiler that leaves a program which answers as the CUDA program does: well, with wrong values, badly, then not at all.
+COMPILER = """#!/bin/sh
+echo "$@" > {folder}/arguments
+while [ "$1" != -o ]; do shift; done
+cat > "$2" <<'END'
+#!{python}
+import sys, time
+print('{{"name": "none", "binary": 90}}', flush=True)
+answers = ['{{"seconds": 0.5, "cycles": 7, "wrong": 0}}', '{{"seconds": 0.5, "cycles": 7, "wrong": 2}}', '{{"error": "busy"}}']
+for line in sys.stdin:
+    assert line == "barrier 64 2 10\\n", line
+    if not answers:
+        time.sleep(60)
+    print(answers.pop(0), flush=True)
+END
+chmod +x "$2"
+"""
+
+
+def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(tmp_path: Path) -> None:
+    pytest.importorskip("pyopencl")
+    compiler = tmp_path / "nvcc"
+    compiler.write_text(COMPILER.format(folder=tmp_path, python=sys.executable), encoding="utf-8")
+    compiler.chmod(0o755)
+    code = (
+        "import benchmarks.split_barrier as bench\n"
+        "with bench.cuda_peer((9, 0)) as peer:\n"
+        "    peer._limit_s = 1.0\n"
+        "    print(peer.about['binary'])\n"
+        "    for _ in range(5):\n"
+        "        try:\n"
+        "            print(peer.sample('barrier', 64, 2, 10))\n"
+        "        except bench.Error as error:\n"
+        "            print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    about, right, wrong, bad, hung, ended = done.stdout.splitlines()
+    assert (about, right) == ("90", "Sample(seconds=0.5, cycles=7)")
+    assert wrong == "WrongResultError the CUDA program left 2 wrong values"
+    assert bad == "Error the CUDA program failed: busy"
+    assert "took more than 1 s" in hung
+    assert "has ended" in ended
+    arguments = (tmp_path / "arguments").read_text(encoding="utf-8").split()
+    assert arguments[:3] == ["-O3", "-std=c++17", "-arch=sm_90"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_cuda_program_compiles(tmp_path: Path) -> None:
+    pytest.importorskip("pyopencl")
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from benchmarks.split_barrier import cuda_program\n"
+        "print(cuda_program(Path(sys.argv[1]), (9, 0)).exists())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "True"
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_libgomp_program_counts_its_own_barriers() -> None:
     pytest.importorskip("pyopencl")

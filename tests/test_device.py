@@ -129,9 +129,7 @@ def test_a_wrong_answer_costs_that_fact_only():
         "ATOMIC_MEMORY_CAPABILITIES": 0,
         "OPENCL_C_FEATURES": [SimpleNamespace(name="b"), SimpleNamespace(name="a"), object()],
     }
-    assert device.facts(FakeOwner(**answers)) == DeviceFacts(
-        name="Some GPU", local_mem_size=65536, features=("a", "b")
-    )
+    assert device.facts(FakeOwner(**answers)) == DeviceFacts(name="Some GPU", local_mem_size=65536, features=("a", "b"))
 
 
 def test_versions_come_from_the_list_and_before_opencl_3_from_the_text():
@@ -145,9 +143,7 @@ def test_versions_come_from_the_list_and_before_opencl_3_from_the_text():
 
 
 def test_types_and_atomic_capabilities_are_named_as_claimed():
-    claimed = device.facts(
-        FakeOwner(TYPE=15, ATOMIC_MEMORY_CAPABILITIES=0x11, ATOMIC_FENCE_CAPABILITIES=0b1101010)
-    )
+    claimed = device.facts(FakeOwner(TYPE=15, ATOMIC_MEMORY_CAPABILITIES=0x11, ATOMIC_FENCE_CAPABILITIES=0b1101010))
     assert claimed.type == ("CPU", "GPU", "ACCELERATOR")
     assert claimed.atomic_memory_capabilities == ("relaxed", "scope_work_group")
     assert claimed.atomic_fence_capabilities == (

@@ -227,7 +227,10 @@ def test_data_written_before_is_read_after(context, queue, algorithm, discovery)
 @pytest.mark.parametrize(("algorithm", "local"), SHAPES, ids=str)
 def test_every_shape_of_work_group_meets(context, queue, algorithm, local):
     check_chain(
-        support.kernel(context, SOURCE, "chain", device_barrier=algorithm), queue, local, support.scale(queue.device).rounds + 1
+        support.kernel(context, SOURCE, "chain", device_barrier=algorithm),
+        queue,
+        local,
+        support.scale(queue.device).rounds + 1,
     )
 
 
@@ -302,7 +305,13 @@ def test_barriers_may_stand_in_nested_loops(context, queue, algorithm):
 
 @pytest.mark.parametrize(
     ("discovery", "local"),
-    [*(("packed", local) for local in SIZES), ("ticket", (7,)), ("ticket", (4, 2)), ("spin", (64,)), ("spin", (4, 2, 2))],
+    [
+        *(("packed", local) for local in SIZES),
+        ("ticket", (7,)),
+        ("ticket", (4, 2)),
+        ("spin", (64,)),
+        ("spin", (4, 2, 2)),
+    ],
     ids=str,
 )
 def test_group_and_item_ids_have_no_gaps(context, queue, discovery, local):

@@ -213,8 +213,7 @@ def test_more_launches_in_flight_than_reports_are_all_told_apart(note, queue):
     bound = note.occupancy(queue, (1,)).groups
     notes = Notes(queue, 2)
     launches = [
-        note(queue, None, (1,), *notes.args, np.uint32(i), num_groups=1 + i % min(bound, 2))
-        for i in range(150)
+        note(queue, None, (1,), *notes.args, np.uint32(i), num_groups=1 + i % min(bound, 2)) for i in range(150)
     ]
     for i, launch in enumerate(launches):
         launch.wait()

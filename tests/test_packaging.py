@@ -128,11 +128,7 @@ def test_data_folders_hold_no_python_but_their_init() -> None:
 def test_the_wheel_holds_all_modules_templates_and_records_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "portbar").rglob("*.py")}
-    data = {
-        f"{package.replace('.', '/')}/{file}"
-        for package in DATA
-        for file in ["__init__.py", *data_files(package)]
-    }
+    data = {f"{package.replace('.', '/')}/{file}" for package in DATA for file in ["__init__.py", *data_files(package)]}
     expected = modules | data | {"portbar/py.typed"}
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)

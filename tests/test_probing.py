@@ -249,7 +249,9 @@ def test_a_probed_device_has_a_way_to_order_memory_and_runs_a_grid(context, queu
 
 @pytest.mark.device
 def test_every_way_to_write_atomics_that_builds_was_tested_for_ordering(found):
-    built = {name.partition("@")[0] for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx", "membar") if found.builds[name]}
+    built = {
+        name.partition("@")[0] for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx", "membar") if found.builds[name]
+    }
     assert built == set(found.ordering)
     assert built
 

@@ -17,15 +17,11 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 
 def block(language: str) -> str:
     """Return the README's only code block in a language."""
-    (found,) = re.findall(
-        rf"^```{language}\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     return str(found)
 
 
-def smoothed(
-    values: np.ndarray[Any, np.dtype[np.float32]], sweeps: int
-) -> np.ndarray[Any, np.dtype[np.float32]]:
+def smoothed(values: np.ndarray[Any, np.dtype[np.float32]], sweeps: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Do on the host what the kernel does."""
     for _ in range(sweeps):
         values = np.concatenate([values[:1], np.float32(0.5) * (values[:-2] + values[2:]), values[-1:]])

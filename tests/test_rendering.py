@@ -95,7 +95,10 @@ def test_a_template_that_does_not_exist_is_named():
 )
 def test_every_combination_renders_complete_text(atomics, discovery, barrier):
     strategy = replace(
-        PLAIN, atomics=Choice(atomics, "test"), discovery=Choice(discovery, "test"), device_barrier=Choice(barrier, "test")
+        PLAIN,
+        atomics=Choice(atomics, "test"),
+        discovery=Choice(discovery, "test"),
+        device_barrier=Choice(barrier, "test"),
     )
     text = render_header("device_barrier", strategy)
     code = without_comments(text)

@@ -40,9 +40,7 @@ def test_waits():
 """
 
 
-def run_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str, **variables: str
-) -> runtimes.Row:
+def run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str, **variables: str) -> runtimes.Row:
     """Let the runner run PYTEST_FILE as its host tests."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(PYTEST_FILE)
@@ -60,9 +58,7 @@ def test_outcomes_and_reasons_are_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert row.notes == ["failed: tests.test_it::test_fails"]
 
 
-def test_an_abort_keeps_the_counts_and_names_the_test(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abort_keeps_the_counts_and_names_the_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = run_file(tmp_path, monkeypatch, ABORT="1")
     assert (row.passed, row.failed) == (1, 2)
     assert row.skips == {"no fp64 [here]": 1}

@@ -13,9 +13,14 @@ from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, pars
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 
-STRONG = DeviceFacts(name="Strong", type=("CPU",), opencl_c_versions=("1.2", "2.0", "3.0"), atomic_memory_capabilities=CLAIMS)
+STRONG = DeviceFacts(
+    name="Strong", type=("CPU",), opencl_c_versions=("1.2", "2.0", "3.0"), atomic_memory_capabilities=CLAIMS
+)
 WEAK = DeviceFacts(
-    name="Weak", type=("GPU",), opencl_c_versions=("1.2", "3.0"), atomic_memory_capabilities=("relaxed", "scope_work_group")
+    name="Weak",
+    type=("GPU",),
+    opencl_c_versions=("1.2", "3.0"),
+    atomic_memory_capabilities=("relaxed", "scope_work_group"),
 )
 OLD = DeviceFacts(name="Old", opencl_c_versions=("1.2",))
 HOPPER = DeviceFacts(name="Hopper", opencl_c_versions=("1.2", "3.0"), nvidia={"compute_capability_major": 9})
@@ -41,7 +46,13 @@ def refusal(facts, found=None, **overrides):
     ("facts", "found", "atomics", "std", "words"),
     [
         (STRONG, None, "c11", "CL3.0", "claims"),
-        (STRONG, findings(builds={"c11@CL3.0": True}, ordering={"c11": "pass"}), "c11", "CL3.0", "confirmed by the ordering"),
+        (
+            STRONG,
+            findings(builds={"c11@CL3.0": True}, ordering={"c11": "pass"}),
+            "c11",
+            "CL3.0",
+            "confirmed by the ordering",
+        ),
         (STRONG, findings(builds={"c11@CL3.0": False, "c11@CL2.0": True}), "c11", "CL2.0", "not yet probed"),
         (WEAK, findings(builds={"cl12": True}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
         (OLD, findings(builds={"cl12": True}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
@@ -60,13 +71,25 @@ def refusal(facts, found=None, **overrides):
             "litmus tests",
         ),
         (HOPPER, None, "ptx", None, "PTX memory model"),
-        (HOPPER, findings(builds={"ptx": True}, ordering={"ptx": "pass", "cl12": "pass"}), "ptx", None, "ordering probe"),
+        (
+            HOPPER,
+            findings(builds={"ptx": True}, ordering={"ptx": "pass", "cl12": "pass"}),
+            "ptx",
+            None,
+            "ordering probe",
+        ),
         (HOPPER, findings(builds={"ptx": False}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
         (PASCAL, None, "membar", None, "PTX fences"),
         (PASCAL, findings(builds={"membar": True}, ordering={"membar": "pass"}), "membar", None, "ordering probe"),
         (PASCAL, findings(ordering={"membar": "3 stale", "cl12": "pass"}), "cl12", None, "ordering probe"),
         (HOPPER, findings(builds={"ptx": False, "membar": True}, ordering={"membar": "pass"}), "membar", None, "probe"),
-        (STRONG, findings(builds={"c11@CL3.0": True}, ordering={"c11": "3 stale", "cl12": "pass"}), "cl12", None, "probe"),
+        (
+            STRONG,
+            findings(builds={"c11@CL3.0": True}, ordering={"c11": "3 stale", "cl12": "pass"}),
+            "cl12",
+            None,
+            "probe",
+        ),
     ],
 )
 def test_atomics_follow_facts_and_findings_with_a_reason(facts, found, atomics, std, words):
@@ -159,7 +182,10 @@ def test_an_override_cannot_ask_for_what_the_device_cannot_do():
 
 def test_intel_s_barrier_is_used_only_on_request_where_the_extension_is():
     facts = DeviceFacts(
-        name="I", opencl_c_versions=("3.0",), atomic_memory_capabilities=CLAIMS, extensions=("cl_intel_concurrent_dispatch",)
+        name="I",
+        opencl_c_versions=("3.0",),
+        atomic_memory_capabilities=CLAIMS,
+        extensions=("cl_intel_concurrent_dispatch",),
     )
     assert choose(DeviceProfile(facts)).device_barrier.value == "counter"
     asked = choose(DeviceProfile(facts), {"device_barrier": "intel_device_barrier"})

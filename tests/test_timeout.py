@@ -70,7 +70,9 @@ def run(made, queue, local, *scalars, least=2, surplus=False):
     pytest.skip(f"the busy machine never ran {least} work-groups at once")
 
 
-@pytest.mark.parametrize(("algorithm", "sound"), [*((name, 5) for name in support.ALGORITHMS), ("counter", 0), ("xf", 0)])
+@pytest.mark.parametrize(
+    ("algorithm", "sound"), [*((name, 5) for name in support.ALGORITHMS), ("counter", 0), ("xf", 0)]
+)
 def test_a_skipped_barrier_drains_and_is_reported(context, queue, algorithm, sound):
     made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
     launch, held, groups = run(made, queue, (4,), sound, 1, 1_000)

@@ -77,34 +77,17 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
     def qualified(space):
         return "" if space == "generic" else space + " "
     def builtin(name):
-        return f"__opencl_atomic_{name}" if by_clang else f"atomic_{name}_explicit"
+        return f"atomic_{name}_explicit"
 %>
-% if by_clang:
-/* This device's library loses plain stores of 16 bits in local memory beside its atomics, so clang's own are called. */
-% endif
 /* The device's own operations on 32 and 64 bits; public functions call them with constant orders and scopes. OpenCL C's
    atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
    narrower than asked for: a sub-group's is its work-group's. */
 /* What a loop of compare-exchanges starts with. */
 #define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 #define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
-% if fences_are_barriers:
-<%text>#define PORTBAR_RELEASES(order) ((order) == memory_order_release || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
-#define PORTBAR_ACQUIRES(order) ((order) == memory_order_acquire || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
-/* This compiler makes barriers of fences and of ordered atomics, so loops of compare-exchanges have none inside. */
-#define PORTBAR_LOOP_BEFORE(flags, order, scope) \
-    portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : PORTBAR_RELEASES(order) ? memory_order_release \
-                                                                                      : memory_order_relaxed, scope)
-#define PORTBAR_LOOP_ORDER(order) memory_order_relaxed
-#define PORTBAR_LOOP_AFTER(flags, order, scope) \
-    portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : PORTBAR_ACQUIRES(order) ? memory_order_acquire \
-                                                                                      : memory_order_relaxed, scope)
-</%text>
-% else:
 #define PORTBAR_LOOP_BEFORE(flags, order, scope)
 #define PORTBAR_LOOP_ORDER(order) (order)
 #define PORTBAR_LOOP_AFTER(flags, order, scope)
-% endif
 <%text>#define PORTBAR_C11_LOAD(f, p) \
     (order == memory_order_relaxed ? PORTBAR_C11_LOAD_S(f, p, memory_order_relaxed) \
      : order == memory_order_acquire ? PORTBAR_C11_LOAD_S(f, p, memory_order_acquire) \
@@ -205,4 +188,44 @@ PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int
     return PORTBAR_C11_RMW(${builtin("fetch_add")}, ${object_of(kind, space)}, v);
 }
 % endfor
+% if small_by_12:
+
+/* This device's C11 atomics lose plain stores of 16 bits in local memory beside them, its OpenCL 1.2 atomics do not; so 8 and 16
+   bits go by those, with fences by the order. */
+% for space in ("global", "local"):
+<% flags = f"CLK_{space.upper()}_MEM_FENCE" %>\
+PORTBAR_RAW uint portbar_small_word_load(volatile ${space} uint *p, int order, int scope)
+{
+    portbar_raw_fence(${flags}, order == memory_order_seq_cst ? memory_order_seq_cst : memory_order_relaxed, scope);
+    const uint found = atomic_or(p, 0u);
+    portbar_raw_fence(${flags}, order, scope);
+    return found;
+}
+PORTBAR_RAW uint portbar_small_word_compare_exchange(volatile ${space} uint *p, uint expected, uint desired, int success,
+                                                     int failure, int scope)
+{
+    portbar_raw_fence(${flags}, success == memory_order_acquire ? memory_order_relaxed : success, scope);
+    const uint found = atomic_cmpxchg(p, expected, desired);
+    portbar_raw_fence(${flags}, success == memory_order_release ? memory_order_relaxed : success, scope);
+    (void)failure;  /* never stronger than success */
+    return found;
+}
+% endfor
+% if "generic" in spaces:
+#ifdef PORTBAR_GENERIC_ADDRESS_SPACE
+PORTBAR_RAW uint portbar_small_word_load(volatile uint *p, int order, int scope)
+{
+    volatile local uint *here = to_local(p);
+    return here ? portbar_small_word_load(here, order, scope) : portbar_small_word_load(to_global(p), order, scope);
+}
+PORTBAR_RAW uint portbar_small_word_compare_exchange(volatile uint *p, uint expected, uint desired, int success, int failure,
+                                                     int scope)
+{
+    volatile local uint *here = to_local(p);
+    return here ? portbar_small_word_compare_exchange(here, expected, desired, success, failure, scope)
+                : portbar_small_word_compare_exchange(to_global(p), expected, desired, success, failure, scope);
+}
+#endif
+% endif
+% endif
 </%def>

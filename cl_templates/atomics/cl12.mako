@@ -113,7 +113,17 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
     portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : PORTBAR_ACQUIRES(order) ? memory_order_acquire \
                                                                                       : memory_order_relaxed, scope)
 </%text>
-/* Fence over the named address spaces; relaxed is none. The flags are literals: the compiler of Mesa 22.3 takes nothing else. */
+% if fences_are_barriers:
+/* This device makes a barrier of each fence, which loses work-items wherever not all of a group come to it. Its atomics are
+   sequentially consistent by themselves and its work-items share a thread, so none is issued; litmus tests are the evidence. */
+PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
+{
+    (void)flags;
+    (void)order;
+    (void)scope;
+}
+% else:
+/* Fence over the named address spaces; relaxed is none. */
 #define PORTBAR_FENCE_12(flags) (write_mem_fence(flags), mem_fence(flags), read_mem_fence(flags))
 PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
 {
@@ -127,6 +137,7 @@ PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scop
             PORTBAR_FENCE_12(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     }
 }
+% endif
 PORTBAR_RAW void portbar_raw_before(cl_mem_fence_flags flags, int order)
 {
     if (PORTBAR_RELEASES(order))

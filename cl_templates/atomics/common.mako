@@ -204,12 +204,12 @@ ${guard(space)}\
     native_small = kind.is_small and small_access
 %>
 % if kind.is_small:
-PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(${P}p, int order, int scope) PORTBAR_LOAD_RULES
+PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int scope) PORTBAR_LOAD_RULES
 {
 % if native_small:
     const ${bits} found = portbar_raw_load((${at(space, bits)})p, ${ordered["order"]}, ${ordered["scope"]});
 % else:
-    const uint word = portbar_raw_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), ${ordered["order"]}, ${ordered["scope"]});
+    const uint word = ${small_word}_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), ${ordered["order"]}, ${ordered["scope"]});
     const ${bits} found = (${bits})(word >> PORTBAR_SHIFT_OF(p, ${kind.bits}));
 % endif
     return ${kind.from_bits("found")};
@@ -227,13 +227,13 @@ PORTBAR_ATOMIC bool portbar_small_compare_exchange(${P}p, private ${T} *expected
     const ${bits} wanted = ${kind.to_bits("*expected")};
     bool same;
     PORTBAR_LOOP_BEFORE(${flags(space)}, success, scope);
-    uint seen = portbar_raw_load(word, PORTBAR_LOOP_ORDER(failure), scope);
+    uint seen = ${small_word}_load(word, PORTBAR_LOOP_ORDER(failure), scope);
     for (;;) {
         same = (${bits})(seen >> shift) == wanted;
         if (!same)
             break;
         const uint changed = (seen & ~mask) | ((uint)${kind.to_bits("desired")} << shift);
-        const uint before = portbar_raw_compare_exchange(word, seen, changed, PORTBAR_LOOP_ORDER(success),
+        const uint before = ${small_word}_compare_exchange(word, seen, changed, PORTBAR_LOOP_ORDER(success),
                                                          PORTBAR_LOOP_ORDER(failure), scope);
         if (before == seen)
             break;
@@ -257,7 +257,7 @@ ${small_rmw(kind, space, op, P)}\
 % endfor
 % else:
 <% word = kind.word %>\
-PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(${P}p, int order, int scope) PORTBAR_LOAD_RULES
+PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int scope) PORTBAR_LOAD_RULES
 {
     return ${kind.from_bits(f"portbar_raw_load(({at(space, word)})p, {ordered['order']}, {ordered['scope']})")};
 }
@@ -338,7 +338,7 @@ PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, ui
 % if native_small:
         const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
 % elif kind.is_small:
-        const uint word = portbar_raw_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), order, scope);
+        const uint word = ${small_word}_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), order, scope);
         const ${bits} found = (${bits})(word >> PORTBAR_SHIFT_OF(p, ${kind.bits}));
 % else:
         const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
@@ -417,12 +417,12 @@ PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
     ${W}word = PORTBAR_WORD_OF(${W}, p);
     const uint shift = PORTBAR_SHIFT_OF(p, ${kind.bits}), mask = ${"0xffu" if kind.bits == 8 else "0xffffu"} << shift;
     PORTBAR_LOOP_BEFORE(${flags(space)}, order, scope);
-    uint seen = PORTBAR_GUESS(word, scope);
+    uint seen = ${"portbar_small_word_load(word, memory_order_relaxed, scope)" if small_word == "portbar_small_word" else "PORTBAR_GUESS(word, scope)"};
     ${bits} found;
     for (;;) {
         found = (${bits})(seen >> shift);
         const uint changed = (seen & ~mask) | ((uint)${value_of(kind, op, "found")} << shift);
-        const uint before = portbar_raw_compare_exchange(word, seen, changed, PORTBAR_LOOP_ORDER(order), memory_order_relaxed, scope);
+        const uint before = ${small_word}_compare_exchange(word, seen, changed, PORTBAR_LOOP_ORDER(order), memory_order_relaxed, scope);
         if (before == seen)
             break;
         portbar_lost_race();

@@ -24,14 +24,14 @@
 typedef ulong portbar_arrival_token;
 
 /* Largest expected and pending count. */
-static inline uint portbar_split_barrier_max(void)
+static inline __attribute__((always_inline)) uint portbar_split_barrier_max(void)
 {
     return ${most}u;
 }
 </%def>
 <%def name="derived()">
 /* Arrives and waits. Caller, order and result as for the two halves. */
-static inline bool portbar_split_barrier_arrive_and_wait(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) bool portbar_split_barrier_arrive_and_wait(local portbar_split_barrier *b)
 {
     return portbar_split_barrier_wait(b, portbar_split_barrier_arrive(b));
 }
@@ -40,7 +40,7 @@ static inline bool portbar_split_barrier_arrive_and_wait(local portbar_split_bar
 /* Starts a copy of `bytes` (a constant: 4, 8 or 16) bytes from global to local memory, both aligned to as many. Others see it
    after a wait on a barrier on which this work-item called portbar_split_barrier_arrive_copy_async or its _no_inc form; this
    work-item also after portbar_copy_async_wait. Caller: any work-item. Cost: ${"one cp.async, which runs on its own" if hardware_copies else "a load and a store: this device has no copies that run on their own"}. */
-static inline void portbar_copy_async(local void *dst, const global void *src, uint bytes)
+static inline __attribute__((always_inline)) void portbar_copy_async(local void *dst, const global void *src, uint bytes)
 {
 % if hardware_copies:
     if (bytes == 4u)
@@ -60,7 +60,7 @@ static inline void portbar_copy_async(local void *dst, const global void *src, u
 }
 
 /* Waits until this work-item's own copies are done, and visible to it. Caller: any work-item. */
-static inline void portbar_copy_async_wait(void)
+static inline __attribute__((always_inline)) void portbar_copy_async_wait(void)
 {
 % if hardware_copies:
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
@@ -70,7 +70,7 @@ static inline void portbar_copy_async_wait(void)
 /* Starts a copy of an array of `bytes` (a multiple of 4), shared out among the work-items of the group; 16 bytes at a time where both
    pointers are aligned to that, else 4. Each work-item's part completes as its own copies do. Caller: all work-items of the
    group. */
-static inline void portbar_copy_async_group(local void *dst, const global void *src, uint bytes)
+static inline __attribute__((always_inline)) void portbar_copy_async_group(local void *dst, const global void *src, uint bytes)
 {
     const uint me = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
     const uint all = (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));

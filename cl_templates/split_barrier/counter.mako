@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Waits that poll the phase: for devices whose work-items (or sub-groups) progress while others wait.
 <%def name="arrived()">
-static inline void portbar_split_arrived(void)
+static inline __attribute__((always_inline)) void portbar_split_arrived(void)
 {
 }
 </%def>
@@ -9,7 +9,7 @@ static inline void portbar_split_arrived(void)
 /* Waits for a phase, at most `polls` polls; true when it is complete. Acquire order, local and global memory: what was done before the
    arrivals is visible. Caller: any work-item${"" if "divergent" in features else "; all of a sub-group together"}. Cost: a load a poll. */
 % for form, argument, name in (("", "portbar_arrival_token token", "token"), ("_parity", "uint parity", "parity")):
-static inline bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
+static inline __attribute__((always_inline)) bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
 {
     for (uint i = 0; i < polls; ++i) {
         if (portbar_split_barrier_test_wait${form}(b, ${name}))
@@ -20,7 +20,7 @@ static inline bool portbar_split_barrier_try_wait${form}(local portbar_split_bar
     return false;
 }
 /* The same with the limit PORTBAR_SPLIT_BARRIER_POLLS, after which something is wrong. */
-static inline bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
+static inline __attribute__((always_inline)) bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
 {
     return portbar_split_barrier_try_wait${form}(b, ${name}, PORTBAR_SPLIT_BARRIER_POLLS);
 }

@@ -2,7 +2,7 @@
 ## cl_intel_split_work_group_barrier: the group's own barrier in two halves, one arrival and one wait at a time.
 <%def name="arrived()">
 /* The hardware's arrive; each work-item makes it once before each wait. */
-static inline void portbar_split_arrived(void)
+static inline __attribute__((always_inline)) void portbar_split_arrived(void)
 {
     intel_work_group_barrier_arrive(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 }
@@ -12,7 +12,7 @@ static inline void portbar_split_arrived(void)
 % if counted or not form:
 /* Waits for a phase. Release and acquire order, local and global memory. Caller: all work-items of the group, in uniform control flow,
    each after one arrival. Result: the same in all. Cost: what is left of the hardware's barrier. */
-static inline bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
+static inline __attribute__((always_inline)) bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
 {
     intel_work_group_barrier_wait(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 % if counted:
@@ -25,7 +25,7 @@ static inline bool portbar_split_barrier_wait${form}(local portbar_split_barrier
 }
 % endif
 % if counted:
-static inline bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
+static inline __attribute__((always_inline)) bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
 {
     (void)polls;
     return portbar_split_barrier_test_wait${form}(b, ${name});

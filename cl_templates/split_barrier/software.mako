@@ -20,15 +20,11 @@ typedef struct __attribute__((aligned(8))) {
 #define PORTBAR_SPLIT_BARRIER_VALID 0x70623031u
 
 /* Keeps the first fault of a barrier, and prints each. */
-static inline void portbar_split_fault(local portbar_split_barrier *b, uint fault)
+static inline __attribute__((always_inline)) void portbar_split_fault(local portbar_split_barrier *b, uint fault)
 {
-    uint none = 0u;
     /* What lies in memory that is no barrier is no fault. */
-    if (fault == PORTBAR_FAULT_INVALID)
-        portbar_atomic_store_explicit(&b->fault, fault, memory_order_relaxed, ${GROUP});
-    else
-        portbar_atomic_compare_exchange_strong_explicit(&b->fault, &none, fault, memory_order_relaxed, memory_order_relaxed,
-                                                        ${GROUP});
+    uint none = fault == PORTBAR_FAULT_INVALID ? portbar_atomic_load_explicit(&b->fault, memory_order_relaxed, ${GROUP}) : 0u;
+    portbar_atomic_compare_exchange_strong_explicit(&b->fault, &none, fault, memory_order_relaxed, memory_order_relaxed, ${GROUP});
 % if prints:
 % for name, (number, words) in fault_words.items():
     if (fault == ${number}u)
@@ -36,7 +32,7 @@ static inline void portbar_split_fault(local portbar_split_barrier *b, uint faul
 % endfor
 % endif
 }
-static inline void portbar_split_check(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) void portbar_split_check(local portbar_split_barrier *b)
 {
     if (b->valid != PORTBAR_SPLIT_BARRIER_VALID)
         portbar_split_fault(b, PORTBAR_FAULT_INVALID);
@@ -44,7 +40,7 @@ static inline void portbar_split_check(local portbar_split_barrier *b)
 % endif
 /* The first fault that a debug build (`Program(debug=True)`) found with this barrier, 0 for none; always 0 in other builds. Caller: any
    work-item. */
-static inline uint portbar_split_barrier_fault(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) uint portbar_split_barrier_fault(local portbar_split_barrier *b)
 {
 % if debug:
     return portbar_atomic_load_explicit(&b->fault, memory_order_relaxed, ${GROUP});
@@ -55,7 +51,7 @@ static inline uint portbar_split_barrier_fault(local portbar_split_barrier *b)
 }
 
 /* Makes a barrier that `expected` arrivals complete. Caller: one work-item; then a barrier(CLK_LOCAL_MEM_FENCE) of all that use it. */
-static inline void portbar_split_barrier_initialize(local portbar_split_barrier *b, uint expected)
+static inline __attribute__((always_inline)) void portbar_split_barrier_initialize(local portbar_split_barrier *b, uint expected)
 {
     b->expected = expected;
     b->pending = expected;
@@ -67,7 +63,7 @@ static inline void portbar_split_barrier_initialize(local portbar_split_barrier 
 }
 
 /* Ends a barrier, so that its memory may be used otherwise. Caller: one work-item, after a barrier() of all that used it. */
-static inline void portbar_split_barrier_invalidate(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) void portbar_split_barrier_invalidate(local portbar_split_barrier *b)
 {
 % if debug:
     portbar_split_check(b);
@@ -81,7 +77,7 @@ static inline void portbar_split_barrier_invalidate(local portbar_split_barrier 
 /* Counts `count` arrivals, of which `drop` are not expected again. The one that completes the phase sets the next one up before it
    says so; nobody arrives in the next phase before having seen that, so no arrival is lost. (libcu++'s software barrier reloads
    after it has said so, and can lose one that overtakes the reload.) */
-static inline portbar_arrival_token portbar_split_count(local portbar_split_barrier *b, uint count, uint drop, bool may_complete)
+static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_count(local portbar_split_barrier *b, uint count, uint drop, bool may_complete)
 {
 % if not counted:
     (void)b;
@@ -128,39 +124,39 @@ static inline portbar_arrival_token portbar_split_count(local portbar_split_barr
 <%def name="arrivals()">
 /* Arrives, without waiting: release order at work-group scope, local and global memory. The token is for the wait on this phase.
    Caller: any work-item. Cost: ${"an atomic operation on local memory" if counted else "nothing: this program does not look at counts"}. */
-static inline portbar_arrival_token portbar_split_barrier_arrive(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive(local portbar_split_barrier *b)
 {
     const portbar_arrival_token token = portbar_split_count(b, 1u, 0u, true);
     portbar_split_arrived();
     return token;
 }
 /* The same for `count` arrivals at once, which may complete the phase. */
-static inline portbar_arrival_token portbar_split_barrier_arrive_count(local portbar_split_barrier *b, uint count)
+static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_count(local portbar_split_barrier *b, uint count)
 {
     const portbar_arrival_token token = portbar_split_count(b, count, 0u, true);
     portbar_split_arrived();
     return token;
 }
 /* `count` arrivals at once, which must not complete the phase. */
-static inline portbar_arrival_token portbar_split_barrier_arrive_no_complete(local portbar_split_barrier *b, uint count)
+static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_no_complete(local portbar_split_barrier *b, uint count)
 {
     return portbar_split_count(b, count, 0u, false);
 }
 /* Arrives, and one arrival fewer is expected from the next phase on. */
-static inline portbar_arrival_token portbar_split_barrier_arrive_and_drop(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_and_drop(local portbar_split_barrier *b)
 {
     const portbar_arrival_token token = portbar_split_count(b, 1u, 1u, true);
     portbar_split_arrived();
     return token;
 }
 /* `count` arrivals at once, which must not complete the phase, and as many fewer are expected from the next phase on. */
-static inline portbar_arrival_token portbar_split_barrier_arrive_and_drop_no_complete(local portbar_split_barrier *b, uint count)
+static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_and_drop_no_complete(local portbar_split_barrier *b, uint count)
 {
     return portbar_split_count(b, count, count, false);
 }
 /* Arrives when this work-item's earlier copies are done, as one arrival beyond those expected; here they are done already, so the
    pending count goes up and down again. Release order as for an arrival. */
-static inline void portbar_split_barrier_arrive_copy_async(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) void portbar_split_barrier_arrive_copy_async(local portbar_split_barrier *b)
 {
 % if counted:
 % if debug:
@@ -176,18 +172,18 @@ static inline void portbar_split_barrier_arrive_copy_async(local portbar_split_b
 % endif
 }
 /* The same as one of the arrivals expected. */
-static inline void portbar_split_barrier_arrive_copy_async_no_inc(local portbar_split_barrier *b)
+static inline __attribute__((always_inline)) void portbar_split_barrier_arrive_copy_async_no_inc(local portbar_split_barrier *b)
 {
     (void)portbar_split_count(b, 1u, 0u, true);
 }
 /* Arrivals that were still pending just before the one that returned the token. */
-static inline uint portbar_split_barrier_pending_count(portbar_arrival_token token)
+static inline __attribute__((always_inline)) uint portbar_split_barrier_pending_count(portbar_arrival_token token)
 {
     return (uint)token;
 }
 % if counted:
 /* Whether the phase of a token is complete; a token is of the current phase or of the one before. */
-static inline bool portbar_split_completed(local portbar_split_barrier *b, portbar_arrival_token token)
+static inline __attribute__((always_inline)) bool portbar_split_completed(local portbar_split_barrier *b, portbar_arrival_token token)
 {
     const uint phase = portbar_atomic_load_explicit(&b->phase, memory_order_relaxed, ${GROUP});
 % if debug:
@@ -198,7 +194,7 @@ static inline bool portbar_split_completed(local portbar_split_barrier *b, portb
     return phase != (uint)(token >> 32);
 }
 /* Whether the last phase of this parity is complete. */
-static inline bool portbar_split_passed(local portbar_split_barrier *b, uint parity)
+static inline __attribute__((always_inline)) bool portbar_split_passed(local portbar_split_barrier *b, uint parity)
 {
 % if debug:
     portbar_split_check(b);
@@ -208,7 +204,7 @@ static inline bool portbar_split_passed(local portbar_split_barrier *b, uint par
 /* Whether the phase is complete, without waiting. Acquire order when true: what was done before the arrivals is visible. Caller: any
    work-item. Cost: a load. */
 % for form, argument, asked in (("", "portbar_arrival_token token", "portbar_split_completed(b, token)"), ("_parity", "uint parity", "portbar_split_passed(b, parity)")):
-static inline bool portbar_split_barrier_test_wait${form}(local portbar_split_barrier *b, ${argument})
+static inline __attribute__((always_inline)) bool portbar_split_barrier_test_wait${form}(local portbar_split_barrier *b, ${argument})
 {
     const bool complete = ${asked};
 % if fenced:

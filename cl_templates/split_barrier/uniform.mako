@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Waits that are a barrier() of the whole group: right on every device for waits that all work-items of the group reach.
 <%def name="arrived()">
-static inline void portbar_split_arrived(void)
+static inline __attribute__((always_inline)) void portbar_split_arrived(void)
 {
 }
 </%def>
@@ -10,7 +10,7 @@ static inline void portbar_split_arrived(void)
 % if counted or not form:
 /* Waits for a phase. Release and acquire order, local and global memory. Caller: all work-items of the group, in uniform control flow.
    Result: the same in all; ${"false when the phase was not complete although all had come here" if counted else "true"}. Cost: one barrier(). */
-static inline bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
+static inline __attribute__((always_inline)) bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 % if counted:
@@ -29,7 +29,7 @@ static inline bool portbar_split_barrier_wait${form}(local portbar_split_barrier
 % endif
 % if counted:
 /* Nobody else may progress while a work-item polls, so one look is as good as many. */
-static inline bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
+static inline __attribute__((always_inline)) bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
 {
     (void)polls;
     return portbar_split_barrier_test_wait${form}(b, ${name});

@@ -1,0 +1,844 @@
+"""The barrier of `portbar/split_barrier.h` beside its peers: `python -m benchmarks.split_barrier --json`.
+
+Not for whether it orders memory: the tests tell. A ratio below 1 means that portbar is faster. The peers are `barrier()`, and
+on NVIDIA devices libcu++'s `cuda::barrier` and `__syncthreads()`, in a program that nvcc compiles and that runs in turns with
+ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+import portbar
+from benchmarks.atomics import paired
+from benchmarks.shared import Row, Session, measure, note, number, show, usable_devices
+from portbar.benching import device_s, profiled_queue
+from portbar.build import build_options, compile_program
+from portbar.device import select_devices
+from portbar.errors import DeviceError, Error
+
+#: What a uniform arrive and wait on a CPU may cost, in plain barriers.
+BARRIER_TARGET: Final = 1.3
+#: Local size -> what arrive and wait may cost beside `cuda::barrier`.
+CUDA_TARGETS: Final = {256: 0.92, 1024: 0.80}
+#: How many times as fast as with `barrier()` a pipeline should be.
+PIPELINE_TARGET: Final = 1.3
+
+#: Register work between arrive and wait, which a loop cannot shorten: the same in OpenCL C and CUDA C++.
+FACTOR: Final = 1664525
+TERM: Final = 1013904223
+#: What words of a pipeline's source are their indices times.
+SPREAD: Final = 2654435761
+
+#: Tiles that a pipeline has room for. Two are being read, the others are on their way.
+STAGES: Final = 4
+
+_LIMIT_S: Final = 60.0
+_MOST_ROUNDS: Final = 1 << 22
+_MASK: Final = 0xFFFF_FFFF
+
+HEADER: Final = '#include "portbar/split_barrier.h"\n'
+
+CYCLES: Final = r"""
+static inline ulong cycles_now(void)
+{
+    ulong now;
+    __asm__ volatile("mov.u64 %0, %%clock64;" : "=l"(now) :: "memory");
+    return now;
+}
+"""
+NO_CYCLES: Final = "#define cycles_now() 0ul\n"
+
+LOOP: Final = """
+kernel void {name}(global uint *values, global ulong *cycles, const uint rounds)
+{{
+{before}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint value = (uint)get_global_id(0);
+    const ulong start = cycles_now();
+#pragma unroll 1
+    for (uint round = 0; round < rounds; ++round) {{
+{body}
+    }}
+    const ulong end = cycles_now();
+    values[get_global_id(0)] = value;
+    if (get_local_id(0) == 0)
+        cycles[get_group_id(0)] = end - start;
+}}
+"""
+WORK: Final = f"value = value * {FACTOR}u + {TERM}u;"
+
+_MET: Final = """    local portbar_split_barrier met;
+    if (get_local_id(0) == 0)
+        portbar_split_barrier_initialize(&met, (uint)get_local_size(0));"""
+#: Side -> what stands before the loop, and in it. `checked` is not timed: it stops at the first wait that fails.
+SIDES: Final = {
+    "portbar": (
+        _MET,
+        f"""        const portbar_arrival_token token = portbar_split_barrier_arrive(&met);
+        {WORK}
+        portbar_split_barrier_wait(&met, token);""",
+    ),
+    "checked": (
+        _MET,
+        f"""        const portbar_arrival_token token = portbar_split_barrier_arrive(&met);
+        {WORK}
+        if (!portbar_split_barrier_wait(&met, token))
+            break;""",
+    ),
+    "barrier": ("", f"        {WORK}\n        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"),
+    "barrier-local": ("", f"        {WORK}\n        barrier(CLK_LOCAL_MEM_FENCE);"),
+}
+
+#: One barrier a stage counts both the copies of a tile and the work-items that are done with the tile before the last.
+PIPELINE: Final = f"""
+#define AHEAD ({STAGES}u - 2u)
+
+static inline uint4 consume(local const uint4 *tile, const uint item, uint4 sum, const uint steps)
+{{
+    const uint4 value = tile[item] + 3u * tile[SIZE - 1u - item];
+    for (uint step = 0; step < steps; ++step)
+        sum = sum * {FACTOR}u + value;
+    return sum;
+}}
+
+kernel void fill(global uint *words)
+{{
+    words[get_global_id(0)] = (uint)get_global_id(0) * {SPREAD}u;
+}}
+"""
+STREAM_HEAD: Final = """
+kernel __attribute__((reqd_work_group_size(SIZE, 1, 1)))
+void stream(global const uint4 *source, global uint4 *sums, const uint tiles, const uint steps)
+{
+    const uint item = (uint)get_local_id(0);
+    const size_t stride = get_global_size(0);
+    global const uint4 *from = source + get_global_id(0);
+    uint4 sum = (uint4)((uint)get_global_id(0));
+"""
+STREAM_TAIL: Final = """
+    sums[get_global_id(0)] = sum;
+}
+"""
+STREAMS: Final = {
+    "portbar": f"""
+    local uint4 stages[{STAGES}u * SIZE];
+    local portbar_split_barrier ready[{STAGES}];
+    if (item == 0)
+        for (uint stage = 0; stage < {STAGES}u; ++stage)
+            portbar_split_barrier_initialize(ready + stage, 2u * SIZE);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint tile = 0; tile < AHEAD; ++tile) {{
+        portbar_copy_async(stages + tile * SIZE + item, from + tile * stride, 16u);
+        portbar_split_barrier_arrive_copy_async_no_inc(ready + tile);
+    }}
+    portbar_arrival_token token = portbar_split_barrier_arrive(ready);
+    portbar_arrival_token later = portbar_split_barrier_arrive(ready + 1);
+    for (uint tile = 0; tile < tiles; ++tile) {{
+        const uint stage = tile % {STAGES}u;
+        if (!portbar_split_barrier_wait(ready + stage, token))
+            break;
+        const uint next = tile + AHEAD;
+        if (next < tiles) {{
+            portbar_copy_async(stages + next % {STAGES}u * SIZE + item, from + next * stride, 16u);
+            portbar_split_barrier_arrive_copy_async_no_inc(ready + next % {STAGES}u);
+        }}
+        sum = consume(stages + stage * SIZE, item, sum, steps);
+        token = later;
+        if (tile + 2u < tiles)
+            later = portbar_split_barrier_arrive(ready + (tile + 2u) % {STAGES}u);
+    }}
+""",
+    "barrier": """
+    local uint4 tiled[SIZE];
+    for (uint tile = 0; tile < tiles; ++tile) {
+        tiled[item] = from[tile * stride];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        sum = consume(tiled, item, sum, steps);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+""",
+    "barrier-prefetch": """
+    local uint4 tiled[2u * SIZE];
+    tiled[item] = from[0];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint tile = 0; tile < tiles; ++tile) {
+        const uint next = tile + 1u;
+        const uint4 fetched = next < tiles ? from[next * stride] : (uint4)(0u);
+        sum = consume(tiled + (tile & 1u) * SIZE, item, sum, steps);
+        tiled[(next & 1u) * SIZE + item] = fetched;
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+""",
+}
+
+CUDA_SOURCE: Final = r"""
+#include <cuda/barrier>
+
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+using barrier_type = cuda::barrier<cuda::thread_scope_block>;
+
+__global__ void __launch_bounds__(1024) run_barrier(unsigned *values, long long *cycles, unsigned rounds)
+{
+#pragma nv_diag_suppress static_var_with_dynamic_init
+    __shared__ barrier_type met;
+    if (threadIdx.x == 0)
+        init(&met, blockDim.x);
+    __syncthreads();
+    const unsigned id = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned value = id;
+    const long long start = clock64();
+#pragma unroll 1
+    for (unsigned round = 0; round < rounds; ++round) {
+        auto token = met.arrive();
+        value = value * FACTOR + TERM;
+        met.wait(std::move(token));
+    }
+    const long long end = clock64();
+    values[id] = value;
+    if (threadIdx.x == 0)
+        cycles[blockIdx.x] = end - start;
+}
+
+__global__ void __launch_bounds__(1024) run_syncthreads(unsigned *values, long long *cycles, unsigned rounds)
+{
+    __syncthreads();
+    const unsigned id = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned value = id;
+    const long long start = clock64();
+#pragma unroll 1
+    for (unsigned round = 0; round < rounds; ++round) {
+        value = value * FACTOR + TERM;
+        __syncthreads();
+    }
+    const long long end = clock64();
+    values[id] = value;
+    if (threadIdx.x == 0)
+        cycles[blockIdx.x] = end - start;
+}
+
+static bool refused(cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return false;
+    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
+    std::fflush(stdout);
+    return true;
+}
+
+/* Reads lines "KIND LOCAL GROUPS ROUNDS", and answers each by a line of JSON. */
+int main()
+{
+    cudaDeviceProp device;
+    cudaFuncAttributes built;
+    cudaEvent_t before, after;
+    if (refused(cudaGetDeviceProperties(&device, 0)) || refused(cudaFuncGetAttributes(&built, run_barrier)) ||
+        refused(cudaEventCreate(&before)) || refused(cudaEventCreate(&after)))
+        return 1;
+    std::printf("{\"name\": \"%s\", \"binary\": %d, \"ptx\": %d, \"nvcc\": \"%d.%d\"}\n", device.name,
+                built.binaryVersion, built.ptxVersion, __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__);
+    std::fflush(stdout);
+    char kind[32];
+    unsigned local, groups, rounds;
+    while (std::scanf("%31s %u %u %u", kind, &local, &groups, &rounds) == 4) {
+        const size_t items = size_t(local) * groups;
+        unsigned *values = nullptr;
+        long long *cycles = nullptr;
+        if (refused(cudaMalloc(&values, items * sizeof *values)) ||
+            refused(cudaMalloc(&cycles, groups * sizeof *cycles)) || refused(cudaEventRecord(before)))
+            return 1;
+        if (std::strcmp(kind, "barrier") == 0)
+            run_barrier<<<groups, local>>>(values, cycles, rounds);
+        else
+            run_syncthreads<<<groups, local>>>(values, cycles, rounds);
+        float ms = 0.0f;
+        std::vector<unsigned> left(items);
+        std::vector<long long> taken(groups);
+        if (refused(cudaGetLastError()) || refused(cudaEventRecord(after)) || refused(cudaDeviceSynchronize()) ||
+            refused(cudaEventElapsedTime(&ms, before, after)) ||
+            refused(cudaMemcpy(left.data(), values, items * sizeof(unsigned), cudaMemcpyDeviceToHost)) ||
+            refused(cudaMemcpy(taken.data(), cycles, groups * sizeof(long long), cudaMemcpyDeviceToHost)) ||
+            refused(cudaFree(values)) || refused(cudaFree(cycles)))
+            return 1;
+        unsigned factor = 1u, term = 0u;
+        for (unsigned round = 0; round < rounds; ++round) {
+            factor *= FACTOR;
+            term = term * FACTOR + TERM;
+        }
+        size_t wrong = 0;
+        for (size_t i = 0; i < items; ++i)
+            wrong += left[i] != unsigned(i) * factor + term;
+        double sum = 0.0;
+        for (const long long one : taken)
+            sum += double(one);
+        std::printf("{\"seconds\": %.9g, \"cycles\": %.9g, \"wrong\": %zu}\n", ms * 1e-3, sum / groups, wrong);
+        std::fflush(stdout);
+    }
+    return 0;
+}
+""".replace("FACTOR", f"{FACTOR}u").replace("TERM", f"{TERM}u")
+
+
+class WrongResultError(Error):
+    """A kernel left wrong numbers."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One launch: seconds, and the cycles of its loop, the mean over the work-groups, where the device counts them."""
+
+    seconds: float
+    cycles: float | None = None
+
+
+class CudaPeer:
+    """The CUDA program, which waits for orders on its standard input, so that its start is paid for once.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The program and its arguments.
+    limit_s : float
+        Seconds that an answer may take. Then the program is ended, and each later order is refused.
+    """
+
+    def __init__(self, command: Sequence[str], limit_s: float = _LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.about = self._answer()
+        except Error:
+            self.close()
+            raise
+
+    def sample(self, kind: str, local_size: int, groups: int, rounds: int) -> Sample:
+        """One launch of `barrier` or `syncthreads`, checked.
+
+        Raises
+        ------
+        Error
+            It failed, or ended, or took too long.
+        WrongResultError
+            It left wrong numbers.
+        """
+        if self._process.stdin is None or self._process.poll() is not None:
+            raise Error("the CUDA program has ended")
+        try:
+            self._process.stdin.write(f"{kind} {local_size} {groups} {rounds}\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise Error(f"the CUDA program has ended: {error}") from error
+        answer = self._answer()
+        if answer["wrong"]:
+            raise WrongResultError(f"the CUDA program left {answer['wrong']} wrong values")
+        return Sample(answer["seconds"], answer["cycles"])
+
+    def close(self) -> None:
+        """End the program."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _answer(self) -> dict[str, Any]:
+        timer = threading.Timer(self._limit_s, self._process.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline() if self._process.stdout is not None else ""
+        finally:
+            timer.cancel()
+        try:
+            answer: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise Error(f"the CUDA program ended or took more than {self._limit_s:g} s; it wrote {line!r}") from None
+        if "error" in answer:
+            raise Error(f"the CUDA program failed: {answer['error']}")
+        return answer
+
+
+@dataclass(frozen=True)
+class SplitSession(Session):
+    """One device, with the CUDA program where there is one."""
+
+    capability: tuple[int, int] | None
+    cuda: CudaPeer | None
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether kernels may count cycles by PTX."""
+        return self.capability is not None
+
+
+class Bench:
+    """Builds the loops of one device, launches them and checks what they left."""
+
+    def __init__(self, session: SplitSession) -> None:
+        self.session = session
+        self.queue = profiled_queue(session.queue)
+        self.launch_s = 0.003 if session.quick else 0.005 if session.is_nvidia else 0.02
+        program = self.compiled(HEADER + "kernel void nothing(void) { }\n")
+        self.options = build_options(program.strategy(session.device), ())
+        found = program.profile(session.device).findings
+        limit = found.loop_limit if found is not None else None
+        self.most_rounds = _MOST_ROUNDS if limit is None else limit // 64
+        self.strategy = strategy_of(program, session.device)
+
+    def compiled(self, text: str, require: Sequence[str] = ()) -> portbar.Program:
+        """A program with portbar's headers."""
+        return portbar.Program(self.session.context, text, devices=[self.session.device], require=require)
+
+    def ours(self, program: portbar.Program, name: str) -> cl.Kernel:
+        """A kernel of portbar's, to be launched as the peer's are."""
+        device = self.session.device
+        return cl.Kernel(program.built(device, program.strategy(device)), name)
+
+    def peer(self, text: str, name: str) -> cl.Kernel:
+        """A kernel that is compiled with the options that portbar's are compiled with."""
+        return cl.Kernel(compile_program(self.session.context, self.session.device, text, self.options), name)
+
+    def launch(self, kernel: cl.Kernel, groups: int, local_size: int) -> tuple[float, float]:
+        """Seconds of one launch, whose arguments are set, by its event, and by the host's clock."""
+        self.queue.finish()
+        began = time.perf_counter()
+        event = cl.enqueue_nd_range_kernel(self.queue, kernel, (groups * local_size,), (local_size,))
+        event.wait()
+        wall = time.perf_counter() - began
+        return device_s(event, wall), wall
+
+
+class Loop:
+    """One side's loop at one size: `sample` launches it and checks its values."""
+
+    def __init__(self, bench: Bench, kernel: cl.Kernel, groups: int, local_size: int) -> None:
+        self.bench, self.kernel, self.groups, self.local_size = bench, kernel, groups, local_size
+        flags = cl.mem_flags.READ_WRITE
+        self._values = cl.Buffer(bench.session.context, flags, groups * local_size * 4)
+        self._cycles = cl.Buffer(bench.session.context, flags, groups * 8)
+        self.stamped = True
+
+    def sample(self, rounds: int) -> Sample:
+        """One launch.
+
+        Raises
+        ------
+        WrongResultError
+            The values are not those of that many rounds.
+        """
+        queue, items = self.bench.queue, self.groups * self.local_size
+        cl.enqueue_fill_buffer(queue, self._values, np.zeros(1, np.uint32), 0, items * 4)
+        self.kernel.set_args(self._values, self._cycles, np.uint32(rounds))
+        seconds, wall = self.bench.launch(self.kernel, self.groups, self.local_size)
+        values, cycles = np.empty(items, np.uint32), np.empty(self.groups, np.uint64)
+        cl.enqueue_copy(queue, values, self._values)
+        cl.enqueue_copy(queue, cycles, self._cycles)
+        factor, term = powers(rounds)
+        expected = np.arange(items, dtype=np.uint32) * np.uint32(factor) + np.uint32(term * TERM & _MASK)
+        wrong = int((values != expected).sum())
+        if wrong:
+            raise WrongResultError(f"{wrong} of {items} values are wrong after {rounds} rounds")
+        # Stamps that miss half of a long launch are none.
+        self.stamped = self.stamped and (seconds >= wall / 2 or wall < 1e-3)
+        return Sample(seconds if self.stamped else wall, float(cycles.mean()) if self.bench.session.is_nvidia else None)
+
+    def rounds_for(self, seconds: float) -> int:
+        """Rounds that make one launch take about `seconds`."""
+        most, rounds = self.bench.most_rounds, 1
+        # The launch itself takes some time.
+        launch = taken = min(self.sample(rounds).seconds for _ in range(3))
+        while rounds < most and taken - launch < seconds / 8 and taken < seconds * 4:
+            rounds = min(rounds * 4, most)
+            taken = min(self.sample(rounds).seconds for _ in range(2))
+        return max(1, min(most, int(rounds * seconds / max(taken - launch, taken / 8, 1e-7))))
+
+
+def loop(side: str) -> str:
+    """OpenCL C of one side's loop."""
+    before, body = SIDES[side]
+    return LOOP.format(name=loop_name(side), before=before, body=body)
+
+
+def loop_name(side: str) -> str:
+    """Its kernel's name."""
+    return f"{side.replace('-', '_')}_rounds"
+
+
+def powers(rounds: int) -> tuple[int, int]:
+    """The factor's power, and the sum of its lower powers, modulo 2**32: what rounds do to a value and to what they add."""
+    power, total = 1, 0
+    for bit in f"{rounds:b}":
+        power, total = power * power & _MASK, total * (power + 1) & _MASK
+        if bit == "1":
+            power, total = power * FACTOR & _MASK, (total * FACTOR + 1) & _MASK
+    return power, total
+
+
+def strategy_of(program: portbar.Program, device: cl.Device) -> str:
+    """The split barrier's strategy."""
+    return program.strategy(device).reasons()["split_barrier"][0]
+
+
+def barrier(session: SplitSession) -> Iterator[Row]:
+    """One arrive and wait in a loop, beside `barrier()`, and beside CUDA's where there is a CUDA program."""
+    bench = Bench(session)
+    head = CYCLES if session.is_nvidia else NO_CYCLES
+    program = bench.compiled(HEADER + head + loop("portbar") + loop("checked"))
+    kernels = {side: bench.ours(program, loop_name(side)) for side in ("portbar", "checked")}
+    kernels |= {side: bench.peer(head + loop(side), loop_name(side)) for side in SIDES if side not in kernels}
+    units = session.device.max_compute_units
+    for local_size in (32, 256, 1024) if session.is_nvidia else (1, 64, 256):
+        for groups in dict.fromkeys((1, units) if session.is_nvidia else (units,)):
+            try:
+                yield from barrier_rows(bench, kernels, groups, local_size)
+            except (WrongResultError, Error, cl.Error) as error:
+                yield from failed(session, "arrive_wait", error, local_size=local_size, groups=groups)
+
+
+def barrier_rows(bench: Bench, kernels: Mapping[str, cl.Kernel], groups: int, local_size: int) -> Iterator[Row]:
+    """Rows of one size."""
+    session = bench.session
+    loops = {side: Loop(bench, kernel, groups, local_size) for side, kernel in kernels.items()}
+    loops.pop("checked").sample(min(100, bench.most_rounds))
+    sides: dict[str, Callable[[int], Sample]] = {side: one.sample for side, one in loops.items()}
+    if session.cuda is not None:
+        sides["cuda::barrier"] = partial(session.cuda.sample, "barrier", local_size, groups)
+        sides["__syncthreads"] = partial(session.cuda.sample, "syncthreads", local_size, groups)
+    for side in list(sides):
+        try:
+            sides[side](3)
+        except (Error, cl.Error) as error:
+            if side == "portbar":
+                raise
+            note(f"{session.name}: {side} left out at {groups} work-groups of {local_size}, {error}")
+            del sides[side]
+    rounds = loops["portbar"].rounds_for(bench.launch_s)
+    taken = in_turns({side: partial(each_of, run, rounds) for side, run in sides.items()}, session.repeats)
+    described = {"strategy": bench.strategy, "local_size": local_size, "groups": groups, "rounds": rounds}
+    described["clock"] = "device" if all(one.stamped for one in loops.values()) else "host"
+    for peer in list(taken)[1:]:
+        more: dict[str, Any] = {}
+        target = None
+        if peer == "cuda::barrier" and session.cuda is not None:
+            target, more = CUDA_TARGETS.get(local_size), {"cuda": session.cuda.about}
+        elif session.is_cpu and peer == "barrier" and bench.strategy == "uniform":
+            # The other one orders less.
+            target = BARRIER_TARGET
+        yield compared(session, "arrive_wait", peer, taken["portbar"], taken[peer], target, **described | more)
+
+
+def pipeline(session: SplitSession) -> Iterator[Row]:
+    """Tiles that are copied while the last is computed on, beside the same tiles loaded between two barriers."""
+    bench = Bench(session)
+    units = session.device.max_compute_units
+    # On a GPU more than its cache holds.
+    size, tiles = (256, 256) if session.is_nvidia else (64, 16)
+    head = f"#define SIZE {size}u\n{PIPELINE}"
+    texts = {side: head + STREAM_HEAD + body + STREAM_TAIL for side, body in STREAMS.items()}
+    program = bench.compiled(HEADER + texts.pop("portbar"), ("split_barrier.overlapping",))
+    kernels = {"portbar": bench.ours(program, "stream")}
+    kernels |= {side: bench.peer(text, "stream") for side, text in texts.items()}
+    fill = bench.ours(program, "fill")
+    described = {"strategy": strategy_of(program, session.device), "local_size": size, "tiles": tiles}
+    described["hardware_copies"] = "cp.async" in program.rendered(session.device)
+    rows: list[Row] = []
+    for groups in (units, 2 * units) if session.is_nvidia else (units,):
+        try:
+            streams = Streams(bench, fill, kernels, groups, size, tiles)
+            for intensity, steps in streams.intensities().items():
+                rows += streams.rows(steps, **described | {"groups": groups, "intensity": intensity})
+        except (Error, cl.Error) as error:
+            rows += failed(session, "pipeline", error, **described | {"groups": groups})
+    scored = [row for row in rows if row.extra.get("target")]
+    best = max(scored, key=lambda row: row.extra["speedup"], default=None)
+    for row in rows:
+        yield replace(row, extra=row.extra | {"best": row is best})
+
+
+class Streams:
+    """The pipelines of one size."""
+
+    def __init__(
+        self, bench: Bench, fill: cl.Kernel, kernels: Mapping[str, cl.Kernel], groups: int, size: int, tiles: int
+    ) -> None:
+        self.bench, self.kernels, self.groups, self.size = bench, kernels, groups, size
+        context, flags = bench.session.context, cl.mem_flags.READ_WRITE
+        while tiles > STAGES and groups * size * 16 * tiles > bench.session.device.max_mem_alloc_size:
+            tiles //= 2
+        self.tiles = tiles
+        self._source = cl.Buffer(context, flags, groups * size * tiles * 16)
+        self._sums = cl.Buffer(context, flags, groups * size * 16)
+        fill.set_args(self._source)
+        bench.queue.finish()
+        cl.enqueue_nd_range_kernel(bench.queue, fill, (groups * size * tiles * 4,), None).wait()
+
+    def run(self, side: str, steps: int) -> Sample:
+        """Seconds a tile in one launch; `sums` tells what it left."""
+        kernel, bench = self.kernels[side], self.bench
+        kernel.set_args(self._source, self._sums, np.uint32(self.tiles), np.uint32(steps))
+        cl.enqueue_fill_buffer(bench.queue, self._sums, np.zeros(1, np.uint32), 0, self.groups * self.size * 16)
+        return Sample(bench.launch(kernel, self.groups, self.size)[0] / self.tiles)
+
+    def sums(self) -> Any:
+        """What the last launch left, by work-group, work-item and component."""
+        left = np.empty((self.groups, self.size, 4), np.uint32)
+        cl.enqueue_copy(self.bench.queue, left, self._sums)
+        return left
+
+    def expected(self, group: int, steps: int) -> Any:
+        """What a work-group should leave."""
+        power, total = powers(steps)
+        first = group * self.size
+        items = np.arange(first, first + self.size, dtype=np.uint32)
+        sums: Any = np.repeat(items[:, None], 4, axis=1)
+        for tile in range(self.tiles):
+            places = (items + np.uint32(tile * self.groups * self.size))[:, None] * np.uint32(4)
+            words = (places + np.arange(4, dtype=np.uint32)) * np.uint32(SPREAD)
+            sums = sums * np.uint32(power) + (words + np.uint32(3) * words[::-1]) * np.uint32(total)
+        return sums
+
+    def check(self, side: str, steps: int) -> None:
+        """Launch one side, and raise `WrongResultError` where it leaves other sums than it should."""
+        self.run(side, steps)
+        left = self.sums()
+        for group in sorted({0, self.groups // 2, self.groups - 1}):
+            wrong = int((left[group] != self.expected(group, steps)).sum())
+            if wrong:
+                raise WrongResultError(f"{side}: {wrong} of {self.size * 4} sums of work-group {group} are wrong")
+
+    def intensities(self) -> dict[str, int]:
+        """Steps of arithmetic on each tile: as many as take the time of copying it, half and twice as many."""
+        if not self.bench.session.is_nvidia:
+            return {"some": 4}
+        few, many = 8, 264
+        for _ in range(3):
+            self.run("barrier", many)
+        least = statistics.median(self.run("barrier", few).seconds for _ in range(5))
+        most = statistics.median(self.run("barrier", many).seconds for _ in range(5))
+        each = max((most - least) / (many - few), least * 1e-3)
+        balanced = min(4096, max(8, round(least / each) - few))
+        return {"half": balanced // 2, "balanced": balanced, "double": balanced * 2}
+
+    def rows(self, steps: int, **described: Any) -> Iterator[Row]:
+        """The rows of one intensity, all sides checked before and after."""
+        session = self.bench.session
+        for side in self.kernels:
+            self.check(side, steps)
+        sides = {side: partial(self.run, side, steps) for side in self.kernels}
+        taken = in_turns(sides, session.repeats)
+        self.check("portbar", steps)
+        described |= {"tiles": self.tiles, "steps": steps}
+        for peer in list(taken)[1:]:
+            target = 1 / PIPELINE_TARGET if session.is_nvidia and peer == "barrier" else None
+            row = compared(session, "pipeline", peer, taken["portbar"], taken[peer], target, **described)
+            assert row.ratio is not None
+            yield replace(row, extra=row.extra | {"speedup": 1 / row.ratio})
+
+
+BENCHMARKS: Final[dict[str, Callable[[SplitSession], Iterator[Row]]]] = {
+    "arrive_wait": barrier,
+    "pipeline": pipeline,
+}
+
+
+def each_of(run: Callable[[int], Sample], rounds: int) -> Sample:
+    """One launch of so many rounds: what one of them took."""
+    whole = run(rounds)
+    return Sample(whole.seconds / rounds, None if whole.cycles is None else whole.cycles / rounds)
+
+
+def in_turns(sides: Mapping[str, Callable[[], Sample]], repeats: int) -> dict[str, list[Sample]]:
+    """Samples of each side; each comes first in its turn. A side other than the first that fails is left out."""
+    taken: dict[str, list[Sample]] = {side: [] for side in sides}
+    first = next(iter(sides))
+    for repeat in range(repeats):
+        order = list(taken)
+        turn = repeat % len(order)
+        for side in order[turn:] + order[:turn]:
+            try:
+                taken[side].append(sides[side]())
+            except (Error, cl.Error) as error:
+                if side == first:
+                    raise
+                note(f"{side} left out, {error}")
+                del taken[side]
+    return taken
+
+
+def compared(
+    session: SplitSession,
+    benchmark: str,
+    peer: str,
+    ours: Sequence[Sample],
+    theirs: Sequence[Sample],
+    target: float | None,
+    **extra: Any,
+) -> Row:
+    """A row with its target, and whether the ratio meets it; None where there is no target.
+
+    The ratio is the median of those of launches that followed one another: of cycles where both count them, else of times.
+    """
+    row = session.compare(
+        benchmark, peer, [(a.seconds * 1e6, b.seconds * 1e6) for a, b in zip(ours, theirs, strict=True)], **extra
+    )
+    times = paired([(a.seconds, b.seconds) for a, b in zip(ours, theirs, strict=True)])
+    cycles = [(a.cycles, b.cycles) for a, b in zip(ours, theirs, strict=True) if a.cycles and b.cycles]
+    ratio = paired(cycles) if cycles else times
+    more: dict[str, Any] = {"time_ratio": times, "by": "cycles" if cycles else "time"}
+    for side, counts in zip(("ours", "peer"), zip(*cycles, strict=True), strict=False):
+        more |= {f"{side}_cycles": statistics.median(counts), f"{side}_best_cycles": min(counts)}
+    more |= {"target": target, "met": None if target is None else ratio <= target}
+    return replace(row, ratio=ratio, extra=row.extra | more)
+
+
+def failed(session: SplitSession, benchmark: str, error: Exception, **extra: Any) -> Iterator[Row]:
+    """A row without times where a result was wrong; anything else is noted."""
+    if isinstance(error, WrongResultError):
+        more = extra | {"target": None, "met": False, "error": str(error)}
+        yield Row(benchmark, session.name, "", None, None, None, 0, more)
+    else:
+        note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
+
+
+@contextmanager
+def cuda_peer(capability: tuple[int, int] | None) -> Iterator[CudaPeer | None]:
+    """Compile the peer into a folder that goes away, and start it; None, with the reason noted, where that fails."""
+    with tempfile.TemporaryDirectory(prefix="portbar-bench-") as folder:
+        peer = None
+        try:
+            peer = CudaPeer([str(cuda_program(Path(folder), capability))])
+        except (Error, OSError, subprocess.SubprocessError) as error:
+            note(f"peers cuda::barrier and __syncthreads skipped: {error}")
+        try:
+            yield peer
+        finally:
+            if peer is not None:
+                peer.close()
+
+
+def cuda_program(folder: Path, capability: tuple[int, int] | None) -> Path:
+    """Compile the peer into `folder`, for the very device: `-arch=native` takes an old one where it finds none.
+
+    Raises
+    ------
+    Error
+        There is no nvcc, or it refused.
+    """
+    installed = sorted(map(str, Path("/usr/local").glob("cuda*/bin/nvcc")))
+    compiler = next(filter(None, map(shutil.which, ["nvcc", *installed])), None)
+    if compiler is None:
+        raise Error("there is no nvcc")
+    source, binary = folder / "split_barrier.cu", folder / "split_barrier"
+    source.write_text(CUDA_SOURCE, encoding="utf-8")
+    log = ""
+    for arch in ("native" if capability is None else f"sm_{capability[0]}{capability[1]}", "native", "sm_90"):
+        command = [compiler, "-O3", "-std=c++17", f"-arch={arch}", "-o", str(binary), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _LIMIT_S)
+        if done.returncode == 0:
+            return binary
+        log = log or done.stderr.strip()[-500:]
+    raise Error(f"nvcc failed: {log}")
+
+
+def capability_of(device: cl.Device) -> tuple[int, int] | None:
+    """An NVIDIA device's compute capability."""
+    nvidia = portbar.describe(device).facts.nvidia or {}
+    major, minor = nvidia.get("compute_capability_major"), nvidia.get("compute_capability_minor")
+    return None if major is None else (major, minor or 0)
+
+
+def verdict_of(row: Row) -> str:
+    """Whether the target is met, in words."""
+    if "error" in row.extra:
+        return f"WRONG: {row.extra['error']}"
+    best = " best" if row.extra.get("best") else ""
+    if row.extra["target"] is None:
+        return best
+    return f"{'yes' if row.extra['met'] else 'no'} ({row.extra['target']:.3g}){best}"
+
+
+def cycles_of(row: Row) -> str:
+    """Cycles of both sides."""
+    counts = [row.extra.get(f"{side}_cycles") for side in ("ours", "peer")]
+    return "" if None in counts else " / ".join(map(number, counts))
+
+
+COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+    "benchmark": lambda row: row.benchmark,
+    "strategy": lambda row: str(row.extra.get("strategy", "")),
+    "local": lambda row: str(row.extra["local_size"]),
+    "groups": lambda row: str(row.extra["groups"]),
+    "steps": lambda row: f"{row.extra['intensity']} {row.extra['steps']}" if "steps" in row.extra else "",
+    "peer": lambda row: row.peer,
+    "ratio": lambda row: "" if row.ratio is None else f"{row.ratio:.3f}",
+    "ours, ns": lambda row: "" if row.ours_us is None else number(row.ours_us * 1e3),
+    "peer, ns": lambda row: "" if row.peer_us is None else number(row.peer_us * 1e3),
+    "cycles": cycles_of,
+    "target met": verdict_of,
+}
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.split_barrier", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, as they come, instead of tables")
+    parser.add_argument(
+        "--device",
+        "-d",
+        action="append",
+        default=[],
+        metavar="SELECTOR",
+        help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a name; may be repeated",
+    )
+    parser.add_argument("--quick", action="store_true", help="short launches and five repeats")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 when a kernel left wrong numbers, 3 when no usable device matches."""
+    options = parse(arguments)
+    warnings.simplefilter("ignore", cl.CompilerWarning)
+    try:
+        chosen = [device for _, device in select_devices(options.device)]
+    except DeviceError as error:
+        note(str(error))
+        return 3
+    rows: list[Row] = []
+    seen = False
+    for device, name in usable_devices(chosen):
+        seen = True
+        capability = capability_of(device)
+        with ExitStack() as stack:
+            cuda = stack.enter_context(cuda_peer(capability)) if capability is not None else None
+            session = SplitSession(device, name, cl.Context([device]), options.quick, capability, cuda)
+            for row in measure(session, BENCHMARKS):
+                rows.append(row)
+                if options.json:
+                    print(json.dumps(row.to_json()), flush=True)
+    if not seen:
+        note("no usable device matches")
+        return 3
+    if not options.json:
+        show(rows, COLUMNS, width=144)
+    return int(any("error" in row.extra for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,231 @@
+"""Choosing how a split barrier is done, from facts and findings, and what its header says that it carries. No device needed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from portbar.device import DeviceFacts
+from portbar.errors import UnsupportedFeatureError
+from portbar.findings import Findings
+from portbar.rendering import header_names, render_header
+from portbar.source import without_comments
+from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
+
+CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
+NVIDIA = {"type": ("GPU",), "opencl_c_versions": ("1.2", "3.0")}
+
+CPU = DeviceFacts(name="Cpu", type=("CPU",), opencl_c_versions=("1.2", "3.0"), atomic_memory_capabilities=CLAIMS)
+HOPPER = DeviceFacts(name="Hopper", nvidia={"compute_capability_major": 9, "compute_capability_minor": 0}, **NVIDIA)
+AMPERE = DeviceFacts(name="Ampere", nvidia={"compute_capability_major": 8, "compute_capability_minor": 0}, **NVIDIA)
+TURING = DeviceFacts(name="Turing", nvidia={"compute_capability_major": 7, "compute_capability_minor": 5}, **NVIDIA)
+INTEL = DeviceFacts(
+    name="Intel",
+    type=("GPU",),
+    opencl_c_versions=("1.2", "3.0"),
+    atomic_memory_capabilities=CLAIMS,
+    extensions=("cl_intel_split_work_group_barrier",),
+)
+
+INDEPENDENT = {"work_groups": "independent", "sub_groups": "independent", "lanes": "independent"}
+SUB_GROUPS_ONLY = {"work_groups": "independent", "sub_groups": "independent", "lanes": "none"}
+NONE = {"work_groups": "independent", "sub_groups": "none", "lanes": "none"}
+
+FEATURES = ("divergent", "subset", "sub_groups", "spin", "overlapping")
+
+MEMBERS = (
+    *(f"portbar_split_barrier_{name}" for name in (
+        "initialize", "invalidate", "arrive", "arrive_count", "arrive_no_complete", "arrive_and_drop",
+        "arrive_and_drop_no_complete", "arrive_copy_async", "arrive_copy_async_no_inc", "wait", "test_wait", "try_wait",
+        "wait_parity", "test_wait_parity", "try_wait_parity", "arrive_and_wait", "pending_count", "max", "fault",
+    )),
+    "portbar_copy_async", "portbar_copy_async_wait", "portbar_copy_async_group",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_overrides_from_outside(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+def findings(progress=None, **builds):
+    return Findings(
+        builds={"c11@CL3.0": True, "cl12": True, "ptx": True, "membar": True, **builds},
+        ordering={"c11": "pass", "cl12": "pass", "ptx": "pass"},
+        progress=progress or {},
+        source="test",
+    )
+
+
+def refusal(facts, found, name):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        choose(DeviceProfile(facts, found), {"split_barrier": name})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "found", "value", "word"),
+    [
+        (HOPPER, None, "mbarrier", "not yet probed"),
+        (AMPERE, None, "mbarrier", "compute capability"),
+        (TURING, None, "uniform", ""),
+        (CPU, None, "uniform", ""),
+        (HOPPER, findings(INDEPENDENT, mbarrier=True), "mbarrier", "probe"),
+        (HOPPER, findings(NONE, mbarrier=True), "mbarrier", "probe"),
+        (HOPPER, findings(INDEPENDENT, mbarrier=False), "counter", "progress"),
+        (HOPPER, findings(NONE, mbarrier=False), "uniform", ""),
+        (TURING, findings(INDEPENDENT, mbarrier=False), "counter", "progress"),
+        (CPU, findings(INDEPENDENT, mbarrier=False), "counter", "progress"),
+        (CPU, findings(NONE, mbarrier=False), "uniform", ""),
+        (CPU, findings({"lanes": "timeout", "sub_groups": "not known"}, mbarrier=False), "uniform", ""),
+        (CPU, findings({}, mbarrier=False), "uniform", ""),
+        (INTEL, findings(NONE, mbarrier=False), "uniform", ""),
+    ],
+)
+def test_the_split_barrier_follows_facts_and_findings_with_a_reason(facts, found, value, word):
+    strategy = choose(DeviceProfile(facts, found))
+    assert strategy.split_barrier.value == value
+    assert strategy.reasons()["split_barrier"] == (value, strategy.split_barrier.reason)
+    assert strategy.split_barrier.reason
+    assert word in strategy.split_barrier.reason
+
+
+@pytest.mark.parametrize("facts", [HOPPER, AMPERE, TURING, CPU, INTEL], ids=lambda facts: facts.name)
+def test_uniform_may_be_asked_for_everywhere(facts):
+    strategy = choose(DeviceProfile(facts, findings(NONE, mbarrier=False)), {"split_barrier": "uniform"})
+    assert strategy.split_barrier.value == "uniform"
+    assert "asked for" in strategy.split_barrier.reason
+
+
+def test_an_override_by_the_environment_is_heard(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "split_barrier=uniform")
+    assert choose(DeviceProfile(HOPPER)).split_barrier.value == "uniform"
+    assert choose(DeviceProfile(HOPPER), {"split_barrier": "mbarrier"}).split_barrier.value == "mbarrier"
+
+
+@pytest.mark.parametrize(
+    ("facts", "found", "name", "words"),
+    [
+        (CPU, None, "mbarrier", ["compute capability 8.0"]),
+        (TURING, None, "mbarrier", ["compute capability 8.0"]),
+        (HOPPER, findings(INDEPENDENT, mbarrier=False), "mbarrier", ["probe"]),
+        (CPU, findings(NONE, mbarrier=False), "mbarrier", []),
+        (CPU, findings(NONE, mbarrier=False), "counter", ["progress"]),
+        (CPU, None, "counter", ["progress"]),
+        (CPU, findings({"lanes": "timeout"}, mbarrier=False), "counter", ["progress"]),
+        (CPU, None, "intel", ["cl_intel_split_work_group_barrier"]),
+        (HOPPER, findings(INDEPENDENT, mbarrier=True), "intel", ["cl_intel_split_work_group_barrier"]),
+    ],
+)
+def test_a_strategy_that_the_device_cannot_have_is_refused_with_the_reason(facts, found, name, words):
+    message = refusal(facts, found, name)
+    for word in [facts.name, f"{name} was asked for", *words]:
+        assert word in message
+
+
+def test_an_unknown_strategy_lists_the_known_ones():
+    message = refusal(CPU, None, "mbarier")
+    assert set(ALTERNATIVES["split_barrier"]) == {"mbarrier", "counter", "intel", "uniform"}
+    for name in ALTERNATIVES["split_barrier"]:
+        assert name in message
+
+
+def test_a_device_that_ends_loops_early_gets_no_strategy_that_polls():
+    found = Findings(
+        builds={"cl12": True}, ordering={"cl12": "pass"}, progress=INDEPENDENT, loop_limit=65_535, source="test"
+    )
+    assert choose(DeviceProfile(CPU, found)).split_barrier.value == "uniform"
+
+
+def chosen(name, facts, found):
+    return choose(DeviceProfile(facts, found), {"split_barrier": name})
+
+
+RENDERED = [
+    ("mbarrier", HOPPER, findings(INDEPENDENT, mbarrier=True), FEATURES),
+    ("mbarrier", AMPERE, findings(INDEPENDENT, mbarrier=True), FEATURES),
+    ("mbarrier", AMPERE, None, FEATURES),
+    ("counter", CPU, findings(INDEPENDENT, mbarrier=False), FEATURES),
+    ("counter", TURING, findings(INDEPENDENT, mbarrier=False), FEATURES),
+    ("uniform", CPU, findings(NONE, mbarrier=False), ("overlapping",)),
+    ("uniform", CPU, None, ("overlapping",)),
+    ("uniform", HOPPER, findings(INDEPENDENT, mbarrier=True), ("overlapping",)),
+    ("intel", INTEL, findings(NONE, mbarrier=False), ()),
+]
+
+
+@pytest.mark.parametrize(("name", "facts", "found", "features"), RENDERED)
+def test_the_header_renders_every_member_once_and_defines_the_features_carried(name, facts, found, features):
+    text = render_header("split_barrier", chosen(name, facts, found))
+    code = without_comments(text)
+    for member in MEMBERS:
+        assert len(re.findall(rf"^static inline .*\b{member}\(", code, re.MULTILINE)) == 1, member
+    assert re.search(r"^\} portbar_split_barrier;$", code, re.MULTILINE)
+    assert re.search(r"^typedef ulong portbar_arrival_token;$", code, re.MULTILINE)
+    defined = re.findall(r"^#define PORTBAR_SPLIT_BARRIER_([A-Z_]+) 1$", code, re.MULTILINE)
+    assert defined == [feature.upper() for feature in features]
+    assert re.search(r"^#define PORTBAR_SPLIT_BARRIER 1$", code, re.MULTILINE)
+    assert re.search(r"^#define PORTBAR_COPY_ASYNC 1$", code, re.MULTILINE)
+    if name == "mbarrier":
+        assert re.search(r"^#define PORTBAR_COPY_ASYNC_HARDWARE 1$", code, re.MULTILINE)
+    assert not re.search(r"\$\{|<%|^\s*%|UNDEFINED", text, re.MULTILINE)
+    assert "#include" not in code
+    assert f"split barrier {name}" in text
+    assert code.count("{") == code.count("}")
+    assert code.count("(") == code.count(")")
+
+
+@pytest.mark.parametrize("name", ["uniform", "counter"])
+@pytest.mark.parametrize("facts", [HOPPER, AMPERE, CPU], ids=lambda facts: facts.name)
+def test_arrivals_counted_in_software_wait_for_copies_that_run_on_their_own(name, facts):
+    code = without_comments(render_header("split_barrier", chosen(name, facts, findings(INDEPENDENT, mbarrier=True))))
+    if "PORTBAR_COPY_ASYNC_HARDWARE" not in code:
+        assert "cp.async" not in code
+        return
+    for member in ("arrive_copy_async", "arrive_copy_async_no_inc"):
+        body = re.search(rf"\bportbar_split_barrier_{member}\(.*?^\}}", code, re.MULTILINE | re.DOTALL)
+        assert body is not None
+        assert re.search(r"portbar_copy_async_wait|cp\.async\.wait_all", body[0]), body[0]
+
+
+def test_waits_whose_polls_return_at_once_are_not_given_up_sooner_than_those_in_software():
+    # Before sm_90 there is no mbarrier.try_wait, whose polls sleep: a wait tests again and again, nanoseconds apart.
+    found = findings(INDEPENDENT, mbarrier=True)
+
+    def polls(name):
+        text = render_header("split_barrier", chosen(name, AMPERE, found))
+        return int(re.search(r"^#define PORTBAR_SPLIT_BARRIER_POLLS (\d+)u$", text, re.MULTILINE)[1])
+
+    assert polls("mbarrier") >= polls("counter")
+
+
+def test_a_counter_among_whole_sub_groups_carries_no_divergent_waits():
+    strategy = chosen("counter", CPU, findings(SUB_GROUPS_ONLY, mbarrier=False))
+    code = without_comments(render_header("split_barrier", strategy))
+    assert "#define PORTBAR_SPLIT_BARRIER_SUB_GROUPS 1" in code
+    assert "#define PORTBAR_SPLIT_BARRIER_OVERLAPPING 1" in code
+    assert "PORTBAR_SPLIT_BARRIER_DIVERGENT" not in code
+    assert "PORTBAR_SPLIT_BARRIER_SUBSET" not in code
+
+
+@pytest.mark.parametrize(("name", "facts", "found", "features"), RENDERED)
+def test_every_c_function_of_the_header_has_a_comment_or_follows_one_that_has(name, facts, found, features):
+    lines = render_header("split_barrier", chosen(name, facts, found)).splitlines()
+    functions = [k for k, line in enumerate(lines) if line.startswith("static inline") and "barrier_" in line]
+    assert len(functions) >= 19
+    for k in functions:
+        assert lines[k - 1].rstrip().endswith(("*/", "}")), lines[k]
+
+
+def test_the_header_is_one_of_those_that_exist():
+    assert "split_barrier" in header_names()
+
+
+@pytest.mark.parametrize("name", ["counter", "uniform"])
+def test_memory_between_work_groups_is_no_concern_of_a_split_barrier(name):
+    # A device whose ordering between work-groups nobody has confirmed can still have one.
+    weak = DeviceFacts(name="Weak", type=("GPU",), opencl_c_versions=("1.2",))
+    found = Findings(builds={"cl12": True}, progress=INDEPENDENT, source="test")
+    strategy = choose(DeviceProfile(weak, found), {"split_barrier": name}, ordering="work_group")
+    assert "portbar_split_barrier_arrive" in render_header("split_barrier", strategy)
