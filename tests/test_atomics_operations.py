@@ -17,7 +17,7 @@ from tests import atomics_support as atomics  # noqa: E402 (needs PyOpenCL)
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.atomics_support import Part, after, bits, cases, over, paired_cases  # noqa: E402
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402
 from tests import atomics_support as atomics  # noqa: E402 (needs PyOpenCL)
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 LOAD = "*out = portbar_atomic_load_explicit(p, memory_order_{}, memory_scope_device);"
 STORE = "portbar_atomic_store_explicit(p, *out, memory_order_{}, memory_scope_device);"
