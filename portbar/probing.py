@@ -53,7 +53,7 @@ STEPS: Final = (
             "mbarrier",
         )
     ),
-    *(f"host_call {name}" for name in ("x86_pause", "yield_syscall")),
+    *(f"host_call {name}" for name in ("x86_pause", "yield_syscall", "asm_anywhere")),
 )
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.

@@ -57,7 +57,7 @@ _PTX_FEATURES: Final = frozenset({"mbarrier"})
 _HOST_CALL_LOCAL_SIZE: Final = 64
 
 #: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
-HOST_CALLS: Final = ("x86_pause", "yield_syscall")
+HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
 
 #: What the calls of `portbar_probe_words` return on a device that does them right.
 _ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
@@ -207,6 +207,10 @@ class Probes:
         if not self._may_call_linux():
             return False
         needs = render_def("grid/yield.mako", "yield_processor", {"yield_by": "syscall"})
+        if name == "asm_anywhere":
+            return bool(self.known.builds.get("yield_syscall")) and self._feature_works(
+                name, None, needs, _HOST_CALL_LOCAL_SIZE
+            )
         return self._feature_works("yield_processor", None, needs, _HOST_CALL_LOCAL_SIZE)
 
     def _may_call_linux(self) -> bool:

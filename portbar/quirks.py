@@ -157,7 +157,7 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen="Intel CPU runtime 2026.22.10, OpenCL C 3.0, a ushort stored, exchanged and loaded by one work-item, 2026-11",
         workaround=(
-            "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg with fences; clang's own "
+            "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's own "
             "__opencl_atomic_ functions are no way out, since this runtime runs them once for several work-items"
         ),
         retire="PORTBAR_TEST_PLATFORM=Intel python -m pytest -m device tests/test_atomics.py -k small_object",

@@ -118,8 +118,9 @@ _INFINITIES: Final = {
 
 def _atomics_pieces(strategy: Strategy) -> list[Piece]:
     common, own = "atomics/common.mako", f"atomics/{strategy.atomics.value}.mako"
+    yields: list[Piece] = [("grid/yield.mako", "yield_processor")] if strategy.asm_anywhere else []
     return [
-        ("grid/yield.mako", "yield_processor"),
+        *yields,
         *((common, name) for name in ("names", "rules", "helpers")),
         (own, "raw_operations"),
         *((common, name) for name in ("operations", "refusals", "short_forms")),
@@ -150,7 +151,8 @@ def _atomics_context(strategy: Strategy) -> dict[str, Any]:
         "fences_are_barriers": strategy.fences_are_barriers,
         "small_by_12": strategy.small_by_12,
         "small_word": "portbar_small_word" if strategy.small_by_12 else "portbar_raw",
-        "pause": strategy.pause,
+        "pause": strategy.pause if strategy.asm_anywhere else "none",
+        "yields": strategy.asm_anywhere,
         "small_access": by_ptx,
         "wraps": by_ptx,
         "weakened": strategy.weakened,

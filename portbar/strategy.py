@@ -90,6 +90,8 @@ class Strategy:
         Whether a fence must not stand in a loop that work-items leave at different times; from the quirk table.
     small_by_12 : bool
         Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
+    asm_anywhere : bool
+        Whether pauses and yields may stand in any kernel, not only where barriers do.
     weakened : str
         One of `portbar.atomics.WEAKENED`: how the atomics are broken on purpose, by tests that show that litmus tests can
         fail; empty otherwise.
@@ -117,6 +119,7 @@ class Strategy:
     wait_polls: int = 1 << 26
     fences_are_barriers: bool = False
     small_by_12: bool = False
+    asm_anywhere: bool = False
     weakened: str = ""
 
     @property
@@ -309,6 +312,10 @@ def _yield_by(findings: Findings | None) -> str:
     return "syscall" if linux and builds.get("yield_syscall") else "none"
 
 
+def _asm_anywhere(findings: Findings | None) -> bool:
+    return findings is not None and bool(findings.builds.get("asm_anywhere"))
+
+
 def choose(
     profile: DeviceProfile,
     overrides: Mapping[str, str] | None = None,
@@ -387,6 +394,7 @@ def choose(
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         wait_polls=_wait_polls(facts, findings),
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
+        asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.

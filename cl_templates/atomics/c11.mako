@@ -190,14 +190,16 @@ PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int
 % endfor
 % if small_by_12:
 
-/* This device's C11 atomics lose plain stores of 16 bits in local memory beside them, its OpenCL 1.2 atomics do not; so 8 and 16
-   bits go by those, with fences by the order. */
+/* This device's compiler moves plain accesses of 16 bits past atomic operations on the 32 bits around them. OpenCL 1.2's mem_fence
+   stops it, whatever the order; the order has its own fences. */
 % for space in ("global", "local"):
 <% flags = f"CLK_{space.upper()}_MEM_FENCE" %>\
 PORTBAR_RAW uint portbar_small_word_load(volatile ${space} uint *p, int order, int scope)
 {
     portbar_raw_fence(${flags}, order == memory_order_seq_cst ? memory_order_seq_cst : memory_order_relaxed, scope);
+    mem_fence(${flags});
     const uint found = atomic_or(p, 0u);
+    mem_fence(${flags});
     portbar_raw_fence(${flags}, order, scope);
     return found;
 }
@@ -205,7 +207,9 @@ PORTBAR_RAW uint portbar_small_word_compare_exchange(volatile ${space} uint *p, 
                                                      int failure, int scope)
 {
     portbar_raw_fence(${flags}, success == memory_order_acquire ? memory_order_relaxed : success, scope);
+    mem_fence(${flags});
     const uint found = atomic_cmpxchg(p, expected, desired);
+    mem_fence(${flags});
     portbar_raw_fence(${flags}, success == memory_order_release ? memory_order_relaxed : success, scope);
     (void)failure;  /* never stronger than success */
     return found;

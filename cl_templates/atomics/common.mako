@@ -135,6 +135,16 @@
 % endif
 </%def>
 <%def name="helpers()">
+/* Called after each 64 polls of a wait. */
+static inline __attribute__((always_inline)) void portbar_between_polls(uint round)
+{
+% if yields:
+    portbar_yield(round);
+% else:
+    (void)round;
+% endif
+}
+
 /* After a compare-exchange that somebody else won. Without a pause, cores that compete for one line of the cache keep it from each
    other: on x86 a loop with four of these was measured to finish about three times as soon. */
 static inline __attribute__((always_inline)) void portbar_lost_race(void)
@@ -346,7 +356,7 @@ PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, ui
         if (found != ${kind.to_bits("old")})
             return true;
         if ((i & 63u) == 63u)
-            portbar_yield(i >> 6);
+            portbar_between_polls(i >> 6);
     }
     return false;
 }

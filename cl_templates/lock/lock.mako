@@ -34,7 +34,7 @@ static inline bool portbar_spin_lock_try_acquire(volatile global portbar_spin_lo
             return true;
         }
         if ((i & 63u) == 63u)
-            portbar_yield(i >> 6);
+            portbar_between_polls(i >> 6);
     } while (++i < polls);
     return false;
 }
@@ -66,7 +66,7 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
             return true;
         }
         if ((i & 63u) == 63u)
-            portbar_yield(i >> 6);
+            portbar_between_polls(i >> 6);
     } while (++i < polls);
     return false;
 }
@@ -82,7 +82,7 @@ static inline bool portbar_ticket_lock_acquire(volatile global portbar_ticket_lo
             return true;
         }
         if ((i & 63u) == 63u)
-            portbar_yield(i >> 6);
+            portbar_between_polls(i >> 6);
     }
     return false;
 }

@@ -154,6 +154,19 @@ kernel void portbar_probe_feature(global uint *out)
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 </%def>
+<%def name="asm_anywhere()">
+/* The same instructions in a kernel without barriers, in a loop that work-items leave at different times: PoCL 5 and 6 abort while
+   they compile that with the method cbs. */
+kernel void portbar_probe_feature(global uint *out)
+{
+    for (uint round = 0; round < 64u + (uint)get_local_id(0); ++round) {
+        __asm__ volatile("pause" ::: "memory");
+        portbar_yield(round);
+    }
+    if (get_local_id(0) == 0)
+        out[0] += 4u;
+}
+</%def>
 <%def name="yield_processor()">
 /* portbar_yield, over rounds of which some do yield. */
 kernel void portbar_probe_feature(global uint *out)

@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) bool portbar_split_barrier_try_wait
         if (portbar_split_barrier_test_wait${form}(b, ${name}))
             return true;
         if ((i & 63u) == 63u)
-            portbar_yield(i >> 6);
+            portbar_between_polls(i >> 6);
     }
     return false;
 }
