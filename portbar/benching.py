@@ -10,15 +10,14 @@ import statistics
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyopencl as cl
 
-from portbar import cache, profile
-from portbar.device import device_key, facts
-from portbar.errors import Error, RecordError
-from portbar.findings import CACHE_KIND, Findings
+from portbar import profile
+from portbar.errors import Error
+from portbar.findings import Findings
 from portbar.program import Program
 
 #: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
@@ -379,18 +378,4 @@ def store_table(device: cl.Device, table: Iterable[tuple[int, str]]) -> Findings
     Error
         The device was never probed on this machine, so there is nothing to add the table to.
     """
-    key = device_key(facts(device))
-    stored: Any = cache.load(CACHE_KIND, key)
-    try:
-        found = None if stored is None else Findings.from_json(stored)
-    except RecordError:
-        found = None
-    if found is None:
-        raise Error(
-            f"{device.name.strip()} has no findings on this machine to add a barrier table to: "
-            "run portbar.probe(device) first"
-        )
-    found = replace(found, barrier_table=tuple(table))
-    cache.store(CACHE_KIND, key, found.to_json())
-    profile.forget()
-    return found
+    return profile.change_findings(device, "a barrier table", lambda found: replace(found, barrier_table=tuple(table)))

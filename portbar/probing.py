@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar import cache, child
 from portbar.device import DeviceAddress, address_of, device_key, facts
-from portbar.errors import Error, RecordError
+from portbar.errors import Error
 from portbar.findings import CACHE_KIND, Findings
-from portbar.profile import describe, forget
+from portbar.profile import describe, forget, stored_findings
 from portbar.strategy import DeviceProfile
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     """
     reported = facts(device)
     key = device_key(reported)
-    stored = _stored(key)
+    stored = stored_findings(reported)
     if stored is None or refresh or stored.source.endswith(_CUT_SHORT):
         found = _probe_in_children(address_of(device), timeout)
         if stored is not None:
@@ -117,14 +117,6 @@ def probe_task(payload: dict[str, Any]) -> None:
         faulthandler.cancel_dump_traceback_later()
         probes.known = _merged(probes.known, found)
         child.progress({"found": found})
-
-
-def _stored(key: str) -> Findings | None:
-    value = cache.load(CACHE_KIND, key)
-    try:
-        return None if value is None else Findings.from_json(value)
-    except RecordError:
-        return None
 
 
 def _source() -> str:

@@ -5,13 +5,14 @@ Not for measuring: `portbar.probing` does that and stores what it found where `d
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from portbar import cache, matrix
 from portbar.device import DeviceFacts, device_key, facts
-from portbar.errors import RecordError
+from portbar.errors import Error, RecordError
 from portbar.findings import CACHE_KIND, Findings
 from portbar.strategy import DeviceProfile
 
@@ -19,20 +20,24 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 
-def _findings(of: DeviceFacts) -> Findings | None:
+def stored_findings(of: DeviceFacts) -> Findings | None:
+    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read."""
     stored = cache.load(CACHE_KIND, device_key(of))
-    if stored is not None:
-        try:
-            found = Findings.from_json(stored)
-        except RecordError:
-            found = None
-        if found is not None:
-            if not found.barrier_table:
-                known = matrix.nearest(of)
-                if known is not None:
-                    found = replace(found, barrier_table=known.barrier_table)
-            return found
-    return matrix.nearest(of)
+    try:
+        return None if stored is None else Findings.from_json(stored)
+    except RecordError:
+        return None
+
+
+def _findings(of: DeviceFacts) -> Findings | None:
+    found = stored_findings(of)
+    if found is None:
+        return matrix.nearest(of)
+    if not found.barrier_table:
+        known = matrix.nearest(of)
+        if known is not None:
+            found = replace(found, barrier_table=known.barrier_table)
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -60,3 +65,23 @@ def describe(device: cl.Device) -> DeviceProfile:
 def forget() -> None:
     """Look again for findings at the next `describe`, after a probe stored new ones."""
     _profile.cache_clear()
+
+
+def change_findings(device: cl.Device, what: str, change: Callable[[Findings], Findings]) -> Findings:
+    """Change the cached findings of a device, so that the next `describe` tells them; `what` is added to them, in words.
+
+    Raises
+    ------
+    Error
+        The device was never probed on this machine, so there is nothing to add to.
+    """
+    reported = facts(device)
+    found = stored_findings(reported)
+    if found is None:
+        raise Error(
+            f"{device.name.strip()} has no findings on this machine to add {what} to: run portbar.probe(device) first"
+        )
+    found = change(found)
+    cache.store(CACHE_KIND, device_key(reported), found.to_json())
+    forget()
+    return found

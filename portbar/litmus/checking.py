@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar import cache, profile
-from portbar.device import address_of, device_key, facts
-from portbar.errors import Error, RecordError, UnsupportedFeatureError
-from portbar.findings import CACHE_KIND, Findings
+from portbar import profile
+from portbar.device import address_of, facts
+from portbar.errors import Error, UnsupportedFeatureError
+from portbar.findings import Findings
 from portbar.litmus.children import Job, Listener, run_in_children
 from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import is_lost, verdict_of
@@ -203,24 +203,15 @@ def store_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> Findings:
     Error
         The device was never probed on this machine, so there is nothing to add the verdicts to.
     """
-    key = device_key(facts(device))
-    stored: Any = cache.load(CACHE_KIND, key)
-    try:
-        found = None if stored is None else Findings.from_json(stored)
-    except RecordError:
-        found = None
-    if found is None:
-        raise Error(
-            f"{device.name.strip()} has no findings on this machine to add verdicts to: run portbar.probe(device) first"
-        )
-    litmus = dict(found.litmus)
-    for name, verdict in verdicts.items():
-        if name not in ALTERNATIVES["atomics"]:
-            continue
-        kind = verdict.partition(":")[0]
-        if kind == "fail" or (kind == "pass" and not litmus.get(name, "").startswith("fail")):
-            litmus[name] = verdict
-    found = replace(found, litmus=litmus)
-    cache.store(CACHE_KIND, key, found.to_json())
-    profile.forget()
-    return found
+
+    def added(found: Findings) -> Findings:
+        litmus = dict(found.litmus)
+        for name, verdict in verdicts.items():
+            if name not in ALTERNATIVES["atomics"]:
+                continue
+            kind = verdict.partition(":")[0]
+            if kind == "fail" or (kind == "pass" and not litmus.get(name, "").startswith("fail")):
+                litmus[name] = verdict
+        return replace(found, litmus=litmus)
+
+    return profile.change_findings(device, "verdicts", added)
