@@ -119,6 +119,12 @@ class DeviceFacts:
     int64_atomics: bool | None = None
     nvidia: Mapping[str, int | None] | None = field(default=None, hash=False)
 
+    @property
+    def compute_capability(self) -> int:
+        """NVIDIA's, times ten; 0 for a device of another vendor."""
+        nvidia = self.nvidia or {}
+        return 10 * (nvidia.get("compute_capability_major") or 0) + (nvidia.get("compute_capability_minor") or 0)
+
     def to_json(self) -> dict[str, Any]:
         """Return the facts as a JSON object."""
         return {entry.name: _plain(getattr(self, entry.name)) for entry in fields(self)}

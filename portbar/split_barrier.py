@@ -64,7 +64,7 @@ def judge(strategy: str, facts: DeviceFacts, findings: Findings | None) -> tuple
         builds = findings.builds if findings is not None else {}
         if "mbarrier" in builds:
             return builds["mbarrier"], "the PTX compile probe " + ("passed" if builds["mbarrier"] else "failed")
-        if compute_capability(facts) >= 80:
+        if facts.compute_capability >= 80:
             return True, "compute capability 8.0 or later has mbarrier; not yet probed here"
         return False, "no PTX of compute capability 8.0 or later"
     if strategy == "intel":
@@ -107,12 +107,6 @@ def shows_counts(source: str, options: tuple[str, ...] = ()) -> bool:
     """Whether a program may look at counts of arrivals: by a call, by a name made of pieces, or in a file that is not seen."""
     text = "\n".join([without_comments(source), *options])
     return _OBSERVERS.search(text) is not None
-
-
-def compute_capability(facts: DeviceFacts) -> int:
-    """Compute capability times ten, 0 for a device of another vendor."""
-    nvidia = facts.nvidia or {}
-    return 10 * (nvidia.get("compute_capability_major") or 0) + (nvidia.get("compute_capability_minor") or 0)
 
 
 def _progress(findings: Findings | None, who: str) -> bool:

@@ -87,7 +87,7 @@ class Strategy:
     wait_polls : int
         Polls after which an atomic wait or a lock gives up.
     fences_are_barriers : bool
-        Whether a fence must not stand in a loop that work-items leave at different times; from the quirk table.
+        Whether the device makes barriers of fences, so that none is issued; from the quirk table.
     small_by_12 : bool
         Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
     asm_anywhere : bool
@@ -210,12 +210,7 @@ def _std_for_c11(facts: DeviceFacts, findings: Findings | None) -> str | None:
 def _is_ptx_capable(facts: DeviceFacts, findings: Findings | None) -> bool:
     if findings is not None and "ptx" in findings.builds:
         return findings.builds["ptx"]
-    return (_compute_capability(facts) or 0) >= 7
-
-
-def _compute_capability(facts: DeviceFacts) -> int | None:
-    """The major number, None for a device of another vendor."""
-    return (facts.nvidia or {}).get("compute_capability_major")
+    return facts.compute_capability >= 70
 
 
 def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
@@ -224,7 +219,7 @@ def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> 
         return False, "no -cl-std with C11 atomics compiles"
     if name == "ptx" and not _is_ptx_capable(facts, findings):
         return False, "no PTX of compute capability 7.0 or later"
-    if name == "membar" and _compute_capability(facts) is None:
+    if name == "membar" and facts.compute_capability == 0:
         return False, "no PTX"
     if name == "cl12" and findings is not None and not findings.builds.get("cl12", True):
         return False, "OpenCL 1.2 atomics do not compile"
@@ -246,7 +241,7 @@ def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> 
         return False, f"the ordering probe {_REFUTED} {measured}"
     if name == "ptx":
         return True, "the PTX memory model gives acquire and release at gpu scope; not yet probed here"
-    if name == "membar" and (_compute_capability(facts) or 0) < 7:
+    if name == "membar" and facts.compute_capability < 70:
         return True, "PTX fences order memory at gpu scope; not yet probed here"
     if name == "c11" and _claims_device_ordering(facts):
         return True, "the device claims acquire and release at device scope; not yet probed here"
@@ -388,7 +383,7 @@ def choose(
         table=tuple(table),
         split_barrier=Choice(split, split_reason),
         split_features=split_barrier.carried(split, findings),
-        compute_capability=split_barrier.compute_capability(facts),
+        compute_capability=facts.compute_capability,
         debug=debug,
         prints=findings is None or findings.builds.get("printf", True),
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
