@@ -76,8 +76,6 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
         return "#endif\n" if space == "generic" else ""
     def qualified(space):
         return "" if space == "generic" else space + " "
-    def builtin(name):
-        return f"atomic_{name}_explicit"
 %>
 /* The device's own operations on 32 and 64 bits; public functions call them with constant orders and scopes. OpenCL C's
    atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
@@ -127,7 +125,7 @@ static inline uint portbar_word_compare_exchange(volatile global uint *p, uint e
 #define PORTBAR_C11_LOAD_S(f, p, o) ${scoped("f(p, o, SCOPE)")}
 #define PORTBAR_C11_CALL_S(f, p, v, o) ${scoped("f(p, v, o, SCOPE)")}
 #define PORTBAR_C11_CAS_S(p, e, v, o, u) <%text>\</%text>
-    ${scoped(builtin("compare_exchange_strong") + "(p, e, v, o, u, SCOPE)")}
+    ${scoped("atomic_compare_exchange_strong_explicit(p, e, v, o, u, SCOPE)")}
 
 /* Fence of an order and scope over the named address spaces; relaxed is none. The flags, too, are literals: the compiler of Mesa
    22.3 takes nothing else. */
@@ -150,11 +148,11 @@ static inline __attribute__((always_inline)) void portbar_raw_fence(cl_mem_fence
 ${guard(space)}\
 PORTBAR_RAW ${word} portbar_raw_load(volatile ${qualified(space)}${word} *p, int order, int scope)
 {
-    return PORTBAR_C11_LOAD(${builtin("load")}, ${object_of(word, qualified(space))});
+    return PORTBAR_C11_LOAD(atomic_load_explicit, ${object_of(word, qualified(space))});
 }
 PORTBAR_RAW void portbar_raw_store(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
 {
-    PORTBAR_C11_STORE(${builtin("store")}, ${object_of(word, qualified(space))}, v);
+    PORTBAR_C11_STORE(atomic_store_explicit, ${object_of(word, qualified(space))}, v);
 }
 PORTBAR_RAW ${word} portbar_raw_compare_exchange(volatile ${qualified(space)}${word} *p, ${word} expected, ${word} desired,
                                               int success, int failure, int scope)
@@ -166,14 +164,14 @@ PORTBAR_RAW ${word} portbar_raw_compare_exchange(volatile ${qualified(space)}${w
 % for op, name in (("exchange", "exchange"), ("add", "fetch_add"), ("and", "fetch_and"), ("or", "fetch_or"), ("xor", "fetch_xor")):
 PORTBAR_RAW ${word} portbar_raw_${op}(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
 {
-    return PORTBAR_C11_RMW(${builtin(name)}, ${object_of(word, qualified(space))}, v);
+    return PORTBAR_C11_RMW(atomic_${name}_explicit, ${object_of(word, qualified(space))}, v);
 }
 % endfor
 % for op in ("min", "max"):
 % for kind in (word, word[1:]):
 PORTBAR_RAW ${kind} portbar_raw_${op}(volatile ${qualified(space)}${kind} *p, ${kind} v, int order, int scope)
 {
-    return PORTBAR_C11_RMW(${builtin(f"fetch_{op}")}, ${object_of(kind, qualified(space))}, v);
+    return PORTBAR_C11_RMW(atomic_fetch_${op}_explicit, ${object_of(kind, qualified(space))}, v);
 }
 % endfor
 % endfor
@@ -185,7 +183,7 @@ ${end(space)}\
 /* The device's own addition of ${kind} in ${space} memory; cl_ext_float_atomics. */
 PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int order, int scope)
 {
-    return PORTBAR_C11_RMW(${builtin("fetch_add")}, ${object_of(kind, space)}, v);
+    return PORTBAR_C11_RMW(atomic_fetch_add_explicit, ${object_of(kind, space)}, v);
 }
 % endfor
 % if small_by_12:
