@@ -20,12 +20,11 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, measure, note, number, show, usable_devices
+from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
 from portbar.atomics import TYPES, AtomicType
 from portbar.benching import device_s, profiled_queue
 from portbar.build import build_options, compile_program
-from portbar.device import select_devices
-from portbar.errors import DeviceError, Error
+from portbar.errors import Error
 
 #: What the ratios should not exceed.
 BUILT_IN_TARGET: Final = 1.02
@@ -483,17 +482,12 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.atomics", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON document instead of tables")
-    parser.add_argument(
-        "--device",
-        "-d",
-        action="append",
-        default=[],
-        metavar="SELECTOR",
-        help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a name; may be repeated",
+    parser = command_line(
+        "python -m benchmarks.atomics",
+        __doc__,
+        "one JSON document instead of tables",
+        "short launches, and few of them",
     )
-    parser.add_argument("--quick", action="store_true", help="short launches, and few of them")
     return parser.parse_args(arguments)
 
 
@@ -501,19 +495,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 when a kernel left wrong numbers, 3 when no usable device matches."""
     options = parse(arguments)
     warnings.simplefilter("ignore", cl.CompilerWarning)
-    try:
-        chosen = [device for _, device in select_devices(options.device)]
-    except DeviceError as error:
-        note(str(error))
-        return 3
     rows: list[Row] = []
     seen = False
-    for device, name in usable_devices(chosen):
+    for device, name in chosen_devices(options.device):
         seen = True
         session = Session(device, name, cl.Context([device]), options.quick)
         rows += measure(session, BENCHMARKS)
     if not seen:
-        note("no usable device matches")
         return 3
     if options.json:
         document = {

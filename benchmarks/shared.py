@@ -5,6 +5,7 @@ Not for measuring anything.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ import pyopencl as cl
 
 import portbar
 from portbar import usable
-from portbar.errors import Error
+from portbar.device import select_devices
+from portbar.errors import DeviceError, Error
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,37 @@ S = TypeVar("S", bound=Session)
 def note(text: str) -> None:
     """Say something that is no result."""
     print(text, file=sys.stderr, flush=True)
+
+
+def command_line(prog: str, about: str | None, json_help: str, quick_help: str) -> argparse.ArgumentParser:
+    """A parser of the options that benchmarks over chosen devices share."""
+    parser = argparse.ArgumentParser(prog=prog, description=about)
+    parser.add_argument("--json", action="store_true", help=json_help)
+    parser.add_argument(
+        "--device",
+        "-d",
+        action="append",
+        default=[],
+        metavar="SELECTOR",
+        help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a name; may be repeated",
+    )
+    parser.add_argument("--quick", action="store_true", help=quick_help)
+    return parser
+
+
+def chosen_devices(selectors: Sequence[str]) -> Iterator[tuple[cl.Device, str]]:
+    """The usable devices that `--device` selects; it notes a selector that matches none."""
+    try:
+        chosen = [device for _, device in select_devices(selectors)]
+    except DeviceError as error:
+        note(str(error))
+        return
+    found = False
+    for found_one in usable_devices(chosen):
+        found = True
+        yield found_one
+    if not found:
+        note("no usable device matches")
 
 
 def title_of(platform: cl.Platform) -> str:

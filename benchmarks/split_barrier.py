@@ -28,11 +28,10 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.atomics import paired
-from benchmarks.shared import Row, Session, measure, note, number, show, usable_devices
+from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
 from portbar.benching import device_s, profiled_queue
 from portbar.build import build_options, compile_program
-from portbar.device import select_devices
-from portbar.errors import DeviceError, Error
+from portbar.errors import Error
 
 #: What a uniform arrive and wait on a CPU may cost, in plain barriers.
 BARRIER_TARGET: Final = 1.3
@@ -797,17 +796,12 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.split_barrier", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, as they come, instead of tables")
-    parser.add_argument(
-        "--device",
-        "-d",
-        action="append",
-        default=[],
-        metavar="SELECTOR",
-        help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a name; may be repeated",
+    parser = command_line(
+        "python -m benchmarks.split_barrier",
+        __doc__,
+        "one JSON object a line, as they come, instead of tables",
+        "short launches and five repeats",
     )
-    parser.add_argument("--quick", action="store_true", help="short launches and five repeats")
     return parser.parse_args(arguments)
 
 
@@ -815,14 +809,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 when a kernel left wrong numbers, 3 when no usable device matches."""
     options = parse(arguments)
     warnings.simplefilter("ignore", cl.CompilerWarning)
-    try:
-        chosen = [device for _, device in select_devices(options.device)]
-    except DeviceError as error:
-        note(str(error))
-        return 3
     rows: list[Row] = []
     seen = False
-    for device, name in usable_devices(chosen):
+    for device, name in chosen_devices(options.device):
         seen = True
         capability = capability_of(device)
         with ExitStack() as stack:
@@ -833,7 +822,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if options.json:
                     print(json.dumps(row.to_json()), flush=True)
     if not seen:
-        note("no usable device matches")
         return 3
     if not options.json:
         show(rows, COLUMNS, width=144)
