@@ -21,7 +21,7 @@ from portbar.findings import Findings
 from portbar.program import Program
 
 #: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
-ALGORITHMS: Final = ("counter", "counter_backoff", "flag", "tree", "xf")
+ALGORITHMS: Final = ("counter", "counter_backoff", "sharded", "flag", "tree", "xf")
 
 #: How much faster than a simpler algorithm another one must be to replace it.
 ADVANTAGE: Final = 0.03

@@ -14,7 +14,7 @@ from portbar.errors import RecordError
 T = TypeVar("T")
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-5"
+CACHE_KIND: Final = "findings-6"
 
 
 @dataclass(frozen=True)

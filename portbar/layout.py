@@ -17,6 +17,13 @@ REPORT_WORDS: Final = 8
 #: Work-groups that share a leaf counter of the tree barrier.
 TREE_FAN: Final = 64
 
+#: Counters of the sharded barrier, and words from one to the next: two lines, which caches may fetch together, apart.
+SHARDS: Final = 2
+SHARD_WORDS: Final = 2 * LINE_WORDS
+
+#: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
+RELEASE_FLAGS: Final = 16
+
 #: Polls between two looks at the abort flag; the unit of patience and of the spin limit.
 POLLS_PER_ROUND: Final = 64
 
@@ -48,7 +55,9 @@ _LINES: Final = (
 OFFSETS: Final[dict[str, int]] = {
     name: line * LINE_WORDS + word for line, names in enumerate(_LINES) for word, name in enumerate(names)
 }
-OFFSETS["REPORTS"] = len(_LINES) * LINE_WORDS
+OFFSETS["SHARDS"] = len(_LINES) * LINE_WORDS
+OFFSETS["RELEASED"] = OFFSETS["SHARDS"] + SHARDS * SHARD_WORDS
+OFFSETS["REPORTS"] = OFFSETS["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
 OFFSETS["GROUPS"] = OFFSETS["REPORTS"] + REPORTS * REPORT_WORDS
 
 

@@ -34,6 +34,8 @@ STEPS: Final = (
     "polls_per_second",
     "groups_in_flight",
     *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
+    # Those that the barriers of the next steps are written with.
+    "feature one_way_fences",
     *(f"ordering {atomics}" for atomics in ("ptx", "c11", "membar", "cl12")),
     *(
         f"feature {name}"

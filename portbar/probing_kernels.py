@@ -21,7 +21,7 @@ from portbar.errors import BarrierTimeoutError, Error
 from portbar.findings import Findings
 from portbar.program import Program
 from portbar.rendering import WORDS, resolve_includes
-from portbar.strategy import Choice, DeviceProfile, Strategy, polls_acquire
+from portbar.strategy import Choice, DeviceProfile, Strategy, gpu_parameters, polls_acquire
 from portbar.templates import render_def
 from portbar.timing import is_cpu
 
@@ -48,10 +48,11 @@ FEATURES: Final = {
     "double_atomics_local": True,
     "printf": False,
     "mbarrier": False,
+    "one_way_fences": False,
 }
 
 #: Features in PTX, which no other compiler should be given.
-_PTX_FEATURES: Final = frozenset({"mbarrier"})
+_PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
 
 #: Work-items of the kernels that try inline assembly: PoCL 5.0 was seen to abort while it vectorises such a kernel for 16.
 _HOST_CALL_LOCAL_SIZE: Final = 64
@@ -93,7 +94,7 @@ def words_text(atomics: str) -> str:
     """The word functions of one atomics strategy, as OpenCL C."""
     template = f"atomics/{atomics}.mako"
     names = ("word_fence", *WORDS) if atomics == "cl12" else WORDS
-    return "\n".join(render_def(template, name, {}) for name in names)
+    return "\n".join(render_def(template, name, {"one_way_fences": False}) for name in names)
 
 
 def _probe_text(template: str, *names: str) -> str:
@@ -260,6 +261,7 @@ class Probes:
             max_groups_reason="loops are cut short" if self.known.loop_limit is not None else "",
             std=self.std(atomics),
             acquire_polls=polls_acquire(self.facts, atomics),
+            **gpu_parameters(atomics, self.known),
         )
 
     # Loops and polls.

@@ -27,6 +27,7 @@ WORDS: Final = (
     "word_store_release",
     "word_add",
     "word_add_release",
+    "word_acquire",
     "word_or",
     "word_exchange",
     "word_compare_exchange",
@@ -39,6 +40,9 @@ _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
     "flag": (),
     "tree": (("device_barrier/tree.mako", "wait_root"),),
     "xf": (("device_barrier/xf.mako", "wait_stamp"),),
+    "counters": tuple(
+        ("device_barrier/counters.mako", name) for name in ("shard_members", "missing", "wait_longer", "wait_counters")
+    ),
     "intel_device_barrier": (
         ("device_barrier/intel_device_barrier.mako", "declaration"),
         ("device_barrier/counter.mako", "device_barrier"),
@@ -46,17 +50,29 @@ _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
 }
 
 #: Algorithms whose barrier is another one's template with other parameters.
-_BARRIER_TEMPLATE: Final = {"counter_backoff": "counter"}
+_BARRIER_TEMPLATE: Final = {"counter_backoff": "counter", "sharded": "counters"}
+
+
+def _barrier_template(strategy: Strategy) -> str:
+    """Name of the template that has the barrier."""
+    algorithm = strategy.device_barrier.value
+    template = _BARRIER_TEMPLATE.get(algorithm, algorithm)
+    # One counter, too, is written for registers there.
+    return "counters" if template == "counter" and strategy.in_registers else template
 
 
 def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
-    algorithm = strategy.device_barrier.value
+    template = _barrier_template(strategy)
     atomics = f"atomics/{strategy.atomics.value}.mako"
     discovery = "packed" if strategy.discovery.value == "packed" else "locked"
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
     if strategy.atomics.value == "cl12":
         pieces.append((atomics, "word_fence"))
     pieces += [(atomics, name) for name in WORDS]
+    if template == "tree" and strategy.release_flagged:
+        pieces.append((atomics, "word_chain"))
+    if strategy.in_registers:
+        pieces.append((atomics, "local_words"))
     pieces.append(("grid/yield.mako", "yield_processor"))
     pieces += [
         ("grid/state.mako", name)
@@ -77,21 +93,32 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         pieces += [("discovery/locked.mako", "lock_acquire"), ("discovery/locked.mako", "lock_release")]
     pieces += [(f"discovery/{discovery}.mako", "discover")]
     pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids")]
-    pieces += [("device_barrier/wait.mako", name) for name in ("relax", "wait_word", "wait_counted")]
-    pieces += _BARRIER_PIECES[algorithm]
-    template = _BARRIER_TEMPLATE.get(algorithm, algorithm)
+    pieces += [("device_barrier/wait.mako", name) for name in ("relax", "rest", "wait_word", "wait_counted")]
+    if template == "counters":
+        pieces.append(("device_barrier/wait.mako", "hold"))
+    pieces += _BARRIER_PIECES[template]
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
     pieces += [("device_barrier/split.mako", name) for name in ("token_type", "arrive", "wait", "test_wait")]
     return pieces
 
 
 def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
+    shards = layout.SHARDS if strategy.device_barrier.value == "sharded" else 1
     return {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
         "reports": layout.REPORTS,
         "report_words": layout.REPORT_WORDS,
         "tree_fan": layout.TREE_FAN,
+        "shards": shards,
+        "shard_words": layout.SHARD_WORDS,
+        "release_flags": layout.RELEASE_FLAGS,
+        "release_flagged": strategy.release_flagged,
+        "barrier_template": _barrier_template(strategy),
+        "in_registers": strategy.in_registers,
+        "one_way_fences": strategy.one_way_fences,
+        "hold_cycles": strategy.hold if strategy.device_barrier.value == "sharded" else (),
+        "rest_ns": strategy.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
         "status_open": layout.STATUS_OPEN,
         "status_timeout": layout.STATUS_TIMEOUT,
@@ -103,6 +130,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "yield_by": strategy.yield_by,
         "acquire_polls": strategy.acquire_polls,
         "sleep_above": strategy.sleep_above,
+        "sleep_divisor": strategy.sleep_divisor,
         "sleep_ns": strategy.sleep_ns,
         "counted": strategy.device_barrier.value == "intel_device_barrier",
     }

@@ -10,7 +10,7 @@ import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from portbar import quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "atomics": ("c11", "ptx", "membar", "cl12"),
     "discovery": ("packed", "ticket", "spin"),
-    "device_barrier": ("counter", "counter_backoff", "flag", "tree", "xf", "intel_device_barrier"),
+    "device_barrier": ("counter", "counter_backoff", "sharded", "flag", "tree", "xf", "intel_device_barrier"),
     "split_barrier": split_barrier.STRATEGIES,
 }
 
@@ -67,8 +67,20 @@ class Strategy:
         How a waiting work-group gives its processor to another thread of the host: `none`, `syscall`.
     acquire_polls : bool
         Whether waits poll by acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
-    sleep_above, sleep_ns : int
-        `counter_backoff` pauses only while more groups than this are missing, and for this long.
+    sleep_above, sleep_divisor, sleep_ns : int
+        `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
+        most `sleep_ns`.
+    rest_ns : int
+        Nanoseconds that any wait pauses after every round of polls; 0 for none.
+    hold : tuple of int
+        Cycles that `sharded` waits before its first poll: at least the first; for 16 missing groups the third, above as many
+        groups as the second says the fourth. Empty where the device has no clock to wait by.
+    in_registers : bool
+        Whether a work-group's leader keeps its count of barriers in registers, where local memory is far from them.
+    one_way_fences : bool
+        Whether fences that only acquire or only release are to be had.
+    release_flagged : bool
+        Whether `tree` releases by flags, which costs fences and saves polls of the root.
     table : tuple of (int, str)
         Measured barrier algorithms by group count; empty when the choice holds for every count.
     split_barrier : Choice
@@ -106,8 +118,14 @@ class Strategy:
     pause: str = "none"
     yield_by: str = "none"
     acquire_polls: bool = False
-    sleep_above: int = 64
-    sleep_ns: int = 500
+    sleep_above: int = 256
+    sleep_divisor: int = 4
+    sleep_ns: int = 1000
+    rest_ns: int = 0
+    hold: tuple[int, ...] = ()
+    in_registers: bool = False
+    one_way_fences: bool = False
+    release_flagged: bool = False
     table: tuple[tuple[int, str], ...] = ()
     split_barrier: Choice = Choice("uniform", "a group-wide barrier() at each wait is right on every device")
     split_features: tuple[str, ...] = ("overlapping",)
@@ -287,6 +305,24 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     return "none"
 
 
+#: Measured on an H200 with driver 580, the only NVIDIA device met so far: see `Strategy.hold`.
+_HOLD: Final = (60, 1536, 4, 12)
+_REST_NS: Final = 64
+
+
+def gpu_parameters(atomics: str, findings: Findings | None) -> dict[str, Any]:
+    """Fields of a `Strategy` by which barriers are written where atomics are PTX; none elsewhere."""
+    if atomics != "ptx":
+        return {}
+    return {
+        "rest_ns": _REST_NS,
+        "hold": _HOLD,
+        "in_registers": True,
+        "one_way_fences": findings is not None and findings.builds.get("one_way_fences", False),
+        "release_flagged": True,
+    }
+
+
 def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
     """Whether waits poll by acquire loads, which are plain loads where work-groups are threads of the host."""
     return "CPU" in facts.type and atomics == "c11"
@@ -380,6 +416,7 @@ def choose(
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
         acquire_polls=polls_acquire(facts, atomics.value),
+        **gpu_parameters(atomics.value, findings),
         table=tuple(table),
         split_barrier=Choice(split, split_reason),
         split_features=split_barrier.carried(split, findings),

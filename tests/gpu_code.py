@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from portbar.atomics import TYPES, AtomicsTable
+from portbar.findings import Findings
 from portbar.rendering import resolve_includes
 from portbar.split_barrier import FEATURES
-from portbar.strategy import Choice, Strategy
+from portbar.strategy import Choice, Strategy, gpu_parameters
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("sub_group", "work_group", "device", "all_svm_devices")
@@ -42,6 +43,7 @@ class Target:
     options: tuple[str, ...]
     assemble_for: str = ""
     split_barrier: str = "uniform"
+    device_barrier: str = "counter"
 
 
 def _nvptx(
@@ -81,7 +83,9 @@ def strategy_for(target: Target) -> Strategy:
     return Strategy(
         Choice(target.atomics, why),
         Choice("packed", why),
-        Choice("counter", why),
+        Choice(target.device_barrier, why),
+        pause="nanosleep" if target.atomics == "ptx" else "none",
+        **gpu_parameters(target.atomics, Findings(builds={"one_way_fences": target.assemble_for == "sm_90"})),
         split_barrier=Choice(target.split_barrier, why),
         split_features=tuple(FEATURES),
         compute_capability=int(target.assemble_for.removeprefix("sm_") or 0),
@@ -130,7 +134,7 @@ def assembled(target: Target, folder: Path) -> None:
     text = re.sub(r"^(\.func\b[^{}]*?\n;)$", r".extern \1", text, flags=re.MULTILINE)
     if target.assemble_for == "sm_90":
         # Clang 14 and 15 know no sm_90; what is newer stands in inline assembly, which they do not read.
-        text = re.sub(r"^\.version .*$", ".version 8.0", text, flags=re.MULTILINE)
+        text = re.sub(r"^\.version .*$", ".version 8.6", text, flags=re.MULTILINE)
         text = re.sub(r"^\.target sm_80", ".target sm_90", text, flags=re.MULTILINE)
     (folder / "in.ptx").write_text(text, encoding="utf-8")
     command = [str(ptxas()), "-arch", target.assemble_for, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.o")]

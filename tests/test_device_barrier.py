@@ -31,6 +31,36 @@ SHAPES = [
     *(("xf", local) for local in [(1,), (7,), (64,), (4, 2), (4, 2, 2)]),
 ]
 
+COPIED = """
+#include "portbar/device_barrier.h"
+
+/* Meets by a copy of the grid, as an author does who hands it on by value. */
+static bool met_elsewhere(portbar_grid grid)
+{
+    return portbar_device_barrier(&grid);
+}
+
+kernel void copied(PORTBAR_GRID_PARAM, global uint *words, global uint *early, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_group_id(&grid), count = portbar_num_groups(&grid);
+    const bool first = get_local_id(0) == 0u;
+    for (uint r = 1u; r <= rounds; ++r) {
+        if (first)
+            words[me] = r;
+        const bool held = (r % 3u) ? met_elsewhere(grid) : portbar_device_barrier(&grid);
+        if (!held)
+            return;
+        if (first && words[(me + r) % count] < r)
+            early[me] = 1u;
+        if (!portbar_device_barrier(&grid))
+            return;
+    }
+    if (first)
+        early[me] += 2u;
+}
+"""
+
 SOURCE = """
 #include "portbar/device_barrier.h"
 
@@ -344,3 +374,13 @@ def test_a_whole_barrier_and_its_halves_may_alternate_between_launches(context, 
     for before, after in pairwise(names):
         for name in (before, after):
             check_chain(support.kernel(context, SOURCE, name), queue, (7,), 4)
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_a_copy_of_the_grid_meets_as_the_grid_itself_does(context, queue, algorithm):
+    made = support.kernel(context, COPIED, "copied", device_barrier=algorithm)
+    count = made.occupancy(queue, (8,)).groups
+    words, early = support.filled(queue, count), support.filled(queue, count)
+    launch = made(queue, None, (8,), words, early, np.uint32(50))
+    launch.wait()
+    assert support.uints(queue, early)[: launch.num_groups].tolist() == [2] * launch.num_groups

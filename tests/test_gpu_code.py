@@ -93,12 +93,26 @@ def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> No
         assembled(target, tmp_path)
 
 
+@pytest.mark.parametrize("algorithm", ["counter", "counter_backoff", "sharded", "flag", "tree", "xf"])
 @pytest.mark.parametrize(
     "target", [target for target in TARGETS if target.assemble_for], ids=lambda target: target.name
 )
-def test_the_device_barrier_compiles_for_nvidia(target: Target, tmp_path) -> None:
-    compiled(target, BARRIER, tmp_path)
+def test_the_device_barrier_compiles_for_nvidia(target: Target, algorithm: str, tmp_path) -> None:
+    compiled(replace(target, device_barrier=algorithm), BARRIER, tmp_path)
     assembled(target, tmp_path)
+
+
+@pytest.mark.parametrize(("algorithm", "words"), [("counter", 1), ("sharded", 2)])
+def test_a_barrier_on_the_newest_chips_acquires_without_a_trip_to_memory(algorithm, words, tmp_path) -> None:
+    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
+    kernel = " ".join(ptx_kernels(compiled(replace(newest, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
+    # From the arrival, which releases, to the acquire after the last poll.
+    met = kernel[kernel.rindex("fence.release.gpu") :]
+    assert re.match(r"fence\.release\.gpu;\s+atom\.add\.relaxed\.gpu", met)
+    assert met.index("ld.relaxed.gpu") < met.index("fence.acquire.gpu")
+    assert met.count("fence.acquire.gpu") == 1
+    assert "fence.acq_rel" not in met
+    assert ("%clock" in met) == (words == 2)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -11,9 +11,10 @@ import pytest
 
 from portbar import rendering, templates
 from portbar.errors import RenderError
+from portbar.findings import Findings
 from portbar.rendering import header_names, render_header, resolve_includes
 from portbar.source import without_comments
-from portbar.strategy import ALTERNATIVES, Choice, Strategy
+from portbar.strategy import ALTERNATIVES, Choice, Strategy, gpu_parameters
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
 INCLUDE = '#include "portbar/device_barrier.h"'
@@ -121,6 +122,24 @@ def test_every_combination_renders_complete_text(atomics, discovery, barrier):
     assert f"atomics {atomics}, discovery {discovery}, device barrier {barrier}" in text
     assert code.count("{") == code.count("}")
     assert code.count("(") == code.count(")")
+
+
+def test_parameters_for_ptx_change_no_other_atomics():
+    for atomics in ALTERNATIVES["atomics"]:
+        assert bool(gpu_parameters(atomics, None)) == (atomics == "ptx")
+
+
+@pytest.mark.parametrize("barrier", ALTERNATIVES["device_barrier"])
+@pytest.mark.parametrize("fences", [False, True])
+def test_every_algorithm_renders_with_the_parameters_for_ptx(barrier, fences):
+    found = Findings(builds={"one_way_fences": fences})
+    strategy = replace(
+        PLAIN, atomics=Choice("ptx", "test"), device_barrier=Choice(barrier, "test"), **gpu_parameters("ptx", found)
+    )
+    code = without_comments(render_header("device_barrier", strategy))
+    assert len(re.findall(r"^static inline .*\bportbar_device_barrier\(", code, re.MULTILINE)) == 1
+    assert ("fence.acquire.gpu" in code) == fences
+    assert code.count("{") == code.count("}")
 
 
 @pytest.mark.parametrize("pause", ["none", "nanosleep", "x86_pause"])

@@ -46,8 +46,64 @@ static inline uint portbar_word_add(volatile global uint *p, uint v)
 static inline uint portbar_word_add_release(volatile global uint *p, uint v)
 {
     uint old;
+% if one_way_fences:
+    __asm__ volatile("fence.release.gpu;\n\t"
+                     "atom.add.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+% else:
     __asm__ volatile("atom.add.release.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+% endif
     return old;
+}
+</%def>
+<%def name="word_acquire()">
+/* Acquire, gpu scope, from whoever released the value that a relaxed load of `*p` returned before. Cost: ${"no trip to memory, which a load with acquire order would make" if one_way_fences else "one load"}. */
+static inline void portbar_word_acquire(volatile global uint *p)
+{
+% if one_way_fences:
+    (void)p;
+    __asm__ volatile("fence.acquire.gpu;" ::: "memory");
+% else:
+    (void)portbar_word_load_acquire(p);
+% endif
+}
+</%def>
+<%def name="word_chain()">
+/* Fetch-and-add, gpu scope, that passes on what a relaxed read-modify-write before it was released with; returns the old value.
+   The fence acquires for the one and releases for the other. */
+static inline uint portbar_word_add_chained(volatile global uint *p, uint v)
+{
+    uint old;
+    __asm__ volatile("fence.acq_rel.gpu;\n\t"
+                     "atom.add.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
+    return old;
+}
+
+/* Acquire and release, gpu scope, for relaxed operations before and after. */
+static inline void portbar_word_fence(void)
+{
+    __asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+</%def>
+<%def name="local_words()">
+/* Local memory by its address in a register. Written as a variable's name, each access would ask anew where the work-group's
+   local memory begins, which takes as long as the access. */
+static inline uint portbar_local_address(local uint *p)
+{
+    uint address = (uint)(size_t)p;
+    __asm__ volatile("mov.u32 %0, %0;" : "+r"(address));
+    return address;
+}
+
+static inline uint portbar_local_load(uint address)
+{
+    uint v;
+    __asm__ volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+    return v;
+}
+
+static inline void portbar_local_store(uint address, uint v)
+{
+    __asm__ volatile("st.shared.u32 [%0], %1;" :: "r"(address), "r"(v) : "memory");
 }
 </%def>
 <%def name="word_or()">

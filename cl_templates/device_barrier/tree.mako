@@ -1,7 +1,8 @@
 ## -*- coding: utf-8 -*-
-## Two levels of counters: the last group of a node arrives at the root. For group counts at which one line saturates.
+## Two levels of counters: the last group of a node arrives at the root. For group counts at which one line saturates. Where fences
+## are cheap the last group of all raises flags, so that polls of one line do not saturate it either.
 <%def name="device_barrier()">
-/* Barrier over the grid, by one counter for each PORTBAR_TREE_FAN groups and a root that all poll.
+/* Barrier over the grid, by one counter for each PORTBAR_TREE_FAN groups and a root${", whose last arrival raises flags" if release_flagged else " that all poll"}.
    Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
    global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
    limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
@@ -21,12 +22,25 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
         bool last = false;
         if (portbar_word_add_release(node, 1u) + 1u == target) {
+% if release_flagged:
+            last = portbar_word_add_chained(root, 1u) + 1u == root_target;
+% else:
             (void)portbar_word_load_acquire(node);
             last = portbar_word_add_release(root, 1u) + 1u == root_target;
+% endif
         }
+% if release_flagged:
+        volatile global uint *released = grid->state + PORTBAR_STATE_RELEASED;
+        if (last) {
+            portbar_word_fence();
+            for (uint flag = 0; flag < PORTBAR_RELEASE_FLAGS; ++flag)
+                portbar_word_store(released + flag * PORTBAR_LINE, root_target);
+        } else if (!portbar_wait_root(grid, released + grid->group_id % PORTBAR_RELEASE_FLAGS * PORTBAR_LINE, root_target))
+% else:
         if (last)
             (void)portbar_word_load_acquire(root);
         else if (!portbar_wait_root(grid, root, root_target))
+% endif
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -34,7 +48,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="wait_root()">
-/* Waits for the root; when it gives up it reports how many groups had arrived, which only the nodes know. True when all had.
+/* Waits for the root${", or for a flag that follows it" if release_flagged else ""}; when it gives up it reports how many groups had arrived, which only the nodes know. True when all had.
    Caller: a leader. */
 static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint target)
 {

@@ -6,7 +6,7 @@ static inline void portbar_relax(uint missing)
 {
 % if pause == "nanosleep":
     if (missing > ${sleep_above}u) {
-        const uint nanoseconds = ${sleep_ns}u;
+        const uint nanoseconds = min(missing / ${sleep_divisor}u, ${sleep_ns}u);
         __asm__ volatile("nanosleep.u32 %0;" :: "r"(nanoseconds));
     }
 % elif pause == "x86_pause":
@@ -17,12 +17,50 @@ static inline void portbar_relax(uint missing)
 % endif
 }
 </%def>
+<%def name="hold()">
+/* What a work-group that has just arrived waits before its first poll, so that polls do not hold up the arrivals that are still on
+   their way: about as long as those take. Caller: a waiting leader. */
+static inline void portbar_hold(uint missing, uint groups)
+{
+% if hold_cycles:
+    /* Cycles, as measured on an H200: the more groups, the longer each arrival waits for those before it. */
+    const uint cycles = ${hold_cycles[0]}u + missing * (groups > ${hold_cycles[1]}u ? ${hold_cycles[3]}u : ${hold_cycles[2]}u) / 16u;
+    uint begin, now;
+    __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(begin) :: "memory");
+    do {
+        __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(now) :: "memory");
+    } while (now - begin < cycles);
+% else:
+    (void)missing;
+    (void)groups;
+% endif
+}
+</%def>
+<%def name="rest()">
+% if rest_ns:
+/* Pause between polls of a wait that is already long: it may end a little later, and those who still work get on. Caller: a waiting
+   leader. */
+static inline void portbar_rest(void)
+{
+    const uint nanoseconds = ${rest_ns}u;
+    __asm__ volatile("nanosleep.u32 %0;" :: "r"(nanoseconds));
+}
+% endif
+</%def>
 <%def name="wait_word()">
 /* Polls `word` until it has come to `target` (modulo 2^32), at most `limit` rounds. Acquire order: by every poll where
    that costs nothing, else by relaxed polls and one acquire load at the end. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN
    when another group reported a fault, PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
 static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
 {
+% if in_registers and pause == "none":
+    /* Most waits end here, in the fewest instructions from poll to poll. */
+    for (uint poll = 0; poll < PORTBAR_POLLS; ++poll)
+        if ((int)(portbar_word_load(word) - target) >= 0) {
+            portbar_word_acquire(word);
+            return PORTBAR_WAIT_REACHED;
+        }
+% endif
     for (uint round = 0; round < grid->limit; ++round) {
         bool reached = false;
 % if pause != "none":
@@ -35,13 +73,17 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
             if (!reached)
                 portbar_relax(target - seen);
 % endif
+% if rest_ns:
+            if (!reached)
+                portbar_rest();
+% endif
         }
 % if acquire_polls:
         if (reached)
             return PORTBAR_WAIT_REACHED;
 % else:
         if (reached) {
-            (void)portbar_word_load_acquire(word);
+            portbar_word_acquire(word);
             return PORTBAR_WAIT_REACHED;
         }
 % endif

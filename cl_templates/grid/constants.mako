@@ -10,6 +10,9 @@
 #define PORTBAR_REPORTS ${reports}u
 #define PORTBAR_REPORT_WORDS ${report_words}u
 #define PORTBAR_TREE_FAN ${tree_fan}u
+#define PORTBAR_SHARDS ${shards}u
+#define PORTBAR_SHARD_WORDS ${shard_words}u
+#define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
    z = patience and w = spin limit, both in rounds of PORTBAR_POLLS polls. */

@@ -10,6 +10,11 @@ typedef struct {
     uint epoch;
     uint capacity;
     uint limit;
+% if in_registers:
+    uint phase;
+    uint sound;
+    uint words;
+% endif
 } portbar_grid;
 
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
@@ -51,6 +56,11 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
     grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
     grid->capacity = PORTBAR_CAPACITY_OF(launch.x);
     grid->limit = launch.w;
+% if in_registers:
+    grid->phase = 0u;
+    grid->sound = 1u;
+    grid->words = portbar_local_address(shared);
+% endif
     return grid->group_id != PORTBAR_SURPLUS && (launch.x & PORTBAR_DRY_RUN) == 0u;
 }
 </%def>

@@ -26,6 +26,10 @@ static inline bool portbar_is_leader(void)
 static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
+% if barrier_template == "counters":
+    for (uint shard = 0; shard < PORTBAR_SHARDS; ++shard)
+        portbar_word_store(state + PORTBAR_STATE_SHARDS + shard * PORTBAR_SHARD_WORDS, 0u);
+% endif
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
 % if barrier == "flag":
     portbar_word_store(state + PORTBAR_STATE_FLAG, 0u);
@@ -36,6 +40,10 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
     volatile global uint *node = state + PORTBAR_STATE_GROUPS + 2u * PORTBAR_CAPACITY_OF(launch.x);
     for (uint i = 0; i < launched; i += PORTBAR_TREE_FAN, node += PORTBAR_LINE)
         portbar_word_store(node, 0u);
+% if release_flagged:
+    for (uint flag = 0; flag < PORTBAR_RELEASE_FLAGS; ++flag)
+        portbar_word_store(state + PORTBAR_STATE_RELEASED + flag * PORTBAR_LINE, 0u);
+% endif
 % else:
     (void)launch;
 % endif

@@ -140,6 +140,18 @@ kernel void portbar_probe_feature(global uint *out)
     out[0] += 4u * complete;
 }
 </%def>
+<%def name="one_way_fences()">
+/* Fences that only acquire or only release (PTX 8.6, sm_90). */
+kernel void portbar_probe_feature(global uint *out)
+{
+    uint v;
+    __asm__ volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(out + 1) : "memory");
+    __asm__ volatile("fence.acquire.gpu;" ::: "memory");
+    out[0] += 4u + (v & 0u);
+    __asm__ volatile("fence.release.gpu;" ::: "memory");
+    __asm__ volatile("st.relaxed.gpu.global.u32 [%0], %1;" :: "l"(out + 1), "r"(v) : "memory");
+}
+</%def>
 <%def name="x86_pause()">
 /* The pause instruction of x86, by which a spinning thread leaves its core's resources to the other one. */
 kernel void portbar_probe_feature(global uint *out)
