@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import statistics
-import subprocess
-import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +23,7 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.atomics import paired
+from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
 from portbar.benching import device_s, profiled_queue
 from portbar.build import build_options, compile_program
@@ -49,7 +45,6 @@ SPREAD: Final = 2654435761
 #: Tiles that a pipeline has room for. Two are being read, the others are on their way.
 STAGES: Final = 4
 
-_LIMIT_S: Final = 60.0
 _MOST_ROUNDS: Final = 1 << 22
 _MASK: Final = 0xFFFF_FFFF
 
@@ -311,25 +306,8 @@ class Sample:
     cycles: float | None = None
 
 
-class CudaPeer:
-    """The CUDA program, which waits for orders on its standard input, so that its start is paid for once.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments.
-    limit_s : float
-        Seconds that an answer may take. Then the program is ended, and each later order is refused.
-    """
-
-    def __init__(self, command: Sequence[str], limit_s: float = _LIMIT_S) -> None:
-        self._limit_s = limit_s
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            self.about = self._answer()
-        except Error:
-            self.close()
-            raise
+class CudaPeer(CudaProgram):
+    """The CUDA program, which knows two kinds of barrier."""
 
     def sample(self, kind: str, local_size: int, groups: int, rounds: int) -> Sample:
         """One launch of `barrier` or `syncthreads`, checked.
@@ -341,37 +319,10 @@ class CudaPeer:
         WrongResultError
             It left wrong numbers.
         """
-        if self._process.stdin is None or self._process.poll() is not None:
-            raise Error("the CUDA program has ended")
-        try:
-            self._process.stdin.write(f"{kind} {local_size} {groups} {rounds}\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise Error(f"the CUDA program has ended: {error}") from error
-        answer = self._answer()
+        answer = self.ask(f"{kind} {local_size} {groups} {rounds}")
         if answer["wrong"]:
             raise WrongResultError(f"the CUDA program left {answer['wrong']} wrong values")
         return Sample(answer["seconds"], answer["cycles"])
-
-    def close(self) -> None:
-        """End the program."""
-        self._process.kill()
-        self._process.communicate()
-
-    def _answer(self) -> dict[str, Any]:
-        timer = threading.Timer(self._limit_s, self._process.kill)
-        timer.start()
-        try:
-            line = self._process.stdout.readline() if self._process.stdout is not None else ""
-        finally:
-            timer.cancel()
-        try:
-            answer: dict[str, Any] = json.loads(line)
-        except ValueError:
-            raise Error(f"the CUDA program ended or took more than {self._limit_s:g} s; it wrote {line!r}") from None
-        if "error" in answer:
-            raise Error(f"the CUDA program failed: {answer['error']}")
-        return answer
 
 
 @dataclass(frozen=True)
@@ -716,53 +667,6 @@ def failed(session: SplitSession, benchmark: str, error: Exception, **extra: Any
         note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
 
 
-@contextmanager
-def cuda_peer(capability: tuple[int, int] | None) -> Iterator[CudaPeer | None]:
-    """Compile the peer into a folder that goes away, and start it; None, with the reason noted, where that fails."""
-    with tempfile.TemporaryDirectory(prefix="portbar-bench-") as folder:
-        peer = None
-        try:
-            peer = CudaPeer([str(cuda_program(Path(folder), capability))])
-        except (Error, OSError, subprocess.SubprocessError) as error:
-            note(f"peers cuda::barrier and __syncthreads skipped: {error}")
-        try:
-            yield peer
-        finally:
-            if peer is not None:
-                peer.close()
-
-
-def cuda_program(folder: Path, capability: tuple[int, int] | None) -> Path:
-    """Compile the peer into `folder`, for the very device: `-arch=native` takes an old one where it finds none.
-
-    Raises
-    ------
-    Error
-        There is no nvcc, or it refused.
-    """
-    installed = sorted(map(str, Path("/usr/local").glob("cuda*/bin/nvcc")))
-    compiler = next(filter(None, map(shutil.which, ["nvcc", *installed])), None)
-    if compiler is None:
-        raise Error("there is no nvcc")
-    source, binary = folder / "split_barrier.cu", folder / "split_barrier"
-    source.write_text(CUDA_SOURCE, encoding="utf-8")
-    log = ""
-    for arch in ("native" if capability is None else f"sm_{capability[0]}{capability[1]}", "native", "sm_90"):
-        command = [compiler, "-O3", "-std=c++17", f"-arch={arch}", "-o", str(binary), str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _LIMIT_S)
-        if done.returncode == 0:
-            return binary
-        log = log or done.stderr.strip()[-500:]
-    raise Error(f"nvcc failed: {log}")
-
-
-def capability_of(device: cl.Device) -> tuple[int, int] | None:
-    """An NVIDIA device's compute capability."""
-    nvidia = portbar.describe(device).facts.nvidia or {}
-    major, minor = nvidia.get("compute_capability_major"), nvidia.get("compute_capability_minor")
-    return None if major is None else (major, minor or 0)
-
-
 def verdict_of(row: Row) -> str:
     """Whether the target is met, in words."""
     if "error" in row.extra:
@@ -815,7 +719,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seen = True
         capability = capability_of(device)
         with ExitStack() as stack:
-            cuda = stack.enter_context(cuda_peer(capability)) if capability is not None else None
+            cuda = None
+            if capability is not None:
+                cuda = stack.enter_context(cuda_program(CUDA_SOURCE, "split_barrier", capability, CudaPeer))
             session = SplitSession(device, name, cl.Context([device]), options.quick, capability, cuda)
             for row in measure(session, BENCHMARKS):
                 rows.append(row)

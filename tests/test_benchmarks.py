@@ -363,7 +363,7 @@ def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(tmp_path: Path) 
     compiler.chmod(0o755)
     code = (
         "import benchmarks.split_barrier as bench\n"
-        "with bench.cuda_peer((9, 0)) as peer:\n"
+        "with bench.cuda_program(bench.CUDA_SOURCE, 'split_barrier', (9, 0), bench.CudaPeer) as peer:\n"
         "    peer._limit_s = 1.0\n"
         "    print(peer.about['binary'])\n"
         "    for _ in range(5):\n"
@@ -394,13 +394,15 @@ def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-def test_cuda_program_compiles(tmp_path: Path) -> None:
+@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync"])
+def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from benchmarks.split_barrier import cuda_program\n"
-        "print(cuda_program(Path(sys.argv[1]), (9, 0)).exists())\n"
+        "from benchmarks.cuda import compiled\n"
+        f"from benchmarks.{benchmark} import CUDA_SOURCE\n"
+        "print(compiled(CUDA_SOURCE, Path(sys.argv[1], 'peer'), (9, 0)).exists())\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False

@@ -1,0 +1,539 @@
+"""The device barrier beside CUDA's, on an NVIDIA device: `python -m benchmarks.grid_sync --json`.
+
+Peers, all at the same work-groups and local sizes and in turns with ours: `grid.sync()` of cooperative groups, two barriers
+as they were written by hand before it (one counter; one flag a block, as in CUB's `GridBarrier`), empty kernels replayed by a
+CUDA graph, and kernels relaunched through OpenCL. A ratio below 1 means that portbar is faster. Further: barriers with memory
+traffic between them, the split form with work between its halves, entering a grid, and recall.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyopencl as cl
+
+import portbar
+from benchmarks.atomics import paired
+from benchmarks.cuda import CudaProgram, capability_of, cuda_program
+from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
+from portbar.benching import BarrierTimer, Relaunch, device_s, profiled_queue
+from portbar.errors import Error
+
+#: (work-groups, local size) -> what a barrier may cost beside `grid.sync()`.
+SHAPES: Final = {
+    (132, 256): 0.88,
+    (132, 1024): 0.88,
+    (264, 256): 0.88,
+    (264, 1024): 0.88,
+    (528, 256): 0.80,
+    (1056, 256): 0.70,
+    (2112, 64): 0.50,
+    (4224, 32): 0.50,
+}
+TRAFFIC_SHAPES: Final = ((132, 256), (264, 256), (264, 1024), (528, 256), (1056, 256))
+ENTER_SHAPES: Final = ((132, 256), (264, 1024), (1056, 256), (2112, 64), (4224, 32))
+
+#: What the barrier may add to streaming, in terms of what `grid.sync()` adds.
+TRAFFIC_TARGET: Final = 0.9
+#: Microseconds above an empty kernel that entering may take: up to so many work-groups, and with more; count unknown.
+ENTER_US: Final = {1056: 10.0, 4224: 15.0}
+ENTER_UNKNOWN_US: Final = 60.0
+
+#: Bytes that each work-group streams between two barriers, and bytes in all that it streams through.
+CHUNK: Final = 65536
+FIELD: Final = 1 << 29
+
+_RECALL_LAUNCHES: Final = 1000
+_LAUNCH_NS: Final = 2e6
+
+TRAFFIC: Final = f"""
+#include "portbar/device_barrier.h"
+#define CHUNK_WORDS {CHUNK // 16}u
+#define FIELD_CHUNKS {FIELD // CHUNK}u
+
+/* Streams a chunk a round; with barriers in between where `met` is not 0. */
+kernel void stream(PORTBAR_GRID_PARAM, global const uint4 *field, global uint *sums, const uint rounds, const uint met)
+{{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_group_id(&grid), count = portbar_num_groups(&grid);
+    const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+    uint4 sum = (uint4)(0u);
+    for (uint round = 0u; round < rounds; ++round) {{
+        global const uint4 *chunk = field + (ulong)((round * count + me) % FIELD_CHUNKS) * CHUNK_WORDS;
+        for (uint word = item; word < CHUNK_WORDS; word += items)
+            sum += chunk[word];
+        if (met != 0u && !portbar_device_barrier(&grid))
+            return;
+    }}
+    sums[portbar_global_id(&grid)] = sum.x + sum.y + sum.z + sum.w;
+}}
+"""
+
+OVERLAP: Final = """
+#include "portbar/device_barrier.h"
+
+static inline uint worked(uint value, const uint steps)
+{
+    for (uint step = 0u; step < steps; ++step)
+        value = value * 1664525u + 1013904223u;
+    return value;
+}
+
+/* `form` 0: work alone. 1: the whole barrier, then work. 2: work between arrive and wait. */
+kernel void overlap(PORTBAR_GRID_PARAM, global uint *left, const uint rounds, const uint steps, const uint form)
+{
+    PORTBAR_ENTER(grid);
+    uint value = portbar_global_id(&grid);
+    for (uint round = 0u; round < rounds; ++round) {
+        if (form == 2u) {
+            const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+            value = worked(value, steps);
+            if (!portbar_device_barrier_wait(&grid, token))
+                return;
+        } else {
+            if (form == 1u && !portbar_device_barrier(&grid))
+                return;
+            value = worked(value, steps);
+        }
+    }
+    left[portbar_global_id(&grid)] = value;
+}
+"""
+
+CUDA_SOURCE: Final = (
+    r"""
+#include <cooperative_groups.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace cg = cooperative_groups;
+
+/* Rounds of grid.sync(). */
+__global__ void __launch_bounds__(1024) sync_rounds(unsigned *out, unsigned rounds)
+{
+    cg::grid_group grid = cg::this_grid();
+    for (unsigned round = 0; round < rounds; ++round)
+        grid.sync();
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        out[0] = rounds;
+}
+
+/* One counter that only grows. */
+__global__ void __launch_bounds__(1024) counter_rounds(unsigned *out, unsigned rounds)
+{
+    unsigned target = 0;
+    for (unsigned round = 0; round < rounds; ++round) {
+        target += gridDim.x;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence();
+            atomicAdd(out + 32, 1u);
+            while ((int)(*(volatile unsigned *)(out + 32) - target) < 0) {
+            }
+            __threadfence();
+        }
+        __syncthreads();
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        out[0] = rounds;
+}
+
+/* One flag a block: the threads of block 0 gather and release. */
+__global__ void __launch_bounds__(1024) flag_rounds(unsigned *out, unsigned rounds)
+{
+    volatile unsigned *flags = out + 64;
+    for (unsigned round = 1; round <= rounds; ++round) {
+        __threadfence();
+        __syncthreads();
+        if (blockIdx.x == 0) {
+            for (unsigned block = threadIdx.x + 1; block < gridDim.x; block += blockDim.x)
+                while (flags[block] != 2 * round - 1) {
+                }
+            __syncthreads();
+            for (unsigned block = threadIdx.x + 1; block < gridDim.x; block += blockDim.x)
+                flags[block] = 2 * round;
+        } else if (threadIdx.x == 0) {
+            flags[blockIdx.x] = 2 * round - 1;
+            while (flags[blockIdx.x] != 2 * round) {
+            }
+        }
+        __threadfence();
+        __syncthreads();
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        out[0] = rounds;
+}
+
+__global__ void __launch_bounds__(1024) nothing(unsigned *) {}
+
+/* Streams a chunk a round, with grid.sync() in between where `met` is not 0. */
+__global__ void __launch_bounds__(1024) stream(const uint4 *field, unsigned *sums, unsigned rounds, unsigned met)
+{
+    cg::grid_group grid = cg::this_grid();
+    uint4 sum = make_uint4(0, 0, 0, 0);
+    for (unsigned round = 0; round < rounds; ++round) {
+        const uint4 *chunk = field + size_t((round * gridDim.x + blockIdx.x) % FIELD_CHUNKS) * CHUNK_WORDS;
+        for (unsigned word = threadIdx.x; word < CHUNK_WORDS; word += blockDim.x) {
+            const uint4 got = chunk[word];
+            sum.x += got.x, sum.y += got.y, sum.z += got.z, sum.w += got.w;
+        }
+        if (met != 0)
+            grid.sync();
+    }
+    sums[blockIdx.x * blockDim.x + threadIdx.x] = sum.x + sum.y + sum.z + sum.w;
+}
+
+static bool refused(cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return false;
+    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
+    std::fflush(stdout);
+    cudaGetLastError();
+    return true;
+}
+
+/* Reads lines "KIND GROUPS LOCAL ROUNDS", and answers each by a line of JSON. */
+int main()
+{
+    cudaDeviceProp device;
+    cudaEvent_t before, after;
+    cudaStream_t queue;
+    unsigned *out = nullptr, *sums = nullptr;
+    uint4 *field = nullptr;
+    const size_t words = 64 + (1u << 20);
+    if (refused(cudaGetDeviceProperties(&device, 0)) || refused(cudaEventCreate(&before)) ||
+        refused(cudaEventCreate(&after)) || refused(cudaStreamCreate(&queue)) ||
+        refused(cudaMalloc(&out, words * sizeof *out)) || refused(cudaMalloc(&sums, (1u << 22) * sizeof *sums)))
+        return 1;
+    std::printf("{\"name\": \"%s\", \"nvcc\": \"%d.%d\"}\n", device.name, __CUDACC_VER_MAJOR__, __CUDACC_VER_MINOR__);
+    std::fflush(stdout);
+    char kind[32];
+    unsigned groups, local, rounds;
+    while (std::scanf("%31s %u %u %u", kind, &groups, &local, &rounds) == 4) {
+        unsigned met = std::strcmp(kind, "stream_sync") == 0;
+        const bool streams = std::strncmp(kind, "stream", 6) == 0;
+        if (streams && field == nullptr &&
+            (refused(cudaMalloc(&field, size_t(FIELD_BYTES))) || refused(cudaMemset(field, 1, size_t(FIELD_BYTES)))))
+            continue;
+        void *plain[] = {&out, &rounds};
+        void *streamed[] = {&field, &sums, &rounds, &met};
+        if (refused(cudaMemset(out, 0, words * sizeof *out)) || refused(cudaDeviceSynchronize()))
+            continue;
+        cudaGraphExec_t replay = nullptr;
+        if (std::strcmp(kind, "graph") == 0) {
+            cudaGraph_t graph;
+            bool bad = refused(cudaStreamBeginCapture(queue, cudaStreamCaptureModeGlobal));
+            for (unsigned round = 0; round < rounds && !bad; ++round)
+                nothing<<<groups, local, 0, queue>>>(out);
+            if (bad || refused(cudaStreamEndCapture(queue, &graph)) || refused(cudaGraphInstantiate(&replay, graph, 0)) ||
+                refused(cudaGraphUpload(replay, queue)) || refused(cudaStreamSynchronize(queue)) ||
+                refused(cudaGraphDestroy(graph)))
+                continue;
+        }
+        cudaEventRecord(before, queue);
+        cudaError_t error = cudaSuccess;
+        const void *kernel = std::strcmp(kind, "sync") == 0      ? (const void *)sync_rounds
+                             : std::strcmp(kind, "counter") == 0 ? (const void *)counter_rounds
+                                                                 : (const void *)flag_rounds;
+        if (replay != nullptr)
+            error = cudaGraphLaunch(replay, queue);
+        else if (streams)
+            error = cudaLaunchCooperativeKernel((const void *)stream, groups, local, streamed, 0, queue);
+        else
+            error = cudaLaunchCooperativeKernel(kernel, groups, local, plain, 0, queue);
+        cudaEventRecord(after, queue);
+        float ms = 0.0f;
+        unsigned left = 0;
+        if (refused(error) || refused(cudaDeviceSynchronize()) || refused(cudaEventElapsedTime(&ms, before, after)) ||
+            refused(cudaMemcpy(&left, out, sizeof left, cudaMemcpyDeviceToHost)) ||
+            (replay != nullptr && refused(cudaGraphExecDestroy(replay))))
+            continue;
+        const bool right = streams || replay != nullptr || left == rounds;
+        std::printf("{\"seconds\": %.9g, \"right\": %s}\n", ms * 1e-3, right ? "true" : "false");
+        std::fflush(stdout);
+    }
+    return 0;
+}
+""".replace("FIELD_CHUNKS", f"{FIELD // CHUNK}u")
+    .replace("CHUNK_WORDS", f"{CHUNK // 16}u")
+    .replace("FIELD_BYTES", str(FIELD))
+)
+
+
+class CudaPeer(CudaProgram):
+    """The CUDA program of this benchmark."""
+
+    def us(self, kind: str, groups: int, local_size: int, rounds: int) -> float:
+        """Microseconds a round."""
+        answer = self.ask(f"{kind} {groups} {local_size} {rounds}")
+        if not answer["right"]:
+            raise Error(f"the CUDA program's {kind} left a wrong count")
+        return float(answer["seconds"]) * 1e6 / rounds
+
+
+@dataclass(frozen=True)
+class GridSession(Session):
+    """One device, with the CUDA program where there is one."""
+
+    cuda: CudaPeer | None
+
+
+Sides = Mapping[str, Callable[[], float | None]]
+
+
+def barrier(session: GridSession) -> Iterator[Row]:
+    """One barrier at each shape beside every peer."""
+    timers: dict[int, BarrierTimer] = {}
+    for (groups, local_size), target in SHAPES.items():
+        timer = timers.setdefault(local_size, BarrierTimer(session.queue, local_size))
+        if groups > timer.bound:
+            note(f"{session.name}: {groups} x {local_size} skipped, the device holds {timer.bound} work-groups")
+            continue
+        rounds = rounds_for(groups, session.quick)
+        relaunch = Relaunch(session.queue, groups, local_size)
+        sides: dict[str, Callable[[], float | None]] = {"portbar": partial(timer.sample_us, groups, rounds)}
+        if session.cuda is not None:
+            sides["grid.sync()"] = partial(session.cuda.us, "sync", groups, local_size, rounds)
+            sides["CUDA, one counter"] = partial(session.cuda.us, "counter", groups, local_size, rounds)
+            sides["CUDA, a flag a block"] = partial(session.cuda.us, "flags", groups, local_size, rounds)
+            sides["CUDA graph of empty kernels"] = partial(session.cuda.us, "graph", groups, local_size, 200)
+        sides["OpenCL relaunch"] = relaunch.sample_us
+        described = {"groups": groups, "local_size": local_size, "rounds": rounds}
+        algorithm = timer.algorithm(groups)
+        yield from rows_of(session, "device_barrier", sides, {"grid.sync()": target}, algorithm=algorithm, **described)
+
+
+def traffic(session: GridSession) -> Iterator[Row]:
+    """What barriers add where each work-group streams 64 KB between them, beside what `grid.sync()` adds."""
+    if session.cuda is None:
+        return
+    program = portbar.Program(session.context, TRAFFIC, devices=[session.device])
+    kernel = program.kernel("stream")
+    queue = profiled_queue(session.queue)
+    field = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, FIELD)
+    cl.enqueue_fill_buffer(queue, field, np.full(1, 0x01010101, np.uint32), 0, FIELD)
+    rounds = 100 if session.quick else 400
+    for groups, local_size in TRAFFIC_SHAPES:
+        sums = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, groups * local_size * 4)
+
+        def ours(met: int, groups: int = groups, local_size: int = local_size, sums: cl.Buffer = sums) -> float | None:
+            launch = kernel(
+                queue, None, (local_size,), field, sums, np.uint32(rounds), np.uint32(met), num_groups=groups
+            )
+            launch.wait()
+            return device_s(launch.event, 1e9) * 1e6 / rounds if launch.num_groups == groups else None
+
+        peer = session.cuda
+        sides: dict[str, Callable[[], float | None]] = {
+            "portbar": partial(ours, 1),
+            "portbar without": partial(ours, 0),
+            "grid.sync()": partial(peer.us, "stream_sync", groups, local_size, rounds),
+            "CUDA without": partial(peer.us, "stream", groups, local_size, rounds),
+        }
+        taken = in_turns(sides, session.repeats)
+        added = [
+            (met - alone, peer_met - peer_alone)
+            for met, alone, peer_met, peer_alone in zip(*(taken[side] for side in sides), strict=True)
+        ]
+        extra: dict[str, float] = {"groups": groups, "local_size": local_size, "rounds": rounds, "bytes": CHUNK}
+        extra |= {f"{side}_us": statistics.median(values) for side, values in taken.items()}
+        row = session.compare("added_under_traffic", "grid.sync()", added, **extra)
+        yield judged(row, TRAFFIC_TARGET)
+
+
+def overlap(session: GridSession) -> Iterator[Row]:
+    """Work between arrive and wait beside the whole barrier and the same work after it."""
+    kernel = portbar.Program(session.context, OVERLAP, devices=[session.device]).kernel("overlap")
+    queue = profiled_queue(session.queue)
+    for groups, local_size in ((132, 256), (264, 1024), (1056, 256)):
+        left = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, groups * local_size * 4)
+        rounds = rounds_for(groups, session.quick)
+
+        def ours(form: int, steps: int, groups: int = groups, local_size: int = local_size, left: cl.Buffer = left,
+                 rounds: int = rounds) -> float | None:  # fmt: skip
+            numbers = (np.uint32(rounds), np.uint32(steps), np.uint32(form))
+            launch = kernel(queue, None, (local_size,), left, *numbers, num_groups=groups)
+            launch.wait()
+            return device_s(launch.event, 1e9) * 1e6 / rounds if launch.num_groups == groups else None
+
+        for steps in (64, 256):
+            sides = {name: partial(ours, form, steps) for form, name in enumerate(("work alone", "whole", "split"))}
+            taken = in_turns(sides, session.repeats)
+            alone, whole, split = (statistics.median(taken[name]) for name in sides)
+            extra = {"groups": groups, "local_size": local_size, "steps": steps, "work_us": alone}
+            extra |= {"hidden": (whole - split) / max(whole - alone, 1e-9)}
+            pairs = list(zip(taken["split"], taken["whole"], strict=True))
+            yield session.compare("split_with_work_between", "whole barrier, then the work", pairs, **extra)
+
+
+def enter(session: GridSession) -> Iterator[Row]:
+    """Entering a grid: a launch without any barrier beside an empty kernel, with the count of groups known and unknown."""
+    queue = profiled_queue(session.queue)
+    passed = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 4)
+    source = "kernel void empty(global uint *passed, const uint rounds) { }"
+    built = cl.Program(session.context, source).build(devices=[session.device])
+    empty = cl.Kernel(built, "empty")
+    empty.set_args(passed, np.uint32(0))
+    for groups, local_size in ENTER_SHAPES:
+        timer = BarrierTimer(queue, local_size)
+        if groups > timer.bound:
+            continue
+        sizes = ((groups * local_size,), (local_size,))
+
+        def bare(sizes: tuple[tuple[int], tuple[int]] = sizes) -> float:
+            event = cl.enqueue_nd_range_kernel(queue, empty, *sizes)
+            event.wait()
+            return device_s(event, 1e9) * 1e6
+
+        def known(timer: BarrierTimer = timer, groups: int = groups, local_size: int = local_size) -> float | None:
+            launch = timer.kernel(queue, None, (local_size,), passed, np.uint32(0), num_groups=groups)
+            launch.wait()
+            return device_s(launch.event, 1e9) * 1e6 if launch.num_groups == groups else None
+
+        def unknown(timer: BarrierTimer = timer, local_size: int = local_size) -> float | None:
+            launch = timer.kernel.discover(queue, (local_size,), 2 * timer.bound)
+            return device_s(launch.event, 1e9) * 1e6 if launch.num_groups == timer.bound else None
+
+        taken = in_turns({"known": known, "unknown": unknown, "empty": bare}, 3 * session.repeats)
+        base = statistics.median(taken["empty"])
+        for name, limit in (("known", ENTER_US[1056 if groups <= 1056 else 4224]), ("unknown", ENTER_UNKNOWN_US)):
+            pairs = list(zip(taken[name], taken["empty"], strict=True))
+            extra = {"groups": groups, "local_size": local_size, "count": name}
+            row = session.compare(f"enter_count_{name}", "empty kernel", pairs, **extra)
+            above = statistics.median(taken[name]) - base
+            yield replace(row, extra=row.extra | {"above_us": above, "target_us": limit, "met": above <= limit})
+
+
+def recall(session: GridSession) -> Iterator[Row]:
+    """In how many of a thousand launches, all of the work-groups that the device holds were found."""
+    for local_size in (32, 256, 1024):
+        timer = BarrierTimer(session.queue, local_size)
+        bound = timer.bound
+        launches = _RECALL_LAUNCHES // 10 if session.quick else _RECALL_LAUNCHES
+        found = [timer.kernel.discover(session.queue, (local_size,), bound).num_groups for _ in range(launches)]
+        missed = sum(count < bound for count in found)
+        extra = {"groups": bound, "local_size": local_size, "missed": missed, "fewest": min(found), "met": missed == 0}
+        yield Row("recall", session.name, "as many as it holds", missed / launches, None, None, launches, extra)
+
+
+BENCHMARKS: Final[dict[str, Callable[[GridSession], Iterator[Row]]]] = {
+    "barrier": barrier,
+    "traffic": traffic,
+    "overlap": overlap,
+    "enter": enter,
+    "recall": recall,
+}
+
+
+def rounds_for(groups: int, quick: bool) -> int:
+    """Rounds that take a launch some milliseconds."""
+    return max(100, int((_LAUNCH_NS / 4 if quick else _LAUNCH_NS) / (900 + 2 * groups)))
+
+
+def in_turns(sides: Sides, repeats: int) -> dict[str, list[float]]:
+    """Samples of each side; those that found too few groups are taken again. The first launches are not counted."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for repeat in range(-1, repeats):
+        for name, run in sides.items():
+            value = next((us for us in (run() for _ in range(20)) if us is not None), None)
+            if value is None:
+                raise Error(f"{name}: discovery never found all work-groups")
+            if repeat >= 0:
+                taken[name].append(value)
+    return taken
+
+
+def rows_of(
+    session: GridSession, benchmark: str, sides: Sides, targets: Mapping[str, float], **extra: object
+) -> Iterator[Row]:
+    """A row for every side beside the first."""
+    taken = in_turns(sides, session.repeats)
+    ours, *peers = taken
+    for peer in peers:
+        pairs = list(zip(taken[ours], taken[peer], strict=True))
+        row = replace(session.compare(benchmark, peer, pairs, **extra), ratio=paired(pairs))
+        yield judged(row, targets.get(peer))
+
+
+def judged(row: Row, target: float | None) -> Row:
+    """The row with its target, and whether it meets it."""
+    met = None if target is None or row.ratio is None else row.ratio <= target
+    return replace(row, extra=row.extra | {"target": target, "met": met})
+
+
+def verdict(row: Row) -> str:
+    """Whether the target is met, in words."""
+    extra = row.extra
+    if extra.get("met") is None:
+        return f"{100 * extra['hidden']:.0f}% of the barrier hidden" if "hidden" in extra else ""
+    wanted = extra.get("target") or (f"{extra['target_us']:g} us above" if "target_us" in extra else "all")
+    return f"{'yes' if extra['met'] else 'no'} ({wanted})"
+
+
+COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+    "benchmark": lambda row: row.benchmark,
+    "groups": lambda row: str(row.extra["groups"]),
+    "local": lambda row: str(row.extra["local_size"]),
+    "algorithm": lambda row: str(row.extra.get("algorithm", "")),
+    "peer": lambda row: row.peer,
+    "ratio": lambda row: "" if row.ratio is None else f"{row.ratio:.3f}",
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+    "target met": verdict,
+}
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = command_line(
+        "python -m benchmarks.grid_sync",
+        __doc__,
+        "one JSON object a line, as they come, instead of tables",
+        "short launches and five repeats",
+    )
+    parser.add_argument(
+        "--only", action="append", choices=list(BENCHMARKS), default=[], help="one of them; may be repeated"
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 3 when no NVIDIA device matches."""
+    options = parse(arguments)
+    warnings.simplefilter("ignore", cl.CompilerWarning)
+    rows: list[Row] = []
+    seen = False
+    for device, name in chosen_devices(options.device):
+        capability = capability_of(device)
+        if capability is None:
+            note(f"{name}: skipped, no NVIDIA device; `python -m benchmarks.device_barrier` has peers for others")
+            continue
+        seen = True
+        with ExitStack() as stack:
+            cuda = stack.enter_context(cuda_program(CUDA_SOURCE, "grid_sync", capability, CudaPeer))
+            session = GridSession(device, name, cl.Context([device]), options.quick, cuda)
+            chosen = {title: run for title, run in BENCHMARKS.items() if not options.only or title in options.only}
+            for row in measure(session, chosen):
+                rows.append(row)
+                if options.json:
+                    print(json.dumps(row.to_json()), flush=True)
+    if not seen:
+        return 3
+    if not options.json:
+        show(rows, COLUMNS, width=144)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
