@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -82,20 +84,72 @@ def test_default_counts_are_powers_of_two_and_the_bound(bound: int, counts: tupl
 
 @pytest.mark.device
 def test_every_algorithm_gets_a_time_or_a_reason(queue: cl.CommandQueue, findings: Findings | None) -> None:
-    measured = benching.time_barriers(queue, local_size=4, budget_s=2)
+    told: list[benching.BarrierTime] = []
+    steps: list[str] = []
+    measured = benching.time_barriers(queue, local_sizes=[2, 4], budget_s=3, on_row=told.append, on_step=steps.append)
     assert {entry.algorithm for entry in measured} == set(benching.ALGORITHMS)
+    assert {entry.local_size for entry in measured} == {2, 4}
     for entry in measured:
-        assert entry.local_size == 4
+        assert benching.BarrierTime.from_row(json.loads(json.dumps(entry.to_row()))) == entry
         if entry.us is None:
             assert entry.note
         else:
-            assert entry.us > 0
-            assert entry.samples >= 1
-            assert entry.relaunch_us is not None
-            assert entry.relaunch_us > 0
+            assert entry.us == pytest.approx(statistics.median(entry.samples_us))
+            assert min(entry.samples_us) > 0
+            assert entry.relaunch_us == pytest.approx(statistics.median(entry.relaunch_samples_us))
+            assert min(entry.relaunch_samples_us) > 0
+    assert set(told) == set(measured)
+    assert len(told) == len(measured)
+    # The most telling first, so that a driver that hangs has cost the least.
+    assert [entry.groups for entry in told if entry.local_size == 2] == sorted(
+        (entry.groups for entry in told if entry.local_size == 2), reverse=True
+    )
+    assert any("barriers between" in step for step in steps)
     assert any(entry.us for entry in measured)
     table = benching.barrier_table(measured)
     assert table[0][0] == 1
+
+
+class LateTimer:
+    """Stands for a timer on a machine that takes 5 ms to wake the threads of a launch, with barriers of 0.05 us."""
+
+    most_rounds = 1 << 20
+
+    def __init__(self, estimate: int, missing: int = 0) -> None:
+        self.estimate = estimate
+        self.missing = missing
+        self.launched: list[int] = []
+
+    def rounds_for(self, _groups: int, _seconds: float) -> int:
+        return self.estimate
+
+    def sample_us(self, _groups: int, rounds: int) -> float | None:
+        self.launched.append(rounds)
+        if self.missing:
+            self.missing -= 1
+            return None
+        wake_us = 50.0 if len(self.launched) > 1 else 5000.0
+        return wake_us / rounds + 0.05
+
+
+def test_rounds_are_raised_where_waking_the_threads_took_most_of_a_launch() -> None:
+    timer = LateTimer(estimate=16, missing=2)
+    samples = benching.BarrierSamples(timer, 2, 0.02)  # type: ignore[arg-type]
+    assert samples.take() is None
+    assert samples.take() is None
+    for _ in range(4):
+        assert samples.take() == pytest.approx(0.05, rel=0.05)
+    # What the short launches told is gone.
+    assert samples.us == pytest.approx([0.05] * 4, rel=0.05)
+    assert samples.rounds * 0.05 >= 0.02e6 / 4
+    assert timer.launched[-4:] == [samples.rounds] * 4
+
+
+def test_rounds_stay_below_their_limit_however_short_the_launch() -> None:
+    samples = benching.BarrierSamples(LateTimer(estimate=16), 2, 0.02, most_rounds=1000)  # type: ignore[arg-type]
+    for _ in range(3):
+        assert samples.take() is not None
+    assert samples.rounds == 1000
 
 
 @pytest.mark.device
@@ -122,7 +176,7 @@ def test_unknown_algorithm_is_refused_alone_and_noted_among_others(
 
 @pytest.mark.device
 def test_relaunch_takes_time(queue: cl.CommandQueue) -> None:
-    assert benching.relaunch_us(queue, 1, 1, launches=5, repeats=3) > 0
+    assert benching.Relaunch(queue, 1, 1).sample_us(5) > 0
 
 
 @pytest.mark.device
