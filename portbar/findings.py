@@ -14,7 +14,7 @@ from portbar.errors import RecordError
 T = TypeVar("T")
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-5"
+CACHE_KIND: Final = "findings-7"
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,14 @@ class Findings:
     groups_in_flight : int or None
         Work-groups of a small kernel that ran at the same time.
     loop_limit : int or None
-        Iterations after which the device ends loops silently; None when it ran all that were asked for.
+        Iterations after which the device ends loops silently; None when it ran all that were asked for, or when `lost` says
+        that nobody knows.
     polls_per_second : float or None
         How fast one work-item polls a word in global memory.
     barrier_table : tuple of (int, str)
         Measured choice of barrier algorithm: the entry with the largest group count not above the launch's holds.
+    lost : mapping of str to str
+        Field with one value, such as `loop_limit` -> why its measurement had no end, so that its None means "unknown".
     source : str
         Where this comes from, in words.
     """
@@ -52,7 +55,13 @@ class Findings:
     loop_limit: int | None = None
     polls_per_second: float | None = None
     barrier_table: tuple[tuple[int, str], ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+
+    @property
+    def loops_run_whole(self) -> bool:
+        """Whether loops were seen to run to their end: no limit was found, and the measurement was not lost."""
+        return self.loop_limit is None and "loop_limit" not in self.lost
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON values; `from_json` gives an equal object back."""
@@ -86,6 +95,7 @@ class Findings:
                 barrier_table=tuple(
                     (_exactly(int, groups), _exactly(str, name)) for groups, name in value.get("barrier_table", [])
                 ),
+                lost={str(k): _exactly(str, v) for k, v in value.get("lost", {}).items()},
                 source=_exactly(str, value.get("source", "")),
             )
         except (TypeError, ValueError, AttributeError) as error:

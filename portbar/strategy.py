@@ -165,6 +165,11 @@ class DeviceProfile:
     facts: DeviceFacts
     findings: Findings | None = None
 
+    @property
+    def loop_limit(self) -> int | None:
+        """Iterations in one kernel after which the device ends loops silently; None where no such limit is known."""
+        return quirks.loop_limit(self.facts, self.findings.loop_limit if self.findings is not None else None)
+
 
 def parse_overrides(text: str) -> dict[str, str]:
     """Read `name=value,name=value`.
@@ -364,11 +369,17 @@ def choose(
 
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = None, ""
-    if findings is not None and findings.loop_limit is not None:
+    if profile.loop_limit is not None:
         max_groups = 1
         why = (
-            f"the device ends loops silently after {findings.loop_limit} iterations, so a wait could end early: "
+            f"the device ends loops silently after {profile.loop_limit} iterations, so a wait could end early: "
             "grids have one work-group"
+        )
+    elif findings is not None and not findings.loops_run_whole:
+        max_groups = 1
+        why = (
+            "whether the device runs loops to their end is not known, so a wait could end early: grids have one work-group "
+            f"until a probe can tell (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
         )
     strategy = Strategy(
         atomics=atomics,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,6 +200,28 @@ def test_a_device_that_cuts_loops_short_gets_grids_of_one_group_with_the_reason(
     assert strategy.max_groups == 1
     assert "65535 iterations" in strategy.max_groups_reason
     assert strategy.reasons()["max_groups"] == ("1", strategy.max_groups_reason)
+
+
+def test_an_unknown_end_of_loops_gives_grids_of_one_group_with_the_reason():
+    found = findings(builds={"cl12": True}, ordering={"cl12": "pass"}, lost={"loop_limit": "timed out"})
+    strategy = choose(DeviceProfile(WEAK, found))
+    assert strategy.max_groups == 1
+    assert "not known" in strategy.max_groups_reason
+    assert "timed out" in strategy.max_groups_reason
+    assert "portbar.probe" in strategy.max_groups_reason
+    independent = replace(found, progress={"lanes": "independent", "sub_groups": "independent"})
+    assert choose(DeviceProfile(WEAK, independent)).split_barrier.value == "uniform"
+    assert choose(DeviceProfile(WEAK, replace(independent, lost={}))).split_barrier.value == "counter"
+    assert choose(DeviceProfile(WEAK, replace(found, lost={"polls_per_second": "timed out"}))).max_groups is None
+
+
+def test_a_loop_limit_that_the_quirk_table_knows_holds_whatever_a_probe_missed():
+    facts = replace(WEAK, name="llvmpipe (LLVM 15.0.6, 256 bits)", driver_version="22.3.6")
+    missed = findings(builds={"cl12": True}, ordering={"cl12": "pass"})
+    for found, limit in ((missed, 65_535), (replace(missed, loop_limit=500), 500)):
+        strategy = choose(DeviceProfile(facts, found))
+        assert strategy.max_groups == 1
+        assert f"after {limit} iterations" in strategy.max_groups_reason
 
 
 TABLE = ((64, "flag"), (1, "counter"), (300, "tree"))
