@@ -6,6 +6,7 @@ Not for launching: `portbar.kernel` does.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,10 @@ from typing import Final
 
 import pyopencl as cl
 
+from portbar import quirks
 from portbar.build import build_options, compile_program
-from portbar.errors import BuildError, DeviceError, Error, UnsupportedFeatureError
+from portbar.device import device_key
+from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
 from portbar.kernel import Kernel
 from portbar.profile import describe
 from portbar.rendering import needed_ordering, resolve_includes
@@ -29,6 +32,10 @@ DEFAULT_SPIN_LIMIT: Final = 10.0
 
 #: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
 _MAX_STATES: Final = 64
+
+
+#: Devices, by their key, whose loop limit has been told.
+_warned: Final[set[str]] = set()
 
 
 class Program:
@@ -60,6 +67,11 @@ class Program:
         An include names no header of portbar's.
     UnsupportedFeatureError
         A device cannot do what the program needs.
+
+    Warns
+    -----
+    LoopLimitWarning
+        A device ends loops silently, the author's own ones too; once a device.
     """
 
     def __init__(
@@ -111,6 +123,7 @@ class Program:
         self._kernels: dict[str, Kernel] = {}
         for device in self.devices:
             self._profiles[device] = describe(device)
+            _warn_of_short_loops(self._profiles[device])
             self._strategies[device] = self._strategy_for(device, strategy)
             self.built(device, self._strategies[device])
 
@@ -201,6 +214,15 @@ class Program:
                 "holds the queue's device"
             )
         return device
+
+
+def _warn_of_short_loops(profile: DeviceProfile) -> None:
+    """Tell, once a device, that the author's own loops may end early; the caller is `Program`, called by the author."""
+    key = device_key(profile.facts)
+    if profile.loop_limit is not None and key not in _warned:
+        _warned.add(key)
+        notice = quirks.loop_notice(profile.facts, profile.loop_limit)
+        warnings.warn(f"{profile.facts.name}: {notice}", LoopLimitWarning, stacklevel=3)
 
 
 def _known_features(require: Sequence[str], source: str) -> tuple[str, ...]:

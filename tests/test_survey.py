@@ -294,6 +294,14 @@ def test_the_table_says_what_became_of_a_step_and_that_the_record_is_partial():
     assert "Interrupted" in text
 
 
+def test_the_table_says_that_loops_of_the_users_kernels_end_early_and_what_would_help():
+    found = Findings(loop_limit=65_535).to_json()
+    text = " ".join(shown(entry(findings=found)).split())
+    assert "ends loops silently after 65535 iterations" in text
+    assert "your own kernels" in text
+    assert "another runtime" in text
+
+
 def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
     assert "interrupted before it was checked" in verdict({"status": "waiting"})
     assert "no" in verdict(entry(refused="no ordering"))
