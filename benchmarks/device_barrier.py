@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ import pyopencl as cl
 import portbar
 from benchmarks.shared import Row, Session, measure, note, number, show, title_of, usable_devices
 from portbar import icd
-from portbar.benching import BarrierTimer, Relaunch, device_s, profiled_queue
+from portbar.benching import BarrierSamples, BarrierTimer, Relaunch, device_s, profiled_queue
+from portbar.build import compile_program
 from portbar.device import devices_of
 from portbar.errors import Error
 from portbar.launch import Launch
@@ -59,6 +61,8 @@ int main(int argc, char **argv)
 }
 """
 
+RAW_SOURCE = "kernel void raw(global uint *passed, const uint rounds) { passed[0] = rounds; }"
+
 OVERSUBSCRIBED_THREADS = 8
 CHILD_LIMIT_S = 300
 
@@ -76,21 +80,22 @@ def barrier(session: BarrierSession) -> Iterator[Row]:
     for local_size in session.local_sizes:
         timer = BarrierTimer(session.queue, local_size)
         groups = timer.bound
-        rounds = timer.rounds_for(groups, session.launch_s)
+        ours = BarrierSamples(timer, groups, session.launch_s)
         relaunch = Relaunch(session.queue, groups, local_size)
         compiled = session.gomp if session.is_cpu else None
         gomp_rounds = gomp_rounds_for(compiled, groups, session.launch_s) if compiled else 0
-        relaunches: list[tuple[float, float]] = []
-        gomps: list[tuple[float, float]] = []
-        for _ in range(session.repeats):
-            ours = sample(timer, groups, rounds)
-            relaunches.append((ours, relaunch.sample_us()))
-            if compiled:
-                gomps.append((ours, gomp_us(compiled, groups, gomp_rounds)))
-        extra = {"local_size": local_size, "groups": groups, "algorithm": timer.algorithm(groups), "rounds": rounds}
-        yield session.compare("device_barrier", "relaunch", relaunches, **extra)
-        if gomps:
-            yield session.compare("device_barrier", "libgomp", gomps, **extra)
+        peers: dict[str, Callable[[], float]] = {"relaunch": relaunch.sample_us}
+        if compiled:
+            peers["libgomp"] = partial(gomp_us, compiled, groups, gomp_rounds)
+        samples = in_turns(ours, groups, session.repeats, peers)
+        extra = {
+            "local_size": local_size,
+            "groups": groups,
+            "algorithm": timer.algorithm(groups),
+            "rounds": ours.rounds,
+        }
+        for peer, pairs in samples.items():
+            yield session.compare("device_barrier", peer, pairs, **extra)
 
 
 def oversubscribed(session: BarrierSession) -> Iterator[Row]:
@@ -105,24 +110,23 @@ def oversubscribed(session: BarrierSession) -> Iterator[Row]:
             else:
                 yield from in_child(session)
             return
-        rounds = min(timer.rounds_for(groups, session.launch_s), 1000)
+        ours = BarrierSamples(timer, groups, session.launch_s, most_rounds=1000)
         gomp_rounds = gomp_rounds_for(session.gomp, groups, session.launch_s) if session.gomp else 0
-        samples, alone = [], []
-        for _ in range(session.repeats):
-            alone.append(sample(timer, groups, rounds))
-            if session.gomp:
-                samples.append((alone[-1], gomp_us(session.gomp, groups, gomp_rounds)))
+        peers: dict[str, Callable[[], float]] = {}
+        if session.gomp:
+            peers["libgomp"] = partial(gomp_us, session.gomp, groups, gomp_rounds)
+        samples = in_turns(ours, groups, session.repeats, peers)
         extra = {
             "local_size": local_size,
             "groups": groups,
             "cores": cores,
             "algorithm": timer.algorithm(groups),
-            "rounds": rounds,
+            "rounds": ours.rounds,
         }
-        if samples:
-            yield session.compare("device_barrier_oversubscribed", "libgomp", samples, **extra)
-        else:
-            note(f"{session.name}: {statistics.median(alone):.1f} us a barrier with {groups} groups on {cores} cores")
+        for peer, pairs in samples.items():
+            yield session.compare("device_barrier_oversubscribed", peer, pairs, **extra)
+        if not samples:
+            note(f"{session.name}: {statistics.median(ours.us):.1f} us a barrier with {groups} groups on {cores} cores")
 
 
 def discovery(session: BarrierSession) -> Iterator[Row]:
@@ -196,12 +200,8 @@ def enqueue(session: BarrierSession) -> Iterator[Row]:
     local_size = session.local_sizes[0]
     timer = BarrierTimer(queue, local_size)
     groups = timer.bound
-    raw = cl.Kernel(
-        cl.Program(context, "kernel void raw(global uint *passed, const uint rounds) { passed[0] = rounds; }").build(
-            devices=[session.device]
-        ),
-        "raw",
-    )
+    # Compiled so that it needs no folder for PyOpenCL's cache; what is timed is PyOpenCL's own.
+    raw = cl.Kernel(compile_program(context, session.device, RAW_SOURCE, ()), "raw")
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
     total, local, rounds = (groups * local_size,), (local_size,), np.uint32(0)
     kernel = timer.kernel
@@ -263,13 +263,27 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 
 
-def sample(timer: BarrierTimer, groups: int, rounds: int) -> float:
-    """Microseconds a barrier; launches again where a busy machine kept discovery from finding all groups."""
-    for _ in range(20):
-        us = timer.sample_us(groups, rounds)
-        if us is not None:
-            return us
-    raise Error(f"discovery never found {groups} work-groups")
+def in_turns(
+    ours: BarrierSamples, groups: int, repeats: int, peers: Mapping[str, Callable[[], float]]
+) -> dict[str, list[tuple[float, float]]]:
+    """Pairs of microseconds, ours and the peer's, for each peer; taken in turns.
+
+    Launches again where a busy machine kept discovery from finding all groups.
+    """
+    theirs: dict[str, list[float]] = {name: [] for name in peers}
+    misses = 0
+    while len(ours.us) < repeats:
+        if ours.take() is None:
+            misses += 1
+            if misses > 20 * repeats:
+                raise Error(f"discovery never found {groups} work-groups")
+            continue
+        for name, peer in peers.items():
+            if len(ours.us) == 1:
+                # Longer launches replaced the samples so far.
+                theirs[name].clear()
+            theirs[name].append(peer())
+    return {name: list(zip(ours.us, values, strict=True)) for name, values in theirs.items()}
 
 
 def enter(timer: BarrierTimer, groups: int | None) -> Launch:

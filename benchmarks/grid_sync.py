@@ -54,6 +54,8 @@ FIELD: Final = 1 << 29
 
 _RECALL_LAUNCHES: Final = 1000
 _LAUNCH_NS: Final = 2e6
+_SOAK_BARRIERS: Final = 10_000_000
+_SOAK_LAUNCHES: Final = 10
 
 TRAFFIC: Final = f"""
 #include "portbar/device_barrier.h"
@@ -106,6 +108,32 @@ kernel void overlap(PORTBAR_GRID_PARAM, global uint *left, const uint rounds, co
         }
     }
     left[portbar_global_id(&grid)] = value;
+}
+"""
+
+SOAK: Final = """
+#include "portbar/device_barrier.h"
+
+/* Each group's word is the number of the barrier before which it was written; two sets, so that none is written while read. */
+kernel void soak(PORTBAR_GRID_PARAM, global uint *words, global uint *late, const uint barriers)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_group_id(&grid), count = portbar_num_groups(&grid);
+    const bool first = get_local_id(0) == 0u;
+    uint errors = 0u;
+    for (uint barrier_number = 1u; barrier_number <= barriers; ++barrier_number) {
+        global uint *set = words + (barrier_number & 1u) * count;
+        if (first)
+            set[me] = barrier_number;
+        if (!portbar_device_barrier(&grid))
+            return;
+        if (first && set[(me + barrier_number) % count] != barrier_number)
+            ++errors;
+    }
+    if (first) {
+        late[me] += errors;
+        late[count + me] += 1u;
+    }
 }
 """
 
@@ -427,12 +455,37 @@ def recall(session: GridSession) -> Iterator[Row]:
         yield Row("recall", session.name, "as many as it holds", missed / launches, None, None, launches, extra)
 
 
+def soak(session: GridSession) -> Iterator[Row]:
+    """Ten million barriers, at each of which every work-group looks whether another one's last word has come."""
+    kernel = portbar.Program(session.context, SOAK, devices=[session.device]).kernel("soak")
+    queue = profiled_queue(session.queue)
+    shapes = [shape for shape in SHAPES if shape[0] <= kernel.occupancy(queue, (shape[1],)).groups]
+    barriers = _SOAK_BARRIERS // (100 if session.quick else 1) // len(shapes) // _SOAK_LAUNCHES
+    for groups, local_size in shapes:
+        words, late = (cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 8 * groups) for _ in range(2))
+        cl.enqueue_fill_buffer(queue, late, np.zeros(1, np.uint32), 0, 8 * groups)
+        seconds = 0.0
+        for _ in range(_SOAK_LAUNCHES):
+            cl.enqueue_fill_buffer(queue, words, np.zeros(1, np.uint32), 0, 8 * groups)
+            launch = kernel(queue, None, (local_size,), words, late, np.uint32(barriers), num_groups=groups)
+            launch.wait()
+            seconds += device_s(launch.event, 1e9)
+        counts = np.empty(2 * groups, np.uint32)
+        cl.enqueue_copy(queue, counts, late)
+        errors, ended = int(counts[:groups].sum()), int((counts[groups:] == _SOAK_LAUNCHES).sum())
+        total = barriers * _SOAK_LAUNCHES
+        extra = {"groups": groups, "local_size": local_size, "barriers": total, "errors": errors}
+        extra |= {"met": errors == 0 and ended == groups}
+        yield Row("soak", session.name, "errors", float(errors), seconds * 1e6 / total, None, _SOAK_LAUNCHES, extra)
+
+
 BENCHMARKS: Final[dict[str, Callable[[GridSession], Iterator[Row]]]] = {
     "barrier": barrier,
     "traffic": traffic,
     "overlap": overlap,
     "enter": enter,
     "recall": recall,
+    "soak": soak,
 }
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
 from portbar import profile
+from portbar.build import compile_program
 from portbar.errors import Error
-from portbar.findings import Findings
+from portbar.findings import BarrierTable, Findings
 from portbar.program import Program
 
 #: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
@@ -42,7 +43,11 @@ kernel void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint ro
 
 _EMPTY_SOURCE: Final = "kernel void portbar_empty(void) { }\n"
 
-_LAUNCH_S: Final = (0.005, 0.020)
+#: Why there is no time of what a spent budget left out.
+NO_TIME: Final = "no time was left"
+
+#: Seconds that one timed launch should take, and launches of each algorithm and group count.
+_LAUNCH_S: Final = (0.002, 0.020)
 _LEAST_REPEATS: Final = 3
 _MOST_REPEATS: Final = 15
 _MOST_ROUNDS: Final = 1 << 20
@@ -53,7 +58,7 @@ _SPIN_LIMIT_S: Final = 2.0
 
 @dataclass(frozen=True)
 class BarrierTime:
-    """Time of one device barrier inside a kernel.
+    """Time of one device barrier inside a kernel; as a dict, a row of a survey's `barrier` step.
 
     Attributes
     ----------
@@ -64,24 +69,43 @@ class BarrierTime:
         Work-items in each.
     us : float or None
         Microseconds a barrier, the median of the samples; None where it could not be measured.
-    samples : int
-        Launches that the median is taken over.
+    samples_us : tuple of float
+        Microseconds a barrier, one number a launch.
     relaunch_us : float or None
-        Microseconds to relaunch an empty kernel of that size, measured in turns with the barrier.
-    rounds : int
+        Microseconds to relaunch an empty kernel of that size, measured in turns with the barrier; the median.
+    relaunch_samples_us : tuple of float
+    rounds : int or None
         Barriers in each launch.
     note : str
         Why there is no time; empty where there is one.
+    partial : bool
+        Whether there is none because the budget was spent.
     """
 
     algorithm: str
     groups: int
     local_size: int
     us: float | None
-    samples: int = 0
+    samples_us: tuple[float, ...] = ()
     relaunch_us: float | None = None
-    rounds: int = 0
+    relaunch_samples_us: tuple[float, ...] = ()
+    rounds: int | None = None
     note: str = ""
+    partial: bool = False
+
+    def to_row(self) -> dict[str, Any]:
+        """The fields as JSON values, `note` and `partial` only where they say something."""
+        row = asdict(self) | {
+            "samples_us": list(self.samples_us),
+            "relaunch_samples_us": list(self.relaunch_samples_us),
+        }
+        return {name: value for name, value in row.items() if name not in {"note", "partial"} or value}
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> BarrierTime:
+        """Read what `to_row` made; members that a record has beside are left out."""
+        known = {name: row[name] for name in cls.__dataclass_fields__ if name in row}
+        return cls(**known | {name: tuple(row.get(name, ())) for name in ("samples_us", "relaunch_samples_us")})
 
 
 class BarrierTimer:
@@ -116,7 +140,7 @@ class BarrierTimer:
 
     def algorithm(self, groups: int) -> str:
         """The barrier algorithm that serves `groups` work-groups."""
-        return self.program.strategy(self.queue.device).for_groups(groups).device_barrier.value
+        return self.program.strategy(self.queue.device).for_groups(groups, self.local_size).device_barrier.value
 
     def launch_s(self, groups: int, rounds: int) -> float | None:
         """Seconds that one launch took; None when discovery did not find all of the groups.
@@ -141,7 +165,7 @@ class BarrierTimer:
         return device_s(launch.event, wall)
 
     def rounds_for(self, groups: int, seconds: float) -> int:
-        """Rounds that make one launch take about `seconds`."""
+        """Rounds that make one launch take about `seconds`; an estimate, which a busy machine makes too low."""
         rounds, taken = min(8, self.most_rounds), math.inf
         for _ in range(16):
             # One launch may have been kept off a core for far longer than it ran.
@@ -157,6 +181,48 @@ class BarrierTimer:
         return None if seconds is None else seconds * 1e6 / rounds
 
 
+class BarrierSamples:
+    """Times of one barrier at one group count, from launches so long that starting the groups does not count.
+
+    Parameters
+    ----------
+    timer : BarrierTimer
+    groups : int
+    seconds : float
+        How long one launch should take.
+    most_rounds : int, optional
+        Most barriers in one launch, below the timer's own limit.
+
+    Attributes
+    ----------
+    us : list of float
+        Microseconds a barrier, one number a launch, all of launches with `rounds` barriers.
+    rounds : int
+    """
+
+    def __init__(self, timer: BarrierTimer, groups: int, seconds: float, most_rounds: int | None = None) -> None:
+        self._timer, self._groups, self._seconds = timer, groups, seconds
+        self._most = min(timer.most_rounds, most_rounds or timer.most_rounds)
+        self.rounds = min(self._most, timer.rounds_for(groups, seconds))
+        self.us: list[float] = []
+
+    def take(self) -> float | None:
+        """Take one more sample; None when discovery did not find all of the groups.
+
+        Rounds are raised, and the samples so far dropped, where a launch is still far too short: a busy machine wakes threads
+        so late that the estimate took their waking for the barriers.
+        """
+        while True:
+            us = self._timer.sample_us(self._groups, self.rounds)
+            if us is None:
+                return None
+            if self.rounds >= self._most or us * self.rounds >= self._seconds * 1e6 / 4:
+                self.us.append(us)
+                return us
+            self.rounds = min(self._most, max(2 * self.rounds, int(self._seconds * 1e6 / max(us, 1e-3))))
+            self.us.clear()
+
+
 class Relaunch:
     """Relaunching an empty kernel through plain PyOpenCL: what a barrier inside a kernel replaces.
 
@@ -169,9 +235,7 @@ class Relaunch:
 
     def __init__(self, queue: cl.CommandQueue, groups: int, local_size: int) -> None:
         self._queue = cl.CommandQueue(queue.context, queue.device)
-        self._kernel = cl.Kernel(
-            cl.Program(queue.context, _EMPTY_SOURCE).build(devices=[queue.device]), "portbar_empty"
-        )
+        self._kernel = cl.Kernel(compile_program(queue.context, queue.device, _EMPTY_SOURCE, ()), "portbar_empty")
         self._sizes = ((groups * local_size,), (local_size,))
         self.sample_us(8)
 
@@ -183,14 +247,6 @@ class Relaunch:
             cl.enqueue_nd_range_kernel(queue, kernel, total, local)
         queue.finish()
         return (time.perf_counter() - start) * 1e6 / launches
-
-
-def relaunch_us(
-    queue: cl.CommandQueue, groups: int = 1, local_size: int = 1, *, launches: int = 200, repeats: int = 5
-) -> float:
-    """Microseconds to relaunch an empty kernel through plain PyOpenCL: the median of `repeats` loops of enqueues."""
-    relaunch = Relaunch(queue, groups, local_size)
-    return statistics.median(relaunch.sample_us(launches) for _ in range(repeats))
 
 
 def profiled_queue(queue: cl.CommandQueue) -> cl.CommandQueue:
@@ -216,14 +272,31 @@ def default_counts(bound: int) -> tuple[int, ...]:
     return tuple(sorted({1 << i for i in range(bound.bit_length())} | {bound}))
 
 
+class Budget:
+    """Seconds that a measurement may take, from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds left, below 0 when the budget is overdrawn."""
+        return self._end - time.monotonic()
+
+    def part(self, share: float) -> Budget:
+        """A budget of this share of what is left."""
+        return Budget(max(0.0, self.left() * share))
+
+
 def time_barriers(
     queue: cl.CommandQueue,
     algorithms: Sequence[str] = ALGORITHMS,
     group_counts: Sequence[int] | None = None,
-    local_size: int = 1,
+    local_sizes: Sequence[int] = (1,),
     *,
     budget_s: float,
     strategy_overrides: Mapping[str, str] | None = None,
+    on_step: Callable[[str], None] | None = None,
+    on_row: Callable[[BarrierTime], None] | None = None,
 ) -> list[BarrierTime]:
     """Time one device barrier for each algorithm and group count, in turns, so that a busy machine is unfair to none.
 
@@ -235,142 +308,188 @@ def time_barriers(
         `intel_device_barrier` has no spin limit, so it is measured only when asked for.
     group_counts : sequence of int, optional
         By default the powers of two up to the device's bound, and the bound. Those above it are noted, not launched.
-    local_size : int
+    local_sizes : sequence of int
+        Measured one after the other; the budget is shared out among them.
     budget_s : float
         Seconds that the measurement may take, compiling included. The first samples are taken even if it is spent.
     strategy_overrides : mapping of str to str, optional
         Choices for the other primitives, such as ``{"atomics": "cl12"}``.
+    on_step : callable, optional
+        Called with what is done next, in words.
+    on_row : callable, optional
+        Called with each time as soon as it is known, the largest group count of a local size first.
 
     Returns
     -------
     list of BarrierTime
-        One for each group count and algorithm, in that order.
+        One for each local size, group count and algorithm, in that order.
 
     Raises
     ------
     UnsupportedFeatureError
         The device cannot hold any barrier.
     """
-    deadline = time.perf_counter() + budget_s
-    queue = profiled_queue(queue)
-    timers: dict[str, BarrierTimer] = {}
-    refused: dict[str, str] = {}
-    for name in algorithms:
-        try:
-            timers[name] = BarrierTimer(queue, local_size, {**(strategy_overrides or {}), "device_barrier": name})
-        except Error as error:
-            if len(refused) + 1 == len(algorithms):
-                raise
-            refused[name] = str(error)
-    bounds = {name: timer.bound for name, timer in timers.items()}
-    counts = default_counts(max(bounds.values())) if group_counts is None else tuple(sorted(set(group_counts)))
-    times: list[BarrierTime] = []
-    for index, groups in enumerate(counts):
-        notes = dict(refused)
-        for name, bound in bounds.items():
-            if groups > bound:
-                notes[name] = f"the device holds {bound} work-groups of {local_size} at once"
-        able = {name: timer for name, timer in timers.items() if name not in notes}
-        now = time.perf_counter()
-        if now > deadline and index:
-            notes |= dict.fromkeys(able, "no time was left")
-            able = {}
-        until = now + max(0.0, deadline - now) / (len(counts) - index)
-        measured = _measure(queue, able, groups, local_size, until, notes)
-        times += [
-            measured.get(name) or BarrierTime(name, groups, local_size, None, note=notes[name]) for name in algorithms
-        ]
+    budget, times = Budget(budget_s), []
+    for index, local_size in enumerate(local_sizes):
+        turns = _Turns(profiled_queue(queue), algorithms, local_size, strategy_overrides or {}, on_step, on_row)
+        times += turns.run(group_counts, budget.part(1 / (len(local_sizes) - index)))
     return times
 
 
-def _measure(
-    queue: cl.CommandQueue,
-    timers: Mapping[str, BarrierTimer],
-    groups: int,
-    local_size: int,
-    until: float,
-    notes: dict[str, str],
-) -> dict[str, BarrierTime]:
-    """Times of all algorithms at one group count; what fails is left out and gets a note."""
-    if not timers:
-        return {}
-    relaunch, relaunches = Relaunch(queue, groups, local_size), []
-    least, most = _LAUNCH_S
-    seconds = (until - time.perf_counter()) / (len(timers) * (_MOST_REPEATS + 2))
-    seconds = max(least, min(most, seconds))
-    rounds: dict[str, int] = {}
-    samples: dict[str, list[float]] = {}
-    for name, timer in timers.items():
-        try:
-            rounds[name] = timer.rounds_for(groups, seconds)
-            samples[name] = []
-        except Error as error:
-            notes[name] = str(error)
-    for repeat in range(_MOST_REPEATS):
-        if repeat >= _LEAST_REPEATS and time.perf_counter() > until:
-            break
-        relaunches.append(relaunch.sample_us())
-        order = list(samples)
-        for name in order[repeat % len(order) :] + order[: repeat % len(order)] if order else []:
-            try:
-                us = timers[name].sample_us(groups, rounds[name])
-            except Error as error:
-                notes[name] = str(error)
-                del samples[name]
+class _Turns:
+    """Times the algorithms at one local size, in turns."""
+
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        algorithms: Sequence[str],
+        local_size: int,
+        overrides: Mapping[str, str],
+        on_step: Callable[[str], None] | None,
+        on_row: Callable[[BarrierTime], None] | None,
+    ) -> None:
+        self._queue = queue
+        self._algorithms = algorithms
+        self._local = local_size
+        self._overrides = overrides
+        self._on_step = on_step or (lambda _: None)
+        self._on_row = on_row or (lambda _: None)
+        self._timers: dict[str, BarrierTimer] = {}
+        self._bounds: dict[str, int] = {}
+        #: Algorithms that have no times at this local size -> why not.
+        self._refused: dict[str, str] = {}
+
+    def run(self, group_counts: Sequence[int] | None, budget: Budget) -> list[BarrierTime]:
+        """Measure every group count, the largest first, and return the times with the smallest first."""
+        self._compile(budget.part(0.6))
+        counts = default_counts(max(self._bounds.values(), default=1)) if group_counts is None else group_counts
+        times: list[BarrierTime] = []
+        descending = sorted(set(counts), reverse=True)
+        for done, groups in enumerate(descending):
+            late = bool(done) and budget.left() <= 0
+            found = self._count(groups, late, budget.part(1 / (len(descending) - done)))
+            for row in found:
+                self._on_row(row)
+            times = found + times
+        return times
+
+    def _compile(self, budget: Budget) -> None:
+        errors: list[Error] = []
+        for name in self._algorithms:
+            if self._timers and budget.left() <= 0:
+                self._refused[name] = NO_TIME
                 continue
-            if us is not None:
-                samples[name].append(us)
-    found = {}
-    for name, values in samples.items():
-        if values:
-            found[name] = BarrierTime(
-                name,
-                groups,
-                local_size,
-                statistics.median(values),
-                len(values),
-                statistics.median(relaunches),
-                rounds[name],
+            self._on_step(f"compiling {name} for work-groups of {self._local}")
+            try:
+                timer = BarrierTimer(self._queue, self._local, {**self._overrides, "device_barrier": name})
+            except Error as error:
+                errors.append(error)
+                self._refused[name] = in_one_line(error)
+                continue
+            try:
+                self._bounds[name] = timer.bound
+                self._timers[name] = timer
+            except (Error, cl.Error) as error:
+                self._refused[name] = in_one_line(error)
+        if errors and len(errors) == len(self._algorithms):
+            raise errors[-1]
+
+    def _count(self, groups: int, late: bool, budget: Budget) -> list[BarrierTime]:
+        """Times of all algorithms at one group count."""
+        notes = dict(self._refused)
+        for name, bound in self._bounds.items():
+            if groups > bound:
+                notes[name] = f"the device holds {bound} work-groups of {self._local} at once"
+            elif late:
+                notes[name] = NO_TIME
+        able = [name for name in self._timers if name not in notes]
+        relaunches: list[float] = []
+        samples = self._sample(able, groups, budget, relaunches, notes) if able else {}
+        times = []
+        for name in self._algorithms:
+            known = samples.get(name)
+            us = tuple(round(one, 5) for one in known.us) if known is not None else ()
+            note = "" if us else notes.get(name) or f"discovery never found all {groups} work-groups"
+            times.append(
+                BarrierTime(
+                    name,
+                    groups,
+                    self._local,
+                    statistics.median(us) if us else None,
+                    us,
+                    statistics.median(relaunches) if relaunches else None,
+                    tuple(relaunches),
+                    known.rounds if known is not None else None,
+                    note,
+                    note == NO_TIME,
+                )
             )
-        else:
-            notes[name] = f"discovery never found all {groups} work-groups"
-    return found
+        return times
+
+    def _sample(
+        self, names: Sequence[str], groups: int, budget: Budget, relaunches: list[float], notes: dict[str, str]
+    ) -> dict[str, BarrierSamples]:
+        """Samples by algorithm; what fails is left out and gets a note. Those of relaunching are added to `relaunches`."""
+        self._on_step(f"barriers between {groups} work-groups of {self._local}")
+        relaunch = Relaunch(self._queue, groups, self._local)
+        least, most = _LAUNCH_S
+        seconds = max(least, min(most, budget.left() / (len(names) * (_MOST_REPEATS + 8))))
+        samples: dict[str, BarrierSamples] = {}
+        for name in names:
+            try:
+                samples[name] = BarrierSamples(self._timers[name], groups, seconds)
+            except (Error, cl.Error) as error:
+                notes[name] = in_one_line(error)
+        # A simulator takes milliseconds to launch a kernel.
+        launches = max(8, min(200, int(2e6 * seconds / relaunch.sample_us(8))))
+        for repeat in range(_MOST_REPEATS):
+            if repeat >= _LEAST_REPEATS and budget.left() <= 0:
+                break
+            relaunches.append(round(relaunch.sample_us(launches), 4))
+            order = list(samples)
+            start = repeat % len(order) if order else 0
+            for name in order[start:] + order[:start]:
+                try:
+                    samples[name].take()
+                except (Error, cl.Error) as error:
+                    notes[name] = in_one_line(error)
+                    del samples[name]
+        return samples
 
 
-def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) -> tuple[tuple[int, str], ...]:
-    """Condense times to a table: from which group count on which algorithm is the one to take.
+def in_one_line(error: Exception) -> str:
+    """What an error says, for a note beside a number."""
+    return " ".join(str(error).split())[:400]
 
-    Times of several local sizes count equally. An algorithm replaces a simpler one only where it is faster by more than
-    `advantage`, so that noise does not decide.
+
+def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) -> BarrierTable:
+    """Condense times to a table: for each local size, from which group count on which algorithm is the one to take.
+
+    An algorithm replaces a simpler one only where it is faster by more than `advantage`, so that noise does not decide.
 
     Returns
     -------
-    tuple of (int, str)
-        Only entries where the algorithm changes; as in `Findings.barrier_table`. Empty without times.
+    tuple of (int, int, str)
+        Local size, group count, algorithm; only entries where the algorithm changes, as in `Findings.barrier_table`. Empty
+        without times.
     """
-    logs: dict[int, dict[str, dict[int, float]]] = {}
+    measured: dict[tuple[int, int], dict[str, float]] = {}
     for entry in times:
         if entry.us is not None and entry.algorithm in ALGORITHMS:
-            logs.setdefault(entry.groups, {}).setdefault(entry.algorithm, {})[entry.local_size] = math.log(entry.us)
-    table: list[tuple[int, str]] = []
-    for groups in sorted(logs):
-        sizes = {size for values in logs[groups].values() for size in values}
-        means = {
-            name: statistics.fmean(values.values()) for name, values in logs[groups].items() if set(values) == sizes
-        }
-        names = [name for name in ALGORITHMS if name in means]
-        if not names:
-            continue
+            measured.setdefault((entry.local_size, entry.groups), {})[entry.algorithm] = entry.us
+    table: list[tuple[int, int, str]] = []
+    for (local_size, groups), found in sorted(measured.items()):
+        names = [name for name in ALGORITHMS if name in found]
         best = names[0]
         for name in names[1:]:
-            if means[name] < means[best] + math.log1p(-advantage):
+            if found[name] < found[best] * (1 - advantage):
                 best = name
-        if not table or table[-1][1] != best:
-            table.append((groups, best))
+        if not table or table[-1][0] != local_size or table[-1][2] != best:
+            table.append((local_size, groups, best))
     return tuple(table)
 
 
-def store_table(device: cl.Device, table: Iterable[tuple[int, str]]) -> Findings:
+def store_table(device: cl.Device, table: BarrierTable) -> Findings:
     """Put a barrier table into the cached findings of a device, so that the next `describe` tells it.
 
     Raises
@@ -378,4 +497,4 @@ def store_table(device: cl.Device, table: Iterable[tuple[int, str]]) -> Findings
     Error
         The device was never probed on this machine, so there is nothing to add the table to.
     """
-    return profile.change_findings(device, "a barrier table", lambda found: replace(found, barrier_table=tuple(table)))
+    return profile.change_findings(device, "a barrier table", lambda found: replace(found, barrier_table=table))

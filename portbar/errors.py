@@ -1,4 +1,4 @@
-"""The errors that portbar raises, each naming the device, the cause and the remedy.
+"""The errors that portbar raises and the warnings that it gives, each naming the device, the cause and the remedy.
 
 Not for OpenCL's own errors: those come through as ``pyopencl.Error`` unchanged.
 """
@@ -76,6 +76,10 @@ class BarrierTimeoutError(Error):
 
 class DeviceError(Error):
     """A device or platform could not be found, or is not usable."""
+
+
+class LoopLimitWarning(UserWarning):
+    """A device ends loops silently, also those of the author's kernels, whose results are then wrong without an error."""
 
 
 class RecordError(Error):

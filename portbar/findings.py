@@ -14,7 +14,9 @@ from portbar.errors import RecordError
 T = TypeVar("T")
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-6"
+CACHE_KIND: Final = "findings-8"
+
+BarrierTable = tuple[tuple[int, int, str], ...]
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,15 @@ class Findings:
     groups_in_flight : int or None
         Work-groups of a small kernel that ran at the same time.
     loop_limit : int or None
-        Iterations after which the device ends loops silently; None when it ran all that were asked for.
+        Iterations after which the device ends loops silently; None when it ran all that were asked for, or when `lost` says
+        that nobody knows.
     polls_per_second : float or None
         How fast one work-item polls a word in global memory.
-    barrier_table : tuple of (int, str)
-        Measured choice of barrier algorithm: the entry with the largest group count not above the launch's holds.
+    barrier_table : tuple of (int, int, str)
+        Measured choice of barrier algorithm by local size and group count: of the entries whose local size is nearest to the
+        launch's, the one with the largest group count not above it holds.
+    lost : mapping of str to str
+        Field with one value, such as `loop_limit` -> why its measurement had no end, so that its None means "unknown".
     source : str
         Where this comes from, in words.
     """
@@ -51,8 +57,14 @@ class Findings:
     groups_in_flight: int | None = None
     loop_limit: int | None = None
     polls_per_second: float | None = None
-    barrier_table: tuple[tuple[int, str], ...] = ()
+    barrier_table: BarrierTable = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+
+    @property
+    def loops_run_whole(self) -> bool:
+        """Whether loops were seen to run to their end: no limit was found, and the measurement was not lost."""
+        return self.loop_limit is None and "loop_limit" not in self.lost
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON values; `from_json` gives an equal object back."""
@@ -83,13 +95,18 @@ class Findings:
                 groups_in_flight=_optional_count(value.get("groups_in_flight")),
                 loop_limit=_optional_count(value.get("loop_limit")),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
-                barrier_table=tuple(
-                    (_exactly(int, groups), _exactly(str, name)) for groups, name in value.get("barrier_table", [])
-                ),
+                barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
+                lost={str(k): _exactly(str, v) for k, v in value.get("lost", {}).items()},
                 source=_exactly(str, value.get("source", "")),
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"findings have a field of the wrong type: {error}") from None
+
+
+def _table_entry(*entry: Any) -> tuple[int, int, str]:
+    """Read an entry of a barrier table; older ones have no local size and were measured with few work-items."""
+    local_size, groups, name = entry if len(entry) == 3 else (1, *entry)
+    return _exactly(int, local_size), _exactly(int, groups), _exactly(str, name)
 
 
 def _exactly(kind: type[T], value: Any) -> T:

@@ -30,6 +30,7 @@ from portbar.arguments import (
 from portbar.errors import LaunchError
 from portbar.launch import Launch
 from portbar.occupancy import Occupancy, measure
+from portbar.residency import Resources, computed_bound, resources_in
 from portbar.source import mentions
 from portbar.strategy import Strategy
 from portbar.timing import limit_rounds, patience_rounds, rounds
@@ -92,6 +93,7 @@ class Kernel:
         self._handles: dict[tuple[cl.Device, str], cl.Kernel] = {}
         self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
         self._plans: dict[Any, _Plan] = {}
+        self._resources: dict[cl.Device, Resources | None] = {}
         self._signatures: dict[tuple[type, ...], _Signature] = {}
         first = program.devices[0]
         handle = self._handle(first, program.strategy(first))
@@ -193,6 +195,35 @@ class Kernel:
         handle = self._handle(queue.device, strategy)
         local = self._local_size(queue.device, handle, local_size)
         return self._occupied(queue, strategy, local, local_memory, bare)
+
+    def resources(self, device: cl.Device) -> Resources | None:
+        """What the kernel takes of a device, as its compiler tells: registers, stack and spills.
+
+        Compiles the program once more. None where the compiler does not tell: only NVIDIA's does.
+        """
+        if device not in self._resources:
+            log = self.program.verbose_log(device)
+            self._resources[device] = resources_in(log, self.name) if log else None
+        return self._resources[device]
+
+    def computed_bound(self, device: cl.Device, local_size: Sequence[int], local_bytes: int = 0) -> int | None:
+        """How many work-groups the device should hold at once by what the kernel takes; None where that is not known.
+
+        For comparison with `occupancy`, which measures.
+
+        Parameters
+        ----------
+        device : pyopencl.Device
+        local_size : tuple of int
+        local_bytes : int
+            Bytes of local memory that come as arguments.
+        """
+        taken = self.resources(device)
+        if taken is None:
+            return None
+        handle = self._handle(device, self.program.strategy(device))
+        own = int(handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device))
+        return computed_bound(self.program.profile(device).facts, taken, math.prod(local_size), own + local_bytes)
 
     def discover(
         self, queue: cl.CommandQueue, local_size: Sequence[int], groups: int, *args: Any, patience: float | None = None
@@ -318,7 +349,7 @@ class Kernel:
         local = self._local_size(device, handle, local_size)
         groups = self._explicit_groups(global_size, local, num_groups)
         bound = self._occupied(queue, strategy, local, local_memory, args).groups
-        tuned = strategy.for_groups(bound if groups is None else min(groups, bound))
+        tuned = strategy.for_groups(bound if groups is None else min(groups, bound), math.prod(local))
         if tuned is not strategy:
             # Another algorithm is another binary, which may hold another number of groups.
             bound = self._occupied(queue, tuned, local, local_memory, args).groups

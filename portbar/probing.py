@@ -96,7 +96,8 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     reported = facts(device)
     key = device_key(reported)
     stored = stored_findings(reported)
-    if stored is None or refresh or stored.source.endswith(_CUT_SHORT):
+    # Without a known end of loops grids have one work-group, which a probe of a machine that was busy must not decide for good.
+    if stored is None or refresh or stored.source.endswith(_CUT_SHORT) or "loop_limit" in stored.lost:
         found = _probe_in_children(address_of(device), timeout)
         if stored is not None:
             # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
@@ -166,7 +167,7 @@ def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
         return {"progress": {what: f"unknown: {why}"}}
     if kind == "ordering":
         return {"ordering": {what: f"{'untested' if hung else 'fail'}: {why}"}}
-    return {kind: None}
+    return {kind: None, "lost": {kind: why}}
 
 
 def _probe_in_children(address: DeviceAddress, timeout: float) -> Findings:
@@ -228,7 +229,7 @@ def _given_up(known: Findings, steps: Sequence[str], deaths: int) -> Findings:
     """`known` with a reason for what was not measured; what was not compiled stays unknown."""
     why = "too many child processes died" if deaths >= _MOST_DEATHS else "timed out"
     for step in steps:
-        if step.startswith(("progress", "ordering")):
+        if step.startswith(("progress", "ordering")) or step == "loop_limit":
             known = _merged(known, _lost(step, why, hung=True))
     return known
 

@@ -65,6 +65,9 @@ _ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
 
 _LOOPS: Final = 300_000
 _LOOPS_S: Final = 0.1
+#: Asked for however slow loops seem, since a limit of 65,535 is known and one timing may have been held up.
+_LEAST_LOOPS: Final = 70_000
+_LOOP_TIMINGS: Final = 5
 _POLL_S: Final = 0.02
 _MOST_POLL_ROUNDS: Final = 1 << 20
 
@@ -257,8 +260,8 @@ class Probes:
             atomics=Choice(atomics, why),
             discovery=Choice("packed", why),
             device_barrier=Choice("counter", why),
-            max_groups=1 if self.known.loop_limit is not None else None,
-            max_groups_reason="loops are cut short" if self.known.loop_limit is not None else "",
+            max_groups=1 if self._may_cut_loops else None,
+            max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
             std=self.std(atomics),
             acquire_polls=polls_acquire(self.facts, atomics),
             **gpu_parameters(atomics, self.known),
@@ -266,9 +269,18 @@ class Probes:
 
     # Loops and polls.
 
+    @property
+    def _limit(self) -> int | None:
+        """The loop limit that is known so far, by this probe or by the quirk table."""
+        return self._profile().loop_limit
+
+    @property
+    def _may_cut_loops(self) -> bool:
+        return self._limit is not None or not self.known.loops_run_whole
+
     def loop_limit(self) -> int | None:
-        """Iterations in all after which loops end silently, None when all ran that were asked for: 300,000, or as many as
-        take a tenth of a second on a slow simulator, and the same again.
+        """Iterations in all after which loops end silently, None when all ran that were asked for: 300,000, or on a slow
+        simulator as many as take a tenth of a second but at least 70,000, and the same again.
         """
         kernel = cl.Kernel(self._build(_probe_text("loops", "loops")), "portbar_probe_loops")
         ones = cl.Buffer(
@@ -277,8 +289,8 @@ class Probes:
         counted = self._buffer(2)
         asked = 2000
         self._run(kernel, 1, 1, ones, counted, np.uint32(1))  # some drivers compile at the first launch
-        seconds = self._run(kernel, 1, 1, ones, counted, np.uint32(asked))
-        asked = max(asked, min(_LOOPS, int(asked * _LOOPS_S / max(seconds, 1e-9))))
+        seconds = min(self._run(kernel, 1, 1, ones, counted, np.uint32(asked)) for _ in range(_LOOP_TIMINGS))
+        asked = max(_LEAST_LOOPS, min(_LOOPS, int(asked * _LOOPS_S / max(seconds, 1e-9))))
         self._run(kernel, 1, 1, ones, counted, np.uint32(asked))
         first, second = map(int, self._read(counted))
         if (first, second) == (asked, asked):
@@ -300,8 +312,8 @@ class Probes:
         kernel = cl.Kernel(self._build(text, strategy.std), "portbar_probe_polls")
         words = layout.state_words(64)
         most = _MOST_POLL_ROUNDS
-        if self.known.loop_limit is not None:
-            most = max(1, self.known.loop_limit // (layout.POLLS_PER_ROUND + 1) - 1)
+        if self._limit is not None:
+            most = max(1, self._limit // (layout.POLLS_PER_ROUND + 1) - 1)
         self._run(kernel, 1, 1, self._buffer(words), np.uint32(1))
         rounds, best = min(8, most), 0.0
         while True:
@@ -319,7 +331,7 @@ class Probes:
     def _polls(self, seconds: float, atomics: str) -> int:
         """Polls that take about `seconds`, fewer where loops would be cut short."""
         polls = max(1000, min(0x7FFF_FFFF, int(self._rate(atomics) * seconds)))
-        limit = self.known.loop_limit
+        limit = self._limit
         return polls if limit is None else min(polls, max(1, limit // 2))
 
     def _profile(self) -> DeviceProfile:
@@ -346,8 +358,8 @@ class Probes:
         # A CPU runtime takes work-groups in chunks, so that few of them find its threads sooner than many.
         asked = 2 * max(units, os.cpu_count() or 1) if cpu else 32 * units
         patience, attempts = max(1, self._polls(self._patience, atomics) // (_UNROLL + 1)), 3
-        if self.known.loop_limit is not None:
-            patience, attempts = max(1, self.known.loop_limit * 9 // 10), _SHORT_ATTEMPTS
+        if self._limit is not None:
+            patience, attempts = max(1, self._limit * 9 // 10), _SHORT_ATTEMPTS
         found = 0
         while True:
             for _ in range(attempts):
@@ -364,7 +376,7 @@ class Probes:
         """Whether two `work_groups`, `sub_groups` of a group or `lanes` of a sub-group make progress while the other spins."""
         atomics = self._best_atomics()
         kernel = self._spin_kernel("handshake", atomics)
-        cut = self.known.loop_limit
+        cut = self._limit
         if what == "work_groups":
             groups, local_size, last, seconds = 2, 1, 1, self._patience
             attempts = 3 if cut is None else _SHORT_ATTEMPTS
@@ -411,9 +423,9 @@ class Probes:
         limit = np.uint32(self._polls(self._patience, atomics))
         chunk, done, stale, failed = _FIRST_ROUNDS, 0, 0, 0
         most = _ROUNDS
-        if self.known.loop_limit is not None:
+        if self._limit is not None:
             # What is left for the waits of a launch is what the checks' loops do not use up.
-            most = max(1, self.known.loop_limit // (8 * _PAYLOAD))
+            most = max(1, self._limit // (8 * _PAYLOAD))
         deadline = time.monotonic() + _ORDERING_S
         while done < _ROUNDS * pairs and stale == 0 and failed < _FAILED_WAITS:
             flags = self._buffer(2 * pairs * layout.LINE_WORDS)
@@ -428,7 +440,7 @@ class Probes:
                 chunk = min(most, 4 * chunk)
         if stale:
             return f"fail: {stale} of {done} messages between work-groups came with stale data"
-        if self.known.loop_limit is not None or (done and failed < _FAILED_WAITS):
+        if self._limit is not None or (done and failed < _FAILED_WAITS):
             return None
         if self.known.groups_in_flight is None:
             return "untested: no two work-groups met"
@@ -439,9 +451,9 @@ class Probes:
         program = _MeasuringProgram(self.context, source, strategy=self._strategy(atomics), spin_limit=_SPIN_LIMIT_S)
         program.measured = replace(self._profile(), findings=replace(self.known, polls_per_second=self._rate(atomics)))
         kernel = program.kernel("portbar_probe_barrier")
-        at_least = 2 if (self.known.groups_in_flight or 1) > 1 and self.known.loop_limit is None else 1
+        at_least = 2 if (self.known.groups_in_flight or 1) > 1 and not self._may_cut_loops else 1
         chunk, seed, held, stale, attempts = _FIRST_ROUNDS // 2, 1, 0, 0, 0
-        most = _ROUNDS if self.known.loop_limit is None else max(1, self.known.loop_limit // 64)
+        most = _ROUNDS if self._limit is None else max(1, self._limit // 64)
         groups = kernel.occupancy(self.queue, (_BARRIER_LOCAL_SIZE,)).groups
         if is_cpu(self._profile()):
             # More groups than cores find nothing more, and take turns by the time slice.

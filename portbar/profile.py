@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from portbar import cache, matrix
+from portbar import cache, matrix, quirks
 from portbar.device import DeviceFacts, device_key, facts
 from portbar.errors import Error, RecordError
 from portbar.findings import CACHE_KIND, Findings
@@ -40,9 +40,14 @@ def _findings(of: DeviceFacts) -> Findings | None:
     return found
 
 
+def _with_known_faults(of: DeviceFacts, found: Findings | None) -> Findings | None:
+    """Findings with the loop limit that the quirk table knows, since a probe on a busy machine may have missed it."""
+    return None if found is None else replace(found, loop_limit=quirks.loop_limit(of, found.loop_limit))
+
+
 @lru_cache(maxsize=64)
 def _profile(of: DeviceFacts) -> DeviceProfile:
-    return DeviceProfile(of, _findings(of))
+    return DeviceProfile(of, _with_known_faults(of, _findings(of)))
 
 
 def describe(device: cl.Device) -> DeviceProfile:

@@ -6,6 +6,7 @@ Not for launching: `portbar.kernel` does.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,11 +15,15 @@ from typing import Final
 
 import pyopencl as cl
 
+from portbar import quirks
 from portbar.build import build_options, compile_program
-from portbar.errors import BuildError, DeviceError, Error, UnsupportedFeatureError
+from portbar.device import device_key
+from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
+from portbar.isolation import try_build
 from portbar.kernel import Kernel
 from portbar.profile import describe
 from portbar.rendering import needed_ordering, resolve_includes
+from portbar.residency import VERBOSE
 from portbar.source import early_statement, includes, mentions
 from portbar.split_barrier import FEATURES, shows_counts
 from portbar.state import QueueState
@@ -29,6 +34,10 @@ DEFAULT_SPIN_LIMIT: Final = 10.0
 
 #: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
 _MAX_STATES: Final = 64
+
+
+#: Devices, by their key, whose loop limit has been told.
+_warned: Final[set[str]] = set()
 
 
 class Program:
@@ -51,6 +60,9 @@ class Program:
         Devices of the context to build for; all of them by default.
     debug : bool, optional
         Look for misuse of split barriers on the device, which costs time; a whole `Strategy` says so itself.
+    isolate_build : bool, optional
+        Compile in a child process first, so that a driver that aborts or hangs over the program costs that process and becomes
+        a `BuildError`. Costs the start of a Python process for each device and algorithm.
 
     Raises
     ------
@@ -60,6 +72,11 @@ class Program:
         An include names no header of portbar's.
     UnsupportedFeatureError
         A device cannot do what the program needs.
+
+    Warns
+    -----
+    LoopLimitWarning
+        A device ends loops silently, the author's own ones too; once a device.
     """
 
     def __init__(
@@ -73,6 +90,7 @@ class Program:
         spin_limit: float = DEFAULT_SPIN_LIMIT,
         devices: Sequence[cl.Device] | None = None,
         debug: bool = False,
+        isolate_build: bool = False,
     ) -> None:
         if isinstance(options, str):
             options = options.split()
@@ -89,6 +107,7 @@ class Program:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
         self.require = _known_features(require, self.source)
         self.debug = debug
+        self.isolate_build = isolate_build
         if mentions(self.source, "PORTBAR_GRID_PARAM") and not mentions(self.source, "PORTBAR_ENTER"):
             raise BuildError(
                 f"{self.name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
@@ -111,6 +130,7 @@ class Program:
         self._kernels: dict[str, Kernel] = {}
         for device in self.devices:
             self._profiles[device] = describe(device)
+            _warn_of_short_loops(self._profiles[device])
             self._strategies[device] = self._strategy_for(device, strategy)
             self.built(device, self._strategies[device])
 
@@ -150,9 +170,20 @@ class Program:
             program = self._built.get(key)
             if program is None:
                 text = resolve_includes(self.source, strategy, name=self.name)
-                program = compile_program(self.context, device, text, build_options(strategy, self.options))
+                options = build_options(strategy, self.options)
+                if self.isolate_build:
+                    try_build(device, text, options)
+                program = compile_program(self.context, device, text, options)
                 self._built[key] = program
         return program
+
+    def verbose_log(self, device: cl.Device) -> str:
+        """The build log with what each kernel takes, of a compilation for that alone; empty where no compiler tells."""
+        if not self.profile(device).facts.compute_capability:
+            return ""
+        options = (*build_options(self.strategy(device), self.options), VERBOSE)
+        program = compile_program(self.context, device, self.rendered(device), options)
+        return str(program.get_build_info(device, cl.program_build_info.LOG))
 
     def kernel_names(self) -> tuple[str, ...]:
         """Names of the program's kernels, sorted."""
@@ -201,6 +232,15 @@ class Program:
                 "holds the queue's device"
             )
         return device
+
+
+def _warn_of_short_loops(profile: DeviceProfile) -> None:
+    """Tell, once a device, that the author's own loops may end early; the caller is `Program`, called by the author."""
+    key = device_key(profile.facts)
+    if profile.loop_limit is not None and key not in _warned:
+        _warned.add(key)
+        notice = quirks.loop_notice(profile.facts, profile.loop_limit)
+        warnings.warn(f"{profile.facts.name}: {notice}", LoopLimitWarning, stacklevel=3)
 
 
 def _known_features(require: Sequence[str], source: str) -> tuple[str, ...]:

@@ -35,6 +35,9 @@ LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
 """An effect: operations of 8 and 16 bits must not go by C11's atomics."""
 
 
+_UPDATE = "update the driver, or use another runtime"
+
+
 @dataclass(frozen=True)
 class Quirk:
     """One fault of one implementation.
@@ -50,6 +53,8 @@ class Quirk:
         Regular expression of the text that shows this fault at work; empty where it shows itself in no text.
     effect : str
         What code asks for with `has_effect`; empty where no code needs to know.
+    loop_limit : int
+        Iterations in a whole kernel after which loops end silently; 0 where they do not.
     fault, seen, workaround, retire : str
         What goes wrong; where and when it was seen; what helps; the command that tells when the entry can go.
     """
@@ -62,6 +67,7 @@ class Quirk:
     retire: str
     symptom: str = ""
     effect: str = ""
+    loop_limit: int = 0
 
 
 def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
@@ -110,6 +116,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="llvmpipe-loop-limit",
+        loop_limit=65_535,
         # Seen in 22.3.6 and gone in 25.0.7; the versions between were not tried, so they count as faulty.
         matches=lambda facts, _log: (_llvmpipe_major(facts) or 99) < 25,
         fault=(
@@ -117,7 +124,7 @@ QUIRKS: tuple[Quirk, ...] = (
             "work-groups through"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
-        workaround="use Mesa 25.0 or newer, or another CPU runtime",
+        workaround="use Mesa 25.0 or newer, or another runtime",
         retire="RUSTICL_ENABLE=llvmpipe portbar survey --device llvmpipe   # with the oldest Mesa still in use",
     ),
     Quirk(
@@ -227,15 +234,19 @@ def has_effect(effect: str, facts: DeviceFacts) -> bool:
     return any(quirk.effect == effect for quirk in matching(facts))
 
 
-def applies(name: str, facts: DeviceFacts, log: str = "") -> bool:
-    """Tell whether a device has one quirk.
+def loop_limit(facts: DeviceFacts, measured: int | None) -> int | None:
+    """Iterations after which a device ends loops: the smaller of what a probe measured and what the table knows."""
+    known = [quirk.loop_limit for quirk in matching(facts) if quirk.loop_limit]
+    return min([*known, *([] if measured is None else [measured])], default=None)
 
-    Raises
-    ------
-    KeyError
-        There is no quirk of that name.
-    """
-    return {quirk.name: quirk for quirk in QUIRKS}[name].matches(facts, log)
+
+def loop_notice(facts: DeviceFacts, limit: int) -> str:
+    """What to tell who runs kernels of their own on a device that ends loops, with the remedy."""
+    known = [quirk.workaround for quirk in matching(facts) if quirk.loop_limit]
+    return (
+        f"the device ends loops silently after {limit} iterations in the whole kernel, also the loops of your own kernels: "
+        f"what takes more gives wrong results without an error. What would help: {(known or [_UPDATE])[0]}"
+    )
 
 
 def remedy(facts: DeviceFacts, log: str) -> str:

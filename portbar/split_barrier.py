@@ -110,4 +110,4 @@ def shows_counts(source: str, options: tuple[str, ...] = ()) -> bool:
 
 
 def _progress(findings: Findings | None, who: str) -> bool:
-    return findings is not None and findings.progress.get(who) == "independent" and findings.loop_limit is None
+    return findings is not None and findings.progress.get(who) == "independent" and findings.loops_run_whole

@@ -5,6 +5,7 @@ Not for measuring anything, and never from a vendor's name alone.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar import quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings import Findings
+from portbar.findings import BarrierTable, Findings
 
 if TYPE_CHECKING:
     from portbar.device import DeviceFacts
@@ -81,8 +82,8 @@ class Strategy:
         Whether fences that only acquire or only release are to be had.
     release_flagged : bool
         Whether `tree` releases by flags, which costs fences and saves polls of the root.
-    table : tuple of (int, str)
-        Measured barrier algorithms by group count; empty when the choice holds for every count.
+    table : tuple of (int, int, str)
+        Measured barrier algorithms by local size and group count; empty when the choice holds for all.
     split_barrier : Choice
     split_features : tuple of str
         Of `portbar.split_barrier.FEATURES`: what that strategy carries on this device.
@@ -126,7 +127,7 @@ class Strategy:
     in_registers: bool = False
     one_way_fences: bool = False
     release_flagged: bool = False
-    table: tuple[tuple[int, str], ...] = ()
+    table: BarrierTable = ()
     split_barrier: Choice = Choice("uniform", "a group-wide barrier() at each wait is right on every device")
     split_features: tuple[str, ...] = ("overlapping",)
     split_counted: bool = True
@@ -164,16 +165,25 @@ class Strategy:
             chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
         return chosen
 
-    def for_groups(self, groups: int) -> Strategy:
-        """The strategy with the barrier algorithm that the measured table names for `groups` work-groups."""
-        best: tuple[int, str] | None = None
-        for entry in self.table:
-            if entry[0] <= groups and (best is None or entry[0] > best[0]):
-                best = entry
-        if best is None or best[1] == self.device_barrier.value:
+    def for_groups(self, groups: int, local_size: int | None = None) -> Strategy:
+        """The strategy with the barrier algorithm that the measured table names for so many work-groups.
+
+        Parameters
+        ----------
+        groups : int
+        local_size : int, optional
+            Work-items in each; the measured local size nearest to it, by ratio, speaks. Without, the smallest one does.
+        """
+        sizes = {entry[0] for entry in self.table}
+        if not sizes:
             return self
-        reason = f"measured fastest on this device from {best[0]} work-groups on"
-        return replace(self, device_barrier=Choice(best[1], reason))
+        nearest = min(sizes, key=lambda size: (abs(math.log(max(size, 1) / max(local_size or 1, 1))), size))
+        serving = [entry for entry in self.table if entry[0] == nearest and entry[1] <= groups]
+        best = max(serving, default=None)
+        if best is None or best[2] == self.device_barrier.value:
+            return self
+        reason = f"measured fastest on this device from {best[1]} work-groups of {best[0]} on"
+        return replace(self, device_barrier=Choice(best[2], reason))
 
 
 @dataclass(frozen=True)
@@ -182,6 +192,11 @@ class DeviceProfile:
 
     facts: DeviceFacts
     findings: Findings | None = None
+
+    @property
+    def loop_limit(self) -> int | None:
+        """Iterations in one kernel after which the device ends loops silently; None where no such limit is known."""
+        return quirks.loop_limit(self.facts, self.findings.loop_limit if self.findings is not None else None)
 
 
 def parse_overrides(text: str) -> dict[str, str]:
@@ -400,11 +415,17 @@ def choose(
 
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = None, ""
-    if findings is not None and findings.loop_limit is not None:
+    if profile.loop_limit is not None:
         max_groups = 1
         why = (
-            f"the device ends loops silently after {findings.loop_limit} iterations, so a wait could end early: "
+            f"the device ends loops silently after {profile.loop_limit} iterations, so a wait could end early: "
             "grids have one work-group"
+        )
+    elif findings is not None and not findings.loops_run_whole:
+        max_groups = 1
+        why = (
+            "whether the device runs loops to their end is not known, so a wait could end early: grids have one work-group "
+            f"until a probe can tell (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
         )
     strategy = Strategy(
         atomics=atomics,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar import child, icd, usable  # noqa: E402
+from portbar import child, icd, program, usable  # noqa: E402
 from portbar.device import DeviceAddress  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
@@ -427,6 +429,35 @@ def test_an_override_that_does_not_exist(context):
     refused(
         words, build, context, SOURCE, strategy={"device_barrier": "wishful"}, error=portbar.UnsupportedFeatureError
     )
+
+
+@on_device
+def test_loops_that_end_early_are_told_once_a_device_with_the_remedy(context, monkeypatch):
+    known = program.describe(context.devices[0])
+    short = replace(known, findings=replace(known.findings, loop_limit=70))
+    monkeypatch.setattr(program, "describe", lambda _: short)
+    monkeypatch.setattr(program, "_warned", set())
+    source = "kernel void own(global uint *out, uint n) { for (uint i = 0; i < n; ++i) out[0] += i; }"
+    with pytest.warns(portbar.LoopLimitWarning) as caught:
+        portbar.Program(context, source)
+    (told,) = caught
+    assert told.filename == __file__
+    for word in ("after 70 iterations", "own kernels", "another runtime", known.facts.name):
+        assert word in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        portbar.Program(context, source)
+
+
+@on_device
+def test_only_devices_that_end_loops_early_are_warned_of(context, monkeypatch):
+    limit = portbar.describe(context.devices[0]).loop_limit
+    monkeypatch.setattr(program, "_warned", set())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        portbar.Program(context, "kernel void own(global uint *out) { out[0] = 1; }")
+    told = [one for one in caught if issubclass(one.category, portbar.LoopLimitWarning)]
+    assert [f"after {limit} iterations" in str(one.message) for one in told] == ([] if limit is None else [True])
 
 
 HOMELESS = """

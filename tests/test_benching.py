@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import statistics
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,35 +41,33 @@ def test_table_keeps_only_the_counts_where_the_winner_changes() -> None:
             16: {"counter": 1.0, "tree": 2.0},
         }
     )
-    assert benching.barrier_table(reversed(measured)) == ((1, "counter"), (4, "tree"), (16, "counter"))
+    assert benching.barrier_table(reversed(measured)) == ((1, 1, "counter"), (1, 4, "tree"), (1, 16, "counter"))
 
 
 @pytest.mark.parametrize(("challenger", "winner"), [(0.98, "counter"), (0.971, "counter"), (0.969, "xf"), (0.5, "xf")])
 def test_challenger_needs_more_than_three_percent_to_replace_the_simpler_one(challenger: float, winner: str) -> None:
-    assert benching.barrier_table(times({2: {"xf": challenger, "counter": 1.0}})) == ((2, winner),)
+    assert benching.barrier_table(times({2: {"xf": challenger, "counter": 1.0}})) == ((1, 2, winner),)
 
 
 def test_simplest_of_equals_wins_in_any_order() -> None:
     for order in itertools.permutations(benching.ALGORITHMS):
-        assert benching.barrier_table(times({3: dict.fromkeys(order, 0.7)})) == ((3, "counter"),)
+        assert benching.barrier_table(times({3: dict.fromkeys(order, 0.7)})) == ((1, 3, "counter"),)
 
 
 def test_what_was_not_measured_never_enters_the_table() -> None:
     assert benching.barrier_table([]) == ()
     assert benching.barrier_table(times({2: {"counter": None, "flag": None}})) == ()
-    assert benching.barrier_table(times({2: {"counter": None, "flag": 9.0}})) == ((2, "flag"),)
+    assert benching.barrier_table(times({2: {"counter": None, "flag": 9.0}})) == ((1, 2, "flag"),)
 
 
 def test_barrier_without_a_spin_limit_never_enters_the_table() -> None:
-    assert benching.barrier_table(times({2: {"counter": 1.0, "intel_device_barrier": 0.1}})) == ((2, "counter"),)
+    assert benching.barrier_table(times({2: {"counter": 1.0, "intel_device_barrier": 0.1}})) == ((1, 2, "counter"),)
 
 
-def test_local_sizes_count_equally_and_a_gap_in_one_excludes() -> None:
-    small = times({2: {"counter": 0.1, "flag": 0.05, "xf": 0.01}})
-    large = times({2: {"counter": 10.0, "flag": 30.0}}, local_size=64)
-    assert benching.barrier_table([*small, *large]) == ((2, "counter"),)
-    large = times({2: {"counter": 10.0, "flag": 12.0}}, local_size=64)
-    assert benching.barrier_table([*small, *large]) == ((2, "flag"),)
+def test_each_local_size_has_a_table_of_its_own() -> None:
+    small = times({2: {"counter": 0.1, "flag": 0.05}, 8: {"counter": 0.2, "flag": 0.1}})
+    large = times({2: {"counter": 10.0, "flag": 30.0}, 8: {"counter": 20.0, "flag": 15.0}}, local_size=64)
+    assert benching.barrier_table([*large, *small]) == ((1, 2, "flag"), (64, 2, "counter"), (64, 8, "flag"))
 
 
 @pytest.mark.parametrize(
@@ -82,20 +82,72 @@ def test_default_counts_are_powers_of_two_and_the_bound(bound: int, counts: tupl
 
 @pytest.mark.device
 def test_every_algorithm_gets_a_time_or_a_reason(queue: cl.CommandQueue, findings: Findings | None) -> None:
-    measured = benching.time_barriers(queue, local_size=4, budget_s=2)
+    told: list[benching.BarrierTime] = []
+    steps: list[str] = []
+    measured = benching.time_barriers(queue, local_sizes=[2, 4], budget_s=3, on_row=told.append, on_step=steps.append)
     assert {entry.algorithm for entry in measured} == set(benching.ALGORITHMS)
+    assert {entry.local_size for entry in measured} == {2, 4}
     for entry in measured:
-        assert entry.local_size == 4
+        assert benching.BarrierTime.from_row(json.loads(json.dumps(entry.to_row()))) == entry
         if entry.us is None:
             assert entry.note
         else:
-            assert entry.us > 0
-            assert entry.samples >= 1
-            assert entry.relaunch_us is not None
-            assert entry.relaunch_us > 0
+            assert entry.us == pytest.approx(statistics.median(entry.samples_us))
+            assert min(entry.samples_us) > 0
+            assert entry.relaunch_us == pytest.approx(statistics.median(entry.relaunch_samples_us))
+            assert min(entry.relaunch_samples_us) > 0
+    assert set(told) == set(measured)
+    assert len(told) == len(measured)
+    # The most telling first, so that a driver that hangs has cost the least.
+    assert [entry.groups for entry in told if entry.local_size == 2] == sorted(
+        (entry.groups for entry in told if entry.local_size == 2), reverse=True
+    )
+    assert any("barriers between" in step for step in steps)
     assert any(entry.us for entry in measured)
     table = benching.barrier_table(measured)
-    assert table[0][0] == 1
+    assert table[0][1] == 1
+
+
+class LateTimer:
+    """Stands for a timer on a machine that takes 5 ms to wake the threads of a launch, with barriers of 0.05 us."""
+
+    most_rounds = 1 << 20
+
+    def __init__(self, estimate: int, missing: int = 0) -> None:
+        self.estimate = estimate
+        self.missing = missing
+        self.launched: list[int] = []
+
+    def rounds_for(self, _groups: int, _seconds: float) -> int:
+        return self.estimate
+
+    def sample_us(self, _groups: int, rounds: int) -> float | None:
+        self.launched.append(rounds)
+        if self.missing:
+            self.missing -= 1
+            return None
+        wake_us = 50.0 if len(self.launched) > 1 else 5000.0
+        return wake_us / rounds + 0.05
+
+
+def test_rounds_are_raised_where_waking_the_threads_took_most_of_a_launch() -> None:
+    timer = LateTimer(estimate=16, missing=2)
+    samples = benching.BarrierSamples(timer, 2, 0.02)  # type: ignore[arg-type]
+    assert samples.take() is None
+    assert samples.take() is None
+    for _ in range(4):
+        assert samples.take() == pytest.approx(0.05, rel=0.05)
+    # What the short launches told is gone.
+    assert samples.us == pytest.approx([0.05] * 4, rel=0.05)
+    assert samples.rounds * 0.05 >= 0.02e6 / 4
+    assert timer.launched[-4:] == [samples.rounds] * 4
+
+
+def test_rounds_stay_below_their_limit_however_short_the_launch() -> None:
+    samples = benching.BarrierSamples(LateTimer(estimate=16), 2, 0.02, most_rounds=1000)  # type: ignore[arg-type]
+    for _ in range(3):
+        assert samples.take() is not None
+    assert samples.rounds == 1000
 
 
 @pytest.mark.device
@@ -122,7 +174,7 @@ def test_unknown_algorithm_is_refused_alone_and_noted_among_others(
 
 @pytest.mark.device
 def test_relaunch_takes_time(queue: cl.CommandQueue) -> None:
-    assert benching.relaunch_us(queue, 1, 1, launches=5, repeats=3) > 0
+    assert benching.Relaunch(queue, 1, 1).sample_us(5) > 0
 
 
 @pytest.mark.device
@@ -134,10 +186,10 @@ def test_stored_table_is_what_describe_tells_next(
     monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
     try:
         with pytest.raises(Error, match="probe"):
-            benching.store_table(device, ((1, "flag"),))
+            benching.store_table(device, ((1, 1, "flag"),))
         cache.store(CACHE_KIND, key, known.to_json())
-        stored = benching.store_table(device, [(1, "flag"), (2, "counter")])
-        assert stored == replace(known, barrier_table=((1, "flag"), (2, "counter")))
+        stored = benching.store_table(device, ((1, 1, "flag"), (1, 2, "counter")))
+        assert stored == replace(known, barrier_table=((1, 1, "flag"), (1, 2, "counter")))
         assert profile.describe(device).findings == stored
     finally:
         monkeypatch.undo()

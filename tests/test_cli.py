@@ -77,6 +77,7 @@ def two_devices(monkeypatch):
         monkeypatch.setattr(module, "empty_platforms", lambda: empty)
     monkeypatch.setattr(devices, "chosen", lambda patterns: [(a, a) for a in facts if not patterns or a is BAD])
     monkeypatch.setattr(devices, "check", lambda address, **_: dict(verdicts)[address])
+    monkeypatch.setattr(devices, "describe", lambda device: portbar.DeviceProfile(facts[device]))
     monkeypatch.setattr(doctor, "list_devices", lambda: [(address, address) for address in facts])
     monkeypatch.setattr(doctor, "describe", lambda device: portbar.DeviceProfile(facts[device]))
 
@@ -186,6 +187,19 @@ def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command,
     assert "SOME_VARIABLE" in out
     assert max(map(len, out.splitlines())) <= 100
     assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_devices_tells_of_loops_that_end_early(portbar_command, two_devices, monkeypatch, extra):
+    found = portbar.Findings(loop_limit=65_535)
+    monkeypatch.setattr(devices, "describe", lambda _: portbar.DeviceProfile(DeviceFacts(name="x"), found))
+    code, out, _ = portbar_command("devices", *extra)
+    text = " ".join(out.split())
+    assert code == 0
+    assert "ends loops silently after 65535 iterations" in text
+    assert "another runtime" in text
+    # Of a device that does not work that is all there is to say.
+    assert text.count("65535") == 1
 
 
 def test_devices_json_is_complete(portbar_command, two_devices):

@@ -276,7 +276,7 @@ def test_many_rounds_in_one_launch(context, queue, algorithm):
 
 def skip_where_loops_end_early(device: Any) -> None:
     """Skip where the driver leaves an outer loop as soon as an inner one with barriers ends, also with one work-item."""
-    if quirks.applies("llvmpipe-loop-limit", facts(device)):
+    if quirks.loop_limit(facts(device), None) is not None:
         pytest.skip("this llvmpipe leaves the outer loop when an inner loop on test_wait ends")
 
 

@@ -37,7 +37,7 @@ def test_each_record_is_named_after_its_device_and_serves_it(path):
 def test_a_strategy_follows_from_each_record_and_renders(path):
     facts, _ = entry(path)
     strategy = choose(DeviceProfile(facts, matrix.nearest(facts)))
-    assert all(name in ALTERNATIVES["device_barrier"] for _, name in strategy.table)
+    assert all(name in ALTERNATIVES["device_barrier"] for _, _, name in strategy.table)
     assert "portbar_device_barrier(portbar_grid *grid)" in render_header("device_barrier", strategy)
 
 

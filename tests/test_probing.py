@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,8 +99,8 @@ def test_a_damaged_store_is_measured_again(children):
 
 
 def test_a_new_probe_keeps_the_benchmarked_barrier_table(children):
-    cache.store(CACHE_KIND, KEY, Findings(barrier_table=((1, "flag"),)).to_json())
-    assert findings_of(children, refresh=True).barrier_table == ((1, "flag"),)
+    cache.store(CACHE_KIND, KEY, Findings(barrier_table=((1, 1, "flag"),)).to_json())
+    assert findings_of(children, refresh=True).barrier_table == ((1, 1, "flag"),)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,11 @@ def test_a_new_probe_keeps_the_benchmarked_barrier_table(children):
         ("atomics cl12", {"builds": {"cl12": False}}),
         ("progress lanes", {"progress": {"lanes": "unknown: child aborted: ended by SIGABRT"}}),
         ("ordering c11", {"ordering": {"c11": "fail: child aborted: ended by SIGABRT"}}),
-        ("groups_in_flight", {"groups_in_flight": None}),
+        (
+            "groups_in_flight",
+            {"groups_in_flight": None, "lost": {"groups_in_flight": "child aborted: ended by SIGABRT"}},
+        ),
+        ("loop_limit", {"loop_limit": None, "lost": {"loop_limit": "child aborted: ended by SIGABRT"}}),
     ],
 )
 def test_a_crash_costs_only_its_own_finding(children, step, expected):
@@ -121,6 +126,55 @@ def test_a_crash_costs_only_its_own_finding(children, step, expected):
         assert found[name] == wanted
         found[name] = healthy[name]
     assert found == healthy
+
+
+def test_a_loop_limit_that_could_not_be_measured_is_unknown_not_absent_and_is_measured_again(children):
+    children.deaths.append(("loop_limit", "crash", "ended by SIGABRT"))
+    found = findings_of(children)
+    assert found.loop_limit is None
+    assert not found.loops_run_whole
+    before = len(children.runs)
+    again = findings_of(children)
+    assert len(children.runs) > before
+    assert again.loops_run_whole
+
+
+def test_a_probe_that_ran_out_of_time_knows_of_no_loop_limit(children):
+    found = findings_of(children, timeout=-1.0)
+    assert found.lost["loop_limit"] == "timed out"
+    assert not found.loops_run_whole
+
+
+class ShortLoops:
+    """Stands for a device that ends loops after 65,535 iterations in all, at 20 million a second, and was held up once."""
+
+    def __init__(self, late_call: int) -> None:
+        self.late_call = late_call
+        self.calls = 0
+        self.counts = [0, 0]
+
+    def run(self, _kernel, _groups, _local, _ones, _counted, asked):
+        self.calls += 1
+        first = min(int(asked), 65_535)
+        self.counts = [first, min(int(asked), 65_535 - first)]
+        return sum(self.counts) / 20e6 + (0.02 if self.calls == self.late_call else 0.0)
+
+
+@pytest.mark.parametrize("late_call", range(1, 9))
+def test_one_late_launch_does_not_hide_a_loop_limit(monkeypatch, late_call):
+    kernels = pytest.importorskip("portbar.probing_kernels")
+    device, probes = ShortLoops(late_call), kernels.Probes.__new__(kernels.Probes)
+    monkeypatch.setattr(kernels.cl, "Kernel", lambda *_: None)
+    monkeypatch.setattr(kernels.cl, "Buffer", lambda *_, **__: None)
+    probes.context = None
+    for name, value in {
+        "_build": lambda *_: None,
+        "_buffer": lambda _: None,
+        "_run": device.run,
+        "_read": lambda _: np.array(device.counts, np.uint32),
+    }.items():
+        monkeypatch.setattr(probes, name, value, raising=False)
+    assert probes.loop_limit() == 65_535
 
 
 def test_a_hang_leaves_the_ordering_untested_not_failed(children, monkeypatch):
@@ -257,11 +311,30 @@ def test_every_way_to_write_atomics_that_builds_was_tested_for_ordering(found):
 
 
 @pytest.mark.device
-def test_short_loops_are_found_where_they_are_known_and_nowhere_else(device, found):
+def test_short_loops_are_found_where_they_are_known_and_nowhere_else(device, probes, found):
     from portbar.device import facts  # noqa: PLC0415
 
-    expected = 65535 if quirks.applies("llvmpipe-loop-limit", facts(device)) else None
-    assert found.loop_limit == expected
+    known = "llvmpipe-loop-limit" in {quirk.name for quirk in quirks.matching(facts(device))}
+    assert probes.loop_limit() == (65535 if known else None)
+    assert found.lost == {}
+
+
+@pytest.mark.device
+def test_a_late_launch_does_not_hide_short_loops(probes, found, monkeypatch):
+    run, calls = probes._run, []
+
+    def late(*arguments):
+        calls.append(arguments)
+        return run(*arguments) + (0.02 if len(calls) == 2 else 0.0)
+
+    monkeypatch.setattr(probes, "_run", late)
+    assert probes.loop_limit() == found.loop_limit
+
+
+@pytest.mark.device
+def test_without_a_known_end_of_loops_the_ordering_is_still_tested_with_one_group(probes):
+    probes.known = replace(probes.known, loop_limit=None, lost={"loop_limit": "timed out"})
+    assert probes.ordering(best_of(probes)) == "pass"
 
 
 @pytest.mark.device
@@ -293,7 +366,7 @@ def test_the_probe_sees_a_reader_that_does_not_wait_for_the_release(probes, foun
 @pytest.mark.device
 def test_the_probe_sees_polls_that_the_compiler_may_hoist(device, probes, found, monkeypatch):
     needs_two_groups(found)
-    if quirks.applies("oclgrind-claims-all-types", probes.facts):
+    if probes.facts.name.startswith("Oclgrind"):
         pytest.skip("the simulator runs every load that is written")
     from portbar import probing_kernels  # noqa: PLC0415
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -200,7 +202,29 @@ def test_a_device_that_cuts_loops_short_gets_grids_of_one_group_with_the_reason(
     assert strategy.reasons()["max_groups"] == ("1", strategy.max_groups_reason)
 
 
-TABLE = ((64, "flag"), (1, "counter"), (300, "tree"))
+def test_an_unknown_end_of_loops_gives_grids_of_one_group_with_the_reason():
+    found = findings(builds={"cl12": True}, ordering={"cl12": "pass"}, lost={"loop_limit": "timed out"})
+    strategy = choose(DeviceProfile(WEAK, found))
+    assert strategy.max_groups == 1
+    assert "not known" in strategy.max_groups_reason
+    assert "timed out" in strategy.max_groups_reason
+    assert "portbar.probe" in strategy.max_groups_reason
+    independent = replace(found, progress={"lanes": "independent", "sub_groups": "independent"})
+    assert choose(DeviceProfile(WEAK, independent)).split_barrier.value == "uniform"
+    assert choose(DeviceProfile(WEAK, replace(independent, lost={}))).split_barrier.value == "counter"
+    assert choose(DeviceProfile(WEAK, replace(found, lost={"polls_per_second": "timed out"}))).max_groups is None
+
+
+def test_a_loop_limit_that_the_quirk_table_knows_holds_whatever_a_probe_missed():
+    facts = replace(WEAK, name="llvmpipe (LLVM 15.0.6, 256 bits)", driver_version="22.3.6")
+    missed = findings(builds={"cl12": True}, ordering={"cl12": "pass"})
+    for found, limit in ((missed, 65_535), (replace(missed, loop_limit=500), 500)):
+        strategy = choose(DeviceProfile(facts, found))
+        assert strategy.max_groups == 1
+        assert f"after {limit} iterations" in strategy.max_groups_reason
+
+
+TABLE = ((32, 64, "flag"), (32, 1, "counter"), (32, 300, "tree"), (1024, 1, "counter"), (1024, 8, "xf"))
 
 
 @pytest.mark.parametrize(
@@ -214,6 +238,14 @@ def test_the_measured_table_picks_the_algorithm_by_group_count(groups, algorithm
     assert tuned.device_barrier.value == algorithm
     assert "measured" in tuned.device_barrier.reason
     assert (tuned is strategy) == (algorithm == "counter")
+
+
+@pytest.mark.parametrize(
+    ("local_size", "algorithm"), [(1, "flag"), (32, "flag"), (180, "flag"), (182, "xf"), (1024, "xf"), (None, "flag")]
+)
+def test_the_measured_local_size_nearest_to_the_launch_s_speaks(local_size, algorithm):
+    strategy = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
+    assert strategy.for_groups(64, local_size).device_barrier.value == algorithm
 
 
 def test_an_override_of_the_barrier_sets_the_table_aside():

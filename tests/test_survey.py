@@ -161,7 +161,7 @@ def test_no_local_size_is_above_what_a_kernel_can_have():
     cells = occupancy_cells(DeviceProfile(CPU), quick=True, largest=32)
     assert max(cell.local_size for cell in cells) == 32
     assert barrier_sizes(DeviceProfile(CPU), 32) == [1, 32]
-    assert barrier_sizes(DeviceProfile(GPU), 100) == [100]
+    assert barrier_sizes(DeviceProfile(GPU), 100) == [32, 64, 100]
 
 
 def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
@@ -292,6 +292,14 @@ def test_the_table_says_what_became_of_a_step_and_that_the_record_is_partial():
     text = shown(entry(occupancy={"status": "crash", "rows": [], "reason": "ended by SIGABRT"}), interrupted=True)
     assert "occupancy: crash: ended by SIGABRT" in text
     assert "Interrupted" in text
+
+
+def test_the_table_says_that_loops_of_the_users_kernels_end_early_and_what_would_help():
+    found = Findings(loop_limit=65_535).to_json()
+    text = " ".join(shown(entry(findings=found)).split())
+    assert "ends loops silently after 65535 iterations" in text
+    assert "your own kernels" in text
+    assert "another runtime" in text
 
 
 def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():

@@ -127,17 +127,26 @@ def facts(**values):
 )
 def test_each_quirk_matches_where_it_was_seen_and_not_elsewhere(name, has, has_not, log, monkeypatch):
     monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
-    assert quirks.applies(name, has, log)
-    assert not quirks.applies(name, has_not, log)
     assert name in [quirk.name for quirk in quirks.matching(has, log)]
+    assert name not in [quirk.name for quirk in quirks.matching(has_not, log)]
 
 
 def test_quirks_are_complete_and_named_once():
     assert len({quirk.name for quirk in quirks.QUIRKS}) == len(quirks.QUIRKS)
     for quirk in quirks.QUIRKS:
         assert all([quirk.fault, quirk.seen, quirk.workaround, quirk.retire]), quirk.name
-    with pytest.raises(KeyError):
-        quirks.applies("no-such-quirk", POCL)
+
+
+def test_the_smaller_of_the_measured_and_the_known_loop_limit_holds():
+    old = facts(name="llvmpipe (LLVM 15)", driver_version="22.3.6")
+    assert quirks.loop_limit(old, None) == 65_535
+    assert quirks.loop_limit(old, 1000) == 1000
+    assert quirks.loop_limit(old, 100_000) == 65_535
+    assert quirks.loop_limit(POCL, None) is None
+    assert quirks.loop_limit(POCL, 70) == 70
+    assert "Mesa 25.0" in quirks.loop_notice(old, 65_535)
+    assert "70 iterations" in quirks.loop_notice(POCL, 70)
+    assert "another runtime" in quirks.loop_notice(POCL, 70)
 
 
 def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():

@@ -60,7 +60,7 @@ def command() -> None:
     type=click.IntRange(min=1),
     multiple=True,
     metavar="N",
-    help="Work-items a work-group; may be repeated. By default 1 and 64 on CPUs, 256 elsewhere.",
+    help="Work-items a work-group; may be repeated. By default 1 and 64 on CPUs, 32 to 1024 elsewhere.",
 )
 @click.option(
     "--seconds",
@@ -155,7 +155,7 @@ def _show(entry: dict[str, Any]) -> None:
     for reason in dict.fromkeys(f"{row['algorithm']}: {row['note']}" for row in entry["rows"] if row.get("note")):
         show(f"  {reason}")
     if entry["barrier_table"]:
-        parts = [f"from {groups} work-groups on {name}" for groups, name in entry["barrier_table"]]
+        parts = [f"from {groups} work-groups of {local} on {name}" for local, groups, name in entry["barrier_table"]]
         kept = "kept, portbar chooses by it from now on" if entry["stored"] else "not kept"
         show(f"  fastest: {', '.join(parts)} ({kept})")
     show("")

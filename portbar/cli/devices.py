@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.padding import Padding
@@ -21,9 +21,14 @@ from portbar.cli.shared import (
     show,
 )
 from portbar.device import DeviceAddress, DeviceFacts, facts
+from portbar.profile import describe
+from portbar.quirks import loop_notice
 from portbar.usable import EmptyPlatform, Usability, check, check_all, empty_platforms
 
-Entry = tuple[DeviceAddress, DeviceFacts, Usability]
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+Entry = tuple[DeviceAddress, DeviceFacts, Usability, str]
 
 
 @click.command(
@@ -38,18 +43,28 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
 
     Exit status 3: no device listed works.
     """
-    known = {address: facts(device) for address, device in chosen(devices)}
+    listed = dict(chosen(devices))
+    known = {address: facts(device) for address, device in listed.items()}
     verdicts = (
         [(address, check(address, refresh=refresh)) for address in known] if devices else check_all(refresh=refresh)
     )
-    entries = [(address, known[address], verdict) for address, verdict in verdicts]
+    entries = [
+        (address, known[address], verdict, _notice(listed[address]) if verdict.usable else "")
+        for address, verdict in verdicts
+    ]
     empty = [] if devices else empty_platforms()
     if as_json:
         print_json(_as_json(entries, empty))
     else:
         _show(entries, empty)
-    if not any(verdict.usable for _, _, verdict in entries):
+    if not any(verdict.usable for _, _, verdict, _ in entries):
         sys.exit(3)
+
+
+def _notice(device: cl.Device) -> str:
+    """What to know of a device that works, from findings that are there already; empty for most."""
+    profile = describe(device)
+    return "" if profile.loop_limit is None else loop_notice(profile.facts, profile.loop_limit)
 
 
 def _as_json(entries: list[Entry], empty: list[EmptyPlatform]) -> dict[str, Any]:
@@ -62,8 +77,9 @@ def _as_json(entries: list[Entry], empty: list[EmptyPlatform]) -> dict[str, Any]
                 "usable": verdict.usable,
                 "reason": verdict.reason,
                 "remedy": verdict.remedy,
+                "notice": notice,
             }
-            for address, of, verdict in entries
+            for address, of, verdict, notice in entries
         ],
         "empty_platforms": [{"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty],
     }
@@ -76,7 +92,7 @@ def _show(entries: list[Entry], empty: list[EmptyPlatform]) -> None:
     table.add_column("platform", overflow="fold")
     table.add_column("units", justify="right")
     table.add_column("works")
-    for address, of, verdict in entries:
+    for address, of, verdict, _ in entries:
         units = "" if of.compute_units is None else str(of.compute_units)
         works = "yes" if verdict.usable else "no"
         table.add_row(number(address), of.name, platform_title(of), units, works)
@@ -84,10 +100,13 @@ def _show(entries: list[Entry], empty: list[EmptyPlatform]) -> None:
         table.add_row("", "no device", platform.name, "", "no")
     show(table)
     # Reasons take sentences, and sentences take the whole width.
-    for address, of, verdict in entries:
+    for address, of, verdict, notice in entries:
         if not verdict.usable:
             show(f"\n{number(address)} {of.name} does not work:", style="bold")
             show(Padding(explained(verdict.reason, verdict.remedy), (0, 0, 0, 2)))
+        elif notice:
+            show(f"\n{number(address)} {of.name} works, but:", style="bold")
+            show(Padding(f"{notice}.", (0, 0, 0, 2)))
     for platform in empty:
         show(f"\n{platform.name} has no device:", style="bold")
         show(Padding(explained(platform.reason, platform.remedy), (0, 0, 0, 2)))

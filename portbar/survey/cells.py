@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
 from portbar import child, quirks
-from portbar.benching import ALGORITHMS, BarrierTimer, Relaunch, default_counts, device_s, profiled_queue
+from portbar.benching import (
+    ALGORITHMS,
+    NO_TIME,
+    BarrierTime,
+    BarrierTimer,
+    Budget,
+    device_s,
+    in_one_line,
+    profiled_queue,
+    time_barriers,
+)
 from portbar.device import DeviceAddress
 from portbar.errors import Error
 from portbar.kernel import Kernel
@@ -38,25 +47,6 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 }
 """
 
-_NO_TIME: Final = "no time was left"
-
-#: Seconds that one timed launch should take, and launches of each algorithm and group count.
-_LAUNCH_S: Final = (0.002, 0.02)
-_LEAST_REPEATS: Final = 3
-_MOST_REPEATS: Final = 15
-
-
-class _Clock:
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def left(self) -> float:
-        return self._end - time.monotonic()
-
-    def part(self, share: float) -> _Clock:
-        """A clock for this share of what is left."""
-        return _Clock(max(0.0, self.left() * share))
-
 
 def _context(payload: Mapping[str, Any]) -> cl.Context:
     """A context for the device; to be kept, since a queue does not keep its context alive on every runtime."""
@@ -72,24 +62,21 @@ def _largest(program: Program, queue: cl.CommandQueue, name: str) -> int:
     return int(kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
 
 
-def _in_one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:400]
-
-
 def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
     Payload: `address`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool),
     `launched` (work-groups), `found` (work-groups, one number a run), `times_us` (device time of each
     launch, wall-clock time where the device tells none),
-    `vendor_bound` (work-groups, or None); `reason` where something was refused, `partial` where time ran out.
+    `vendor_bound` and `computed_bound` (work-groups, or None), `computed_note` where the computed one is not what was found;
+    `reason` where something was refused, `partial` where time ran out.
 
     Returns
     -------
     dict
         `skipped`: cells that there was no time for.
     """
-    clock = _Clock(float(payload["budget_s"]))
+    clock = Budget(float(payload["budget_s"]))
     context = _context(payload)
     queue = profiled_queue(cl.CommandQueue(context))
     profile = describe(queue.device)
@@ -107,14 +94,14 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
         }
         if index and clock.left() <= 0:
             skipped += 1
-            child.progress({"row": {**row, "found": [], "reason": _NO_TIME, "partial": True}})
+            child.progress({"row": {**row, "found": [], "reason": NO_TIME, "partial": True}})
             continue
         how = "with" if cell.patience else "without"
         child.progress({"doing": f"the {cell.lock} lock {how} patience, work-groups of {cell.local_size}"})
         try:
             row |= measure(cell, clock)
         except (Error, cl.Error) as error:
-            row |= {"found": [], "reason": _in_one_line(error)}
+            row |= {"found": [], "reason": in_one_line(error)}
         child.progress({"row": row})
     return {"skipped": skipped}
 
@@ -138,7 +125,7 @@ class _OccupancyCells:
         kernel = self._kernel("packed")
         return _largest(kernel.program, self._queue, kernel.name)
 
-    def __call__(self, cell: Cell, clock: _Clock) -> dict[str, Any]:
+    def __call__(self, cell: Cell, clock: Budget) -> dict[str, Any]:
         local, scratch, rounds = (cell.local_size,), cl.LocalMemory(cell.local_bytes), np.uint32(0)
         # How many to launch comes from the lock that scales; each lock is then asked to find them.
         bound = self._kernel("packed").occupancy(self._queue, local, scratch, rounds)
@@ -150,6 +137,7 @@ class _OccupancyCells:
             "launched": launched,
             "occupancy": bound.groups,
             "vendor_bound": bound.vendor_bound,
+            "computed_bound": self._kernel("packed").computed_bound(self._queue.device, local, cell.local_bytes),
             "found": found,
             "times_us": times,
         }
@@ -163,6 +151,13 @@ class _OccupancyCells:
             )
             found.append(launch.num_groups)
             times.append(round(device_s(launch.event, time.perf_counter() - start) * 1e6, 3))
+        computed, best = row["computed_bound"], max(bound.groups, *found)
+        if computed is not None and computed != best:
+            row["computed_note"] = (
+                f"found {best}: other work on the device takes its share, or the driver divides its local memory otherwise"
+                if best < computed
+                else f"found {best}: the limits of this device that portbar computes with are too small"
+            )
         return row
 
 
@@ -178,137 +173,19 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     dict
         `skipped`: rows that there was no time for.
     """
-    clock = _Clock(float(payload["budget_s"]))
+    budget = Budget(float(payload["budget_s"]))
     context = _context(payload)
     queue = profiled_queue(cl.CommandQueue(context))
     sizes: Sequence[int] | None = payload.get("local_sizes")
     if not sizes:
         timer = BarrierTimer(queue, 1, {"device_barrier": ALGORITHMS[0]})
         sizes = barrier_sizes(describe(queue.device), _largest(timer.program, queue, timer.kernel.name))
-    skipped = 0
-    for index, local_size in enumerate(sizes):
-        skipped += _Barriers(queue, int(local_size)).run(clock.part(1 / (len(sizes) - index)))
-    return {"skipped": skipped}
 
+    def step(doing: str) -> None:
+        child.progress({"doing": doing})
 
-class _Barriers:
-    """Times the algorithms at one local size, in turns, so that a busy machine is unfair to none."""
+    def row(time: BarrierTime) -> None:
+        child.progress({"row": time.to_row()})
 
-    def __init__(self, queue: cl.CommandQueue, local_size: int) -> None:
-        self._queue = queue
-        self._local = local_size
-        self._notes: dict[str, str] = {}
-        self._late: set[str] = set()
-        self._failed: dict[str, str] = {}
-
-    def run(self, clock: _Clock) -> int:
-        """Report rows for every group count, the largest first; the number of rows that there was no time for."""
-        timers: dict[str, BarrierTimer] = {}
-        bounds: dict[str, int] = {}
-        compiling = clock.part(0.6)
-        for name in ALGORITHMS:
-            if timers and compiling.left() <= 0:
-                self._late.add(name)
-                continue
-            child.progress({"doing": f"compiling {name} for work-groups of {self._local}"})
-            try:
-                timer = BarrierTimer(self._queue, self._local, {"device_barrier": name})
-                bounds[name] = timer.bound
-            except (Error, cl.Error) as error:
-                self._notes[name] = _in_one_line(error)
-                continue
-            timers[name] = timer
-        counts = default_counts(max(bounds.values(), default=1))
-        skipped = 0
-        for done, groups in enumerate(reversed(counts)):
-            share = clock.part(1 / (len(counts) - done))
-            late = bool(done) and clock.left() <= 0
-            able = {} if late else {name: timers[name] for name, bound in bounds.items() if bound >= groups}
-            skipped += self._report(groups, self._measure(able, groups, share), late, bounds)
-        return skipped
-
-    def _measure(self, timers: Mapping[str, BarrierTimer], groups: int, clock: _Clock) -> dict[str, Any]:
-        """Samples of all algorithms at one group count, by name, and those of relaunching under an empty name."""
-        if not timers:
-            return {}
-        child.progress({"doing": f"barriers between {groups} work-groups of {self._local}"})
-        self._failed = {}
-        relaunch = Relaunch(self._queue, groups, self._local)
-        samples: dict[str, list[float]] = {"": []}
-        rounds: dict[str, int] = {}
-        seconds = max(_LAUNCH_S[0], min(_LAUNCH_S[1], clock.left() / (len(timers) * (_MOST_REPEATS + 8))))
-        for name, timer in timers.items():
-            try:
-                rounds[name] = timer.rounds_for(groups, seconds)
-                samples[name] = []
-            except (Error, cl.Error) as error:
-                self._failed[name] = _in_one_line(error)
-        # A simulator takes milliseconds to launch a kernel.
-        launches = max(8, min(200, int(2e6 * seconds / relaunch.sample_us(8))))
-        for repeat in range(_MOST_REPEATS):
-            if repeat >= _LEAST_REPEATS and clock.left() <= 0:
-                break
-            samples[""].append(round(relaunch.sample_us(launches), 4))
-            order = list(rounds)
-            start = repeat % len(order) if order else 0
-            for name in order[start:] + order[:start]:
-                try:
-                    us = self._sample(timers[name], groups, rounds, samples, seconds)
-                except (Error, cl.Error) as error:
-                    self._failed[name] = _in_one_line(error)
-                    del rounds[name], samples[name]
-                    continue
-                if us is not None:
-                    samples[name].append(round(us, 5))
-        return {"samples": samples, "rounds": rounds}
-
-    def _sample(
-        self,
-        timer: BarrierTimer,
-        groups: int,
-        rounds: dict[str, int],
-        samples: dict[str, list[float]],
-        seconds: float,
-    ) -> float | None:
-        """One sample; on the way, rounds are raised where a busy machine made the first estimate far too low."""
-        name = timer.algorithm(groups)
-        while True:
-            us = timer.sample_us(groups, rounds[name])
-            if us is None or rounds[name] >= timer.most_rounds or us * rounds[name] >= seconds * 1e6 / 4:
-                return us
-            # In so short a launch starting the groups takes most of the time: earlier samples say nothing of barriers.
-            rounds[name] = min(timer.most_rounds, max(2 * rounds[name], int(seconds * 1e6 / max(us, 1e-3))))
-            samples[name].clear()
-
-    def _report(self, groups: int, measured: dict[str, Any], late: bool, bounds: Mapping[str, int]) -> int:
-        samples: dict[str, list[float]] = measured.get("samples", {})
-        again = samples.get("", [])
-        skipped = 0
-        for name in ALGORITHMS:
-            taken = samples.get(name, [])
-            row: dict[str, Any] = {
-                "algorithm": name,
-                "groups": groups,
-                "local_size": self._local,
-                "rounds": measured.get("rounds", {}).get(name),
-                "samples_us": taken,
-                "us": median(taken) if taken else None,
-                "relaunch_samples_us": again,
-                "relaunch_us": median(again) if again else None,
-            }
-            if not taken:
-                row["note"] = self._why_not(name, groups, late, bounds)
-            if row.get("note") == _NO_TIME:
-                row["partial"] = True
-                skipped += 1
-            child.progress({"row": row})
-        return skipped
-
-    def _why_not(self, name: str, groups: int, late: bool, bounds: Mapping[str, int]) -> str:
-        if late or name in self._late:
-            return _NO_TIME
-        if name in self._notes:
-            return self._notes[name]
-        if groups > bounds[name]:
-            return f"the device holds {bounds[name]} work-groups of {self._local} at once"
-        return self._failed.get(name) or f"discovery never found all {groups} work-groups"
+    times = time_barriers(queue, local_sizes=sizes, budget_s=budget.left(), on_step=step, on_row=row)
+    return {"skipped": sum(time.partial for time in times)}

@@ -98,7 +98,7 @@ def occupancy_cells(
 
 def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[int]:
     """Local sizes of the barrier step: on a CPU a barrier costs more the more work-items one thread serves."""
-    return _possible((1, 64) if is_cpu(profile) else (256,), profile, largest)
+    return _possible((1, 64) if is_cpu(profile) else (32, 64, 256, 1024), profile, largest)
 
 
 def _possible(wanted: Sequence[int], profile: DeviceProfile, largest: int | None) -> list[int]:

@@ -307,19 +307,7 @@ def unsteady(rows: Sequence[dict[str, Any]]) -> bool:
 
 def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:
     """The rows of a barrier step as `portbar.benching` takes them."""
-    return [
-        BarrierTime(
-            row["algorithm"],
-            row["groups"],
-            row["local_size"],
-            row["us"],
-            len(row["samples_us"]),
-            row["relaunch_us"],
-            row["rounds"] or 0,
-            row.get("note", ""),
-        )
-        for row in rows
-    ]
+    return [BarrierTime.from_row(row) for row in rows]
 
 
 def _complete(entry: dict[str, Any]) -> None:

@@ -14,6 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from portbar.device import DeviceFacts
+from portbar.quirks import loop_notice
 from portbar.strategy import ALTERNATIVES
 from portbar.survey.plan import LOCKS, UNSTEADY
 
@@ -191,7 +193,8 @@ def device_view(entry: dict[str, Any]) -> RenderableType:
     if findings and findings["progress"]:
         parts.append(Text(progress_line(findings["progress"])))
     if findings and findings["loop_limit"] is not None:
-        parts.append(Text(f"Loops end silently after {findings['loop_limit']} iterations", style="red"))
+        notice = loop_notice(DeviceFacts.from_json(entry["facts"]), findings["loop_limit"])
+        parts.append(Text(notice[0].upper() + notice[1:], style="red"))
     measured = (occupancy_table(entry), discovery_line(entry), barrier_times_table(entry))
     parts += [Text(part) if isinstance(part, str) else part for part in measured if part is not None]
     if entry.get("barrier", {}).get("unsteady"):
