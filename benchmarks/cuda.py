@@ -83,6 +83,8 @@ class CudaProgram:
         try:
             answer: dict[str, Any] = json.loads(line)
         except ValueError:
+            # It has ended, or the timer has just ended it: the next order should find it so.
+            self._process.wait()
             raise Error(f"the CUDA program ended or took more than {self._limit_s:g} s; it wrote {line!r}") from None
         if "error" in answer:
             raise Error(f"the CUDA program failed: {answer['error']}")

@@ -17,9 +17,13 @@ REPORT_WORDS: Final = 8
 #: Work-groups that share a leaf counter of the tree barrier.
 TREE_FAN: Final = 64
 
-#: Counters of the sharded barrier, and words from one to the next: two lines, which caches may fetch together, apart.
+#: Lines among which the counters of a barrier are placed, and words from one to the next: two lines, since caches spread memory
+#: over their parts in such pieces. Each holds words for whole barriers, for placing, and for split barriers.
+SLOTS: Final = 16
+SLOT_WORDS: Final = 2 * LINE_WORDS
+
+#: Counters of the sharded barrier.
 SHARDS: Final = 2
-SHARD_WORDS: Final = 2 * LINE_WORDS
 
 #: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
 RELEASE_FLAGS: Final = 16
@@ -41,7 +45,7 @@ STATUS_LOST: Final = 3
 #: Words that share a line are not polled at the same time, or are written once a launch at most.
 _LINES: Final = (
     ("POLL_EVEN", "POLL_ODD"),
-    ("PUBLISHED", "ABORT"),
+    ("PUBLISHED", "ABORT", "PLACE"),
     ("COUNTER",),
     ("SPLIT",),
     ("FLAG",),
@@ -55,8 +59,8 @@ _LINES: Final = (
 OFFSETS: Final[dict[str, int]] = {
     name: line * LINE_WORDS + word for line, names in enumerate(_LINES) for word, name in enumerate(names)
 }
-OFFSETS["SHARDS"] = len(_LINES) * LINE_WORDS
-OFFSETS["RELEASED"] = OFFSETS["SHARDS"] + SHARDS * SHARD_WORDS
+OFFSETS["SLOTS"] = len(_LINES) * LINE_WORDS
+OFFSETS["RELEASED"] = OFFSETS["SLOTS"] + SLOTS * SLOT_WORDS
 OFFSETS["REPORTS"] = OFFSETS["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
 OFFSETS["GROUPS"] = OFFSETS["REPORTS"] + REPORTS * REPORT_WORDS
 

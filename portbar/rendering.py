@@ -40,9 +40,7 @@ _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
     "flag": (),
     "tree": (("device_barrier/tree.mako", "wait_root"),),
     "xf": (("device_barrier/xf.mako", "wait_stamp"),),
-    "counters": tuple(
-        ("device_barrier/counters.mako", name) for name in ("shard_members", "missing", "wait_longer", "wait_counters")
-    ),
+    "counters": (),
     "intel_device_barrier": (
         ("device_barrier/intel_device_barrier.mako", "declaration"),
         ("device_barrier/counter.mako", "device_barrier"),
@@ -59,6 +57,11 @@ def _barrier_template(strategy: Strategy) -> str:
     template = _BARRIER_TEMPLATE.get(algorithm, algorithm)
     # One counter, too, is written for registers there.
     return "counters" if template == "counter" and strategy.in_registers else template
+
+
+def _counts_in_slots(strategy: Strategy) -> bool:
+    """Whether barriers, or their split form at least, count in slots that are placed."""
+    return strategy.in_registers or _barrier_template(strategy) == "counters"
 
 
 def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
@@ -92,10 +95,16 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     else:
         pieces += [("discovery/locked.mako", "lock_acquire"), ("discovery/locked.mako", "lock_release")]
     pieces += [(f"discovery/{discovery}.mako", "discover")]
+    if _counts_in_slots(strategy):
+        pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
     pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids")]
     pieces += [("device_barrier/wait.mako", name) for name in ("relax", "rest", "wait_word", "wait_counted")]
-    if template == "counters":
+    if _counts_in_slots(strategy):
         pieces.append(("device_barrier/wait.mako", "hold"))
+        pieces += [
+            ("device_barrier/counters.mako", name)
+            for name in ("shard_members", "missing", "wait_longer", "wait_counters")
+        ]
     pieces += _BARRIER_PIECES[template]
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
     pieces += [("device_barrier/split.mako", name) for name in ("token_type", "arrive", "wait", "test_wait")]
@@ -103,7 +112,9 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
 
 
 def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
-    shards = layout.SHARDS if strategy.device_barrier.value == "sharded" else 1
+    # Where a tree pays, the split form has as many arrivals to count.
+    many = {"sharded", "tree"} if strategy.in_registers else {"sharded"}
+    shards = layout.SHARDS if strategy.device_barrier.value in many else 1
     return {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -111,13 +122,15 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "report_words": layout.REPORT_WORDS,
         "tree_fan": layout.TREE_FAN,
         "shards": shards,
-        "shard_words": layout.SHARD_WORDS,
+        "slots": layout.SLOTS,
+        "slot_words": layout.SLOT_WORDS,
+        "counts_in_slots": _counts_in_slots(strategy),
+        "placing": strategy.placing,
         "release_flags": layout.RELEASE_FLAGS,
         "release_flagged": strategy.release_flagged,
-        "barrier_template": _barrier_template(strategy),
         "in_registers": strategy.in_registers,
         "one_way_fences": strategy.one_way_fences,
-        "hold_cycles": strategy.hold if strategy.device_barrier.value == "sharded" else (),
+        "hold_cycles": strategy.hold if shards > 1 else (),
         "rest_ns": strategy.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
         "status_open": layout.STATUS_OPEN,

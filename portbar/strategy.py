@@ -76,6 +76,9 @@ class Strategy:
     hold : tuple of int
         Cycles that `sharded` waits before its first poll: at least the first; for 16 missing groups the third, above as many
         groups as the second says the fourth. Empty where the device has no clock to wait by.
+    placing : tuple of int
+        From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
+        empty where memory is the same everywhere.
     in_registers : bool
         Whether a work-group's leader keeps its count of barriers in registers, where local memory is far from them.
     one_way_fences : bool
@@ -124,6 +127,7 @@ class Strategy:
     sleep_ns: int = 1000
     rest_ns: int = 0
     hold: tuple[int, ...] = ()
+    placing: tuple[int, ...] = ()
     in_registers: bool = False
     one_way_fences: bool = False
     release_flagged: bool = False
@@ -321,8 +325,9 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
 
 
 #: Measured on an H200 with driver 580, the only NVIDIA device met so far: see `Strategy.hold`.
-_HOLD: Final = (60, 1536, 4, 12)
+_HOLD: Final = (0, 1536, 4, 16)
 _REST_NS: Final = 64
+_PLACING: Final = (64, 300, 8)
 
 
 def gpu_parameters(atomics: str, findings: Findings | None) -> dict[str, Any]:
@@ -332,6 +337,7 @@ def gpu_parameters(atomics: str, findings: Findings | None) -> dict[str, Any]:
     return {
         "rest_ns": _REST_NS,
         "hold": _HOLD,
+        "placing": _PLACING,
         "in_registers": True,
         "one_way_fences": findings is not None and findings.builds.get("one_way_fences", False),
         "release_flagged": True,

@@ -19,7 +19,7 @@ _ASSUMED_OTHER: Final = 3e6
 _PATIENCE_CPU: Final = 0.25
 _PATIENCE_OTHER: Final = 0.002
 #: NVIDIA's devices start work-groups nanoseconds apart (seen on an H200: 4,224 within 20 microseconds).
-_PATIENCE_NVIDIA: Final = 2e-5
+_PATIENCE_NVIDIA: Final = 1e-5
 
 
 def is_cpu(profile: DeviceProfile) -> bool:

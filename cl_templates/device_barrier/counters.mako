@@ -19,17 +19,23 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
 % endif
-        const uint shard = grid->group_id % PORTBAR_SHARDS;
-        const uint members = portbar_shard_members(grid, shard);
-        const uint before = portbar_word_add_release(grid->state + PORTBAR_STATE_SHARDS + shard * PORTBAR_SHARD_WORDS, 1u);
+        const uint members = portbar_shard_members(grid, grid->group_id % ${shards}u);
+        const uint target = phase * members;
+        const uint before = portbar_word_add_release(grid->own + PORTBAR_SLOT_WHOLE, 1u);
+        bool reached = portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, (target - before - 1u) * ${shards}u);
 % if in_registers:
-        /* The answer tells when another copy of the grid has met since this one did. */
-        if (before - (phase - 1u) * members >= members)
+        /* The arrival's answer tells when another copy of the grid has met since this one did: then that phase was long over. */
+        if (before - (target - members) >= members) {
             phase = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_TARGET) + 1u;
+            reached = portbar_wait_longer(grid, PORTBAR_SLOT_WHOLE, phase) == PORTBAR_WAIT_REACHED;
+% for shard in range(1 if one_way_fences else shards):
+            portbar_word_acquire(grid->counter${shard} + PORTBAR_SLOT_WHOLE);
+% endfor
+        }
         grid->phase = phase;
         portbar_local_store(grid->words + 4u * PORTBAR_SHARED_TARGET, phase);
 % endif
-        if (!portbar_wait_counters(grid, phase, (phase * members - before - 1u) * PORTBAR_SHARDS))
+        if (!reached)
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -45,16 +51,15 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 /* How many work-groups arrive at a counter in each phase. */
 static inline uint portbar_shard_members(const portbar_grid *grid, uint shard)
 {
-    return grid->num_groups / PORTBAR_SHARDS + (shard < grid->num_groups % PORTBAR_SHARDS ? 1u : 0u);
+    return grid->num_groups / ${shards}u + (shard < grid->num_groups % ${shards}u ? 1u : 0u);
 }
 </%def>
 <%def name="missing()">
-/* How many arrivals the counters lack for a phase. The loads are all on their way before the first is looked at. */
-static inline uint portbar_missing(const portbar_grid *grid, uint phase)
+/* How many arrivals one of the counters' words lacks for a phase. The loads are all on their way before the first is looked at. */
+static inline uint portbar_missing(const portbar_grid *grid, uint word, uint phase)
 {
-    volatile global uint *counter = grid->state + PORTBAR_STATE_SHARDS;
 % for shard in range(shards):
-    const uint seen${shard} = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(counter + ${shard}u * PORTBAR_SHARD_WORDS);
+    const uint seen${shard} = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(grid->counter${shard} + word);
 % endfor
     uint missing = 0u;
 % for shard in range(shards):
@@ -70,7 +75,7 @@ static inline uint portbar_missing(const portbar_grid *grid, uint phase)
 <%def name="wait_counters()">
 /* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many have arrived.
    Acquire, device scope. True when all have. Caller: a leader. */
-static inline bool portbar_wait_counters(const portbar_grid *grid, uint phase, uint missing)
+static inline bool portbar_wait_counters(const portbar_grid *grid, uint word, uint phase, uint missing)
 {
 % if shards > 1:
     /* The answer of one counter says little of the others. */
@@ -80,8 +85,8 @@ static inline bool portbar_wait_counters(const portbar_grid *grid, uint phase, u
     uint outcome = PORTBAR_WAIT_REACHED;
 % if in_registers:
     /* Most waits end here, in the fewest instructions from poll to poll. */
-    for (uint poll = 0; poll < PORTBAR_POLLS${" && missing != 0u" if shards == 1 else ""}; ++poll) {
-        missing = portbar_missing(grid, phase);
+    for (uint polls = ${f"PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit)" if in_registers else "PORTBAR_POLLS"}; polls != 0u${" && missing != 0u" if shards == 1 else ""}; --polls) {
+        missing = portbar_missing(grid, word, phase);
 % if shards > 1:
         if (missing == 0u)
             break;
@@ -95,10 +100,10 @@ static inline bool portbar_wait_counters(const portbar_grid *grid, uint phase, u
 % elif shards == 1:
     if (missing != 0u)
 % endif
-        outcome = portbar_wait_longer(grid, phase);
+        outcome = portbar_wait_longer(grid, word, phase);
 % if not acquire_polls:
 % for shard in range(1 if one_way_fences else shards):
-    portbar_word_acquire(grid->state + PORTBAR_STATE_SHARDS + ${shard}u * PORTBAR_SHARD_WORDS);
+    portbar_word_acquire(grid->counter${shard} + word);
 % endfor
 % endif
     return outcome == PORTBAR_WAIT_REACHED;
@@ -106,15 +111,15 @@ static inline bool portbar_wait_counters(const portbar_grid *grid, uint phase, u
 </%def>
 <%def name="wait_longer()">
 /* The wait with its limit; portbar_wait_counters says the rest. */
-static inline uint portbar_wait_longer(const portbar_grid *grid, uint phase)
+static inline uint portbar_wait_longer(const portbar_grid *grid, uint word, uint phase)
 {
     uint missing = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
 % if pause != "none":
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
 % endif
-        for (uint i = 0; i < ${polls_in_wait}u; ++i) {
-            missing = portbar_missing(grid, phase);
+        for (uint i = ${f"PORTBAR_ROLLED({polls_in_wait}u, grid->limit)" if in_registers else f"{polls_in_wait}u"}; i != 0u; --i) {
+            missing = portbar_missing(grid, word, phase);
             if (missing == 0u)
                 return PORTBAR_WAIT_REACHED;
 % if rest_ns:

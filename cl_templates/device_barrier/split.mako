@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
-## The device barrier in two halves. It counts in a word of its own, whatever algorithm the whole barrier uses.
+## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
 <%def name="token_type()">
-/* What an arrival returns and a wait takes: the value that the barrier's counter has when the phase is complete. */
+/* What an arrival returns and a wait takes: ${"the number of the phase" if counts_in_slots else "the value that the barrier's counter has when the phase is complete"}. */
 typedef uint portbar_device_token;
 </%def>
 <%def name="arrive()">
@@ -11,12 +11,18 @@ typedef uint portbar_device_token;
    global memory. Result: valid in every work-item. Cost: one work-group barrier and one atomic. */
 static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *grid)
 {
+% if in_registers:
+    const portbar_device_token token = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_SPLIT) + 1u;
+% elif counts_in_slots:
+    const portbar_device_token token = grid->shared[PORTBAR_SHARED_SPLIT] + 1u;
+% else:
     const portbar_device_token token = grid->shared[PORTBAR_SHARED_SPLIT] + grid->num_groups;
+% endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (portbar_is_leader()) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
-        if (grid->shared[PORTBAR_SHARED_OK] != 0u)
-            (void)portbar_word_add_release(grid->state + PORTBAR_STATE_SPLIT, 1u);
+        if (${"grid->sound" if in_registers else "grid->shared[PORTBAR_SHARED_OK]"} != 0u)
+            (void)portbar_word_add_release(${"grid->own + PORTBAR_SLOT_SPLIT" if counts_in_slots else "grid->state + PORTBAR_STATE_SPLIT"}, 1u);
     }
     return token;
 }
@@ -28,11 +34,21 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
    work-item, one work-group barrier. */
 static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_device_token token)
 {
+% if counts_in_slots:
+    if (portbar_is_leader() && ${"grid->sound" if in_registers else "grid->shared[PORTBAR_SHARED_OK]"} != 0u
+        && !portbar_wait_counters(grid, PORTBAR_SLOT_SPLIT, token, portbar_missing(grid, PORTBAR_SLOT_SPLIT, token)))
+% else:
     if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u
         && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
+% endif
         grid->shared[PORTBAR_SHARED_OK] = 0u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+% if in_registers:
+    grid->sound = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_OK);
+    return grid->sound != 0u;
+% else:
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
+% endif
 }
 </%def>
 <%def name="test_wait()">
@@ -43,9 +59,16 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
 static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_device_token token)
 {
     if (portbar_is_leader()) {
-        const uint seen = portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT);
+% if counts_in_slots:
+        const bool complete = portbar_missing(grid, PORTBAR_SLOT_SPLIT, token) == 0u;
+% for shard in range(shards):
+        portbar_word_acquire(grid->counter${shard} + PORTBAR_SLOT_SPLIT);
+% endfor
+% else:
+        const bool complete = (int)(portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT) - token) >= 0;
+% endif
         const bool aborted = portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u;
-        grid->shared[PORTBAR_SHARED_DONE] = (int)(seen - token) >= 0 || aborted;
+        grid->shared[PORTBAR_SHARED_DONE] = complete || aborted;
         if (aborted)
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }

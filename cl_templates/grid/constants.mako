@@ -10,8 +10,12 @@
 #define PORTBAR_REPORTS ${reports}u
 #define PORTBAR_REPORT_WORDS ${report_words}u
 #define PORTBAR_TREE_FAN ${tree_fan}u
-#define PORTBAR_SHARDS ${shards}u
-#define PORTBAR_SHARD_WORDS ${shard_words}u
+#define PORTBAR_SLOTS ${slots}u
+#define PORTBAR_SLOT_WORDS ${slot_words}u
+/* Words of a slot: arrivals at whole barriers, at those that find the best place, and at split barriers. */
+#define PORTBAR_SLOT_WHOLE 0u
+#define PORTBAR_SLOT_PLACING 1u
+#define PORTBAR_SLOT_SPLIT 2u
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
@@ -20,6 +24,11 @@
 #define PORTBAR_EPOCH_MASK 0x00ffffffu
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
+% if in_registers:
+/* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one. Unrolled polls
+   would fill the instruction cache. */
+#define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
+% endif
 
 /* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the launch's tag:
    the epoch, as much of it as the capacity leaves room for. `x` is the launch argument's first field. */
@@ -41,7 +50,8 @@
 #define PORTBAR_SHARED_ROOT 5
 #define PORTBAR_SHARED_DONE 6
 #define PORTBAR_SHARED_FAULT 7
-#define PORTBAR_SHARED_WORDS 8
+#define PORTBAR_SHARED_PLACE 8
+#define PORTBAR_SHARED_WORDS 9
 
 /* How a wait ended. */
 #define PORTBAR_WAIT_REACHED 0u

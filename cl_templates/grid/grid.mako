@@ -10,6 +10,12 @@ typedef struct {
     uint epoch;
     uint capacity;
     uint limit;
+% if counts_in_slots:
+    volatile global uint *own;
+% for shard in range(shards):
+    volatile global uint *counter${shard};
+% endfor
+% endif
 % if in_registers:
     uint phase;
     uint sound;
@@ -43,6 +49,9 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
         shared[PORTBAR_SHARED_ID] = id;
         shared[PORTBAR_SHARED_COUNT] = count;
         shared[PORTBAR_SHARED_OK] = 1u;
+% if counts_in_slots:
+        shared[PORTBAR_SHARED_PLACE] = id == PORTBAR_SURPLUS ? PORTBAR_PLACE_DEFAULT : portbar_place(state, id, count, launch.w);
+% endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
         shared[PORTBAR_SHARED_SPLIT] = 0u;
         shared[PORTBAR_SHARED_ROOT] = 0u;
@@ -56,6 +65,16 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
     grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
     grid->capacity = PORTBAR_CAPACITY_OF(launch.x);
     grid->limit = launch.w;
+% if counts_in_slots:
+    const uint place = shared[PORTBAR_SHARED_PLACE];
+    grid->counter0 = state + PORTBAR_STATE_SLOTS + (place & PORTBAR_PLACE_SLOT) * PORTBAR_SLOT_WORDS;
+% if shards > 1:
+    grid->counter1 = state + PORTBAR_STATE_SLOTS + ((place & PORTBAR_PLACE_SLOT) ^ 1u) * PORTBAR_SLOT_WORDS;
+    grid->own = (grid->group_id & 1u) ? grid->counter1 : grid->counter0;
+% else:
+    grid->own = grid->counter0;
+% endif
+% endif
 % if in_registers:
     grid->phase = 0u;
     grid->sound = 1u;

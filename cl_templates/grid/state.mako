@@ -26,9 +26,10 @@ static inline bool portbar_is_leader(void)
 static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
-% if barrier_template == "counters":
-    for (uint shard = 0; shard < PORTBAR_SHARDS; ++shard)
-        portbar_word_store(state + PORTBAR_STATE_SHARDS + shard * PORTBAR_SHARD_WORDS, 0u);
+% if counts_in_slots:
+    for (uint slot = 0; slot < PORTBAR_SLOTS; ++slot)
+        for (uint word = 0; word < 3u; ++word)
+            portbar_word_store(state + PORTBAR_STATE_SLOTS + slot * PORTBAR_SLOT_WORDS + word, 0u);
 % endif
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
 % if barrier == "flag":
@@ -87,10 +88,15 @@ static inline uint portbar_await_publication(volatile global uint *state, uint4 
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
     for (uint round = 0; round < launch.w; ++round) {
-        for (uint i = 0; i < PORTBAR_POLLS; ++i) {
+        for (uint i = ${f"PORTBAR_ROLLED(PORTBAR_POLLS, launch.w)" if in_registers else "PORTBAR_POLLS"}; i != 0u; --i) {
             const uint seen = portbar_word_load_acquire(word);
             if (PORTBAR_TAG_OF(launch.x, seen) == tag)
                 return PORTBAR_COUNT_OF(launch.x, seen);
+% if rest_ns:
+            /* Thousands of groups that poll one word keep group 0 from polling the others. */
+            const uint nanoseconds = min((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) / 2u, 2000u);
+            __asm__ volatile("nanosleep.u32 %0;" :: "r"(nanoseconds));
+% endif
         }
         portbar_yield(round);
     }
