@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -76,6 +77,23 @@ def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def _pocl_cache() -> Path:
+    """Where PoCL keeps compiled kernels."""
+    for variable, below in (("POCL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "pocl/kcache"), ("HOME", ".cache/pocl/kcache")):
+        folder = os.environ.get(variable)
+        if folder:
+            return Path(folder, below)
+    return Path("/tmp/pocl/kcache")  # noqa: S108 (PoCL's choice)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, which need not exist yet."""
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place):
+            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    return False
+
+
 def _llvmpipe_major(facts: DeviceFacts) -> int | None:
     match = re.match(r"(\d+)\.", facts.driver_version)
     return int(match[1]) if match and facts.name.startswith("llvmpipe") else None
@@ -93,6 +111,15 @@ QUIRKS: tuple[Quirk, ...] = (
             "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
         ),
         retire="portbar devices --refresh   # on such a processor, with the newest pocl-binary-distribution",
+    ),
+    Quirk(
+        name="pocl-unwritable-cache",
+        matches=lambda facts, log: _pocl(facts) is not None and NO_DEVICES in log and not _can_write(_pocl_cache()),
+        symptom=NO_DEVICES,
+        fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
+        seen="PoCL 3.0-rc2 and 3.1, 2026-11",
+        workaround="set POCL_CACHE_DIR to a folder that can be written before Python starts",
+        retire="HOME=/dev/null portbar devices   # with the newest PoCL",
     ),
     Quirk(
         name="rusticl-not-enabled",

@@ -15,8 +15,9 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar import child, icd, program, usable  # noqa: E402
-from portbar.device import DeviceAddress  # noqa: E402
+from portbar import cache, child, icd, profile, program, usable  # noqa: E402
+from portbar.device import DeviceAddress, address_of  # noqa: E402
+from portbar.survey import cells, run  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -483,6 +484,19 @@ cl.enqueue_copy(queue, out, data)
 assert out.tolist() == [9.0] * 4
 """
 
+#: Survey and benchmarks build by themselves what they compare with.
+HOMELESS_BENCH = """
+import sys
+import pyopencl as cl
+from portbar import icd
+from portbar.benching import Relaunch
+from portbar.device import devices_of
+
+found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == sys.argv[1]]
+context = cl.Context(found[:1])
+assert Relaunch(cl.CommandQueue(context), 2, 4).sample_us(3) > 0
+"""
+
 
 @on_device
 @pytest.mark.parametrize("place", ["a cache that is a file", "a home that is a file", "a home without permission"])
@@ -505,8 +519,46 @@ def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, tmp
         environment["POCL_CACHE_DIR"] = str(tmp_path / "pocl")
     platform = device.platform
     name = f"{platform.name} {platform.version} {device.name}"
-    done = subprocess.run(
-        [sys.executable, "-c", HOMELESS, name, SOURCE, repr(strategy)],
-        env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    for code in (HOMELESS, HOMELESS_BENCH):
+        done = subprocess.run(
+            [sys.executable, "-c", code, name, SOURCE, repr(strategy)],
+            env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+
+
+@on_device
+def test_a_survey_without_a_home_has_its_barrier_rows(context, device, tmp_path, monkeypatch):
+    known = portbar.describe(device).findings
+    block = tmp_path / "block"
+    block.write_text("not a folder")
+    for name in ("PORTBAR_CACHE_DIR", "PYOPENCL_NO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(block))
+    # The driver's own cache is not what this is about.
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
+    address = address_of(device).to_json()
+    payload = {"address": address, "local_sizes": [2], "budget_s": 2.0, "findings": known.to_json()}
+    rows = []
+    outcome = run.run_step(run.TASKS["barrier"], payload, 90, rows)
+    assert outcome["status"] in {"ok", "partial"}, outcome
+    assert any(row["us"] for row in rows)
+    assert all(row["relaunch_us"] for row in rows if row["us"])
+
+
+@on_device
+def test_a_childs_measurements_go_by_the_findings_that_it_is_given(context, device, tmp_path, monkeypatch):
+    """Where the cache cannot be written, the survey's children would otherwise know nothing of the probe."""
+    block = tmp_path / "block"
+    block.write_text("not a folder")
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(block))
+    monkeypatch.setattr(cache, "_memory", {})
+    profile.forget()
+    given = portbar.Findings(builds={"cl12": True}, source="as the survey's own process found")
+    try:
+        with pytest.warns(cache.CacheWarning):
+            cells._context({"address": address_of(device).to_json(), "findings": given.to_json()})
+        assert portbar.describe(device).findings.source == given.source
+    finally:
+        monkeypatch.undo()
+        profile.forget()

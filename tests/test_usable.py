@@ -183,6 +183,18 @@ def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
     assert "RUSTICL_ENABLE" not in usable.empty_platforms()[0].remedy
 
 
+@pytest.mark.parametrize("variable", ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_pocl_without_a_folder_for_its_cache_is_told_which_variable_helps(variable, tmp_path, monkeypatch):
+    for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, str(tmp_path / "some" / "where"))
+    assert quirks.remedy(POCL, quirks.NO_DEVICES) == ""
+    (tmp_path / "some").write_text("not a folder")
+    assert "POCL_CACHE_DIR" in quirks.remedy(POCL, quirks.NO_DEVICES)
+    assert quirks.remedy(facts(platform_version="CUDA"), quirks.NO_DEVICES) == ""
+
+
 @pytest.mark.device
 def test_real_devices_are_checked_without_touching_this_process():
     before = dict(os.environ)

@@ -115,11 +115,13 @@ def _measured(
         entry["reason"] = f"does not work: {explained(verdict.reason, verdict.remedy)}"
         return entry
     try:
-        one_group = choose(probe(device)).max_groups == 1
+        profile = probe(device)
+        one_group = choose(profile).max_groups == 1
     except Error as error:
         return {**entry, "status": "refused", "reason": str(error)}
     payload = {
         "address": address.to_json(),
+        "findings": profile.findings.to_json() if profile.findings is not None else None,
         "local_sizes": local_sizes,
         "budget_s": seconds,
     }

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar import child, quirks
+from portbar import cache, child, quirks
 from portbar.benching import (
     ALGORITHMS,
     NO_TIME,
@@ -25,10 +25,11 @@ from portbar.benching import (
     profiled_queue,
     time_barriers,
 )
-from portbar.device import DeviceAddress
+from portbar.device import DeviceAddress, device_key, facts
 from portbar.errors import Error
+from portbar.findings import CACHE_KIND
 from portbar.kernel import Kernel
-from portbar.profile import describe
+from portbar.profile import describe, stored_findings
 from portbar.program import Program
 from portbar.strategy import choose
 from portbar.survey.plan import Cell, barrier_sizes, occupancy_cells
@@ -50,7 +51,12 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 
 def _context(payload: Mapping[str, Any]) -> cl.Context:
     """A context for the device; to be kept, since a queue does not keep its context alive on every runtime."""
-    return cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    reported = facts(device)
+    if payload.get("findings") and stored_findings(reported) is None:
+        # Where the cache cannot be written, what the parent's probe found has not come here.
+        cache.store(CACHE_KIND, device_key(reported), payload["findings"])
+    return cl.Context([device])
 
 
 def _largest(program: Program, queue: cl.CommandQueue, name: str) -> int:
@@ -65,8 +71,8 @@ def _largest(program: Program, queue: cl.CommandQueue, name: str) -> int:
 def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
-    Payload: `address`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool),
-    `launched` (work-groups), `found` (work-groups, one number a run), `times_us` (device time of each
+    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience`
+    (bool), `launched` (work-groups), `found` (work-groups, one number a run), `times_us` (device time of each
     launch, wall-clock time where the device tells none),
     `vendor_bound` (work-groups, or None); `reason` where something was refused, `partial` where time ran out.
 
@@ -155,7 +161,7 @@ class _OccupancyCells:
 def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
-    Payload: `address`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: `algorithm`, `groups`,
+    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: `algorithm`, `groups`,
     `local_size`, `rounds` (barriers a launch), `samples_us` (microseconds a barrier, one number a launch), `us` (their median,
     or None), `relaunch_samples_us`, `relaunch_us`; `note` where there is no time, `partial` where time ran out.
 

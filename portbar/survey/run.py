@@ -243,7 +243,12 @@ class _Device:
         budget = min(budget, limit - 5.0)
         self.entry[name] |= run_step(
             TASKS[name],
-            {"address": self._address.to_json(), "budget_s": budget, **payload},
+            {
+                "address": self._address.to_json(),
+                "findings": self.entry["findings"],
+                "budget_s": budget,
+                **payload,
+            },
             limit,
             self.entry[name]["rows"],
         )
