@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +30,7 @@ from portbar.arguments import (
 )
 from portbar.errors import LaunchError
 from portbar.launch import Launch
-from portbar.occupancy import Occupancy, measure
+from portbar.occupancy import Occupancy, Retry, drain, is_complete, measure
 from portbar.source import mentions
 from portbar.strategy import Strategy
 from portbar.timing import limit_rounds, patience_rounds, rounds
@@ -74,6 +75,8 @@ class _Plan:
     words: bytearray | None
     state: QueueState | None = None
     generation: int = 0
+    #: Whether another launch may go by it; not where the occupancy is to be measured again.
+    lasting: bool = True
 
 
 class Kernel:
@@ -91,6 +94,8 @@ class Kernel:
         self.name = name
         self._handles: dict[tuple[cl.Device, str], cl.Kernel] = {}
         self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
+        #: Occupancies that a busy device may have made too small.
+        self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
         self._plans: dict[Any, _Plan] = {}
         self._signatures: dict[tuple[type, ...], _Signature] = {}
         first = program.devices[0]
@@ -164,7 +169,8 @@ class Kernel:
             plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-            self._plans[key] = plan
+            if plan.lasting:
+                self._plans[key] = plan
         launch = self._enqueue(plan, args, wait_for)
         for array in arrays:
             array.add_event(launch.event)
@@ -174,7 +180,8 @@ class Kernel:
         """How many work-groups of this kernel the queue's device holds at once.
 
         Measured at the first call by launches that return right after discovery, so that none of the kernel's code runs; then
-        remembered for each kernel, local size, local memory and device.
+        remembered for each kernel, local size, local memory and device. What a busy device may have made too small is measured
+        again at the next call.
 
         Parameters
         ----------
@@ -192,7 +199,7 @@ class Kernel:
         strategy = self.program.strategy(queue.device)
         handle = self._handle(queue.device, strategy)
         local = self._local_size(queue.device, handle, local_size)
-        return self._occupied(queue, strategy, local, local_memory, bare)
+        return self._occupied(queue, strategy, local, local_memory, bare, again=True)
 
     def discover(
         self, queue: cl.CommandQueue, local_size: Sequence[int], groups: int, *args: Any, patience: float | None = None
@@ -336,9 +343,11 @@ class Kernel:
         profile = self.program.profile(device)
         limit = limit_rounds(profile, self.program.spin_limit)
         words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
-        return _Plan(
-            queue, handle, (self.name, device.name.strip()), tuple(map(int, global_size)), local, groups, 0, words
+        lasting = not any(
+            (device, s.device_barrier.value, local, local_memory) in self._retries for s in (strategy, tuned)
         )
+        label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
+        return _Plan(queue, handle, label, size, local, groups, 0, words, lasting=lasting)
 
     def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
         """Work-groups that the caller asks for, None for as many as fit."""
@@ -371,23 +380,36 @@ class Kernel:
         local: Size,
         local_memory: tuple[int, ...],
         args: Sequence[Any],
+        *,
+        again: bool = False,
     ) -> Occupancy:
+        """The occupancy, measured if it is not known, or if it is `again` to be measured where it may be too small."""
         device = queue.device
         if strategy.max_groups == 1:
             return Occupancy(1, ())
         key = (device, strategy.device_barrier.value, local, local_memory)
-        known = self._occupancy.get(key)
-        if known is not None:
+        known, retry = self._occupancy.get(key), self._retries.get(key)
+        if known is not None and (retry is None or not (again or retry.is_due)):
             return known
         profile = self.program.profile(device)
         patience = patience_rounds(profile)
+        # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
+        apart = self.program.dry_queue(device)
 
         def dry_run(groups: int) -> int:
-            return self._dry_run(queue, strategy, local, groups, patience, args).num_groups
+            return self._dry_run(apart, strategy, local, groups, patience, args).num_groups
 
-        found = measure(profile, dry_run)
-        measured = replace(found, vendor_bound=vendor_bound(queue, self._handle(device, strategy), local))
+        start = time.monotonic()
+        drained = drain(queue)
+        found = measure(profile, dry_run) if known is None else measure(profile, dry_run, 1)
+        bound = vendor_bound(queue, self._handle(device, strategy), local)
+        measured = replace(found, groups=max(found.groups, known.groups if known else 0), vendor_bound=bound)
         self._occupancy[key] = measured
+        if drained and is_complete(profile, measured):
+            self._retries.pop(key, None)
+        else:
+            retry = self._retries.setdefault(key, Retry())
+            retry.postpone((time.monotonic() - start) / max(1, len(measured.runs)))
         return measured
 
     def _dry_run(

@@ -118,6 +118,7 @@ class Program:
         self._strategies: dict[cl.Device, Strategy] = {}
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
         self._states: OrderedDict[int, QueueState] = OrderedDict()
+        self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
         #: Counts changes of the states, so that a kernel knows when the one it remembers may be stale.
         self.generation = 0
         self._kernels: dict[str, Kernel] = {}
@@ -205,6 +206,13 @@ class Program:
                 self._states.popitem(last=False)
         self._states.move_to_end(key)
         return state
+
+    def dry_queue(self, device: cl.Device) -> cl.CommandQueue:
+        """A queue of the program's own for launches that run none of the author's code."""
+        with self.lock:
+            if device not in self._dry_queues:
+                self._dry_queues[device] = cl.CommandQueue(self.context, device)
+            return self._dry_queues[device]
 
     def _own(self, device: cl.Device) -> cl.Device:
         if device not in self._strategies:
