@@ -50,7 +50,11 @@ _HINTS: Final = (
     ),
     (
         r"unknown target CPU",
-        "this runtime's compiler does not know the machine's processor; `portbar doctor` says what would help",
+        (
+            "this runtime's compiler does not know the machine's processor: make the context on another device (call "
+            "portbar.load_platforms() before PyOpenCL looks for platforms, so that it finds Intel's CPU runtime where pip "
+            "installed it); `portbar doctor` says what there is and what would help"
+        ),
     ),
     (
         r"'?portbar/[\w/]+\.h'? file not found",

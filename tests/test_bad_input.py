@@ -15,6 +15,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
+from portbar import build as build_module  # noqa: E402
 from portbar import cache, child, icd, profile, program, usable  # noqa: E402
 from portbar.device import DeviceAddress, address_of  # noqa: E402
 from portbar.survey import cells, run  # noqa: E402
@@ -101,6 +102,21 @@ def test_an_unusable_device_is_told_with_the_reason_and_a_remedy(monkeypatch):
     assert not verdict.usable
     assert "SIGABRT" in verdict.reason
     assert verdict.remedy
+
+
+def test_a_compiler_that_does_not_know_the_processor_is_told_with_another_way_to_a_device(monkeypatch):
+    class Refusing:
+        def build(self, *_, **__):
+            raise cl.RuntimeError("clBuildProgram failed: error: unknown target CPU 'generic'")
+
+    class Device:
+        name = "pthread-of-a-newer-kind"
+
+    monkeypatch.setattr(build_module, "_uncached", lambda *_: Refusing())
+    with pytest.raises(portbar.BuildError) as caught:
+        build_module.compile_program(None, Device(), "kernel void k(void) { }", ())
+    for word in ("unknown target CPU", "portbar.load_platforms()", "portbar doctor"):
+        assert word in str(caught.value)
 
 
 @pytest.fixture
