@@ -76,7 +76,7 @@ class Findings:
         Raises
         ------
         RecordError
-            A field is missing its type; the message names the field.
+            A field is of the wrong type, or names what this portbar does not have.
         """
         if not isinstance(value, dict):
             raise RecordError(f"findings are an object of fields, not {type(value).__name__}")
@@ -93,19 +93,30 @@ class Findings:
                 loop_limit=_optional_count(value.get("loop_limit")),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(
-                    (_exactly(int, groups), _exactly(str, name)) for groups, name in value.get("barrier_table", [])
+                    (_exactly(int, groups), _algorithm(name)) for groups, name in value.get("barrier_table", [])
                 ),
                 lost={str(k): _exactly(str, v) for k, v in value.get("lost", {}).items()},
                 source=_exactly(str, value.get("source", "")),
             )
         except (TypeError, ValueError, AttributeError) as error:
-            raise RecordError(f"findings have a field of the wrong type: {error}") from None
+            raise RecordError(
+                f"findings have a field of the wrong type, or with a value that cannot be: {error}"
+            ) from None
 
 
 def _exactly(kind: type[T], value: Any) -> T:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not {kind.__name__}")
     return value
+
+
+def _algorithm(value: Any) -> str:
+    """A barrier algorithm that a table may choose, so not one without a spin limit."""
+    from portbar.strategy import ALTERNATIVES  # noqa: PLC0415 (which needs findings)
+
+    if value not in ALTERNATIVES["device_barrier"] or value == "intel_device_barrier":
+        raise ValueError(f"{value!r} is no barrier algorithm that a table may name")
+    return str(value)
 
 
 def _optional_count(value: Any) -> int | None:

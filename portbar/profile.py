@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 
 def stored_findings(of: DeviceFacts) -> Findings | None:
-    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read."""
-    stored = cache.load(CACHE_KIND, device_key(of))
+    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read.
+
+    The latter gives a `CacheWarning`.
+    """
+    key = device_key(of)
+    stored = cache.load(CACHE_KIND, key)
     try:
         return None if stored is None else Findings.from_json(stored)
-    except RecordError:
+    except RecordError as error:
+        cache.reject(CACHE_KIND, key, str(error))
         return None
 
 
