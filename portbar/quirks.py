@@ -29,6 +29,12 @@ XF_BROKEN = "xf broken"
 FENCES_ARE_BARRIERS = "fences are barriers"
 """An effect: fences must not stand in loops that work-items leave at different times."""
 
+ANOTHER_RUNTIME = "another runtime"
+"""An effect: nothing helps but another runtime for the same processor."""
+
+NOTHING_LOST = "nothing lost"
+"""An effect: none; what looks like a fault costs nothing."""
+
 ARGUMENT_INFO_BREAKS = "argument info breaks"
 """An effect: -cl-kernel-arg-info may break a program that compiles without it."""
 
@@ -102,6 +108,7 @@ def _llvmpipe_major(facts: DeviceFacts) -> int | None:
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-unknown-cpu",
+        effect=ANOTHER_RUNTIME,
         matches=lambda facts, log: _pocl(facts) is not None and "unknown target CPU" in log,
         symptom=r"unknown target CPU",
         fault="nothing compiles on a processor newer than the LLVM inside PoCL",
@@ -134,6 +141,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="clover-without-devices",
+        effect=NOTHING_LOST,
         matches=lambda facts, log: facts.platform_name == "Clover" and NO_DEVICES in log,
         symptom=NO_DEVICES,
         fault="Clover (mesa.icd) registers itself on machines that it has no device for",
@@ -274,6 +282,11 @@ def loop_notice(facts: DeviceFacts, limit: int) -> str:
         f"the device ends loops silently after {limit} iterations in the whole kernel, also the loops of your own kernels: "
         f"what takes more gives wrong results without an error. What would help: {(known or [_UPDATE])[0]}"
     )
+
+
+def only_another_runtime() -> frozenset[str]:
+    """Return the remedies that tell a user to install another runtime, which may be there already."""
+    return frozenset(quirk.workaround for quirk in QUIRKS if quirk.effect == ANOTHER_RUNTIME)
 
 
 def remedy(facts: DeviceFacts, log: str) -> str:

@@ -344,7 +344,10 @@ def choose(
         No atomics strategy is known to order memory between work-groups, or an override names what the device cannot do.
     """
     facts, findings = profile.facts, profile.findings
-    asked = parse_overrides(os.environ.get(VARIABLE, ""))
+    try:
+        asked = parse_overrides(os.environ.get(VARIABLE, ""))
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(f"the environment variable {VARIABLE}={os.environ[VARIABLE]}: {error}") from None
     asked.update(_checked(overrides or {}))
 
     atomics, within = _choose_atomics(facts, findings, asked.get("atomics"), ordering)

@@ -246,6 +246,13 @@ def test_an_override_of_the_barrier_sets_the_table_aside():
     assert strategy.for_groups(10_000).device_barrier.value == "xf"
 
 
+@pytest.mark.parametrize("text", ["foo=1", "device_barrier=wishful", "tree"])
+def test_a_wrong_override_from_outside_names_the_variable(monkeypatch, text):
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(UnsupportedFeatureError, match=rf"{VARIABLE}={text}: .*(choices|strategies): "):
+        choose(DeviceProfile(STRONG))
+
+
 def test_the_pause_is_one_that_was_seen_to_compile():
     assert choose(DeviceProfile(HOPPER)).pause == "nanosleep"
     assert choose(DeviceProfile(STRONG)).pause == "none"
