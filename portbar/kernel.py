@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
@@ -25,8 +26,10 @@ from portbar.arguments import (
     check_arguments,
     check_memory_contexts,
     dummy_arguments,
+    events_of,
     parameters_of,
     passed_as,
+    scalar_typedefs,
 )
 from portbar.errors import LaunchError
 from portbar.launch import Launch
@@ -98,9 +101,10 @@ class Kernel:
         self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
         self._plans: dict[Any, _Plan] = {}
         self._signatures: dict[tuple[type, ...], _Signature] = {}
+        self._typedefs = scalar_typedefs(program.source)
         first = program.devices[0]
         handle = self._handle(first, program.strategy(first))
-        parameters = parameters_of(handle)
+        parameters = parameters_of(handle, self._typedefs)
         if parameters is None:
             self.uses_grid = mentions(program.source, "PORTBAR_GRID_PARAM")
         else:
@@ -133,6 +137,7 @@ class Kernel:
         *args
             The author's arguments: buffers, PyOpenCL arrays, NumPy scalars, `LocalMemory`.
         wait_for : list of pyopencl.Event, optional
+            A `Launch` may stand for its event.
         num_groups : int, optional
             Launch this many work-groups, which the device must be able to hold at once.
 
@@ -151,12 +156,12 @@ class Kernel:
         if signature is None:
             signature = self._check(types, args)
         arrays: tuple[cl.array.Array, ...] = ()
+        if wait_for is not None:
+            wait_for = events_of(self.name, wait_for)
         if signature.arrays:
             arrays = tuple(args[i] for i in signature.arrays)
             args = self._unwrapped(signature, args)
             wait_for = [*(wait_for or ()), *(event for array in arrays for event in array.events)]
-        elif wait_for is not None:
-            wait_for = list(wait_for)
         check_memory_contexts(self.name, self.program.context, signature.memories, args)
         local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
         key = (queue.int_ptr, global_size, local_size, num_groups, local_memory)
@@ -218,6 +223,11 @@ class Kernel:
         patience : float, optional
             Seconds without a new arrival until the poll closes; 0 closes it at once, as published.
 
+        Raises
+        ------
+        LaunchError
+            The kernel has no grid, the local size or the arguments cannot be right, or so many groups cannot be launched.
+
         Returns
         -------
         Launch
@@ -226,6 +236,13 @@ class Kernel:
         strategy = self.program.strategy(queue.device)
         local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
         bare = self._bare_arguments(args)[0]
+        groups = self._counted("the number of work-groups", groups)
+        most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
+        if groups > most:
+            why = f": {strategy.max_groups_reason}" if strategy.max_groups is not None else ""
+            raise LaunchError(f"kernel {self.name!r}: {groups} work-groups in one launch, above {most}{why}")
+        if patience is not None and not (isinstance(patience, int | float | np.number) and patience >= 0):
+            raise LaunchError(f"kernel {self.name!r}: patience is a number of seconds, 0 or more, not {patience!r}")
         profile = self.program.profile(queue.device)
         given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
         return self._dry_run(queue, strategy, local, groups, given, bare)
@@ -247,7 +264,7 @@ class Kernel:
         handle = self._handles.get(key)
         if handle is None:
             handle = cl.Kernel(self.program.built(device, strategy), self.name)
-            parameters = parameters_of(handle)
+            parameters = parameters_of(handle, self._typedefs)
             if parameters is not None:
                 # Ten times cheaper a launch than letting PyOpenCL find out what each argument is.
                 handle.set_arg_types([*map(passed_as, parameters)])
@@ -354,13 +371,7 @@ class Kernel:
         if num_groups is not None:
             if global_size is not None:
                 raise LaunchError(f"kernel {self.name!r}: give a global size or num_groups, not both")
-            try:
-                asked = operator.index(num_groups)
-            except TypeError:
-                raise LaunchError(f"kernel {self.name!r}: num_groups is a whole number, not {num_groups!r}") from None
-            if asked < 1:
-                raise LaunchError(f"kernel {self.name!r}: num_groups is {num_groups}, at least 1 is needed")
-            return asked
+            return self._counted("num_groups", num_groups)
         if global_size is None:
             return None
         size = _as_size("global size", global_size)
@@ -372,6 +383,16 @@ class Kernel:
                 f"kernel {self.name!r}: {groups} work-groups in one launch, above {layout.MAX_LAUNCHED_GROUPS}"
             )
         return groups
+
+    def _counted(self, what: str, groups: Any) -> int:
+        """A number of work-groups that somebody asks for."""
+        try:
+            asked = operator.index(groups)
+        except TypeError:
+            raise LaunchError(f"kernel {self.name!r}: {what} is a whole number, not {groups!r}") from None
+        if asked < 1:
+            raise LaunchError(f"kernel {self.name!r}: {what} is {groups}, at least 1 is needed")
+        return asked
 
     def _occupied(
         self,
@@ -466,7 +487,7 @@ def _size_key(size: Sequence[int] | None) -> Size | None:
 def _as_size(what: str, size: Sequence[int]) -> Size:
     try:
         dims = tuple(int(n) for n in size)
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
     if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
         raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")

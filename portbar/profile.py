@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from portbar import cache, matrix, quirks
 from portbar.device import DeviceFacts, device_key, facts
-from portbar.errors import Error, RecordError
+from portbar.errors import DeviceError, Error, RecordError
 from portbar.findings import CACHE_KIND, Findings
 from portbar.strategy import DeviceProfile
 
@@ -68,7 +68,16 @@ def describe(device: cl.Device) -> DeviceProfile:
     Returns
     -------
     DeviceProfile
+
+    Raises
+    ------
+    DeviceError
+        That is no device.
     """
+    if not hasattr(device, "get_info") or not hasattr(device, "platform"):
+        raise DeviceError(
+            f"describe takes a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` leads to devices"
+        )
     return _profile(facts(device))
 
 

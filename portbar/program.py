@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyopencl as cl
 
 from portbar import quirks
@@ -88,7 +89,9 @@ class Program:
     ) -> None:
         if isinstance(options, str):
             options = options.split()
-        if not spin_limit > 0:
+        if not isinstance(source, str | Path):
+            raise Error(f"the source of a program is text or a pathlib.Path, not {type(source).__name__}")
+        if not isinstance(spin_limit, int | float | np.number) or not spin_limit > 0:
             raise Error(f"spin_limit is a number of seconds above 0, not {spin_limit!r}")
         self.context = context
         self.name = source.name if isinstance(source, Path) else "program.cl"
@@ -96,6 +99,10 @@ class Program:
         self.options = tuple(options)
         self.spin_limit = float(spin_limit)
         self.devices = tuple(context.devices if devices is None else devices)
+        if not self.devices:
+            raise DeviceError(
+                "devices= names no device to build the program for; leave it out for all of the context's"
+            )
         for device in self.devices:
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")

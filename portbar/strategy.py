@@ -187,6 +187,11 @@ def parse_overrides(text: str) -> dict[str, str]:
 
 
 def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(overrides, Mapping):
+        raise UnsupportedFeatureError(
+            f"overrides are a mapping of choices, such as {{'device_barrier': 'tree'}}, not {overrides!r}; choices: "
+            f"{', '.join(ALTERNATIVES)}"
+        )
     for name, value in overrides.items():
         if name not in ALTERNATIVES:
             raise UnsupportedFeatureError(f"no choice is called {name!r}; choices: {', '.join(ALTERNATIVES)}")

@@ -135,6 +135,8 @@ class _OccupancyCells:
         # How many to launch comes from the lock that scales; each lock is then asked to find them.
         bound = self._kernel("packed").occupancy(self._queue, local, scratch, rounds)
         launched = bound.groups if self._cpu else 2 * bound.groups
+        most = self._kernel("packed").program.strategy(self._queue.device).max_groups
+        launched = launched if most is None else min(launched, most)
         kernel = self._kernel(cell.lock)
         found: list[int] = []
         times: list[float] = []
