@@ -373,7 +373,11 @@ def choose(
                 f"{facts.name}: xf was asked for, but this runtime cannot compile it rightly; use another device_barrier"
             )
     else:
-        barrier = Choice("counter", "the fewest steps; nothing else was measured faster on this device")
+        # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
+        why = (
+            "the measured table of the device names no other" if table else "no barrier table was kept for this device"
+        )
+        barrier = Choice("counter", f"the fewest steps; {why}")
 
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = None, ""

@@ -240,6 +240,15 @@ def test_the_measured_table_picks_the_algorithm_by_group_count(groups, algorithm
     assert (tuned is strategy) == (algorithm == "counter")
 
 
+def test_the_reason_of_the_simplest_barrier_claims_no_measurement_that_was_not_made():
+    for found in (None, findings(builds={"c11@CL3.0": True})):
+        reason = choose(DeviceProfile(STRONG, found)).device_barrier.reason
+        assert "no barrier table" in reason
+        assert "faster" not in reason
+    tabled = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
+    assert "measured table" in tabled.device_barrier.reason
+
+
 def test_an_override_of_the_barrier_sets_the_table_aside():
     found = findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)
     strategy = choose(DeviceProfile(STRONG, found), {"device_barrier": "xf"})

@@ -27,7 +27,7 @@ from portbar.strategy import choose
 from portbar.survey.plan import UNSTEADY
 from portbar.survey.privacy import anonymous
 from portbar.survey.run import TASKS, run_step, times_of, unsteady
-from portbar.survey.table import barrier_times_table
+from portbar.survey.table import barrier_notes, barrier_times_table
 from portbar.usable import check
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _show(entry: dict[str, Any]) -> None:
         show(f"  no times: {entry['reason'] or 'no algorithm could be measured'}")
     else:
         show(times)
-    for reason in dict.fromkeys(f"{row['algorithm']}: {row['note']}" for row in entry["rows"] if row.get("note")):
+    for reason in barrier_notes({"barrier": entry}):
         show(f"  {reason}")
     if entry["barrier_table"]:
         parts = [f"from {groups} work-groups on {name}" for groups, name in entry["barrier_table"]]

@@ -111,6 +111,12 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
     return {"skipped": skipped}
 
 
+#: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
+_UNBOUNDED: Final = (
+    "it has no spin limit, so it is timed only when portbar.benching.time_barriers is asked for it by name"
+)
+
+
 class _OccupancyCells:
     """Measures cells on one queue; kernels and bounds are kept from one to the next."""
 
@@ -187,4 +193,8 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
         child.progress({"row": time.to_row()})
 
     times = time_barriers(queue, local_sizes=sizes, budget_s=budget.left(), on_step=step, on_row=row)
+    if "cl_intel_concurrent_dispatch" in facts(queue.device).extensions:
+        for local_size in sizes:
+            most = max(time.groups for time in times if time.local_size == local_size)
+            row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED))
     return {"skipped": sum(time.partial for time in times)}

@@ -345,20 +345,3 @@ def _complete(entry: dict[str, Any]) -> None:
         row["best_known_groups"] = bound
         row["recall"] = round(mean / bound, 4) if bound else None
         row["recall_of_vendor_bound"] = round(mean / vendor, 4) if vendor else None
-
-
-def survey_devices(
-    devices: Sequence[tuple[DeviceAddress, cl.Device]],
-    *,
-    quick: bool = False,
-    timeout: float = 120.0,
-    on_step: Listener | None = None,
-) -> dict[str, Any]:
-    """Survey devices and return the record, a dict of JSON values.
-
-    Raises
-    ------
-    DeviceError
-        There is no device at all.
-    """
-    return Survey(quick, timeout, on_step).run(devices)
