@@ -167,8 +167,9 @@ def discovery(session: BarrierSession) -> Iterator[Row]:
 def recall(session: BarrierSession) -> Iterator[Row]:
     """How many of a hundred launches found every work-group that the device can hold."""
     timer = BarrierTimer(session.queue, session.local_sizes[0])
-    findings = portbar.describe(session.device).findings
-    expected = max(timer.bound, (findings.groups_in_flight or 0) if findings is not None and session.is_cpu else 0)
+    expected = expected_groups(
+        timer.program.profile(session.device), timer.program.strategy(session.device), timer.bound
+    )
     launches, found, times = 100, [], []
     for _ in range(launches):
         start = time.perf_counter()
@@ -189,6 +190,13 @@ def recall(session: BarrierSession) -> Iterator[Row]:
         launches,
         {"missed": missed, "groups": expected, "fewest": min(found), "worst_us": max(times)},
     )
+
+
+def expected_groups(profile: portbar.DeviceProfile, strategy: portbar.Strategy, bound: int) -> int:
+    """Work-groups that each launch should find: the most that were ever found, unless the strategy starts fewer."""
+    known = profile.findings.groups_in_flight if profile.findings is not None else None
+    most = max(bound, (known or 0) if "CPU" in profile.facts.type else 0)
+    return most if strategy.max_groups is None else min(most, strategy.max_groups)
 
 
 def enqueue(session: BarrierSession) -> Iterator[Row]:

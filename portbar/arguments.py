@@ -5,8 +5,9 @@ Not for setting them: PyOpenCL does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,8 @@ import pyopencl as cl
 import pyopencl.array
 
 from portbar.errors import LaunchError
+from portbar.launch import Launch
+from portbar.source import without_comments
 
 #: First hidden parameter of a kernel that uses a grid, and how many hidden parameters there are.
 GRID_PARAMETER: Final = "portbar_grid_param"
@@ -42,26 +45,57 @@ _SCALARS: Final = {
 }
 
 
+_TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)?)\s+(?P<name>[A-Za-z_]\w*)\s*;")
+
+#: What PyOpenCL passes to a pointer into global or constant memory.
+_MEMORY: Final = (cl.MemoryObjectHolder, cl.SVMPointer, pyopencl.array.Array)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of a kernel: its name, its type as written, and what kind of argument it takes.
 
-    `kind` is `local`, `pointer`, `scalar`, or `other` (images, samplers, vectors, structs: left to PyOpenCL).
+    `kind` is `local`, `pointer`, `scalar`, or `other` (images, samplers, vectors, structs: left to PyOpenCL). `scalars` are
+    the scalar types that a typedef of the author's may stand for, several where they depend on the preprocessor.
     """
 
     name: str
     type_name: str
     kind: str
+    scalars: tuple[str, ...] = ()
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
         """The NumPy type of a scalar parameter, None for anything else."""
-        scalar = _SCALARS.get(self.type_name)
-        return np.dtype(scalar) if scalar is not None and self.kind == "scalar" else None
+        names = self.scalars or (self.type_name,)
+        scalar = _SCALARS.get(names[0])
+        return np.dtype(scalar) if scalar is not None and len(names) == 1 and self.kind == "scalar" else None
 
 
-def parameters_of(kernel: cl.Kernel) -> tuple[Parameter, ...] | None:
-    """The parameters of a kernel, None where the driver does not tell."""
+def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
+    """Names that a program's own text gives to scalar types -> those types.
+
+    Some drivers tell a parameter's type by such a name, and take an argument of any size for it (seen with PoCL 3.1).
+    """
+    given: dict[str, set[str]] = {}
+    for match in _TYPEDEF.finditer(without_comments(source, keep_strings=False)):
+        given.setdefault(match["name"], set()).add(" ".join(match["type"].split()))
+
+    def scalars(name: str, seen: frozenset[str]) -> set[str]:
+        if name in _SCALARS:
+            return {name}
+        if name in seen or name not in given:
+            return set()
+        return set().union(*(scalars(other, seen | {name}) for other in given[name]))
+
+    found = {name: scalars(name, frozenset()) for name in given}
+    return {name: tuple(sorted(types)) for name, types in found.items() if types}
+
+
+def parameters_of(
+    kernel: cl.Kernel, typedefs: Mapping[str, tuple[str, ...]] | None = None
+) -> tuple[Parameter, ...] | None:
+    """The parameters of a kernel, None where the driver does not tell. `typedefs` are as from `scalar_typedefs`."""
     query, found = cl.kernel_arg_info, []
     try:
         for index in range(kernel.num_args):
@@ -76,10 +110,17 @@ def parameters_of(kernel: cl.Kernel) -> tuple[Parameter, ...] | None:
                 kind = "scalar"
             else:
                 kind = "other"
-            found.append(Parameter(name, type_name, kind))
+            found.append(_with_scalars(Parameter(name, type_name, kind), typedefs or {}))
     except cl.Error:
         return None
     return tuple(found)
+
+
+def _with_scalars(parameter: Parameter, typedefs: Mapping[str, tuple[str, ...]]) -> Parameter:
+    scalars = typedefs.get(parameter.type_name, ())
+    if parameter.kind != "other" or not scalars:
+        return parameter
+    return replace(parameter, kind="scalar" if len(scalars) == 1 else "other", scalars=scalars)
 
 
 def passed_as(parameter: Parameter) -> np.dtype[Any] | None:
@@ -107,8 +148,18 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
     if parameter.kind == "pointer":
         if isinstance(argument, np.ndarray):
             return "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
-        if isinstance(argument, np.generic | bool | int | float | complex | cl.LocalMemory | str | bytes):
-            return f"is a {type(argument).__name__}, the parameter is the pointer {parameter.type_name}"
+        # Allocations of other libraries show themselves by a handle; None is a null pointer.
+        if argument is not None and not isinstance(argument, _MEMORY) and not hasattr(argument, "int_ptr"):
+            return (
+                f"is a {type(argument).__name__}, the parameter is the pointer {parameter.type_name}: pass a pyopencl.Buffer, "
+                "a pyopencl.array.Array or shared virtual memory"
+            )
+        return None
+    if parameter.scalars and isinstance(argument, np.generic):
+        allowed = [np.dtype(_SCALARS[name]) for name in parameter.scalars]
+        if argument.dtype not in allowed:
+            types = " or ".join(f"np.{dtype}" for dtype in allowed)
+            return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass {types}"
         return None
     if isinstance(argument, bool | int | float | complex):
         return f"is a Python {type(argument).__name__}, which has no size, the parameter is {parameter.type_name}"
@@ -169,6 +220,23 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
                 f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the context that the "
                 "program was built for"
             )
+
+
+def events_of(kernel: str, wait_for: Iterable[Any]) -> list[cl.Event]:
+    """The events of a wait list, in which a `Launch` stands for its own.
+
+    Raises
+    ------
+    LaunchError
+        It is no list, or holds something else.
+    """
+    if isinstance(wait_for, cl.Event | Launch):
+        raise LaunchError(f"kernel {kernel!r}: wait_for is a list of events, such as [event], not one alone")
+    events = [one.event if isinstance(one, Launch) else one for one in wait_for]
+    for one in events:
+        if not isinstance(one, cl.Event):
+            raise LaunchError(f"kernel {kernel!r}: wait_for is a list of events, with {one!r} among them")
+    return events
 
 
 def dummy_arguments(

@@ -305,7 +305,7 @@ def time_barriers(
     queue : pyopencl.CommandQueue
         Names context and device; the launches go to queues of their own.
     algorithms : sequence of str
-        `intel_device_barrier` has no spin limit, so it is measured only when asked for.
+        `intel_device_barrier` has no spin limit, so it is measured only when asked for, and may hang.
     group_counts : sequence of int, optional
         By default the powers of two up to the device's bound, and the bound. Those above it are noted, not launched.
     local_sizes : sequence of int

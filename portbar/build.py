@@ -19,6 +19,7 @@ import pyopencl as cl
 from portbar import quirks
 from portbar.device import facts
 from portbar.errors import BuildError
+from portbar.source import without_comments
 from portbar.strategy import Strategy
 
 _ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
@@ -50,7 +51,11 @@ _HINTS: Final = (
     ),
     (
         r"unknown target CPU",
-        "this runtime's compiler does not know the machine's processor; `portbar doctor` says what would help",
+        (
+            "this runtime's compiler does not know the machine's processor: make the context on another device (call "
+            "portbar.load_platforms() before PyOpenCL looks for platforms, so that it finds Intel's CPU runtime where pip "
+            "installed it); `portbar doctor` says what there is and what would help"
+        ),
     ),
     (
         r"'?portbar/[\w/]+\.h'? file not found",
@@ -60,6 +65,18 @@ _HINTS: Final = (
         ),
     ),
 )
+
+
+def _missing_grids(log: str, text: str) -> list[str]:
+    """Hints about names that stand for a grid in the text and that the driver does not know."""
+    unknown = dict.fromkeys(re.findall(r"undeclared identifier '?([A-Za-z_]\w*)", log))
+    code = without_comments(text, keep_strings=False)
+    return [
+        f"no grid is called {name!r} in that kernel: make PORTBAR_GRID_PARAM its first parameter and PORTBAR_ENTER({name}); "
+        "its first statement"
+        for name in unknown
+        if re.search(rf"\bportbar_\w+\s*\(\s*&\s*{name}\b", code)
+    ]
 
 
 def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:
@@ -162,7 +179,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         if _ARGUMENT_INFO in options and _is_broken_by_argument_info(device, log):
             return compile_program(context, device, text, [option for option in options if option != _ARGUMENT_INFO])
         path = save_source(text)
-        hints = [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
+        hints = [remedy for pattern, remedy in _HINTS if re.search(pattern, log)] + _missing_grids(log, text)
         shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"
         message = (
             f"{device.name.strip()} did not compile the program (options: {' '.join(options) or 'none'}).\n{shown}\n"

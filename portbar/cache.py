@@ -124,6 +124,13 @@ def store(kind: str, key: str, value: dict[str, Any]) -> None:
         _memory[folder, kind, key] = entry
 
 
+def reject(kind: str, key: str, why: str) -> None:
+    """Report once, as a `CacheWarning`, that a loaded entry is not what it should be; the next `store` replaces it."""
+    folder = cache_dir()
+    if folder is not None:
+        _ignore(_path(folder, kind, key), why)
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file, and the folders above it; readers see the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def render(
     device: cl.Device,
-    headers: Sequence[str] = ("device_barrier",),
+    headers: Sequence[str] | str = ("device_barrier",),
     strategy: Strategy | Mapping[str, str] | None = None,
 ) -> str:
     """Text of one or more of portbar's headers for a device, as `Program` would compile it.
@@ -29,7 +29,7 @@ def render(
     ----------
     device : pyopencl.Device
     headers : sequence of str
-        Names without folder and ending, such as ``("device_barrier",)``.
+        Names without folder and ending, such as ``("device_barrier",)``; one name may stand alone.
     strategy : Strategy or mapping of str to str, optional
         As for `Program`.
 
@@ -45,6 +45,8 @@ def render(
     UnsupportedFeatureError
         The device cannot do what the header needs.
     """
+    if isinstance(headers, str):
+        headers = (headers,)
     ordering = needed_ordering(headers)
     chosen = strategy if isinstance(strategy, Strategy) else choose(describe(device), strategy, ordering=ordering)
     return "\n".join(render_header(name, chosen) for name in headers)

@@ -79,7 +79,7 @@ class Findings:
         Raises
         ------
         RecordError
-            A field is missing its type; the message names the field.
+            A field is of the wrong type, or names what this portbar does not have.
         """
         if not isinstance(value, dict):
             raise RecordError(f"findings are an object of fields, not {type(value).__name__}")
@@ -100,19 +100,30 @@ class Findings:
                 source=_exactly(str, value.get("source", "")),
             )
         except (TypeError, ValueError, AttributeError) as error:
-            raise RecordError(f"findings have a field of the wrong type: {error}") from None
+            raise RecordError(
+                f"findings have a field of the wrong type, or with a value that cannot be: {error}"
+            ) from None
 
 
 def _table_entry(*entry: Any) -> tuple[int, int, str]:
     """Read an entry of a barrier table; older ones have no local size and were measured with few work-items."""
     local_size, groups, name = entry if len(entry) == 3 else (1, *entry)
-    return _exactly(int, local_size), _exactly(int, groups), _exactly(str, name)
+    return _exactly(int, local_size), _exactly(int, groups), _algorithm(name)
 
 
 def _exactly(kind: type[T], value: Any) -> T:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not {kind.__name__}")
     return value
+
+
+def _algorithm(value: Any) -> str:
+    """A barrier algorithm that a table may choose, so not one without a spin limit."""
+    from portbar.strategy import ALTERNATIVES  # noqa: PLC0415 (which needs findings)
+
+    if value not in ALTERNATIVES["device_barrier"] or value == "intel_device_barrier":
+        raise ValueError(f"{value!r} is no barrier algorithm that a table may name")
+    return str(value)
 
 
 def _optional_count(value: Any) -> int | None:

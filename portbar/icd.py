@@ -123,6 +123,39 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {"OCL_ICD_VENDORS": str(_vendors_folder(entries | added))}
 
 
+def hiding_variable(environ: Mapping[str, str]) -> str:
+    """Return the user's variable that keeps the loader from runtimes that are installed here; empty where none does.
+
+    `OCL_ICD_VENDORS` and `OPENCL_VENDOR_PATH` replace the system's folder, and any of the three keeps portbar from adding
+    the runtimes of Python packages.
+    """
+    if sys.platform != "linux":
+        return ""
+    for name in _USERS_OWN:
+        chosen = environ.get(name)
+        if not chosen:
+            continue
+        listed = [entry for part in chosen.split(os.pathsep) for entry in _entries_of(Path(part))]
+        installed = [runtime.library for runtime in wheel_runtimes() if runtime.library and not runtime.problem]
+        if name != "OCL_ICD_FILENAMES":
+            known = (content.decode(errors="replace").strip() for content in _system_entries().values())
+            installed += [entry for entry in known if entry and ("/" not in entry or Path(entry).exists())]
+        if any(not _is_listed(library, listed) for library in installed):
+            return name
+    return ""
+
+
+def _entries_of(place: Path) -> list[str]:
+    """Libraries that a vendor folder names, or the one that is named directly."""
+    if not place.is_dir():
+        return [str(place)]
+    texts = []
+    for path in sorted(place.glob("*.icd")):
+        with suppress(OSError):
+            texts.append(path.read_text(encoding="utf-8", errors="replace").strip())
+    return [text for text in texts if text]
+
+
 @contextmanager
 def registered() -> Iterator[None]:
     """Add `environment` to this process's environment within the block, and restore it exactly afterwards.
@@ -173,7 +206,15 @@ def load_platforms() -> list[cl.Platform]:
 
 def _explain_nothing() -> str:
     found = [f"{wheel.name} is installed, but {wheel.problem}" for wheel in wheel_runtimes() if wheel.problem]
+    hiding = hiding_variable(os.environ)
+    if hiding:
+        return "; ".join([f"no OpenCL platform was found: {hidden_text(hiding)}", *found])
     return "; ".join([_NO_PLATFORM, *found])
+
+
+def hidden_text(variable: str) -> str:
+    """Say what a variable of the user's does, and what helps."""
+    return f"{variable} is set, which hides OpenCL runtimes that are installed here: unset {variable}"
 
 
 def _system_folder() -> Path:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import operator
 import struct
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
@@ -24,12 +26,14 @@ from portbar.arguments import (
     check_arguments,
     check_memory_contexts,
     dummy_arguments,
+    events_of,
     parameters_of,
     passed_as,
+    scalar_typedefs,
 )
 from portbar.errors import LaunchError
 from portbar.launch import Launch
-from portbar.occupancy import Occupancy, measure
+from portbar.occupancy import Occupancy, Retry, drain, is_complete, measure
 from portbar.residency import Resources, computed_bound, resources_in
 from portbar.source import mentions
 from portbar.strategy import Strategy
@@ -75,6 +79,8 @@ class _Plan:
     words: bytearray | None
     state: QueueState | None = None
     generation: int = 0
+    #: Whether another launch may go by it; not where the occupancy is to be measured again.
+    lasting: bool = True
 
 
 class Kernel:
@@ -92,12 +98,15 @@ class Kernel:
         self.name = name
         self._handles: dict[tuple[cl.Device, str], cl.Kernel] = {}
         self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
+        #: Occupancies that a busy device may have made too small.
+        self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
         self._plans: dict[Any, _Plan] = {}
         self._resources: dict[cl.Device, Resources | None] = {}
         self._signatures: dict[tuple[type, ...], _Signature] = {}
+        self._typedefs = scalar_typedefs(program.source)
         first = program.devices[0]
         handle = self._handle(first, program.strategy(first))
-        parameters = parameters_of(handle)
+        parameters = parameters_of(handle, self._typedefs)
         if parameters is None:
             self.uses_grid = mentions(program.source, "PORTBAR_GRID_PARAM")
         else:
@@ -130,6 +139,7 @@ class Kernel:
         *args
             The author's arguments: buffers, PyOpenCL arrays, NumPy scalars, `LocalMemory`.
         wait_for : list of pyopencl.Event, optional
+            A `Launch` may stand for its event.
         num_groups : int, optional
             Launch this many work-groups, which the device must be able to hold at once.
 
@@ -148,12 +158,12 @@ class Kernel:
         if signature is None:
             signature = self._check(types, args)
         arrays: tuple[cl.array.Array, ...] = ()
+        if wait_for is not None:
+            wait_for = events_of(self.name, wait_for)
         if signature.arrays:
             arrays = tuple(args[i] for i in signature.arrays)
             args = self._unwrapped(signature, args)
             wait_for = [*(wait_for or ()), *(event for array in arrays for event in array.events)]
-        elif wait_for is not None:
-            wait_for = list(wait_for)
         check_memory_contexts(self.name, self.program.context, signature.memories, args)
         local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
         key = (queue.int_ptr, global_size, local_size, num_groups, local_memory)
@@ -166,7 +176,8 @@ class Kernel:
             plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-            self._plans[key] = plan
+            if plan.lasting:
+                self._plans[key] = plan
         launch = self._enqueue(plan, args, wait_for)
         for array in arrays:
             array.add_event(launch.event)
@@ -176,7 +187,8 @@ class Kernel:
         """How many work-groups of this kernel the queue's device holds at once.
 
         Measured at the first call by launches that return right after discovery, so that none of the kernel's code runs; then
-        remembered for each kernel, local size, local memory and device.
+        remembered for each kernel, local size, local memory and device. What a busy device may have made too small is measured
+        again at the next call.
 
         Parameters
         ----------
@@ -194,7 +206,7 @@ class Kernel:
         strategy = self.program.strategy(queue.device)
         handle = self._handle(queue.device, strategy)
         local = self._local_size(queue.device, handle, local_size)
-        return self._occupied(queue, strategy, local, local_memory, bare)
+        return self._occupied(queue, strategy, local, local_memory, bare, again=True)
 
     def resources(self, device: cl.Device) -> Resources | None:
         """What the kernel takes of a device, as its compiler tells: registers, stack and spills.
@@ -242,6 +254,11 @@ class Kernel:
         patience : float, optional
             Seconds without a new arrival until the poll closes; 0 closes it at once, as published.
 
+        Raises
+        ------
+        LaunchError
+            The kernel has no grid, the local size or the arguments cannot be right, or so many groups cannot be launched.
+
         Returns
         -------
         Launch
@@ -250,6 +267,13 @@ class Kernel:
         strategy = self.program.strategy(queue.device)
         local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
         bare = self._bare_arguments(args)[0]
+        groups = self._counted("the number of work-groups", groups)
+        most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
+        if groups > most:
+            why = f": {strategy.max_groups_reason}" if strategy.max_groups is not None else ""
+            raise LaunchError(f"kernel {self.name!r}: {groups} work-groups in one launch, above {most}{why}")
+        if patience is not None and not (isinstance(patience, int | float | np.number) and patience >= 0):
+            raise LaunchError(f"kernel {self.name!r}: patience is a number of seconds, 0 or more, not {patience!r}")
         profile = self.program.profile(queue.device)
         given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
         return self._dry_run(queue, strategy, local, groups, given, bare)
@@ -271,7 +295,7 @@ class Kernel:
         handle = self._handles.get(key)
         if handle is None:
             handle = cl.Kernel(self.program.built(device, strategy), self.name)
-            parameters = parameters_of(handle)
+            parameters = parameters_of(handle, self._typedefs)
             if parameters is not None:
                 # Ten times cheaper a launch than letting PyOpenCL find out what each argument is.
                 handle.set_arg_types([*map(passed_as, parameters)])
@@ -367,22 +391,18 @@ class Kernel:
         profile = self.program.profile(device)
         limit = limit_rounds(profile, self.program.spin_limit)
         words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
-        return _Plan(
-            queue, handle, (self.name, device.name.strip()), tuple(map(int, global_size)), local, groups, 0, words
+        lasting = not any(
+            (device, s.device_barrier.value, local, local_memory) in self._retries for s in (strategy, tuned)
         )
+        label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
+        return _Plan(queue, handle, label, size, local, groups, 0, words, lasting=lasting)
 
     def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
         """Work-groups that the caller asks for, None for as many as fit."""
         if num_groups is not None:
             if global_size is not None:
                 raise LaunchError(f"kernel {self.name!r}: give a global size or num_groups, not both")
-            try:
-                asked = operator.index(num_groups)
-            except TypeError:
-                raise LaunchError(f"kernel {self.name!r}: num_groups is a whole number, not {num_groups!r}") from None
-            if asked < 1:
-                raise LaunchError(f"kernel {self.name!r}: num_groups is {num_groups}, at least 1 is needed")
-            return asked
+            return self._counted("num_groups", num_groups)
         if global_size is None:
             return None
         size = _as_size("global size", global_size)
@@ -395,6 +415,16 @@ class Kernel:
             )
         return groups
 
+    def _counted(self, what: str, groups: Any) -> int:
+        """A number of work-groups that somebody asks for."""
+        try:
+            asked = operator.index(groups)
+        except TypeError:
+            raise LaunchError(f"kernel {self.name!r}: {what} is a whole number, not {groups!r}") from None
+        if asked < 1:
+            raise LaunchError(f"kernel {self.name!r}: {what} is {groups}, at least 1 is needed")
+        return asked
+
     def _occupied(
         self,
         queue: cl.CommandQueue,
@@ -402,23 +432,36 @@ class Kernel:
         local: Size,
         local_memory: tuple[int, ...],
         args: Sequence[Any],
+        *,
+        again: bool = False,
     ) -> Occupancy:
+        """The occupancy, measured if it is not known, or if it is `again` to be measured where it may be too small."""
         device = queue.device
         if strategy.max_groups == 1:
             return Occupancy(1, ())
         key = (device, strategy.device_barrier.value, local, local_memory)
-        known = self._occupancy.get(key)
-        if known is not None:
+        known, retry = self._occupancy.get(key), self._retries.get(key)
+        if known is not None and (retry is None or not (again or retry.is_due)):
             return known
         profile = self.program.profile(device)
         patience = patience_rounds(profile)
+        # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
+        apart = self.program.dry_queue(device)
 
         def dry_run(groups: int) -> int:
-            return self._dry_run(queue, strategy, local, groups, patience, args).num_groups
+            return self._dry_run(apart, strategy, local, groups, patience, args).num_groups
 
-        found = measure(profile, dry_run)
-        measured = replace(found, vendor_bound=vendor_bound(queue, self._handle(device, strategy), local))
+        start = time.monotonic()
+        drained = drain(queue)
+        found = measure(profile, dry_run) if known is None else measure(profile, dry_run, 1)
+        bound = vendor_bound(queue, self._handle(device, strategy), local)
+        measured = replace(found, groups=max(found.groups, known.groups if known else 0), vendor_bound=bound)
         self._occupancy[key] = measured
+        if drained and is_complete(profile, measured):
+            self._retries.pop(key, None)
+        else:
+            retry = self._retries.setdefault(key, Retry())
+            retry.postpone((time.monotonic() - start) / max(1, len(measured.runs)))
         return measured
 
     def _dry_run(
@@ -475,7 +518,7 @@ def _size_key(size: Sequence[int] | None) -> Size | None:
 def _as_size(what: str, size: Sequence[int]) -> Size:
     try:
         dims = tuple(int(n) for n in size)
-    except TypeError:
+    except (TypeError, ValueError, OverflowError):
         raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
     if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
         raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")

@@ -28,15 +28,15 @@ def _read() -> Iterator[tuple[str, DeviceFacts, Findings]]:
     for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if not entry.name.endswith(".json"):
             continue
-        value: Any = json.loads(entry.read_text(encoding="utf-8"))
         try:
+            value: Any = json.loads(entry.read_text(encoding="utf-8"))
             for device in value["devices"]:
                 yield (
                     entry.name.removesuffix(".json"),
                     DeviceFacts.from_json(device["facts"]),
                     Findings.from_json(device["findings"]),
                 )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, RecordError) as error:
             raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
 
 

@@ -5,9 +5,12 @@ Not for launching user code; `portbar.kernel` hands in the function that enqueue
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+import pyopencl as cl
 
 from portbar import layout
 from portbar.strategy import DeviceProfile
@@ -16,6 +19,13 @@ from portbar.timing import is_cpu
 #: Work-groups a compute unit that are launched to find a GPU's bound; more are launched if all of them were resident.
 _GROUPS_PER_UNIT: Final = 32
 _RUNS: Final = 5
+
+#: Seconds that a measurement waits for what is in the caller's queue, which may be held back by the caller itself.
+_DRAIN_S: Final = 1.0
+_POLL_S: Final = 0.0005
+
+#: How many times as long as a measurement took passes before it is made again; twice as many the next time.
+_AGAIN: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,43 @@ class Occupancy:
     vendor_bound: int | None = None
 
 
-def measure(profile: DeviceProfile, dry_run: Callable[[int], int]) -> Occupancy:
+def drain(queue: cl.CommandQueue) -> bool:
+    """Wait a while for what is in a queue; whether all of it has ended. A queue that waits for its own host never does."""
+    marker = cl.enqueue_marker(queue)
+    queue.flush()
+    deadline = time.monotonic() + _DRAIN_S
+    while marker.command_execution_status > cl.command_execution_status.COMPLETE:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+class Retry:
+    """When to measure again what a busy device may have spoilt: ever more seldom, where it is the same each time."""
+
+    def __init__(self) -> None:
+        self._factor = _AGAIN
+        self._due = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() >= self._due
+
+    def postpone(self, took: float) -> None:
+        """Note that a measurement of so many seconds told no more than the last one."""
+        self._due = time.monotonic() + self._factor * took
+        self._factor *= 2
+
+
+def is_complete(profile: DeviceProfile, found: Occupancy) -> bool:
+    """Whether a measurement found what it should: on a CPU every kernel has as many groups as threads run."""
+    known = profile.findings.groups_in_flight if profile.findings is not None else None
+    return not is_cpu(profile) or known is None or found.groups >= known
+
+
+def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: int = _RUNS) -> Occupancy:
     """Find the occupancy by launches that return right after discovery.
 
     Parameters
@@ -45,6 +91,8 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int]) -> Occupancy:
     profile : DeviceProfile
     dry_run : callable
         Launches the given number of work-groups and returns how many discovery found.
+    most_runs : int
+        Runs of which the largest counts, where none finds all that were launched.
     """
     findings = profile.findings
     known = findings.groups_in_flight if findings is not None else None
@@ -55,7 +103,7 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int]) -> Occupancy:
     runs: list[int] = []
     while True:
         found = [dry_run(launched)]
-        while max(found) < launched and len(found) < _RUNS:
+        while max(found) < launched and len(found) < most_runs:
             found.append(dry_run(launched))
         runs += found
         saturated = max(found) < launched

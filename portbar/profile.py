@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from portbar import cache, matrix, quirks
 from portbar.device import DeviceFacts, device_key, facts
-from portbar.errors import Error, RecordError
+from portbar.errors import DeviceError, Error, RecordError
 from portbar.findings import CACHE_KIND, Findings
 from portbar.strategy import DeviceProfile
 
@@ -21,11 +21,16 @@ if TYPE_CHECKING:
 
 
 def stored_findings(of: DeviceFacts) -> Findings | None:
-    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read."""
-    stored = cache.load(CACHE_KIND, device_key(of))
+    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read.
+
+    The latter gives a `CacheWarning`.
+    """
+    key = device_key(of)
+    stored = cache.load(CACHE_KIND, key)
     try:
         return None if stored is None else Findings.from_json(stored)
-    except RecordError:
+    except RecordError as error:
+        cache.reject(CACHE_KIND, key, str(error))
         return None
 
 
@@ -63,7 +68,16 @@ def describe(device: cl.Device) -> DeviceProfile:
     Returns
     -------
     DeviceProfile
+
+    Raises
+    ------
+    DeviceError
+        That is no device.
     """
+    if not hasattr(device, "get_info") or not hasattr(device, "platform"):
+        raise DeviceError(
+            f"describe takes a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` leads to devices"
+        )
     return _profile(facts(device))
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyopencl as cl
 
 from portbar import quirks
@@ -94,7 +95,9 @@ class Program:
     ) -> None:
         if isinstance(options, str):
             options = options.split()
-        if not spin_limit > 0:
+        if not isinstance(source, str | Path):
+            raise Error(f"the source of a program is text or a pathlib.Path, not {type(source).__name__}")
+        if not isinstance(spin_limit, int | float | np.number) or not spin_limit > 0:
             raise Error(f"spin_limit is a number of seconds above 0, not {spin_limit!r}")
         self.context = context
         self.name = source.name if isinstance(source, Path) else "program.cl"
@@ -102,6 +105,10 @@ class Program:
         self.options = tuple(options)
         self.spin_limit = float(spin_limit)
         self.devices = tuple(context.devices if devices is None else devices)
+        if not self.devices:
+            raise DeviceError(
+                "devices= names no device to build the program for; leave it out for all of the context's"
+            )
         for device in self.devices:
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
@@ -125,6 +132,7 @@ class Program:
         self._strategies: dict[cl.Device, Strategy] = {}
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
         self._states: OrderedDict[int, QueueState] = OrderedDict()
+        self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
         #: Counts changes of the states, so that a kernel knows when the one it remembers may be stale.
         self.generation = 0
         self._kernels: dict[str, Kernel] = {}
@@ -223,6 +231,13 @@ class Program:
                 self._states.popitem(last=False)
         self._states.move_to_end(key)
         return state
+
+    def dry_queue(self, device: cl.Device) -> cl.CommandQueue:
+        """A queue of the program's own for launches that run none of the author's code."""
+        with self.lock:
+            if device not in self._dry_queues:
+                self._dry_queues[device] = cl.CommandQueue(self.context, device)
+            return self._dry_queues[device]
 
     def _own(self, device: cl.Device) -> cl.Device:
         if device not in self._strategies:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ XF_BROKEN = "xf broken"
 
 FENCES_ARE_BARRIERS = "fences are barriers"
 """An effect: fences must not stand in loops that work-items leave at different times."""
+
+ANOTHER_RUNTIME = "another runtime"
+"""An effect: nothing helps but another runtime for the same processor."""
+
+NOTHING_LOST = "nothing lost"
+"""An effect: none; what looks like a fault costs nothing."""
 
 ARGUMENT_INFO_BREAKS = "argument info breaks"
 """An effect: -cl-kernel-arg-info may break a program that compiles without it."""
@@ -76,6 +83,23 @@ def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
+def _pocl_cache() -> Path:
+    """Where PoCL keeps compiled kernels."""
+    for variable, below in (("POCL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "pocl/kcache"), ("HOME", ".cache/pocl/kcache")):
+        folder = os.environ.get(variable)
+        if folder:
+            return Path(folder, below)
+    return Path("/tmp/pocl/kcache")  # noqa: S108 (PoCL's choice)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, which need not exist yet."""
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place):
+            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    return False
+
+
 def _llvmpipe_major(facts: DeviceFacts) -> int | None:
     match = re.match(r"(\d+)\.", facts.driver_version)
     return int(match[1]) if match and facts.name.startswith("llvmpipe") else None
@@ -84,6 +108,7 @@ def _llvmpipe_major(facts: DeviceFacts) -> int | None:
 QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-unknown-cpu",
+        effect=ANOTHER_RUNTIME,
         matches=lambda facts, log: _pocl(facts) is not None and "unknown target CPU" in log,
         symptom=r"unknown target CPU",
         fault="nothing compiles on a processor newer than the LLVM inside PoCL",
@@ -93,6 +118,15 @@ QUIRKS: tuple[Quirk, ...] = (
             "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
         ),
         retire="portbar devices --refresh   # on such a processor, with the newest pocl-binary-distribution",
+    ),
+    Quirk(
+        name="pocl-unwritable-cache",
+        matches=lambda facts, log: _pocl(facts) is not None and NO_DEVICES in log and not _can_write(_pocl_cache()),
+        symptom=NO_DEVICES,
+        fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
+        seen="PoCL 3.0-rc2 and 3.1, 2026-11",
+        workaround="set POCL_CACHE_DIR to a folder that can be written before Python starts",
+        retire="HOME=/dev/null portbar devices   # with the newest PoCL",
     ),
     Quirk(
         name="rusticl-not-enabled",
@@ -107,6 +141,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="clover-without-devices",
+        effect=NOTHING_LOST,
         matches=lambda facts, log: facts.platform_name == "Clover" and NO_DEVICES in log,
         symptom=NO_DEVICES,
         fault="Clover (mesa.icd) registers itself on machines that it has no device for",
@@ -247,6 +282,11 @@ def loop_notice(facts: DeviceFacts, limit: int) -> str:
         f"the device ends loops silently after {limit} iterations in the whole kernel, also the loops of your own kernels: "
         f"what takes more gives wrong results without an error. What would help: {(known or [_UPDATE])[0]}"
     )
+
+
+def only_another_runtime() -> frozenset[str]:
+    """Return the remedies that tell a user to install another runtime, which may be there already."""
+    return frozenset(quirk.workaround for quirk in QUIRKS if quirk.effect == ANOTHER_RUNTIME)
 
 
 def remedy(facts: DeviceFacts, log: str) -> str:

@@ -327,7 +327,7 @@ def render_header(name: str, strategy: Strategy) -> str:
     key = name.removeprefix("portbar/").removesuffix(".h")
     if key not in _HEADERS:
         near = difflib.get_close_matches(key, _HEADERS, n=1)
-        hint = f"; did you mean portbar/{near[0]}.h?" if near else ""
+        hint = f"; did you mean portbar/{near[0]}.h?" if near else "."
         raise RenderError(
             f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )

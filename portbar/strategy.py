@@ -219,6 +219,11 @@ def parse_overrides(text: str) -> dict[str, str]:
 
 
 def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(overrides, Mapping):
+        raise UnsupportedFeatureError(
+            f"overrides are a mapping of choices, such as {{'device_barrier': 'tree'}}, not {overrides!r}; choices: "
+            f"{', '.join(ALTERNATIVES)}"
+        )
     for name, value in overrides.items():
         if name not in ALTERNATIVES:
             raise UnsupportedFeatureError(f"no choice is called {name!r}; choices: {', '.join(ALTERNATIVES)}")
@@ -396,7 +401,10 @@ def choose(
         No atomics strategy is known to order memory between work-groups, or an override names what the device cannot do.
     """
     facts, findings = profile.facts, profile.findings
-    asked = parse_overrides(os.environ.get(VARIABLE, ""))
+    try:
+        asked = parse_overrides(os.environ.get(VARIABLE, ""))
+    except UnsupportedFeatureError as error:
+        raise UnsupportedFeatureError(f"the environment variable {VARIABLE}={os.environ[VARIABLE]}: {error}") from None
     asked.update(_checked(overrides or {}))
 
     atomics, within = _choose_atomics(facts, findings, asked.get("atomics"), ordering)
@@ -417,7 +425,11 @@ def choose(
                 f"{facts.name}: xf was asked for, but this runtime cannot compile it rightly; use another device_barrier"
             )
     else:
-        barrier = Choice("counter", "the fewest steps; nothing else was measured faster on this device")
+        # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
+        why = (
+            "the measured table of the device names no other" if table else "no barrier table was kept for this device"
+        )
+        barrier = Choice("counter", f"the fewest steps; {why}")
 
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = None, ""

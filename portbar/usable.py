@@ -6,9 +6,10 @@ drivers that list a device and can compile nothing for it.
 
 from __future__ import annotations
 
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from portbar import cache, child, icd, quirks
@@ -23,6 +24,8 @@ from portbar.device import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyopencl as cl
 
     from portbar.device import DeviceFacts
@@ -69,12 +72,20 @@ class Usability:
 
 @dataclass(frozen=True)
 class EmptyPlatform:
-    """A platform that lists no devices, with the reason as far as it is known and what would help."""
+    """A platform that lists no devices, with the reason as far as it is known and what would help.
+
+    Attributes
+    ----------
+    name, version, reason, remedy : str
+    is_fault : bool
+        Whether anything is lost by it.
+    """
 
     name: str
     version: str
     reason: str
     remedy: str
+    is_fault: bool = True
 
 
 def check(device: DeviceAddress | cl.Device, timeout: float = 20, *, refresh: bool = False) -> Usability:
@@ -110,7 +121,21 @@ def check_all(timeout: float = 20, *, refresh: bool = False) -> list[tuple[Devic
     known = [(address, facts(device)) for address, device in list_devices()]
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         verdicts = pool.map(lambda entry: _check(entry[0], entry[1], timeout, refresh=refresh), known)
-        return [(address, verdict) for (address, _), verdict in zip(known, verdicts, strict=True)]
+        checked = [(address, of, verdict) for (address, of), verdict in zip(known, verdicts, strict=True)]
+    return [(address, with_alternative(verdict, checked)) for address, _, verdict in checked]
+
+
+def with_alternative(verdict: Usability, checked: Sequence[tuple[DeviceAddress, DeviceFacts, Usability]]) -> Usability:
+    """A verdict whose remedy is another runtime, with the one that is there: a device of `checked`, or a hidden one."""
+    if verdict.usable or verdict.remedy not in quirks.only_another_runtime():
+        return verdict
+    for address, other, known in checked:
+        # A simulator calls itself CPU and GPU at once.
+        if known.usable and "CPU" in other.type and "GPU" not in other.type and quirks.loop_limit(other, None) is None:
+            where = f"{address.platform_index}:{address.device_index} {other.name} ({other.platform_name})"
+            return replace(verdict, remedy=f"use {where} in its place, which works and serves the same processor")
+    hiding = icd.hiding_variable(os.environ)
+    return replace(verdict, remedy=icd.hidden_text(hiding)) if hiding else verdict
 
 
 def empty_platforms() -> list[EmptyPlatform]:
@@ -126,6 +151,7 @@ def empty_platforms() -> list[EmptyPlatform]:
                     reported.platform_version,
                     explained[0].fault if explained else f"the platform {quirks.NO_DEVICES}",
                     explained[0].workaround if explained else "check its hardware and its kernel driver",
+                    not explained or explained[0].effect != quirks.NOTHING_LOST,
                 )
             )
     return empty

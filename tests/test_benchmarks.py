@@ -94,6 +94,30 @@ def test_without_json_there_is_a_table(platform: str) -> None:
     assert not done.stdout.lstrip().startswith("{")
 
 
+@pytest.mark.parametrize(
+    ("kind", "in_flight", "most", "bound", "expected"),
+    [
+        ("CPU", 8, None, 2, 8),
+        ("CPU", None, None, 2, 2),
+        ("CPU", 8, 1, 1, 1),
+        ("CPU", 2, None, 4, 4),
+        ("GPU", 8, None, 2, 2),
+        ("GPU", 8, 1, 2, 1),
+    ],
+)
+def test_recall_is_of_the_groups_that_a_launch_may_start(
+    kind: str, in_flight: int | None, most: int | None, bound: int, expected: int
+) -> None:
+    pytest.importorskip("pyopencl")
+    from benchmarks.device_barrier import expected_groups  # noqa: PLC0415 (which needs PyOpenCL)
+    from portbar import Choice, DeviceFacts, DeviceProfile, Findings, Strategy  # noqa: PLC0415
+
+    profile = DeviceProfile(DeviceFacts(type=(kind,)), Findings(groups_in_flight=in_flight))
+    choice = Choice("x", "test")
+    assert expected_groups(profile, Strategy(choice, choice, choice, max_groups=most), bound) == expected
+    assert expected_groups(DeviceProfile(profile.facts), Strategy(choice, choice, choice), 3) == 3
+
+
 @pytest.mark.parametrize("arguments", [("--only", "nothing"), ("--local", "many"), ("--local", "0"), ("--unknown",)])
 def test_wrong_command_line_ends_with_status_2(arguments: tuple[str, ...]) -> None:
     pytest.importorskip("pyopencl")

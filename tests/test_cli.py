@@ -231,6 +231,33 @@ def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
     assert [entry["usable"] for entry in json.loads(out)["devices"]] == [True, False]
 
 
+@pytest.mark.parametrize(("is_fault", "status"), [(True, 1), (False, 0)])
+def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, two_devices, monkeypatch, is_fault, status):
+    empty = [EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)]
+    monkeypatch.setattr(doctor, "empty_platforms", lambda: empty)
+    monkeypatch.setattr(doctor, "check_all", lambda **_: [(GOOD, WORKS), (BAD, WORKS)])
+    code, out, _ = portbar_command("doctor")
+    assert code == status
+    assert "nothing is lost" in out
+
+
+def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devices, monkeypatch):
+    facts = DeviceFacts(name="B Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.0-rc2")
+    monkeypatch.setattr(doctor, "facts", lambda _: facts)
+    verdict = Usability(False, "compiling: error: unknown target CPU 'generic'", "use 0:0 in its place", 0.5)
+    monkeypatch.setattr(doctor, "check_all", lambda **_: [(GOOD, WORKS), (BAD, verdict)])
+    _, out, _ = portbar_command("doctor")
+    assert "use 0:0 in its place" in " ".join(out.split())
+    assert "pip install" not in out
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, two_devices, monkeypatch, extra):
+    monkeypatch.setattr(icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
+    _, out, _ = portbar_command("doctor", *extra)
+    assert "unset OCL_ICD_VENDORS" in out
+
+
 def test_an_unknown_device_lists_what_there_is(portbar_command):
     try:
         list_devices()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,8 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 import portbar.kernel  # noqa: E402
+from portbar import occupancy  # noqa: E402
+from portbar.timing import is_cpu  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
@@ -111,7 +114,8 @@ def test_occupancy_runs_none_of_the_kernel_s_code(note, queue):
     assert notes.found() == [0, 0, 0]
     assert not support.uints(queue, notes.cell).any()
     notes = Notes(queue, 4 * 8)
-    assert note.discover(queue, (8,), 4, *notes.args, np.uint32(1)).num_groups >= 1
+    groups = 4 if note.program.strategy(queue.device).max_groups is None else 1
+    assert note.discover(queue, (8,), groups, *notes.args, np.uint32(1)).num_groups >= 1
     assert notes.found() == [0, 0, 0]
 
 
@@ -136,6 +140,96 @@ def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypa
     assert len(sizes) == asked + 1
     made.occupancy(queue, (4,))
     assert ((4,) in sizes) != one_at_a_time
+
+
+class BusyMeasure:
+    """Stands for `measure` on a device that has threads for one group only while it is busy."""
+
+    def __init__(self):
+        self.busy = True
+        self.calls = 0
+
+    def __call__(self, profile, dry_run, *most_runs):
+        self.calls += 1
+        found = occupancy.measure(profile, dry_run, *most_runs)
+        return replace(found, groups=1, runs=(1,)) if self.busy else found
+
+
+@pytest.fixture
+def busy(context, monkeypatch):
+    """A kernel whose occupancy is measured on a busy CPU until `busy.busy` is False, and what counts the measurements."""
+    device = context.devices[0]
+    known = portbar.describe(device)
+    if not is_cpu(known) or (known.findings.groups_in_flight or 1) < 2 or portbar.choose(known).max_groups == 1:
+        pytest.skip("the device is no CPU that runs two work-groups at once")
+    measure = BusyMeasure()
+    monkeypatch.setattr(portbar.kernel, "measure", measure)
+    return portbar.Program(context, SOURCE).kernel("note"), measure, known.findings.groups_in_flight
+
+
+def test_an_occupancy_that_a_busy_cpu_made_too_small_is_measured_again_when_it_is_asked_for(busy, queue):
+    made, measure, in_flight = busy
+    assert made.occupancy(queue, (8,)).groups == 1
+    measure.busy = False
+    assert made.occupancy(queue, (8,)).groups == in_flight
+    calls = measure.calls
+    assert made.occupancy(queue, (8,)).groups == in_flight
+    assert measure.calls == calls
+
+
+def test_launches_grow_once_a_cpu_is_no_longer_busy(busy, queue, monkeypatch):
+    made, measure, in_flight = busy
+    notes = Notes(queue, 8 * 64)
+    due = False
+    monkeypatch.setattr(occupancy.Retry, "is_due", property(lambda _: due))
+    assert made(queue, None, (8,), *notes.args, np.uint32(0)).num_groups == 1
+    measure.busy = False
+    calls = measure.calls
+    # Not at each launch: where the kernel holds no more, that would cost the patience of discovery each time.
+    assert made(queue, None, (8,), *notes.args, np.uint32(0)).num_groups == 1
+    assert measure.calls == calls
+    due = True
+    launch = made(queue, None, (8,), *notes.args, np.uint32(0))
+    launch.wait()
+    assert made._occupancy[queue.device, made.program.strategy(queue.device).device_barrier.value, (8,), ()].groups == (
+        in_flight
+    )
+    calls = measure.calls
+    made(queue, None, (8,), *notes.args, np.uint32(0)).wait()
+    assert measure.calls == calls
+
+
+def test_measuring_again_becomes_rarer_where_it_finds_no_more(monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(occupancy.time, "monotonic", lambda: now)
+    retry = occupancy.Retry()
+    waits = []
+    for _ in range(3):
+        retry.postpone(0.25)
+        start = now
+        while not retry.is_due:
+            now += 0.125
+        waits.append(now - start)
+    assert waits == [2.5, 5.0, 10.0]
+
+
+def test_the_first_launch_does_not_wait_for_an_event_that_the_same_thread_sets_later(context):
+    queue, gate = cl.CommandQueue(context), cl.UserEvent(context)
+    made = portbar.Program(context, SOURCE).kernel("note")
+    notes = Notes(queue, 8 * 2048)
+    cl.enqueue_barrier(queue, wait_for=[gate])
+    launches = []
+    thread = threading.Thread(
+        target=lambda: launches.append(made(queue, (64,), (8,), *notes.args, np.uint32(0))), daemon=True
+    )
+    thread.start()
+    thread.join(30)
+    waited = thread.is_alive()
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    thread.join(30)
+    assert not waited
+    launches[0].wait()
+    assert notes.found()[2] == 0
 
 
 def test_occupancy_with_local_memory_needs_the_arguments(context, queue):
@@ -274,7 +368,7 @@ def test_a_limit_of_one_group_holds_for_an_explicit_global_size(context, queue):
 
 
 def test_discovery_without_patience_is_still_right(note, queue):
-    for groups in (1, 2, 5):
+    for groups in (1, 2, 5) if note.program.strategy(queue.device).max_groups is None else (1,):
         assert 1 <= note.discover(queue, (1,), groups, patience=0).num_groups <= groups
 
 

@@ -171,13 +171,16 @@ def test_quickstart_gives_what_numpy_gives(context: cl.Context, monkeypatch: pyt
     for shown, used in (("n, sweeps = 100_000, 1_000 ", "n, sweeps = 1_003, 20 "), ("(64,)", "(16,)")):
         assert code.count(shown) == 1
         code = code.replace(shown, used)
-    monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
+    called: list[str] = []
+    monkeypatch.setattr(portbar, "load_platforms", lambda: called.append("load_platforms"))
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: called.append("create_some_context") or context)
     names: dict[str, Any] = {"source": source}
     try:
         exec(compile(code, "quickstart.md", "exec"), names)  # noqa: S102 (our own page)
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused, as it should be where it cannot work: {error}")
     assert names["launch"].num_groups >= 1
+    assert called == ["load_platforms", "create_some_context"]
 
 
 def ran(code: str, names: dict[str, Any]) -> str:

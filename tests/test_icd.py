@@ -128,6 +128,29 @@ def test_no_library_is_listed_twice(fake, how, tmp_path):
     assert icd.environment({}) == {}
 
 
+@pytest.mark.parametrize("name", icd._USERS_OWN)
+def test_a_variable_that_hides_an_installed_runtime_is_named(fake, name, tmp_path):
+    fake.install_intel()
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    assert icd.hiding_variable({}) == ""
+    assert icd.hiding_variable({name: str(chosen)}) == name
+    if name != "OCL_ICD_FILENAMES":
+        (chosen / "intel.icd").write_text(f"{fake.library}\n")
+        # Mesa of the system's folder is still missing.
+        assert icd.hiding_variable({name: str(chosen)}) == name
+        (chosen / "mesa.icd").write_text(SYSTEM["mesa.icd"])
+        assert icd.hiding_variable({name: str(chosen)}) == ""
+    else:
+        assert icd.hiding_variable({name: str(fake.library)}) == ""
+
+
+def test_no_platform_at_all_names_the_variable_that_hides_them(fake, monkeypatch, tmp_path):
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "nothing"))
+    assert "unset OCL_ICD_VENDORS" in icd._explain_nothing()
+    assert "pip install" not in icd._explain_nothing()
+
+
 def test_a_system_entry_with_a_dead_path_does_not_count_as_listed(fake):
     fake.install_intel()
     (fake.vendors / "intel.icd").write_text("/opt/gone/libintelocl.so\n")

@@ -72,8 +72,17 @@ def test_a_cpu_with_other_threads_gets_the_ordering_but_not_the_counts():
     assert matrix.nearest(other) is None
 
 
-def test_a_damaged_record_is_named(monkeypatch, tmp_path):
-    (tmp_path / "broken.json").write_text('{"devices": [{"facts": {}}]}')
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"devices": [{"facts": {}}]}',
+        '{"devices": [',
+        "[]",
+        '{"devices": [{"facts": {}, "findings": {"barrier_table": [[1, "nonsense"]]}}]}',
+    ],
+)
+def test_a_damaged_record_is_named(monkeypatch, tmp_path, text):
+    (tmp_path / "broken.json").write_text(text)
     monkeypatch.setattr(matrix.importlib.resources, "files", lambda _: tmp_path)
     with pytest.raises(RecordError, match="broken"):
         list(matrix._read())

@@ -85,6 +85,15 @@ def test_a_template_name_with_odd_characters_is_refused(name):
         templates.render_def(name, "enter", {})
 
 
+@pytest.mark.parametrize(
+    ("name", "told"), [("nope", "header 'nope'. Headers: "), ("lok", "did you mean portbar/lock.h? Headers: ")]
+)
+def test_a_header_that_does_not_exist_is_told_in_sentences(name, told):
+    with pytest.raises(RenderError) as caught:
+        render_header(name, PLAIN)
+    assert told in str(caught.value)
+
+
 def test_a_template_that_does_not_exist_is_named():
     with pytest.raises(RenderError, match=r"no template 'grid/nothing\.mako'"):
         templates.render_def("grid/nothing.mako", "enter", {})

@@ -248,10 +248,26 @@ def test_the_measured_local_size_nearest_to_the_launch_s_speaks(local_size, algo
     assert strategy.for_groups(64, local_size).device_barrier.value == algorithm
 
 
+def test_the_reason_of_the_simplest_barrier_claims_no_measurement_that_was_not_made():
+    for found in (None, findings(builds={"c11@CL3.0": True})):
+        reason = choose(DeviceProfile(STRONG, found)).device_barrier.reason
+        assert "no barrier table" in reason
+        assert "faster" not in reason
+    tabled = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
+    assert "measured table" in tabled.device_barrier.reason
+
+
 def test_an_override_of_the_barrier_sets_the_table_aside():
     found = findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)
     strategy = choose(DeviceProfile(STRONG, found), {"device_barrier": "xf"})
     assert strategy.for_groups(10_000).device_barrier.value == "xf"
+
+
+@pytest.mark.parametrize("text", ["foo=1", "device_barrier=wishful", "tree"])
+def test_a_wrong_override_from_outside_names_the_variable(monkeypatch, text):
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(UnsupportedFeatureError, match=rf"{VARIABLE}={text}: .*(choices|strategies): "):
+        choose(DeviceProfile(STRONG))
 
 
 def test_the_pause_is_one_that_was_seen_to_compile():

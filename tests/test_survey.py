@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from rich.console import Console
 pytest.importorskip("pyopencl")
 
 from portbar import survey as survey_package
+from portbar.benching import BarrierTime
 from portbar.cli.survey import status_of
 from portbar.device import DeviceFacts, address_of
 from portbar.errors import DeviceError
 from portbar.findings import Findings
 from portbar.strategy import DeviceProfile
-from portbar.survey import run
+from portbar.survey import cells, run
 from portbar.survey.plan import LOCKS, barrier_sizes, occupancy_cells
 from portbar.survey.privacy import anonymous
 from portbar.survey.table import record_view, verdict
@@ -229,7 +231,7 @@ def test_paths_and_the_host_name_go_and_all_else_stays():
 
 def test_no_device_is_an_error_that_names_the_remedy():
     with pytest.raises(DeviceError, match=r"pip install"):
-        survey_package.survey_devices([])
+        survey_package.Survey().run([])
 
 
 def entry(**more):
@@ -302,6 +304,18 @@ def test_the_table_says_that_loops_of_the_users_kernels_end_early_and_what_would
     assert "another runtime" in text
 
 
+def test_the_table_says_why_an_algorithm_has_no_time():
+    rows = [
+        barrier_row([0.5]) | {"note": ""},
+        *(barrier_row([0.5]) | {"algorithm": "xf", "us": None} for _ in range(2)),
+    ]
+    for row in rows[1:]:
+        row["note"] = "7281 of 8191 rounds were run"
+    text = shown(entry(barrier={"status": "ok", "rows": rows}))
+    assert text.count("No time of xf: 7281 of 8191 rounds were run") == 1
+    assert "No time of counter" not in text
+
+
 def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
     assert "interrupted before it was checked" in verdict({"status": "waiting"})
     assert "no" in verdict(entry(refused="no ordering"))
@@ -321,7 +335,7 @@ def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, mo
     tasks = {"occupancy": "survey_fakes:abort_once", "barrier": "survey_fakes:barriers"}
     monkeypatch.setattr(run, "TASKS", tasks)
     monkeypatch.setattr(run, "store_table", lambda *_: None)
-    found = survey_package.survey_devices([(address, device), (address, device)], quick=True)
+    found = survey_package.Survey(quick=True).run([(address, device), (address, device)])
     first, second = found["devices"]
     assert first["occupancy"]["status"] == "crash"
     assert first["occupancy"]["rows"][0]["recall"] == pytest.approx(5 / 6, abs=1e-4)
@@ -333,6 +347,31 @@ def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, mo
     assert "SIGABRT" in text
     assert "0.125" in text  # the ratio of barrier to relaunch
     assert "8 (21%)" in text  # the vendor's answer and how much of it was found
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("extensions", [("cl_intel_concurrent_dispatch",), ()])
+def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, context, monkeypatch, extensions):
+    reports = []
+    measured = [BarrierTime("counter", groups, 3, 0.5, (0.5,), 4.0, (4.0,), 10) for groups in (1, 2)]
+
+    def time_barriers(_queue, *, local_sizes, on_row, **_):
+        assert local_sizes == [3]
+        for one in measured:
+            on_row(one)
+        return measured
+
+    own = cells.facts(context.devices[0])
+    monkeypatch.setattr(cells, "facts", lambda _: replace(own, extensions=extensions))
+    monkeypatch.setattr(cells, "time_barriers", time_barriers)
+    monkeypatch.setattr(cells.child, "progress", reports.append)
+    assert cells.barrier_task({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]}) == {"skipped": 0}
+    rows = [report["row"] for report in reports if "row" in report]
+    assert rows[:2] == [one.to_row() for one in measured]
+    assert [(row["algorithm"], row["groups"], row["us"]) for row in rows[2:]] == (
+        [("intel_device_barrier", 2, None)] if extensions else []
+    )
+    assert all("no spin limit" in row["note"] for row in rows[2:])
 
 
 @pytest.mark.device

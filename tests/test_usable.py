@@ -149,6 +149,30 @@ def test_the_smaller_of_the_measured_and_the_known_loop_limit_holds():
     assert "another runtime" in quirks.loop_notice(POCL, 70)
 
 
+INTEL = DeviceFacts(platform_name="Intel(R) OpenCL", name="AMD EPYC", type=("CPU",))
+SIMULATOR = DeviceFacts(name="Oclgrind Simulator", type=("CPU", "GPU", "ACCELERATOR"))
+SHORT = DeviceFacts(name="llvmpipe (LLVM 15)", driver_version="22.3.6", type=("CPU",))
+
+
+def test_a_runtime_that_cannot_know_the_processor_names_another_one_that_works(monkeypatch):
+    monkeypatch.setattr(usable.icd, "hiding_variable", lambda _: "")
+    remedy = next(quirk.workaround for quirk in quirks.QUIRKS if quirk.name == "pocl-unknown-cpu")
+    broken = usable.Usability(False, "unknown target CPU", remedy, 1.0)
+    works = usable.Usability(True, "right", "", 1.0)
+    there = [(DeviceAddress(i, 0, "", ""), of) for i, of in enumerate((POCL, SIMULATOR, SHORT, INTEL))]
+    checked = [(address, of, broken if of is POCL else works) for address, of in there]
+    told = usable.with_alternative(broken, checked)
+    assert "3:0 AMD EPYC (Intel(R) OpenCL)" in told.remedy
+    assert "same processor" in told.remedy
+    assert "pip install" not in told.remedy
+    assert usable.with_alternative(broken, checked[:3]) == broken
+    other = usable.Usability(False, "aborted", "set POCL_WORK_GROUP_METHOD=cbs", 1.0)
+    assert usable.with_alternative(other, checked) == other
+    assert usable.with_alternative(works, checked) == works
+    monkeypatch.setattr(usable.icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
+    assert "unset OCL_ICD_VENDORS" in usable.with_alternative(broken, checked[:3]).remedy
+
+
 def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():
     abort = 'addContextSaveRestore: Assertion `0 && "Cannot add context restore for a PHI node"\' failed.'
     pocl6 = facts(platform_version="OpenCL 3.0 PoCL 6.0")
@@ -179,8 +203,21 @@ def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
     assert "RUSTICL_ENABLE=llvmpipe" in empty["rusticl"].remedy
     assert "rusticl" in empty["Clover"].remedy
     assert empty["Other"].remedy
+    assert [platform.is_fault for platform in empty.values()] == [True, False, True]
     monkeypatch.setenv("RUSTICL_ENABLE", "llvmpipe")
     assert "RUSTICL_ENABLE" not in usable.empty_platforms()[0].remedy
+
+
+@pytest.mark.parametrize("variable", ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_pocl_without_a_folder_for_its_cache_is_told_which_variable_helps(variable, tmp_path, monkeypatch):
+    for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(variable, str(tmp_path / "some" / "where"))
+    assert quirks.remedy(POCL, quirks.NO_DEVICES) == ""
+    (tmp_path / "some").write_text("not a folder")
+    assert "POCL_CACHE_DIR" in quirks.remedy(POCL, quirks.NO_DEVICES)
+    assert quirks.remedy(facts(platform_version="CUDA"), quirks.NO_DEVICES) == ""
 
 
 @pytest.mark.device

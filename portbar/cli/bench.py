@@ -27,7 +27,7 @@ from portbar.strategy import choose
 from portbar.survey.plan import UNSTEADY
 from portbar.survey.privacy import anonymous
 from portbar.survey.run import TASKS, run_step, times_of, unsteady
-from portbar.survey.table import barrier_times_table
+from portbar.survey.table import barrier_notes, barrier_times_table
 from portbar.usable import check
 
 if TYPE_CHECKING:
@@ -115,11 +115,13 @@ def _measured(
         entry["reason"] = f"does not work: {explained(verdict.reason, verdict.remedy)}"
         return entry
     try:
-        one_group = choose(probe(device)).max_groups == 1
+        profile = probe(device)
+        one_group = choose(profile).max_groups == 1
     except Error as error:
         return {**entry, "status": "refused", "reason": str(error)}
     payload = {
         "address": address.to_json(),
+        "findings": profile.findings.to_json() if profile.findings is not None else None,
         "local_sizes": local_sizes,
         "budget_s": seconds,
     }
@@ -152,7 +154,7 @@ def _show(entry: dict[str, Any]) -> None:
         show(f"  no times: {entry['reason'] or 'no algorithm could be measured'}")
     else:
         show(times)
-    for reason in dict.fromkeys(f"{row['algorithm']}: {row['note']}" for row in entry["rows"] if row.get("note")):
+    for reason in barrier_notes({"barrier": entry}):
         show(f"  {reason}")
     if entry["barrier_table"]:
         parts = [f"from {groups} work-groups of {local} on {name}" for local, groups, name in entry["barrier_table"]]

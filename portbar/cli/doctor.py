@@ -58,7 +58,8 @@ def command(as_json: bool) -> None:
         _show(report)
     if not any(entry["usable"] for entry in report["devices"]):
         sys.exit(3)
-    if report["empty_platforms"] or not all(entry["usable"] for entry in report["devices"]):
+    faults = any(platform["is_fault"] for platform in report["empty_platforms"])
+    if faults or not all(entry["usable"] for entry in report["devices"]):
         sys.exit(1)
 
 
@@ -67,6 +68,7 @@ def _examine() -> dict[str, Any]:
     report: dict[str, Any] = {
         "problem": "",
         "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "hidden": icd.hidden_text(hiding) if (hiding := icd.hiding_variable(os.environ)) else "",
         "cache": None if folder is None else str(folder),
         "runtimes_from_packages": [
             {"name": runtime.name, "library": runtime.library, "problem": runtime.problem}
@@ -79,7 +81,7 @@ def _examine() -> dict[str, Any]:
         verdicts = dict(check_all(refresh=True))
         report["devices"] = [_device(address, facts(device), verdicts[address]) for address, device in list_devices()]
         report["empty_platforms"] = [
-            {"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty_platforms()
+            {"name": p.name, "reason": p.reason, "remedy": p.remedy, "is_fault": p.is_fault} for p in empty_platforms()
         ]
         for entry, (_, device) in zip(report["devices"], list_devices(), strict=True):
             _add_strategy(entry, device)
@@ -125,9 +127,11 @@ def _show(report: dict[str, Any]) -> None:
         show("")
     for name, value in report["variables"].items():
         show(f"{name}={value}")
+    if report["hidden"]:
+        show(report["hidden"], style="yellow")
     show(f"cache: {report['cache'] or 'off, nothing is kept between runs'}")
     for runtime in report["runtimes_from_packages"]:
-        state = f"cannot be loaded: {runtime['problem']}" if runtime["problem"] else "found"
+        state = f"cannot be loaded: {runtime['problem']}" if runtime["problem"] else "installed"
         show(f"{runtime['name']} from a Python package: {state}")
     for entry in report["devices"]:
         show("")
@@ -145,7 +149,8 @@ def _show(report: dict[str, Any]) -> None:
             indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
         for quirk in entry["quirks"]:
             # A fault that makes the device unusable has said its remedy already.
-            if entry["usable"] or quirk["workaround"] != entry["remedy"]:
+            said = {entry["remedy"], *quirks.only_another_runtime()}
+            if entry["usable"] or quirk["workaround"] not in said:
                 indented(f"known fault {quirk['name']}: {quirk['fault']}.")
                 indented(f"workaround: {quirk['workaround']}", depth=4)
     for platform in report["empty_platforms"]:

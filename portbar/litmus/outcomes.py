@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import permutations, product
+from itertools import permutations
 
 from portbar.litmus.model import UNREAD, Litmus, Operation, Outcome, Thread
 
@@ -38,13 +38,6 @@ def serial(test: Litmus) -> frozenset[Values]:
 def sequential(test: Litmus) -> frozenset[Values]:
     """Outcomes of sequential consistency: every interleaving of the threads."""
     return frozenset(_run(test, order) for order in _interleavings(test.threads))
-
-
-@cache
-def unordered(test: Litmus) -> frozenset[Values]:
-    """Outcomes where a thread's operations may take effect in any order, which no order of atomics would allow."""
-    shuffled = product(*(permutations(op for op in thread if op.kind != "fence") for thread in test.threads))
-    return frozenset(_run(test, order) for threads in shuffled for order in _interleavings(threads))
 
 
 def _interleavings(threads: tuple[Thread, ...]) -> Iterator[list[Operation]]:

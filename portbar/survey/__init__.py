@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from portbar.survey.run import FORMAT, SCHEMA, Survey, survey_devices
+from portbar.survey.run import FORMAT, SCHEMA, Survey
 
-__all__ = ["FORMAT", "SCHEMA", "Survey", "survey_devices"]
+__all__ = ["FORMAT", "SCHEMA", "Survey"]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar import child, quirks
+from portbar import cache, child, quirks
 from portbar.benching import (
     ALGORITHMS,
     NO_TIME,
@@ -25,10 +25,11 @@ from portbar.benching import (
     profiled_queue,
     time_barriers,
 )
-from portbar.device import DeviceAddress
+from portbar.device import DeviceAddress, device_key, facts
 from portbar.errors import Error
+from portbar.findings import CACHE_KIND
 from portbar.kernel import Kernel
-from portbar.profile import describe
+from portbar.profile import describe, stored_findings
 from portbar.program import Program
 from portbar.strategy import choose
 from portbar.survey.plan import Cell, barrier_sizes, occupancy_cells
@@ -50,7 +51,12 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 
 def _context(payload: Mapping[str, Any]) -> cl.Context:
     """A context for the device; to be kept, since a queue does not keep its context alive on every runtime."""
-    return cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    reported = facts(device)
+    if payload.get("findings") and stored_findings(reported) is None:
+        # Where the cache cannot be written, what the parent's probe found has not come here.
+        cache.store(CACHE_KIND, device_key(reported), payload["findings"])
+    return cl.Context([device])
 
 
 def _largest(program: Program, queue: cl.CommandQueue, name: str) -> int:
@@ -65,8 +71,8 @@ def _largest(program: Program, queue: cl.CommandQueue, name: str) -> int:
 def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
-    Payload: `address`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool),
-    `launched` (work-groups), `found` (work-groups, one number a run), `times_us` (device time of each
+    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience`
+    (bool), `launched` (work-groups), `found` (work-groups, one number a run), `times_us` (device time of each
     launch, wall-clock time where the device tells none),
     `vendor_bound` and `computed_bound` (work-groups, or None), `computed_note` where the computed one is not what was found;
     `reason` where something was refused, `partial` where time ran out.
@@ -106,6 +112,12 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
     return {"skipped": skipped}
 
 
+#: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
+_UNBOUNDED: Final = (
+    "it has no spin limit, so it is timed only when portbar.benching.time_barriers is asked for it by name"
+)
+
+
 class _OccupancyCells:
     """Measures cells on one queue; kernels and bounds are kept from one to the next."""
 
@@ -130,6 +142,8 @@ class _OccupancyCells:
         # How many to launch comes from the lock that scales; each lock is then asked to find them.
         bound = self._kernel("packed").occupancy(self._queue, local, scratch, rounds)
         launched = bound.groups if self._cpu else 2 * bound.groups
+        most = self._kernel("packed").program.strategy(self._queue.device).max_groups
+        launched = launched if most is None else min(launched, most)
         kernel = self._kernel(cell.lock)
         found: list[int] = []
         times: list[float] = []
@@ -164,7 +178,7 @@ class _OccupancyCells:
 def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
-    Payload: `address`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: `algorithm`, `groups`,
+    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: `algorithm`, `groups`,
     `local_size`, `rounds` (barriers a launch), `samples_us` (microseconds a barrier, one number a launch), `us` (their median,
     or None), `relaunch_samples_us`, `relaunch_us`; `note` where there is no time, `partial` where time ran out.
 
@@ -188,4 +202,8 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
         child.progress({"row": time.to_row()})
 
     times = time_barriers(queue, local_sizes=sizes, budget_s=budget.left(), on_step=step, on_row=row)
+    if "cl_intel_concurrent_dispatch" in facts(queue.device).extensions:
+        for local_size in sizes:
+            most = max(time.groups for time in times if time.local_size == local_size)
+            row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED))
     return {"skipped": sum(time.partial for time in times)}

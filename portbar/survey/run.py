@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar import child
 from portbar._version import __version__
 from portbar.benching import BarrierTime, barrier_table, store_table
-from portbar.device import DeviceAddress, facts
+from portbar.device import DeviceAddress, DeviceFacts, facts
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.probing import probe
 from portbar.profile import describe, forget
 from portbar.strategy import DeviceProfile, Strategy, choose
 from portbar.survey.privacy import anonymous
-from portbar.usable import check
+from portbar.usable import Usability, check, with_alternative
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -122,6 +122,9 @@ class Survey:
         try:
             for one in surveyed:
                 one.check()
+            checked = [(one.address, one.facts, one.verdict) for one in surveyed if one.verdict is not None]
+            for one in surveyed:
+                one.name_alternative(checked)
             waiting = [one for one in surveyed if one.entry["status"] == "waiting"]
             for index, one in enumerate(waiting):
                 pool = _QUICK_S * max(5, len(devices)) - (time.monotonic() - started)
@@ -141,18 +144,20 @@ class _Device:
 
     def __init__(self, survey: Survey, address: DeviceAddress, device: cl.Device) -> None:
         self._survey = survey
-        self._address = address
+        self.address = address
+        self.facts = facts(device)
+        self.verdict: Usability | None = None
         self._device = device
         self.entry: dict[str, Any] = {
             "address": address.to_json(),
-            "facts": facts(device).to_json(),
+            "facts": self.facts.to_json(),
             "status": "waiting",
             "seconds": 0.0,
         }
 
     def _tell(self, step: str) -> None:
         if self._survey.on_step is not None:
-            where, of = self._address, self.entry["facts"]
+            where, of = self.address, self.entry["facts"]
             platform_version = where.platform_version.partition(",")[0]
             name = (
                 f"{where.platform_index}:{where.device_index} {of['name']} ({where.platform_name}, {platform_version})"
@@ -164,14 +169,20 @@ class _Device:
         started = time.monotonic()
         self._tell("checking that it works")
         try:
-            verdict = check(self._address, min(20.0, self._survey.timeout), refresh=not self._survey.quick)
+            verdict = check(self.address, min(20.0, self._survey.timeout), refresh=not self._survey.quick)
         except Error as error:
             self.entry |= {"status": "failed", "reason": str(error)}
             return
+        self.verdict = verdict
         self.entry["usable"] = {"usable": verdict.usable, "reason": verdict.reason, "remedy": verdict.remedy}
         self.entry["seconds"] = round(time.monotonic() - started, 2)
         if not verdict.usable:
             self.entry["status"] = "unusable"
+
+    def name_alternative(self, checked: Sequence[tuple[DeviceAddress, DeviceFacts, Usability]]) -> None:
+        """Let the remedy of a runtime that cannot work name a device of the same processor that does."""
+        if self.verdict is not None:
+            self.entry["usable"]["remedy"] = with_alternative(self.verdict, checked).remedy
 
     def survey(self, seconds: float) -> None:
         """Measure everything in about `seconds`; whatever goes wrong stays in this device's entry."""
@@ -243,7 +254,12 @@ class _Device:
         budget = min(budget, limit - 5.0)
         self.entry[name] |= run_step(
             TASKS[name],
-            {"address": self._address.to_json(), "budget_s": budget, **payload},
+            {
+                "address": self.address.to_json(),
+                "findings": self.entry["findings"],
+                "budget_s": budget,
+                **payload,
+            },
             limit,
             self.entry[name]["rows"],
         )
@@ -329,20 +345,3 @@ def _complete(entry: dict[str, Any]) -> None:
         row["best_known_groups"] = bound
         row["recall"] = round(mean / bound, 4) if bound else None
         row["recall_of_vendor_bound"] = round(mean / vendor, 4) if vendor else None
-
-
-def survey_devices(
-    devices: Sequence[tuple[DeviceAddress, cl.Device]],
-    *,
-    quick: bool = False,
-    timeout: float = 120.0,
-    on_step: Listener | None = None,
-) -> dict[str, Any]:
-    """Survey devices and return the record, a dict of JSON values.
-
-    Raises
-    ------
-    DeviceError
-        There is no device at all.
-    """
-    return Survey(quick, timeout, on_step).run(devices)

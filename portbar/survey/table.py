@@ -160,6 +160,12 @@ def barrier_times_table(entry: dict[str, Any]) -> Table | None:
     return table
 
 
+def barrier_notes(entry: dict[str, Any]) -> list[str]:
+    """Why algorithms have no times, each reason once."""
+    rows = entry.get("barrier", {}).get("rows", [])
+    return list(dict.fromkeys(f"{row['algorithm']}: {row['note']}" for row in rows if row.get("note")))
+
+
 def _us(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.3f}"
 
@@ -197,6 +203,9 @@ def device_view(entry: dict[str, Any]) -> RenderableType:
         parts.append(Text(notice[0].upper() + notice[1:], style="red"))
     measured = (occupancy_table(entry), discovery_line(entry), barrier_times_table(entry))
     parts += [Text(part) if isinstance(part, str) else part for part in measured if part is not None]
+    parts += [
+        Text(f"No time of {shorten(note, 200, placeholder='...')}", style="yellow") for note in barrier_notes(entry)
+    ]
     if entry.get("barrier", {}).get("unsteady"):
         parts.append(Text(f"Barrier times: {UNSTEADY}", style="yellow"))
     for choice, reasoned in entry.get("strategy", {}).items():

@@ -1,0 +1,82 @@
+"""Findings as JSON: what is written is read back, and what cannot be is refused with its cause."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from portbar import cache, profile
+from portbar.device import DeviceFacts, device_key
+from portbar.errors import RecordError
+from portbar.findings import CACHE_KIND, Findings
+
+FOUND = Findings(
+    builds={"cl12": True, "c11@CL3.0": False},
+    ordering={"cl12": "pass"},
+    litmus={"cl12": "pass: 28 tests"},
+    progress={"lanes": "none"},
+    groups_in_flight=3,
+    loop_limit=65_535,
+    polls_per_second=2.5e8,
+    barrier_table=((1, 1, "flag"), (256, 70, "tree")),
+    lost={"groups_in_flight": "timed out"},
+    source="a test",
+)
+FACTS = DeviceFacts(platform_name="P", name="Device of test_findings")
+
+
+def test_findings_survive_json() -> None:
+    assert Findings.from_json(json.loads(json.dumps(FOUND.to_json()))) == FOUND
+    assert Findings.from_json({}) == Findings()
+
+
+def test_an_entry_from_before_lost_measurements_were_told_has_none() -> None:
+    value = FOUND.to_json()
+    del value["lost"]
+    assert Findings.from_json(value).lost == {}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("barrier_table", [[1, "nonsense"]], "nonsense"),
+        ("barrier_table", [[1, "intel_device_barrier"]], "intel_device_barrier"),
+        ("barrier_table", [[1, ["counter"]]], "counter"),
+        ("barrier_table", [["1", "counter"]], "int"),
+        ("barrier_table", [7], "int"),
+        ("groups_in_flight", "x", "'x'"),
+        ("groups_in_flight", -1, "negative"),
+        ("loop_limit", 1.5, "int"),
+        ("polls_per_second", 0, "rate"),
+        ("builds", {"cl12": 1}, "bool"),
+        ("ordering", {"cl12": True}, "str"),
+        ("lost", {"loop_limit": 3}, "str"),
+        ("lost", ["loop_limit"], "items"),
+        ("colour", "red", "colour"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_cause(field: str, value: object, word: str) -> None:
+    with pytest.raises(RecordError, match=word):
+        Findings.from_json({**FOUND.to_json(), field: value})
+
+
+def test_older_tables_without_local_sizes_speak_for_few_work_items() -> None:
+    known = Findings.from_json({"barrier_table": [[1, "flag"], [70, "tree"]]})
+    assert known.barrier_table == ((1, 1, "flag"), (1, 70, "tree"))
+
+
+@pytest.mark.parametrize("damage", [{"barrier_table": [[1, "nonsense"]]}, {"groups_in_flight": "x"}])
+def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_absent(
+    damage: dict[str, object], tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(cache, "_memory", {})
+    monkeypatch.setattr(cache, "_warned", set())
+    cache.store(CACHE_KIND, device_key(FACTS), {**FOUND.to_json(), **damage})
+    with pytest.warns(cache.CacheWarning, match=f"{device_key(FACTS)}.json") as caught:
+        assert profile.stored_findings(FACTS) is None
+        assert profile.stored_findings(FACTS) is None
+    assert len(caught) == 1
+    cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
+    assert profile.stored_findings(FACTS) == FOUND
