@@ -305,7 +305,7 @@ def time_barriers(
     queue : pyopencl.CommandQueue
         Names context and device; the launches go to queues of their own.
     algorithms : sequence of str
-        `intel_device_barrier` has no spin limit, so it is measured only when asked for, and may hang.
+        `intel_device_barrier` has no spin limit, so it is measured only when asked for, and was seen to hang.
     group_counts : sequence of int, optional
         By default the powers of two up to the device's bound, and the bound. Those above it are noted, not launched.
     local_sizes : sequence of int
@@ -358,6 +358,7 @@ class _Turns:
         self._bounds: dict[str, int] = {}
         #: Algorithms that have no times at this local size -> why not.
         self._refused: dict[str, str] = {}
+        self._tried = False
 
     def run(self, group_counts: Sequence[int] | None, budget: Budget) -> list[BarrierTime]:
         """Measure every group count, the largest first, and return the times with the smallest first."""
@@ -366,7 +367,7 @@ class _Turns:
         times: list[BarrierTime] = []
         descending = sorted(set(counts), reverse=True)
         for done, groups in enumerate(descending):
-            late = bool(done) and budget.left() <= 0
+            late = self._tried and budget.left() <= 0
             found = self._count(groups, late, budget.part(1 / (len(descending) - done)))
             for row in found:
                 self._on_row(row)
@@ -430,6 +431,7 @@ class _Turns:
         self, names: Sequence[str], groups: int, budget: Budget, relaunches: list[float], notes: dict[str, str]
     ) -> dict[str, BarrierSamples]:
         """Samples by algorithm; what fails is left out and gets a note. Those of relaunching are added to `relaunches`."""
+        self._tried = True
         self._on_step(f"barriers between {groups} work-groups of {self._local}")
         relaunch = Relaunch(self._queue, groups, self._local)
         least, most = _LAUNCH_S
