@@ -1,0 +1,632 @@
+"""`portbar.reduce` and `portbar_work_group_reduce_add` beside their peers: `python -m benchmarks.reductions --json`.
+
+Not for whether results are right, which the tests tell; but each result is checked before it is timed. A ratio below 1 means
+that portbar is faster. The peers are NumPy, PyOpenCL's `ReductionKernel`, OpenCL's own `work_group_reduce_add`, and on NVIDIA
+devices CUB, in a program that nvcc compiles and that runs in turns with ours. `--tune` measures launch shapes instead, for
+`portbar.reduction.host_shape.SHAPES`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+from pyopencl.reduction import ReductionKernel
+
+import portbar
+from benchmarks.cuda import capability_of, cuda_program
+from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
+from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
+from benchmarks.split_barrier import Sample, WrongResultError, each_of, in_turns
+from portbar.benching import device_s, profiled_queue
+from portbar.build import build_options, compile_program
+from portbar.errors import Error
+from portbar.reduction.host import reduce
+from portbar.reduction.host_shape import Shape, shape_for, trial
+from portbar.rendering import header_names
+
+#: What a sum may take, in times of its peers.
+NUMPY_TARGET: Final = 1 / 0.9
+KERNEL_TARGET: Final = {"cpu": 1 / 2, "gpu": 1 / 1.9}
+CUB_SMALL_TARGET: Final = 0.85
+CUB_TARGET: Final = 1.0
+CUB_LARGE_TARGET: Final = 1 / 0.99
+#: What sum, min and max together may take, in times of the sum alone.
+TOGETHER_TARGET: Final = 1.1
+#: What `portbar_work_group_reduce_add` may take, in times of the device's own and of CUB's.
+BUILT_IN_TARGET: Final = 1.05
+BLOCK_TARGET: Final = 1.1
+
+FILL: Final = """kernel void fill(global {c} *a, const ulong n)
+{{
+    const ulong i = get_global_id(0);
+    if (i < n)
+        a[i] = ({c})(i % {period}ul);
+}}
+"""
+
+_SUM: Final = {"uint": "x * 1664525u + id", "float": "x * (1.0f / LOCAL) + id"}
+LOOP: Final = """
+#define LOCAL {local}
+kernel __attribute__((reqd_work_group_size(LOCAL, 1, 1)))
+void loop(global {kind} *left, const uint rounds)
+{{
+    {before}
+    const {kind} id = ({kind})get_local_id(0);
+    {kind} x = id;
+#pragma unroll 1
+    for (uint round = 0; round < rounds; ++round) {{
+        x = {call};
+        x = {step};
+    }}
+    left[get_global_id(0)] = x;
+}}
+"""
+HEADER: Final = '#define PORTBAR_REDUCTION_LOCAL_SIZE {local}\n#include "portbar/reduction.h"\n'
+
+
+@dataclass(frozen=True)
+class ReductionSession(Session):
+    """One device, with CUB's program where there is one."""
+
+    capability: tuple[int, int] | None
+    cub: CubPeer | None
+
+    @cached_property
+    def profiled(self) -> cl.CommandQueue:
+        """A queue whose events tell times."""
+        return profiled_queue(self.queue)
+
+    @property
+    def kind(self) -> str:
+        """The row of the targets."""
+        return "cpu" if self.is_cpu else "gpu"
+
+
+def array_of(session: ReductionSession, dtype: Any, size: int) -> cl.array.Array:
+    """An array that holds its indices modulo `PERIOD`.
+
+    Raises
+    ------
+    Error
+        The device has no room for it, or lacks the type.
+    """
+    kind = np.dtype(dtype)
+    device = session.device
+    if kind == np.float64 and "cl_khr_fp64" not in device.extensions.split():
+        raise Error("the device has no double")
+    if size * kind.itemsize > min(device.max_mem_alloc_size, device.global_mem_size // 3):
+        raise Error(f"no room for {size} elements of {kind}")
+    made = cl.array.Array(session.profiled, (size,), kind)
+    c = {"float32": "float", "int32": "int", "float64": "double", "int8": "char"}[kind.name]
+    head = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" if kind == np.float64 else ""
+    program = compile_program(session.context, device, head + FILL.format(c=c, period=PERIOD), ())
+    kernel = cl.Kernel(program, "fill")
+    data = made.data
+    assert isinstance(data, cl.Buffer)
+    kernel.set_args(data, np.uint64(size))
+    cl.enqueue_nd_range_kernel(session.profiled, kernel, (-(-size // 64) * 64,), (64,))
+    session.profiled.finish()
+    return made
+
+
+def sum_of(size: int) -> int:
+    """The sum of such an array."""
+    whole, rest = divmod(size, PERIOD)
+    return whole * PERIOD * (PERIOD - 1) // 2 + rest * (rest - 1) // 2
+
+
+def check_sum(what: str, found: float, size: int, dtype: Any) -> None:
+    """Raise `WrongResultError` for another sum, modulo 2**32 for integers."""
+    expected = sum_of(size)
+    if np.dtype(dtype).kind == "i":
+        wrong = (int(found) - expected) % (1 << 32) != 0
+    else:
+        wrong = abs(found - expected) > 1e-4 * expected
+    if wrong:
+        raise WrongResultError(f"{what} left {found}, the sum is {expected}")
+
+
+def by_event(session: ReductionSession, call: Callable[[], tuple[Any, cl.Event]]) -> Sample:
+    """Seconds of one launch by its event."""
+    session.profiled.finish()
+    began = time.perf_counter()
+    _, event = call()
+    event.wait()
+    return Sample(device_s(event, time.perf_counter() - began))
+
+
+def by_clock(session: ReductionSession, call: Callable[[], Any]) -> Sample:
+    """Seconds from a call until the queue is empty."""
+    session.profiled.finish()
+    began = time.perf_counter()
+    call()
+    session.profiled.finish()
+    return Sample(time.perf_counter() - began)
+
+
+def by_host(call: Callable[[], Any]) -> Sample:
+    """Seconds of a call alone."""
+    began = time.perf_counter()
+    call()
+    return Sample(time.perf_counter() - began)
+
+
+def row_of(
+    session: ReductionSession,
+    benchmark: str,
+    peer: str,
+    ours: Sequence[Sample],
+    theirs: Sequence[Sample],
+    target: float | None,
+    *,
+    scale: float = 1.0,
+    **extra: Any,
+) -> Row:
+    """A row with its target; the ratio is that of the medians, times `scale`."""
+    row = session.compare(
+        benchmark, peer, [(a.seconds * 1e6, b.seconds * 1e6) for a, b in zip(ours, theirs, strict=True)], **extra
+    )
+    assert row.ratio is not None
+    ratio = row.ratio * scale
+    more: dict[str, Any] = {"target": target, "met": None if target is None else ratio <= target}
+    if "bytes" in extra and row.ours_us and row.peer_us:
+        more |= {"ours_gb_s": extra["bytes"] / row.ours_us * 1e-3, "peer_gb_s": extra["bytes"] / row.peer_us * 1e-3}
+    return replace(row, ratio=ratio, extra=row.extra | more)
+
+
+def kernel_for(session: ReductionSession, dtype: Any) -> ReductionKernel:
+    """PyOpenCL's sum of an array of some type."""
+    kind = np.dtype(dtype)
+    c = {"float32": "float", "int32": "int", "float64": "double"}[kind.name]
+    return ReductionKernel(session.context, kind, "0", "a + b", "x[i]", f"__global const {c} *x")
+
+
+def summed(kernel: ReductionKernel, array: cl.array.Array) -> cl.array.Array:
+    """One call of it, on the array's queue."""
+    return kernel(array, queue=array.queue, return_event=False)
+
+
+def sizes(session: ReductionSession) -> list[tuple[Any, int]]:
+    """Types and numbers of elements."""
+    if session.is_cpu:
+        powers = (16, 20, 24) if session.quick else (16, 20, 24, 26)
+        return [(np.float32, 1 << p) for p in powers] + [(np.int32, 1 << powers[-1]), (np.float64, 1 << powers[-1] - 1)]
+    large_powers = (16, 20, 26) if session.quick else (16, 18, 20, 22, 24, 26, 28, 30)
+    large = [] if session.quick else [(np.int32, 1 << 28), (np.float64, 1 << 27)]
+    return [(np.float32, 1 << p) for p in large_powers] + large + [(np.int32, 1 << 20), (np.float64, 1 << 20)]
+
+
+def sums(session: ReductionSession) -> Iterator[Row]:
+    """Sums of one array beside each peer."""
+    threads = session.device.max_compute_units
+    with ThreadPoolExecutor(threads) as pool:
+        for dtype, size in sizes(session):
+            name = np.dtype(dtype).name
+            try:
+                array = array_of(session, dtype, size)
+                yield from sums_of(session, array, pool, threads)
+            except (Error, cl.Error) as error:
+                yield from failed(session, "sum", error, dtype=name, size=size)
+
+
+def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolExecutor, threads: int) -> Iterator[Row]:
+    """The rows of one array."""
+    queue, dtype, size = session.profiled, array.dtype, array.size
+    out = cl.array.Array(queue, (), dtype)
+    ours = partial(reduce, queue, array, out=out, return_event=True)
+    ours()
+    check_sum("portbar", out.get(queue).item(), size, dtype)
+    kernel = kernel_for(session, dtype)
+    check_sum("ReductionKernel", summed(kernel, array).get(queue).item(), size, dtype)
+    about: dict[str, Any] = {"dtype": dtype.name, "size": size, "bytes": size * dtype.itemsize}
+    sides: dict[str, Callable[[], Sample]] = {
+        "portbar": partial(by_clock, session, ours),
+        "ReductionKernel": partial(by_clock, session, partial(summed, kernel, array)),
+    }
+    if session.is_cpu:
+        values = array.get(queue)
+        parts = np.array_split(values, threads)
+        sides["NumPy, one thread"] = partial(by_host, values.sum)
+        sides["NumPy, a part each thread"] = partial(by_host, lambda: sum(pool.map(np.sum, parts)))
+    for run in sides.values():
+        run()
+    taken = in_turns(sides, session.repeats)
+    for peer in list(taken)[1:]:
+        target, scale = None, 1.0
+        if peer == "ReductionKernel":
+            target = KERNEL_TARGET[session.kind] if size >= 1 << (26 if session.is_cpu else 30) else None
+        elif dtype == np.float32 and size == 1 << 26:
+            target = NUMPY_TARGET
+        if peer == "NumPy, one thread":
+            # Bandwidth of each thread used: NumPy has one.
+            scale = threads
+        yield row_of(
+            session,
+            "sum",
+            peer,
+            taken["portbar"],
+            taken[peer],
+            target,
+            scale=scale,
+            clock="host",
+            threads=threads,
+            **about,
+        )
+    if session.cub is not None:
+        cub = session.cub
+        check_sum("CUB", cub.order(dtype.name, size)["sum"], size, dtype)
+        taken = in_turns(
+            {
+                "portbar": partial(by_event, session, ours),
+                "CUB": lambda: Sample(cub.order(dtype.name, size)["seconds"]),
+            },
+            3 * session.repeats,
+        )
+        target = CUB_SMALL_TARGET if size <= 1 << 20 else CUB_TARGET if size <= 1 << 26 else CUB_LARGE_TARGET
+        yield row_of(
+            session,
+            "sum",
+            "CUB DeviceReduce",
+            taken["portbar"],
+            taken["CUB"],
+            target,
+            clock="device",
+            cuda=cub.about,
+            **about,
+        )
+
+
+def failed(session: ReductionSession, benchmark: str, error: Exception, **extra: Any) -> Iterator[Row]:
+    """A row without times where a result was wrong; anything else is noted."""
+    if isinstance(error, WrongResultError):
+        yield Row(
+            benchmark,
+            session.name,
+            "",
+            None,
+            None,
+            None,
+            0,
+            extra | {"target": None, "met": False, "error": str(error)},
+        )
+    else:
+        note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
+
+
+def together(session: ReductionSession) -> Iterator[Row]:
+    """Sum, min and max in one pass, and a reproducible sum, beside the sum alone."""
+    dtype = np.float32
+    size = 1 << ((24 if session.quick else 26) if session.is_cpu else (26 if session.quick else 30))
+    array = array_of(session, dtype, size)
+    queue = session.profiled
+    time_of = partial(by_clock if session.is_cpu else by_event, session)
+    several = partial(reduce, queue, array, outputs={"total": "+", "least": "min", "most": "max"}, return_event=True)
+    fixed = partial(reduce, queue, array, reproducible=True, return_event=True)
+    found, _ = several()
+    check_sum("portbar", found["total"].get(queue).item(), size, dtype)
+    if (found["least"].get(queue).item(), found["most"].get(queue).item()) != (0, PERIOD - 1):
+        yield from failed(session, "together", WrongResultError("min or max is wrong"), size=size)
+        return
+    check_sum("portbar, reproducible", fixed()[0].get(queue).item(), size, dtype)
+    alone = partial(reduce, queue, array, return_event=True)
+    alone()
+    sides = {
+        "together": partial(time_of, several),
+        "reproducible": partial(time_of, fixed),
+        "alone": partial(time_of, alone),
+    }
+    taken = in_turns(sides, session.repeats)
+    about: dict[str, Any] = {
+        "dtype": "float32",
+        "size": size,
+        "bytes": 4 * size,
+        "clock": "host" if session.is_cpu else "device",
+    }
+    yield row_of(
+        session, "sum_min_max", "portbar, sum alone", taken["together"], taken["alone"], TOGETHER_TARGET, **about
+    )
+    yield row_of(session, "reproducible", "portbar, sum alone", taken["reproducible"], taken["alone"], None, **about)
+
+
+def calls(session: ReductionSession) -> Iterator[Row]:
+    """What the host pays for a call, whatever the device does meanwhile."""
+    array = array_of(session, np.float32, 1 << 10)
+    queue = session.queue
+    array = array.with_queue(queue)
+    kernel = kernel_for(session, np.float32)
+
+    def of(call: Callable[[], Any]) -> Sample:
+        taken = []
+        for _ in range(50):
+            taken.append(by_host(call).seconds)
+            queue.finish()
+        return Sample(statistics.median(taken))
+
+    sides = {
+        "portbar": partial(of, partial(reduce, queue, array)),
+        "ReductionKernel": partial(of, partial(summed, kernel, array)),
+    }
+    for run in sides.values():
+        run()
+    taken = in_turns(sides, session.repeats)
+    yield row_of(
+        session, "call", "ReductionKernel", taken["portbar"], taken["ReductionKernel"], None, size=1 << 10, clock="host"
+    )
+
+
+def work_groups(session: ReductionSession) -> Iterator[Row]:
+    """Reductions over a work-group, one after another in a loop."""
+    if "reduction" not in header_names():
+        raise Error("there is no portbar/reduction.h")
+    locals_: tuple[int, ...] = (64,) if session.is_cpu else (64, 256, 1024)
+    for kind, local in itertools.product(("uint", "float"), locals_):
+        try:
+            yield from work_group(session, kind, local)
+        except (Error, cl.Error) as error:
+            yield from failed(session, "work_group", error, kind=kind, local_size=local)
+
+
+def work_group(session: ReductionSession, kind: str, local: int) -> Iterator[Row]:
+    """The rows of one type and local size."""
+    device, queue = session.device, session.profiled
+    groups = device.max_compute_units
+    text = partial(LOOP.format, kind=kind, local=local, step=_SUM[kind])
+    source = HEADER.format(local=local) + text(
+        before="PORTBAR_REDUCTION_SCRATCH(scratch);", call="portbar_work_group_reduce_add(scratch, x)"
+    )
+    program = portbar.Program(session.context, source, devices=[device])
+    strategy = program.strategy(device)
+    kernels = {"portbar": cl.Kernel(program.built(device, strategy), "loop")}
+    options = build_options(strategy, ())
+    for std in ("-cl-std=CL3.0", "-cl-std=CL2.0"):
+        try:
+            with_std = (*(option for option in options if not option.startswith("-cl-std")), std)
+            built = compile_program(session.context, device, text(before="", call="work_group_reduce_add(x)"), with_std)
+            kernels["work_group_reduce_add"] = cl.Kernel(built, "loop")
+            break
+        except Error:
+            continue
+    left = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 4 * groups * local)
+
+    def run(side: str, rounds: int) -> Sample:
+        kernel = kernels[side]
+        kernel.set_args(left, np.uint32(rounds))
+        queue.finish()
+        began = time.perf_counter()
+        event = cl.enqueue_nd_range_kernel(queue, kernel, (groups * local,), (local,))
+        event.wait()
+        return Sample(device_s(event, time.perf_counter() - began))
+
+    def first() -> float:
+        values = np.empty(1, np.uint32 if kind == "uint" else np.float32)
+        cl.enqueue_copy(queue, values, left)
+        return float(values[0])
+
+    expected, answers = value_after(kind, local, 7), {}
+    for side in list(kernels):
+        run(side, 7)
+        answers[side] = first()
+    runs: dict[str, Callable[[int], Sample]] = {side: partial(run, side) for side in kernels}
+    if session.cub is not None:
+        cub = session.cub
+        for side, order in (("CUB BlockReduce", "block"), ("CUB BlockReduce, sum in thread 0 only", "first")):
+            if order == "block":
+                answers[side] = cub.order(f"{order}-{kind}", local, groups, 7)["sum"]
+            runs[side] = partial(block_of, cub, f"{order}-{kind}", local, groups)
+    for side, found in answers.items():
+        if abs(found - expected) > 1e-5 * abs(expected):
+            raise WrongResultError(f"{side} left {found} after 7 rounds, not {expected}")
+    rounds = 64
+    limit = program.profile(device).findings
+    most = limit.loop_limit // 64 if limit is not None and limit.loop_limit else 1 << 20
+    while rounds < most and run("portbar", rounds).seconds < session.launch_s / 4:
+        rounds *= 2
+    rounds = min(rounds, most)
+    taken = in_turns({side: partial(each_of, one, rounds) for side, one in runs.items()}, session.repeats)
+    for peer in list(taken)[1:]:
+        target = {"work_group_reduce_add": BUILT_IN_TARGET, "CUB BlockReduce": BLOCK_TARGET}.get(peer)
+        about: dict[str, Any] = {"kind": kind, "local_size": local, "groups": groups, "rounds": rounds}
+        yield row_of(session, "work_group", peer, taken["portbar"], taken[peer], target, **about)
+
+
+def block_of(cub: CubPeer, order: str, local: int, groups: int, rounds: int) -> Sample:
+    """One launch of CUB's loop."""
+    return Sample(cub.order(order, local, groups, rounds)["seconds"])
+
+
+def value_after(kind: str, local: int, rounds: int) -> float:
+    """What work-item 0 has after so many rounds."""
+    if kind == "uint":
+        values: Any = np.arange(local, dtype=np.uint64)
+        for _ in range(rounds):
+            values = (int(values.sum()) % (1 << 32) * 1664525 + np.arange(local, dtype=np.uint64)) % np.uint64(1 << 32)
+        return float(values[0])
+    values = np.arange(local, dtype=np.float64)
+    for _ in range(rounds):
+        values = values.sum() / local + np.arange(local)
+    return float(values[0])
+
+
+BENCHMARKS: Final[dict[str, Callable[[ReductionSession], Iterator[Row]]]] = {
+    "sum": sums,
+    "together": together,
+    "call": calls,
+    "work_group": work_groups,
+}
+
+
+def candidates(session: ReductionSession) -> list[Shape]:
+    """Shapes worth trying on a device."""
+    if session.is_cpu:
+        return [
+            Shape(1, 64, loads, sets, per_unit, least_tiles=least, strided=False)
+            for (loads, sets), per_unit, least in itertools.product(((2, 2), (4, 4), (8, 4)), (1, 4, 16), (64, 256))
+        ]
+    return [
+        Shape(local, bytes_, loads, 1, 2048 // local // part, strided=strided)
+        for local, (bytes_, loads), part, strided in itertools.product(
+            (128, 256, 512), ((16, 1), (16, 2), (16, 4), (16, 8), (32, 2)), (1, 2), (True, False)
+        )
+    ]
+
+
+def tune(session: ReductionSession, dtypes: Sequence[str], repeats: int = 7) -> Iterator[dict[str, Any]]:
+    """The times of each shape at each size, one record each; the shape of the table comes first."""
+    top = 24 if session.quick else 26 if session.is_cpu else 30
+    for name, power in itertools.product(dtypes, range(16, top + 1, 2)):
+        dtype = np.dtype(name)
+        size = (1 << power) * 4 // dtype.itemsize
+        try:
+            array = array_of(session, dtype, size)
+        except Error as error:
+            note(f"{session.name}: {error}")
+            continue
+        usual = shape_for(portbar.describe(session.device), size)
+        shapes = list(dict.fromkeys([usual, *candidates(session)]))
+        for shape, seconds in tried(session, array, shapes, repeats).items():
+            us = statistics.median(seconds) * 1e6
+            yield {
+                "benchmark": "tune",
+                "device": session.name,
+                "dtype": dtype.name,
+                "size": size,
+                "us": us,
+                "gb_s": size * dtype.itemsize / us * 1e-3,
+                "in_table": shape == usual,
+                "shape": shape.__dict__,
+            }
+
+
+def tried(
+    session: ReductionSession, array: cl.array.Array, shapes: Sequence[Shape], repeats: int
+) -> dict[Shape, list[float]]:
+    """Seconds of each shape, in turns; one that fails is noted and left out."""
+    queue = session.profiled
+    out = cl.array.Array(queue, (), array.dtype)
+    call = partial(reduce, queue, array, out=out, return_event=True)
+
+    def run(shape: Shape) -> float:
+        with trial(shape):
+            return (by_clock if session.is_cpu else by_event)(session, call).seconds
+
+    taken: dict[Shape, list[float]] = {}
+    for shape in shapes:
+        try:
+            run(shape)
+            check_sum("portbar", out.get(queue).item(), array.size, array.dtype)
+            taken[shape] = []
+        except (Error, cl.Error) as error:
+            note(f"{session.name}: {shape} left out, {str(error)[:200]}")
+    for _ in range(repeats):
+        for shape, seconds in taken.items():
+            seconds.append(run(shape))
+    return taken
+
+
+def show_tuning(records: Sequence[Mapping[str, Any]]) -> None:
+    """The five best shapes of each size, and that of the table."""
+    by_size = itertools.groupby(records, key=lambda record: (record["device"], record["dtype"], record["size"]))
+    for (device, dtype, size), group in by_size:
+        ranked = sorted(group, key=lambda record: float(record["us"]))
+        print(f"{device}: {dtype} x 2^{size.bit_length() - 1}")
+        for place, record in enumerate(ranked):
+            if place < 5 or record["in_table"]:
+                shape = ", ".join(f"{name}={value}" for name, value in record["shape"].items())
+                mark = "*" if record["in_table"] else " "
+                print(f"  {mark} {place + 1:3d}. {record['us']:10.2f} us {record['gb_s']:8.1f} GB/s  {shape}")
+
+
+COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+    "benchmark": lambda row: row.benchmark,
+    "what": lambda row: " ".join(str(row.extra[key]) for key in ("dtype", "kind", "local_size") if key in row.extra),
+    "elements": lambda row: f"2^{int(row.extra['size']).bit_length() - 1}" if "size" in row.extra else "",
+    "peer": lambda row: row.peer,
+    "ratio": lambda row: "" if row.ratio is None else f"{row.ratio:.3f}",
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+    "GB/s": lambda row: (
+        f"{row.extra['ours_gb_s']:.0f} / {row.extra['peer_gb_s']:.0f}" if "ours_gb_s" in row.extra else ""
+    ),
+    "target met": lambda row: (
+        f"WRONG: {row.extra['error']}"
+        if "error" in row.extra
+        else ""
+        if row.extra.get("target") is None
+        else f"{'yes' if row.extra['met'] else 'no'} ({row.extra['target']:.3g})"
+    ),
+}
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = command_line(
+        "python -m benchmarks.reductions",
+        __doc__,
+        "one JSON object a line, as they come, instead of tables",
+        "smaller arrays and five repeats",
+    )
+    parser.add_argument("--only", action="append", choices=tuple(BENCHMARKS), default=[], help="may be repeated")
+    parser.add_argument("--tune", action="store_true", help="measure launch shapes instead")
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        choices=("float32", "int32", "float64"),
+        default=[],
+        help="for --tune; float32 by default",
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 when a result was wrong, 3 when no usable device matches."""
+    options = parse(arguments)
+    warnings.simplefilter("ignore", cl.CompilerWarning)
+    chosen = {name: BENCHMARKS[name] for name in options.only} or BENCHMARKS
+    rows: list[Row] = []
+    records: list[dict[str, Any]] = []
+    seen = False
+    for device, name in chosen_devices(options.device):
+        seen = True
+        capability = capability_of(device)
+        with ExitStack() as stack:
+            wanted = capability is not None and not options.tune
+            cub = None
+            if wanted:
+                cub = stack.enter_context(cuda_program(CUDA_SOURCE, "reductions", capability, CubPeer))
+            session = ReductionSession(device, name, cl.Context([device]), options.quick, capability, cub)
+            if options.tune:
+                for record in tune(session, options.dtype or ["float32"]):
+                    records.append(record)
+                    if options.json:
+                        print(json.dumps(record), flush=True)
+                continue
+            for row in measure(session, chosen):
+                rows.append(row)
+                if options.json:
+                    print(json.dumps(row.to_json()), flush=True)
+    if not seen:
+        return 3
+    if not options.json:
+        if options.tune:
+            show_tuning(records)
+        else:
+            show(rows, COLUMNS, width=144)
+    return int(any("error" in row.extra for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,131 @@
+"""The kernels of `portbar.reduce` compile for GPUs that this machine lacks, and use their instructions."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from portbar.reduction.host_shape import Layout, Shape, cut, fixed_layout, layout_of
+from portbar.reduction.host_source import Job, Output, extensions_for, most_elements
+from portbar.reduction.loops import Reduction
+from portbar.reduction.operators import SYMBOLS, Operator
+from portbar.reduction.types import type_of
+from tests import gpu_code
+from tests.gpu_code import TARGETS, Target, assembled, compiled, strategy_for
+
+SHAPE = Shape(local=256, load_bytes=16, loads=4, sets=1, per_unit=8)
+PTX = [target for target in TARGETS if target.atomics in {"ptx", "membar"}]
+
+
+def output(dtype: object, op: object, place: int, mapped: str | None = None) -> Output:
+    reduction = Reduction(dtype, op)
+    return Output(f"out{place}", reduction.type_called("portbar_value"), reduction.operator, mapped)
+
+
+def job(form: str, *, shuffles: bool = False, fixed: bool = False, ordered: bool = False, atomic: bool = False) -> Job:
+    kind = type_of(np.float32, "x")
+    outputs = (output(np.float32, "+", 0), output(np.int64, "max", 1, "i"), output(np.float32, "argmin", 2))
+    if ordered:
+        outputs = (output(np.float32, Operator("a * b + b", "0", commutative=False), 0),)
+    if atomic:
+        outputs = (output(np.float32, "+", 0), output(np.uint32, "^", 1, "(uint)x"))
+    layout = (
+        Layout(Shape(256, 16, 1, 1, 8, strided=False), 1) if ordered else layout_of(SHAPE, 4, most=most_elements(kind))
+    )
+    if fixed:
+        layout = fixed_layout(SHAPE, 4)
+    kinds = [kind, *(out.kind for out in outputs)]
+    return Job(
+        (("x", kind),),
+        outputs,
+        layout,
+        form=form,
+        team=16 if form == "teams" else 256,
+        aligned=not ordered,
+        peels=form == "split" and not fixed and not ordered,
+        fixed=fixed,
+        atomic=atomic,
+        shuffles=shuffles,
+        extensions=extensions_for(kinds),
+    )
+
+
+JOBS = {
+    "split": {"form": "split"},
+    "fixed": {"form": "split", "fixed": True},
+    "ordered": {"form": "split", "ordered": True},
+    "teams": {"form": "teams"},
+    "ordered teams": {"form": "teams", "ordered": True},
+    "columns": {"form": "columns"},
+}
+
+
+@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+@pytest.mark.parametrize("name", list(JOBS))
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> None:
+    shuffles = target in PTX and target.atomics == "ptx" and name != "columns"
+    made = job(**JOBS[name], shuffles=shuffles)
+    text = compiled(target, made.text(strategy_for(target)), tmp_path)
+    if target not in PTX:
+        return
+    if shuffles:
+        assert "shfl.sync.down.b32" in text
+    if name == "split":
+        assert "ld.global.nc.v4" in text or "ld.global.v4" in text
+        assert "atom.add.acq_rel.gpu" in text or "membar.gl" in text
+    assembled(target, tmp_path)
+
+
+@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+def test_one_atomic_a_group_where_that_is_asked_for(tmp_path: Path) -> None:
+    target = next(target for target in PTX if target.assemble_for == "sm_70")
+    text = compiled(target, job("split", shuffles=True, atomic=True).text(strategy_for(target)), tmp_path)
+    assert "atom.relaxed.gpu.global.add.f32" in text
+    assert "atom.relaxed.gpu.global.xor.b32" in text
+    assembled(target, tmp_path)
+
+
+@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+def test_reproducible_sums_round_products_before_they_are_added(tmp_path: Path) -> None:
+    target = next(target for target in PTX if target.assemble_for == "sm_70")
+    plain = job("split", fixed=True)
+    made = replace(plain, wanted=(output(np.float32, "+", 0, "x * x"),))
+    text = compiled(target, made.text(strategy_for(target)), tmp_path, "-ffp-contract=on")
+    assert "mul.rn.f32" in text
+    assert "add.rn.f32" in text
+    assert "fma.rn.f32" not in text
+
+
+def test_tiles_of_a_cut_cover_the_array_once() -> None:
+    for size, rows, units, limit, strided in itertools.product(
+        (0, 1, 1023, 1024, 4097, 1 << 20, (1 << 33) + 5), (1, 3, 5000), (1, 2, 132), (None, 65_535), (True, False)
+    ):
+        layout = layout_of(Shape(256, 16, 4, 1, 8, 1, strided), 4)
+        dealt = cut(layout, size, rows, units, limit)
+        assert dealt.groups >= 1
+        assert dealt.part % layout.tile == 0
+        assert dealt.groups * dealt.part >= size
+        if not strided:
+            assert (dealt.groups - 1) * dealt.part < max(1, size)
+        if limit is not None:
+            assert -(-size // (dealt.groups * layout.tile)) < limit // 2
+        elif rows * dealt.groups > 8 * units:
+            assert dealt.groups == 1
+
+
+@pytest.mark.parametrize("symbol", sorted({op.symbol for op in SYMBOLS.values()}))
+def test_every_operator_renders_for_vectors_and_for_single_values(symbol: str) -> None:
+    for local, dtype in itertools.product((1, 256), (np.int8, np.uint64)):
+        out = output(dtype, symbol, 0)
+        kind = type_of(dtype, "x")
+        shape = Shape(local, 64 if local == 1 else 16, 4, 4 if local == 1 else 1, 8)
+        layout = layout_of(shape, kind.size, most=most_elements(kind))
+        made = Job((("x", kind),), (out,), layout, team=local)
+        text = made.text(strategy_for(TARGETS[0]))
+        assert text.count("kernel ") == 1
+        assert ("portbar_lanes_0" in text) == (local == 1 and symbol in {"+", "*", "min", "max", "&", "|", "^"})
