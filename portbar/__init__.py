@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from portbar.probing import probe
     from portbar.profile import describe
     from portbar.program import Program
+    from portbar.reduction.host import reduce
+    from portbar.reduction.loops import Reduction, ReductionLoop
+    from portbar.reduction.operators import Operator
     from portbar.strategy import Choice, DeviceProfile, Strategy, choose
 
 # In a checkout that was not installed, the two data packages lie beside this folder, not in it.
@@ -49,12 +52,16 @@ _LAZY = {
     "Kernel": "portbar.kernel",
     "Launch": "portbar.launch",
     "Occupancy": "portbar.occupancy",
+    "Operator": "portbar.reduction.operators",
     "Program": "portbar.program",
+    "Reduction": "portbar.reduction.loops",
+    "ReductionLoop": "portbar.reduction.loops",
     "Strategy": "portbar.strategy",
     "choose": "portbar.strategy",
     "describe": "portbar.profile",
     "load_platforms": "portbar.icd",
     "probe": "portbar.probing",
+    "reduce": "portbar.reduction.host",
     "render": "portbar.export",
 }
 
@@ -72,8 +79,11 @@ __all__ = [
     "LaunchError",
     "LoopLimitWarning",
     "Occupancy",
+    "Operator",
     "Program",
     "RecordError",
+    "Reduction",
+    "ReductionLoop",
     "RenderError",
     "Strategy",
     "UnsupportedFeatureError",
@@ -82,6 +92,7 @@ __all__ = [
     "describe",
     "load_platforms",
     "probe",
+    "reduce",
     "render",
 ]
 

@@ -22,6 +22,9 @@ from portbar.source import without_comments
 GRID_PARAMETER: Final = "portbar_grid_param"
 LAUNCH_PARAMETER: Final = "portbar_grid_launch"
 HIDDEN: Final = 2
+#: The same for a kernel without a grid that reduces at gang level.
+GANG_PARAMETER: Final = "portbar_reduction_param"
+GANG_LAUNCH_PARAMETER: Final = "portbar_reduction_launch"
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
@@ -125,7 +128,7 @@ def _with_scalars(parameter: Parameter, typedefs: Mapping[str, tuple[str, ...]])
 
 def passed_as(parameter: Parameter) -> np.dtype[Any] | None:
     """How PyOpenCL is told to pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
-    if parameter.name == LAUNCH_PARAMETER:
+    if parameter.name in {LAUNCH_PARAMETER, GANG_LAUNCH_PARAMETER}:
         return np.dtype("V16")
     return parameter.dtype
 

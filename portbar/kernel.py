@@ -19,6 +19,7 @@ import pyopencl.array
 
 from portbar import layout, quirks
 from portbar.arguments import (
+    GANG_PARAMETER,
     GRID_PARAMETER,
     HIDDEN,
     Parameter,
@@ -34,6 +35,8 @@ from portbar.arguments import (
 from portbar.errors import LaunchError
 from portbar.launch import Launch
 from portbar.occupancy import Occupancy, Retry, drain, is_complete, measure
+from portbar.reduction import launching
+from portbar.reduction.rendering import local_size_limit
 from portbar.residency import Resources, computed_bound, resources_in
 from portbar.source import mentions
 from portbar.strategy import Strategy
@@ -91,6 +94,8 @@ class Kernel:
     name : str
     uses_grid : bool
         Whether it takes PORTBAR_GRID_PARAM.
+    reduces_gangs : bool
+        Whether it takes PORTBAR_REDUCTION_PARAM.
     """
 
     def __init__(self, program: Program, name: str) -> None:
@@ -109,11 +114,16 @@ class Kernel:
         parameters = parameters_of(handle, self._typedefs)
         if parameters is None:
             self.uses_grid = mentions(program.source, "PORTBAR_GRID_PARAM")
+            self.reduces_gangs = not self.uses_grid and mentions(program.source, "PORTBAR_REDUCTION_PARAM")
         else:
             self.uses_grid = bool(parameters) and parameters[0].name == GRID_PARAMETER
             if not self.uses_grid and any(p.name == GRID_PARAMETER for p in parameters):
                 raise LaunchError(f"kernel {name!r}: PORTBAR_GRID_PARAM must be the first parameter")
-        hidden = HIDDEN if self.uses_grid else 0
+            self.reduces_gangs = bool(parameters) and parameters[0].name == GANG_PARAMETER
+            if not self.reduces_gangs and any(p.name == GANG_PARAMETER for p in parameters):
+                other = "; with a grid, call the functions that take &grid instead" if self.uses_grid else ""
+                raise LaunchError(f"kernel {name!r}: PORTBAR_REDUCTION_PARAM must be the first parameter{other}")
+        hidden = HIDDEN if self.uses_grid or self.reduces_gangs else 0
         self._count = handle.num_args - hidden
         self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None
 
@@ -365,12 +375,15 @@ class Kernel:
                     f"kernel {self.name!r} has no grid, so portbar cannot choose how many work-groups to launch: give a global "
                     "size, or make PORTBAR_GRID_PARAM its first parameter"
                 )
-            local = None if local_size is None else self._local_size(device, handle, local_size)
-            return _Plan(
-                queue, handle, (self.name, device.name.strip()), _as_size("global size", global_size), local, 0, 0, None
-            )
+            chosen_by_driver = local_size is None and not self.reduces_gangs
+            local = None if chosen_by_driver else self._local_size(device, handle, local_size)
+            self._check_reductions(device, strategy, handle, local)
+            size = _as_size("global size", global_size)
+            gangs = launching.groups_of(self.name, size, local) if self.reduces_gangs else 0
+            return _Plan(queue, handle, (self.name, device.name.strip()), size, local, gangs, 0, None)
 
         local = self._local_size(device, handle, local_size)
+        self._check_reductions(device, strategy, handle, local)
         groups = self._explicit_groups(global_size, local, num_groups)
         bound = self._occupied(queue, strategy, local, local_memory, args).groups
         tuned = strategy.for_groups(bound if groups is None else min(groups, bound), math.prod(local))
@@ -396,6 +409,19 @@ class Kernel:
         )
         label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
         return _Plan(queue, handle, label, size, local, groups, 0, words, lasting=lasting)
+
+    def _check_reductions(self, device: cl.Device, strategy: Strategy, handle: cl.Kernel, local: Size | None) -> None:
+        """Check that a work-group is not larger than the scratch memory of its reductions."""
+        use = self.program.reduction_use
+        if use is None or not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device):
+            return
+        limit = local_size_limit(strategy, use)
+        if local is not None and math.prod(local) > limit:
+            raise LaunchError(
+                f"kernel {self.name!r}: local size {local} is {math.prod(local)} work-items, and its reductions have local "
+                f"memory for {limit}: #define PORTBAR_REDUCTION_LOCAL_SIZE {math.prod(local)} before "
+                '#include "portbar/reduction.h"'
+            )
 
     def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
         """Work-groups that the caller asks for, None for as many as fit."""
@@ -486,6 +512,8 @@ class Kernel:
     def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
         program, handle, words = self.program, plan.handle, plan.words
         with program.lock:
+            if self.reduces_gangs:
+                return launching.enqueue(program, plan, args, wait_for)
             if words is None:
                 handle.set_args(*args)
                 return Launch(

@@ -23,6 +23,10 @@ from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, Uns
 from portbar.isolation import try_build
 from portbar.kernel import Kernel
 from portbar.profile import describe
+from portbar.reduction.launching import GangState
+from portbar.reduction.loops import ReductionLoop, check_loops
+from portbar.reduction.rendering import grid_extra_words
+from portbar.reduction.use import HEADER, check_source, use_of
 from portbar.rendering import needed_ordering, resolve_includes
 from portbar.residency import VERBOSE
 from portbar.source import early_statement, includes, mentions
@@ -64,6 +68,8 @@ class Program:
     isolate_build : bool, optional
         Compile in a child process first, so that a driver that aborts or hangs over the program costs that process and becomes
         a `BuildError`. Costs the start of a Python process for each device and algorithm.
+    reductions : sequence of ReductionLoop, optional
+        Loops whose types and functions `portbar/reduction.h` defines for this program.
 
     Raises
     ------
@@ -92,6 +98,7 @@ class Program:
         devices: Sequence[cl.Device] | None = None,
         debug: bool = False,
         isolate_build: bool = False,
+        reductions: Sequence[ReductionLoop] = (),
     ) -> None:
         if isinstance(options, str):
             options = options.split()
@@ -115,6 +122,14 @@ class Program:
         self.require = _known_features(require, self.source)
         self.debug = debug
         self.isolate_build = isolate_build
+        self.reductions = check_loops(reductions)
+        check_source(self.name, self.source, self.reductions)
+        #: What is used of portbar/reduction.h; None where the program does not include it.
+        self.reduction_use = (
+            use_of(self.source, self.options, self.reductions)
+            if any(include.name == HEADER for include in includes(self.source))
+            else None
+        )
         if mentions(self.source, "PORTBAR_GRID_PARAM") and not mentions(self.source, "PORTBAR_ENTER"):
             raise BuildError(
                 f"{self.name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
@@ -133,6 +148,7 @@ class Program:
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
         self._states: OrderedDict[int, QueueState] = OrderedDict()
         self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
+        self._gang_states: OrderedDict[int, GangState] = OrderedDict()
         #: Counts changes of the states, so that a kernel knows when the one it remembers may be stale.
         self.generation = 0
         self._kernels: dict[str, Kernel] = {}
@@ -145,6 +161,8 @@ class Program:
     def _strategy_for(self, device: cl.Device, asked: Strategy | Mapping[str, str] | None) -> Strategy:
         """The strategy for a device, checked against what the program requires."""
         ordering = needed_ordering(include.name for include in includes(self.source))
+        if mentions(self.source, "PORTBAR_REDUCTION_PARAM"):
+            ordering = "device"
         chosen = (
             asked
             if isinstance(asked, Strategy)
@@ -169,7 +187,10 @@ class Program:
 
     def rendered(self, device: cl.Device) -> str:
         """The OpenCL C that was compiled for a device."""
-        return resolve_includes(self.source, self.strategy(device), name=self.name)
+        return self._text(self.strategy(device))
+
+    def _text(self, strategy: Strategy) -> str:
+        return resolve_includes(self.source, strategy, name=self.name, use=self.reduction_use)
 
     def built(self, device: cl.Device, strategy: Strategy) -> cl.Program:
         """The PyOpenCL program for one device and barrier algorithm, compiled at first need."""
@@ -177,7 +198,7 @@ class Program:
         with self.lock:
             program = self._built.get(key)
             if program is None:
-                text = resolve_includes(self.source, strategy, name=self.name)
+                text = self._text(strategy)
                 options = build_options(strategy, self.options)
                 if self.isolate_build:
                     try_build(device, text, options)
@@ -221,7 +242,8 @@ class Program:
         state = self._states.get(key)
         if state is None or state.exhausted or groups > 1 << state.capacity_log2:
             previous = state
-            state = QueueState(queue, groups)
+            use = self.reduction_use
+            state = QueueState(queue, groups, None if use is None else lambda capacity: grid_extra_words(use, capacity))
             if previous is not None:
                 # Launches on an out-of-order queue keep following one another across the change of buffers.
                 state.last_event = previous.last_event
@@ -238,6 +260,17 @@ class Program:
             if device not in self._dry_queues:
                 self._dry_queues[device] = cl.CommandQueue(self.context, device)
             return self._dry_queues[device]
+
+    def gang_state(self, queue: cl.CommandQueue, groups: int) -> GangState:
+        """What work-groups without a grid leave their values in, enough for `groups` of them. The caller holds the lock."""
+        key = queue.int_ptr
+        state = self._gang_states.get(key)
+        if state is None or state.broken or groups > state.capacity:
+            state = self._gang_states[key] = GangState(queue, groups, self.reductions, state)
+            while len(self._gang_states) > _MAX_STATES:
+                self._gang_states.popitem(last=False)
+        self._gang_states.move_to_end(key)
+        return state
 
     def _own(self, device: cl.Device) -> cl.Device:
         if device not in self._strategies:

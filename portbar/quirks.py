@@ -41,6 +41,9 @@ ARGUMENT_INFO_BREAKS = "argument info breaks"
 LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
 """An effect: operations of 8 and 16 bits must not go by C11's atomics."""
 
+INLINED_STRUCTURES_UNKNOWN = "inlined structures unknown"
+"""An effect: functions that return structures must not be inlined."""
+
 
 _UPDATE = "update the driver, or use another runtime"
 
@@ -247,6 +250,16 @@ QUIRKS: tuple[Quirk, ...] = (
             "code keep mem_fence and ordered atomics out of control flow that differs within a group of more than 8 work-items"
         ),
         retire="PORTBAR_TEST_PLATFORM=rusticl python -m pytest -m device tests/test_atomics.py -k lose   # another Mesa",
+    ),
+    Quirk(
+        name="oclgrind-inlined-structures",
+        effect=INLINED_STRUCTURES_UNKNOWN,
+        matches=lambda facts, _log: facts.name.startswith("Oclgrind"),
+        symptom=r"llvm\.experimental\.noalias\.scope\.decl",
+        fault="a kernel into which a function was inlined that returns a structure of more than 16 bytes cannot be created",
+        seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
+        workaround="portbar/reduction.h keeps its functions out of line there; declare yours __attribute__((noinline))",
+        retire="PORTBAR_TEST_PLATFORM=oclgrind python -m pytest -m device tests/test_reduction_types.py   # without this entry",
     ),
     Quirk(
         name="oclgrind-claims-all-types",

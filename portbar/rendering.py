@@ -13,6 +13,8 @@ from typing import Any, Final
 from portbar import layout, split_barrier
 from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
+from portbar.reduction import rendering as reduction
+from portbar.reduction.use import Use
 from portbar.source import includes
 from portbar.strategy import Strategy
 from portbar.templates import render_def
@@ -277,10 +279,16 @@ _HEADERS: Final[Mapping[str, _Header]] = {
         "A barrier of a work-group whose arrive and wait are apart.",
         ("atomics",),
     ),
+    "reduction": _Header(
+        lambda _: reduction.pieces(Use()),
+        lambda strategy: reduction.context(strategy, Use()),
+        "Reductions, scans and broadcasts over sub-groups, work-groups and grids.",
+        ("atomics",),
+    ),
 }
 
 #: Headers that need memory order within a work-group only, and refuse what goes further where it is used.
-_LOCAL_HEADERS: Final = frozenset({"atomics", "split_barrier"})
+_LOCAL_HEADERS: Final = frozenset({"atomics", "split_barrier", "reduction"})
 
 
 def needed_ordering(headers: Iterable[str]) -> str:
@@ -294,9 +302,10 @@ def header_names() -> tuple[str, ...]:
     return tuple(_HEADERS)
 
 
-def _header_text(name: str, strategy: Strategy) -> str:
+def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
     header = _HEADERS[name]
-    context = header.context(strategy)
+    only_used = use if name == "reduction" else None
+    context = header.context(strategy) if only_used is None else reduction.context(strategy, only_used)
     guard = f"PORTBAR_{name.upper()}_H"
     parts = [
         f"/* portbar/{name}.h: {header.summary}",
@@ -308,14 +317,14 @@ def _header_text(name: str, strategy: Strategy) -> str:
         "",
         *(_header_text(required, strategy) for required in header.requires),
     ]
-    for template, def_name in header.pieces(strategy):
+    for template, def_name in header.pieces(strategy) if only_used is None else reduction.pieces(only_used):
         parts.append(render_def(template, def_name, context))
     parts.append(f"#endif /* {guard} */")
     return "\n".join(parts) + "\n"
 
 
-def render_header(name: str, strategy: Strategy) -> str:
-    """Text of `portbar/NAME.h` for one strategy.
+def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
+    """Text of `portbar/NAME.h` for one strategy; of reductions only what a program uses, if `use` says so.
 
     Raises
     ------
@@ -331,10 +340,10 @@ def render_header(name: str, strategy: Strategy) -> str:
         raise RenderError(
             f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )
-    return _header_text(key, strategy)
+    return _header_text(key, strategy, use)
 
 
-def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl") -> str:
+def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl", use: Use | None = None) -> str:
     """`source` with every `#include "portbar/..."` replaced by that header's text.
 
     `#line` directives keep the author's line numbers, so that a driver's message about line 12 means the author's line 12.
@@ -350,7 +359,7 @@ def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl
     done = 0
     for include in includes(source):
         try:
-            text = render_header(include.name, strategy)
+            text = render_header(include.name, strategy, use)
         except RenderError as error:
             raise RenderError(f"{name}, line {include.line}: {error}") from None
         parts += [

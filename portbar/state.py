@@ -6,6 +6,7 @@ Not for what the words mean on the device (`portbar.layout`, and the templates) 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -54,10 +55,12 @@ class QueueState:
     for the one before. The host writes the buffer once, when it is made.
     """
 
-    def __init__(self, queue: cl.CommandQueue, groups: int) -> None:
+    def __init__(self, queue: cl.CommandQueue, groups: int, more_words: Callable[[int], int] | None = None) -> None:
         self.queue = queue
         self.capacity_log2 = max(6, (groups - 1).bit_length())
-        words = np.zeros(layout.state_words(1 << self.capacity_log2), np.uint32)
+        capacity = 1 << self.capacity_log2
+        # Reductions over the grid leave their values behind the words of its barriers.
+        words = np.zeros(layout.state_words(capacity) + (more_words(capacity) if more_words else 0), np.uint32)
         # The poll of the first launch, whose epoch is 1, is open with nobody counted.
         words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

@@ -17,6 +17,8 @@ from portbar import quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import BarrierTable, Findings
+from portbar.reduction import strategies as reduction_strategies
+from portbar.reduction.strategies import Means
 
 if TYPE_CHECKING:
     from portbar.device import DeviceFacts
@@ -27,6 +29,7 @@ ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "discovery": ("packed", "ticket", "spin"),
     "device_barrier": ("counter", "counter_backoff", "sharded", "flag", "tree", "xf", "intel_device_barrier"),
     "split_barrier": split_barrier.STRATEGIES,
+    "reduction": reduction_strategies.STRATEGIES,
 }
 
 #: How the reason of a strategy begins that a measurement has refuted.
@@ -111,6 +114,10 @@ class Strategy:
     weakened : str
         One of `portbar.atomics.WEAKENED`: how the atomics are broken on purpose, by tests that show that litmus tests can
         fail; empty otherwise.
+    reduction : Choice
+        How lanes of a sub-group combine their values.
+    reduction_means : Means
+        What reductions have on this device.
     """
 
     atomics: Choice
@@ -144,6 +151,8 @@ class Strategy:
     small_by_12: bool = False
     asm_anywhere: bool = False
     weakened: str = ""
+    reduction: Choice = Choice("tree", "local memory and barriers, which every device has")
+    reduction_means: Means = field(default_factory=Means)
 
     @property
     def relax(self) -> str:
@@ -164,6 +173,7 @@ class Strategy:
             "discovery": (self.discovery.value, self.discovery.reason),
             "device_barrier": (self.device_barrier.value, self.device_barrier.reason),
             "split_barrier": (self.split_barrier.value, self.split_barrier.reason),
+            "reduction": (self.reduction.value, self.reduction.reason),
         }
         if self.max_groups is not None:
             chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
@@ -445,13 +455,14 @@ def choose(
             "whether the device runs loops to their end is not known, so a wait could end early: grids have one work-group "
             f"until a probe can tell (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
         )
+    std = _std_for_c11(facts, findings) if atomics.value == "c11" else None
     strategy = Strategy(
         atomics=atomics,
         discovery=discovery,
         device_barrier=barrier,
         max_groups=max_groups,
         max_groups_reason=why,
-        std=_std_for_c11(facts, findings) if atomics.value == "c11" else None,
+        std=std,
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
         acquire_polls=polls_acquire(facts, atomics.value),
@@ -467,6 +478,8 @@ def choose(
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
         asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
+        reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),
+        reduction_means=reduction_strategies.means_of(facts, findings, std),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.
     usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1

@@ -132,7 +132,7 @@ def test_the_defaults_are_named_with_reasons():
     strategy = choose(DeviceProfile(STRONG))
     assert (strategy.discovery.value, strategy.device_barrier.value) == ("packed", "counter")
     assert strategy.max_groups is None
-    assert set(strategy.reasons()) == {"atomics", "discovery", "device_barrier", "split_barrier"}
+    assert set(strategy.reasons()) == {"atomics", "discovery", "device_barrier", "split_barrier", "reduction"}
     assert all(value and reason for value, reason in strategy.reasons().values())
     assert strategy.summary() == "atomics c11, discovery packed, device barrier counter, split barrier uniform"
 

@@ -1,0 +1,135 @@
+## -*- coding: utf-8 -*-
+## What all of portbar/reduction.h rests on: the sizes, the scratch memory and who may touch which part of it when.
+<%def name="sizes()">
+/* How lanes of a sub-group combine their values: ${lanes}${", one work-item folding local memory" if folds else ""}. */
+#define PORTBAR_REDUCTION_${lanes.upper()} 1
+
+/* Most work-items of a work-group whose kernel has reductions: portbar makes room in local memory for as many. Define it before the
+   include to have more, or to take less local memory; with 1, everything in this header is a copy. */
+#ifndef PORTBAR_REDUCTION_LOCAL_SIZE
+#define PORTBAR_REDUCTION_LOCAL_SIZE ${limit}
+#endif
+% if virtual:
+/* Work-items of a sub-group, which are consecutive ones of a work-group here. */
+#ifndef PORTBAR_SUB_GROUP_SIZE
+#define PORTBAR_SUB_GROUP_SIZE ${sub_group_size}
+#endif
+% endif
+/* Polls after which a lock, or a compare-exchange that others keep winning, gives up: some seconds. */
+#ifndef PORTBAR_REDUCTION_POLLS
+#define PORTBAR_REDUCTION_POLLS ${polls}u
+#endif
+#define PORTBAR_COLLECTIVE ${"static inline __attribute__((overloadable, always_inline))" if inlines else "static __attribute__((overloadable, noinline))"}
+% if lanes == "sub_group":
+#if !defined(__opencl_c_subgroups) && defined(cl_khr_subgroups)
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif
+% endif
+% if collectives:
+#if defined(__opencl_c_work_group_collective_functions) || (__OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300)
+#define PORTBAR_COLLECTIVES 1
+#endif
+% endif
+/* Whether the work-group has one work-item, so that there is nothing to combine. */
+% if early:
+#define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1 || portbar_reduction_size() == 1u)
+% else:
+#define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1)
+% endif
+% if lanes == "sub_group":
+#define PORTBAR_LANE_BARRIER() sub_group_barrier(CLK_LOCAL_MEM_FENCE)
+% elif virtual:
+#define PORTBAR_LANE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+% endif
+</%def>
+<%def name="scratch()">
+/* The scratch memory is an array of these, aligned for every type; a slot of ${slot_units} has room for one value of any type that this
+   program reduces. (Not a union of them: Mesa 22.3's llvmpipe finds 64-bit members of one in the wrong place.) */
+typedef ${slot_unit} portbar_scratch_unit;
+/* The memory holds values of one type after another, so the types in it may stand for any other. */
+% for kind, size in kinds:
+typedef ${kind} __attribute__((may_alias)) portbar_slot_${kind};
+% endfor
+#define PORTBAR_SLOT(kind) portbar_slot_##kind
+#define PORTBAR_AT(kind, scratch, slot) ((local PORTBAR_SLOT(kind) *)((scratch)->memory + (slot) * ${slot_units}u))
+
+/* The parts of the scratch memory. Between calls only this is going on in it: a work-item may still be reading `all`, or its own place;
+   so a call may write its own place and the group's slots at once, and anything else after a barrier. */
+% if lanes == "shuffle":
+/* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each call, nobody can
+   be two calls behind. */
+#define PORTBAR_PARTS ((PORTBAR_REDUCTION_LOCAL_SIZE + PORTBAR_SUB_GROUP_SIZE - 1) / PORTBAR_SUB_GROUP_SIZE)
+#define PORTBAR_REDUCTION_SLOTS (2 * (PORTBAR_PARTS + 1))
+#define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))
+% else:
+#define PORTBAR_ALL_SLOT(kind, scratch) PORTBAR_AT(kind, scratch, 0)
+/* Each work-item's own place, the same for all types; then packed values, of all work-items${" or of all sub-groups, which here have 8 work-items or more" if parts else ""}. */
+#define PORTBAR_OWN(kind, scratch, id) PORTBAR_AT(kind, scratch, 1u + (id))
+#define PORTBAR_OWN_PLACES ${"PORTBAR_REDUCTION_LOCAL_SIZE" if own_places else "0"}
+#define PORTBAR_GROUP_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, 1 + PORTBAR_OWN_PLACES)
+% if parts:
+#define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_GROUP_SLOTS(kind, scratch)
+#define PORTBAR_REDUCTION_SLOTS (1 + PORTBAR_OWN_PLACES + PORTBAR_REDUCTION_LOCAL_SIZE / 8 + 1)
+% else:
+#define PORTBAR_REDUCTION_SLOTS (1 + PORTBAR_OWN_PLACES + ${"PORTBAR_REDUCTION_LOCAL_SIZE" if group_slots else "0"})
+% endif
+% endif
+
+/* What a work-item knows of the memory that its work-group reduces in. Fields are portbar's own. */
+typedef struct {
+    local portbar_scratch_unit *memory;
+    uint turn;
+% if gangs:
+    uint device_turn;
+    volatile global uint *state;
+    uint4 launch;
+% if loops:
+    uint used[${len(loops)}];
+% endif
+% endif
+% if worker_locks:
+    volatile local uint *locks;
+% endif
+} portbar_scratch;
+</%def>
+<%def name="entry()">
+% if gangs:
+/* First parameter of a kernel without a grid that reduces at gang level; the Python runtime fills both in. In other kernels the
+   names stand for "none". */
+#define PORTBAR_REDUCTION_PARAM volatile global uint *portbar_reduction_param, const uint4 portbar_reduction_launch
+enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
+% endif
+
+/* What PORTBAR_REDUCTION_SCRATCH calls; not for direct use. */
+PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, local portbar_scratch_unit *memory)
+{
+    scratch->memory = memory;
+    scratch->turn = 0u;
+% if gangs:
+    scratch->device_turn = 0u;
+% for number in range(len(loops)):
+    scratch->used[${number}] = 0u;
+% endfor
+% endif
+% if worker_locks:
+    portbar_locks_start(scratch);
+% endif
+}
+
+/* Once in a kernel, in its outermost block${" (behind PORTBAR_ENTER where it has a grid)" if gangs else ""}: declares the local memory that all reductions of the kernel share, and
+   `scratch`, through which they find it. Caller: all work-items. */
+#define PORTBAR_REDUCTION_SCRATCH(scratch) <%text>\</%text>
+    local portbar_scratch_unit portbar_reduction_memory[PORTBAR_REDUCTION_SLOTS * ${slot_units}]; <%text>\</%text>
+% if worker_locks:
+    local uint portbar_reduction_locks[${worker_locks}]; <%text>\</%text>
+% endif
+    private portbar_scratch scratch[1]; <%text>\</%text>
+% if gangs:
+    scratch[0].state = (volatile global uint *)portbar_reduction_param; <%text>\</%text>
+    scratch[0].launch = (uint4)(portbar_reduction_launch); <%text>\</%text>
+% endif
+% if worker_locks:
+    scratch[0].locks = portbar_reduction_locks; <%text>\</%text>
+% endif
+    portbar_scratch_start(scratch, portbar_reduction_memory)
+</%def>

@@ -1,0 +1,201 @@
+## -*- coding: utf-8 -*-
+## Gang level in kernels without a grid: a value a work-group, combined by the last group to come; and the locks of loops.
+<%!
+    from portbar.reduction import code
+%>
+<%def name="positions()">
+/* Linear id of the work-group, and their number, for 1-, 2- and 3-dimensional sizes. Any work-item. */
+PORTBAR_COLLECTIVE uint portbar_gang_id(void)
+{
+    return (uint)((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0));
+}
+PORTBAR_COLLECTIVE uint portbar_gang_count(void)
+{
+    return (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
+}
+</%def>
+<%def name="locks()">
+/* Leaves word of a fault for the host, once a launch. Caller: one work-item of a work-group. */
+PORTBAR_COLLECTIVE void portbar_gang_fault(private portbar_scratch *scratch, uint code, uint which)
+{
+    volatile global uint *state = scratch->state;
+    if (state == 0)
+        return;
+    portbar_atomic_store_explicit(state + 1, code, memory_order_relaxed, memory_scope_device);
+    portbar_atomic_store_explicit(state + 2, which, memory_order_relaxed, memory_scope_device);
+    portbar_atomic_store_explicit(state, scratch->launch.x, memory_order_release, memory_scope_device);
+}
+
+/* Takes and gives back a lock that is 0 while it is free; false when that took too long. Acquire and release order of global memory at
+   device scope. Caller: one work-item of a work-group. */
+PORTBAR_COLLECTIVE bool portbar_gang_take(volatile global uint *lock)
+{
+    for (uint i = 0; i < PORTBAR_REDUCTION_POLLS; ++i) {
+        if (portbar_atomic_load_explicit(lock, memory_order_relaxed, memory_scope_device) == 0u
+            && portbar_atomic_exchange_explicit(lock, 1u, memory_order_relaxed, memory_scope_device) == 0u) {
+            portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_device);
+            return true;
+        }
+        if ((i & 63u) == 63u)
+            portbar_between_polls(i >> 6);
+    }
+    return false;
+}
+PORTBAR_COLLECTIVE void portbar_gang_give(volatile global uint *lock)
+{
+    portbar_atomic_store_explicit(lock, 0u, memory_order_release, memory_scope_device);
+}
+</%def>
+<%def name="finish()">
+% for each in loops:
+<%
+    L = f"{each.name}_local"
+    R = f"{each.name}_results"
+    op = each.name
+    number = loops.index(each)
+    place = places[op]
+    lines = None if each.deterministic else code.atomic_lines(each, atomics)
+%>
+/* The receivers, combined with `mine` and written. Caller: one work-item at a time. */
+PORTBAR_COLLECTIVE void portbar_update_${op}(${R} results, ${L} mine)
+{
+    portbar_write_${op}(results, portbar_combine_${op}(portbar_read_${op}(results, ${op}_identity()), mine));
+}
+% if each.deterministic:
+/* The values of all work-groups, combined in the order of the groups, into the receivers. The group that comes last does it, so nobody
+   waits; it also sets the counter back for the next launch. `mine` counts in the first work-item of each group.
+   Caller: all work-items of all work-groups. Order: the last group acquires what the others released. Cost: an atomic a group; in the last
+   one, a read for each group and one reduction over the work-group. */
+PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
+{
+    const uint id = portbar_reduction_id(), groups = portbar_gang_count();
+    const uint use = scratch->used[${number}]++;
+    volatile global uint *state = scratch->state;
+    volatile global uint *counter = state + ${place.counters}u + use;
+    global PORTBAR_SLOT(${L}) *values = (global PORTBAR_SLOT(${L}) *)(state + ${header_words}u)
+        + (size_t)scratch->launch.y * use;
+    values = (global PORTBAR_SLOT(${L}) *)((global uint *)values + (size_t)scratch->launch.y * ${place.before}u);
+    uint last = 0u;
+    if (id == 0u && state != 0) {
+        if (use < ${each.uses}u) {
+            values[portbar_gang_id()] = mine;
+            last = portbar_atomic_fetch_add_explicit(counter, 1u, memory_order_acq_rel, memory_scope_device) + 1u == groups;
+        } else
+            portbar_gang_fault(scratch, ${faults["uses"]}u, ${number}u);
+    }
+% if folds:
+    if (last != 0u) {
+        mine = values[0];
+        for (uint i = 1; i < groups; ++i)
+            mine = portbar_combine_${op}(mine, values[i]);
+        portbar_update_${op}(results, mine);
+        portbar_atomic_store_explicit(counter, 0u, memory_order_relaxed, memory_scope_device);
+    }
+% else:
+    last = portbar_work_group_broadcast(scratch, last, 0u);
+% if lanes == "tree":
+    /* Every group goes through the motions, since not every compiler takes barriers under a condition; all but the last have nothing. */
+    const uint count = last != 0u ? groups : 0u;
+% else:
+    if (last == 0u)
+        return;
+    const uint count = groups;
+% endif
+    portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_device);
+    const uint size = portbar_reduction_size();
+    mine = ${op}_identity();
+% if each.commutative:
+    for (uint i = id; i < count; i += size)
+        mine = portbar_combine_${op}(mine, values[i]);
+% else:
+    const uint share = (count + size - 1u) / size;
+    for (uint i = min(id * share, count); i < min((id + 1u) * share, count); ++i)
+        mine = portbar_combine_${op}(mine, values[i]);
+% endif
+    mine = portbar_work_group_reduce_${op}(scratch, mine);
+    if (id == 0u && last != 0u) {
+        portbar_update_${op}(results, mine);
+        portbar_atomic_store_explicit(counter, 0u, memory_order_relaxed, memory_scope_device);
+    }
+% endif
+}
+% else:
+/* The value of each work-group into the receivers, ${"by atomic operations" if lines is not None else "under a lock, since some part has no atomic operation"}, in the order in which the groups come. `mine` counts
+   in the first work-item of each group. Caller: all work-items of all work-groups. */
+PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
+{
+    if (portbar_reduction_id() != 0u || scratch->state == 0)
+        return;
+% if lines is not None:
+% for line in lines:
+    ${line}
+% endfor
+% else:
+    volatile global uint *lock = scratch->state + ${place.lock}u;
+    if (portbar_gang_take(lock)) {
+        portbar_update_${op}(results, mine);
+        portbar_gang_give(lock);
+    } else
+        portbar_gang_fault(scratch, ${faults["lock"]}u, ${number}u);
+% endif
+}
+% endif
+
+/* The lock of `${op}` among work-groups, for what no operator says: false when it could not be had in some seconds, which the host is told of.
+   Caller: one work-item of a work-group, never several of one. Order: acquire and release of global memory, device scope. */
+PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_scratch *scratch)
+{
+    if (scratch->state == 0)
+        return false;
+    const bool taken = portbar_gang_take(scratch->state + ${place.lock}u);
+    if (!taken)
+        portbar_gang_fault(scratch, ${faults["lock"]}u, ${number}u);
+    return taken;
+}
+PORTBAR_COLLECTIVE void ${op}_unlock_gang(private portbar_scratch *scratch)
+{
+    portbar_gang_give(scratch->state + ${place.lock}u);
+}
+% endfor
+</%def>
+<%def name="sub_group_locks()">
+/* What PORTBAR_REDUCTION_SCRATCH calls in addition; not for direct use. */
+PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
+{
+    if (portbar_reduction_id() == 0u)
+        for (uint i = 0; i < ${worker_locks}u; ++i)
+            scratch->locks[i] = 0u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+% for each in loops:
+<%
+    op = each.name
+    number = loops.index(each)
+%>
+/* The lock of `${op}` among the sub-groups of a work-group; false when it could not be had in some seconds. No barrier may stand before
+   the unlock. Caller: one work-item of a sub-group${" (of a warp, where sub-groups are smaller)" if lanes == "shuffle" else ""}. Order: acquire and release of local and global memory
+   within the work-group. */
+PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
+{
+    volatile local uint *lock = scratch->locks + ${number};
+    for (uint i = 0; i < PORTBAR_REDUCTION_POLLS; ++i) {
+        if (portbar_atomic_exchange_explicit(lock, 1u, memory_order_acquire, memory_scope_work_group) == 0u) {
+% if not fences_are_barriers:
+            portbar_atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_work_group);
+% endif
+            return true;
+        }
+        if ((i & 63u) == 63u)
+            portbar_between_polls(i >> 6);
+    }
+    return false;
+}
+PORTBAR_COLLECTIVE void ${op}_unlock_worker(private portbar_scratch *scratch)
+{
+% if not fences_are_barriers:
+    portbar_atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_release, memory_scope_work_group);
+% endif
+    portbar_atomic_store_explicit(scratch->locks + ${number}, 0u, memory_order_release, memory_scope_work_group);
+}
+% endfor
+</%def>
