@@ -79,6 +79,7 @@ INT_STEPS = {
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_reduction_1_all_operators_on_int(context, queue, level):
     loop = portbar.ReductionLoop("all", {name: portbar.Reduction(np.int32, op) for name, (op, _, _) in INTS.items()})
@@ -100,6 +101,7 @@ def test_reduction_1_all_operators_on_int(context, queue, level):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("dtype", "kind"), [(np.float32, "float"), (np.float64, "double")])
 def test_reduction_2_and_3_floats_are_exact(context, queue, level, dtype, kind):
@@ -266,6 +268,7 @@ def nested(context, queue, kernel, groups, local, *args):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 def test_reduction_7_gwv_np_2_an_inner_result_feeds_an_outer_reduction(context, queue):
     local = 16 if scale(context.devices[0]).is_simulator else 64
     (total,) = nested(context, queue, "gwv_np_2", 32, local, np.zeros(1, np.int32))
@@ -273,6 +276,7 @@ def test_reduction_7_gwv_np_2_an_inner_result_feeds_an_outer_reduction(context, 
 
 
 @pytest.mark.device
+@pytest.mark.slow
 def test_reduction_7_gwv_np_4_two_inner_loops_on_a_sum_and_a_maximum(context, queue):
     local = 16 if scale(context.devices[0]).is_simulator else 64
     arr = (np.arange(32 * 1024) % 512).astype(np.float32)
@@ -282,6 +286,7 @@ def test_reduction_7_gwv_np_4_two_inner_loops_on_a_sum_and_a_maximum(context, qu
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["vector", "worker", "worker_vector"])
 def test_reduction_7_private_results_within_a_gang_loop(context, queue, level):
     (out,) = nested(context, queue, f"private_{level}", 32, 24, np.zeros(32, np.int32))
@@ -289,6 +294,7 @@ def test_reduction_7_private_results_within_a_gang_loop(context, queue, level):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 def test_reduction_7_wv_p_2_workers_and_then_lanes_on_one_variable(context, queue):
     (out,) = nested(context, queue, "wv_p_2", 32, 40, np.zeros(32, np.int32))
     assert out.tolist() == [j + 2 * (1048576 * j + 523776) for j in range(32)]
@@ -296,6 +302,7 @@ def test_reduction_7_wv_p_2_workers_and_then_lanes_on_one_variable(context, queu
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "groups", "start", "result"), [("once_a_gang", 256, 0, 1280), ("product_a_gang", 8, 1, 390625)]
 )
@@ -305,6 +312,7 @@ def test_par_reduction_1_counts_once_a_gang(context, queue, kernel, groups, star
 
 
 @pytest.mark.device
+@pytest.mark.slow
 def test_parallel_dims_six_reductions_on_one_nest(context, queue):
     start = [np.array([(2**31 - 1, -(2**31))[end]], np.int32) for _ in "gwv" for end in (0, 1)]
     g0, g1, w0, w1, v0, v1 = (int(value[0]) for value in nested(context, queue, "parallel_dims", 45, 96, *start))
@@ -313,6 +321,7 @@ def test_parallel_dims_six_reductions_on_one_nest(context, queue):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "result"), [(40, 780), (42, 1722), (43, 1806)])
 def test_nvptx_sese_1_a_second_reduction_under_a_uniform_condition(context, queue, n, result):
     out, *_ = nested(context, queue, "sese", 1, 32, np.zeros(32, np.int32), np.int32(n))
@@ -349,6 +358,7 @@ KERNEL(gang_worker_vector)
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["vector", "worker", "gang", "gang_worker_vector"])
 def test_reduction_flt_and_cplx_flt_sum_and_product_share_a_loop(context, queue, level):
     loop = portbar.ReductionLoop(

@@ -14,7 +14,7 @@ from portbar.reduction.operators import Operator
 from tests.reduction_host_support import need, put, random_of, reducer
 from tests.support import scale
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 if TYPE_CHECKING:
     import pyopencl as cl

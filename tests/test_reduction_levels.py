@@ -118,6 +118,7 @@ def run(context, queue, made, level, groups, local, x, receive, global_size="giv
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", [level for level in LEVELS if not level.startswith("gang")])
 def test_levels_within_a_group_give_every_member_the_result_once(context, queue, level, how):
@@ -136,6 +137,7 @@ def test_levels_within_a_group_give_every_member_the_result_once(context, queue,
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("gang")])
 def test_gang_levels_leave_the_result_in_the_receivers(context, queue, level, how):
@@ -152,6 +154,7 @@ def test_gang_levels_leave_the_result_in_the_receivers(context, queue, level, ho
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("gang")])
 def test_gang_levels_without_receivers_stay_within_the_group(context, queue, level):
     made = program(context, source(level), loops=[SUMS])
@@ -163,6 +166,7 @@ def test_gang_levels_without_receivers_stay_within_the_group(context, queue, lev
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("gang")])
 def test_in_a_grid_every_work_item_of_every_group_gets_the_result(context, queue, level, how):

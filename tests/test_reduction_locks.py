@@ -105,6 +105,7 @@ def made(context, *options, kernels=GANGS):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["gangs", "grids", "workers"])
 def test_one_holder_at_a_time_sees_what_the_last_one_wrote(context, queue, kernel):
     size = scale(context.devices[0])
@@ -124,6 +125,7 @@ def test_one_holder_at_a_time_sees_what_the_last_one_wrote(context, queue, kerne
 
 
 @pytest.mark.device
+@pytest.mark.slow
 def test_a_lock_that_is_not_given_back_is_told_to_the_host(context, queue):
     data = device_array(queue, np.zeros(2, np.uint32))
     kernel = made(context, "-DPORTBAR_REDUCTION_POLLS=1000").kernel("never_given_back")
@@ -133,6 +135,7 @@ def test_a_lock_that_is_not_given_back_is_told_to_the_host(context, queue):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 def test_every_loop_has_a_lock_of_its_own(context, queue):
     data = device_array(queue, np.zeros(2, np.uint32))
     made(context).kernel("other_lock")(queue, (1,), (1,), data).wait()

@@ -96,20 +96,21 @@ def runs(context, queue, made, kind, op, local, rows):
         yield x[columns], got[:, columns], parts
 
 
-def sizes_for(context, number):
-    """Return two local sizes, others for each type: a program is compiled anew for each by some runtimes."""
+def sizes_for(context, number, op):
+    """Return a local size, another for each type and operator: a program is compiled anew for each by some runtimes."""
     sizes = scale(context.devices[0]).local_sizes
-    return {sizes[number % len(sizes)], sizes[(number + 3) % len(sizes)]}
+    return [sizes[(number + 3 * OPERATORS.index(op)) % len(sizes)]]
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_operator_on_every_type_is_valid_in_every_work_item(context, queue, op, how):
     kinds = scalars(context, op)
     made = program(context, source(REDUCE, kinds, op), how, ordering="work_group")
     for number, kind in enumerate(kinds):
-        for local in sizes_for(context, number):
+        for local in sizes_for(context, number, op):
             for x, got, parts in runs(context, queue, made, kind, op, local, 2):
                 neutral = neutral_of(op, kind)
                 expected = wrapped(folded(op, x, neutral), kind.dtype)
@@ -120,13 +121,14 @@ def test_every_operator_on_every_type_is_valid_in_every_work_item(context, queue
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_scans_hold_what_comes_before_each_work_item(context, queue, op, how):
     kinds = [kind for kind in scalars(context, op) if kind.c in {"uchar", "int", "float", "ulong"}]
     made = program(context, source(SCAN, kinds, op), how, ordering="work_group")
     for number, kind in enumerate(kinds):
-        for local in sizes_for(context, number):
+        for local in sizes_for(context, number, op):
             for x, got, parts in runs(context, queue, made, kind, op, local, 4):
                 neutral = neutral_of(op, kind)
                 for row, where in ((0, [np.arange(local)]), (2, parts)):
@@ -138,12 +140,13 @@ def test_scans_hold_what_comes_before_each_work_item(context, queue, op, how):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 def test_a_broadcast_reaches_every_work_item(context, queue, how):
     kinds = scalars(context, "max")
     made = program(context, source(BROADCAST, kinds), how, ordering="work_group")
     for number, kind in enumerate(kinds):
-        for local in sizes_for(context, number):
+        for local in sizes_for(context, number, "max"):
             for x, got, parts in runs(context, queue, made, kind, "max", local, 2):
                 assert got[0].tolist() == [x[-1]] * local, (kind.c, local, "work-group")
                 for part in parts:

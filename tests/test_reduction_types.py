@@ -56,6 +56,7 @@ def need(context, *names):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", ENDS)
 @pytest.mark.parametrize(("dtype", "real"), [(np.complex64, "float"), (np.complex128, "double")])
@@ -73,6 +74,7 @@ def test_complex_sums_and_products(context, queue, how, level, dtype, real):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", ENDS)
 def test_vectors_are_reduced_in_each_component(context, queue, how, level):
@@ -96,6 +98,7 @@ def test_vectors_are_reduced_in_each_component(context, queue, how, level):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", ENDS)
 @pytest.mark.parametrize("op", ["+", "max"])
@@ -127,6 +130,7 @@ def test_structures_are_reduced_leaf_by_leaf(context, queue, how, level, op):
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", [*ENDS, "vector", "worker", "gang", "gang_vector", "gang_worker"])
 def test_only_the_section_of_an_array_changes(context, queue, how, level):
@@ -187,6 +191,7 @@ kernel void ask(global uint *out) { out[0] = portbar_num_sub_groups(); out[1] = 
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", ENDS)
 @pytest.mark.parametrize(("op", "choose"), [("argmin", min), ("argmax", max)])
@@ -209,6 +214,7 @@ AFFINE = np.dtype([("p", np.uint32), ("q", np.uint32)], align=True)
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", ENDS)
 def test_an_operator_that_does_not_commute_keeps_the_order(context, queue, how, level):
@@ -228,6 +234,7 @@ def test_an_operator_that_does_not_commute_keeps_the_order(context, queue, how, 
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 def test_an_operator_on_numbers_has_the_short_forms_of_its_loop(context, queue, how):
     # The products of one more than each number, less one.
@@ -255,6 +262,7 @@ kernel void k(global uint *out)
 
 
 @pytest.mark.device
+@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("level", ENDS)
 def test_a_number_wins_over_nan_and_infinities_are_numbers(context, queue, how, level):
