@@ -215,6 +215,8 @@ def test_measuring_again_becomes_rarer_where_it_finds_no_more(monkeypatch):
 
 
 def test_the_first_launch_does_not_wait_for_an_event_that_the_same_thread_sets_later(context):
+    if "Oclgrind" in context.devices[0].name:
+        pytest.skip("Oclgrind runs commands in clFlush, which then waits for the user event by itself")
     queue, gate = cl.CommandQueue(context), cl.UserEvent(context)
     made = portbar.Program(context, SOURCE).kernel("note")
     notes = Notes(queue, 8 * 2048)
