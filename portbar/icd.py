@@ -208,7 +208,8 @@ def _explain_nothing() -> str:
     found = [f"{wheel.name} is installed, but {wheel.problem}" for wheel in wheel_runtimes() if wheel.problem]
     hiding = hiding_variable(os.environ)
     if hiding:
-        return "; ".join([f"no OpenCL platform was found: {hidden_text(hiding)}", *found])
+        without = 'if none shows then, install a CPU runtime with `pip install "portbar[cpu]"`'
+        return "; ".join([f"no OpenCL platform was found: {hidden_text(hiding)}", without, *found])
     return "; ".join([_NO_PLATFORM, *found])
 
 

@@ -625,6 +625,7 @@ found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p
 context = cl.Context(found[:1])
 queue = cl.CommandQueue(context)
 from portbar.atomics import AtomicsTable
+from portbar.reduction.strategies import Means
 from portbar.strategy import Choice, Strategy
 overrides = eval(sys.argv[3])
 made = portbar.Program(context, source, strategy=overrides).kernel("scale")
