@@ -98,3 +98,17 @@ def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
 
     with cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE) as made:
         yield made
+
+
+#: Files of tests that Oclgrind, which interprets every instruction, would take longer for than its row may; it runs the others.
+_TOO_LONG_FOR_OCLGRIND = {
+    f"test_reduction_{name}.py" for name in ("catalogue", "host", "host_shapes", "levels", "short_forms", "types")
+}
+
+
+@pytest.fixture(autouse=True)
+def _within_the_time_of_a_simulator(request):
+    if request.path.name not in _TOO_LONG_FOR_OCLGRIND or "device" not in request.keywords:
+        return
+    if "Oclgrind" in request.getfixturevalue("device").platform.name:
+        pytest.skip("Oclgrind interprets every instruction: all of these would take it longer than its row may")
