@@ -25,7 +25,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, measure, note, number, show, title_of, usable_devices
+from benchmarks.shared import Row, Session, collect, note, number, show, title_of, usable_devices
 from portbar import icd
 from portbar.benching import BarrierSamples, BarrierTimer, Relaunch, device_s, profiled_queue
 from portbar.build import compile_program
@@ -415,10 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for device, name in devices(options.platform):
             seen = True
             session = BarrierSession(device, name, cl.Context([device]), options.quick, options.local, gomp)
-            for row in measure(session, {title: BENCHMARKS[title] for title in options.only}):
-                rows.append(row)
-                if options.json:
-                    print(json.dumps(row.to_json()), flush=True)
+            rows += collect(session, {title: BENCHMARKS[title] for title in options.only}, print_json=options.json)
     if not seen:
         note("no usable device matches")
         return 3

@@ -9,7 +9,6 @@ traffic between them, the split form with work between its halves, entering a gr
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ import pyopencl as cl
 import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
+from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
 from portbar.benching import BarrierTimer, Relaunch, device_s, profiled_queue
 from portbar.errors import Error
 
@@ -579,10 +578,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cuda = stack.enter_context(cuda_program(CUDA_SOURCE, "grid_sync", capability, CudaPeer))
             session = GridSession(device, name, cl.Context([device]), options.quick, cuda)
             chosen = {title: run for title, run in BENCHMARKS.items() if not options.only or title in options.only}
-            for row in measure(session, chosen):
-                rows.append(row)
-                if options.json:
-                    print(json.dumps(row.to_json()), flush=True)
+            rows += collect(session, chosen, print_json=options.json)
     if not seen:
         return 3
     if not options.json:

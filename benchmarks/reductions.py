@@ -29,7 +29,7 @@ from pyopencl.reduction import ReductionKernel
 import portbar
 from benchmarks.cuda import capability_of, cuda_program
 from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
-from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
+from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
 from benchmarks.split_barrier import Sample, WrongResultError, each_of, in_turns
 from portbar.benching import device_s, profiled_queue
 from portbar.build import build_options, compile_program
@@ -614,10 +614,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     if options.json:
                         print(json.dumps(record), flush=True)
                 continue
-            for row in measure(session, chosen):
-                rows.append(row)
-                if options.json:
-                    print(json.dumps(row.to_json()), flush=True)
+            rows += collect(session, chosen, print_json=options.json)
     if not seen:
         return 3
     if not options.json:

@@ -6,6 +6,7 @@ Not for measuring anything.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -150,6 +151,16 @@ def measure(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]]) 
             yield from benchmark(session)
         except (Error, cl.Error) as error:
             note(f"{session.name}: {title} skipped, {error}")
+
+
+def collect(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]], *, print_json: bool) -> list[Row]:
+    """All rows of one device; with `print_json` each is printed as soon as it is there, as one JSON object a line."""
+    rows = []
+    for row in measure(session, benchmarks):
+        rows.append(row)
+        if print_json:
+            print(json.dumps(row.to_json()), flush=True)
+    return rows
 
 
 def show(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], width: int = 120) -> None:

@@ -8,7 +8,6 @@ ours.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 import warnings
@@ -24,7 +23,7 @@ import pyopencl as cl
 import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
+from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
 from portbar.benching import device_s, profiled_queue
 from portbar.build import build_options, compile_program
 from portbar.errors import Error
@@ -723,10 +722,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if capability is not None:
                 cuda = stack.enter_context(cuda_program(CUDA_SOURCE, "split_barrier", capability, CudaPeer))
             session = SplitSession(device, name, cl.Context([device]), options.quick, capability, cuda)
-            for row in measure(session, BENCHMARKS):
-                rows.append(row)
-                if options.json:
-                    print(json.dumps(row.to_json()), flush=True)
+            rows += collect(session, BENCHMARKS, print_json=options.json)
     if not seen:
         return 3
     if not options.json:
