@@ -29,7 +29,6 @@ WORDS: Final = (
     "word_store_release",
     "word_add",
     "word_add_release",
-    "word_acquire",
     "word_or",
     "word_exchange",
     "word_compare_exchange",
@@ -74,6 +73,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if strategy.atomics.value == "cl12":
         pieces.append((atomics, "word_fence"))
     pieces += [(atomics, name) for name in WORDS]
+    pieces.append(("grid/acquire.mako", "word_acquire"))
     if template == "tree" and strategy.release_flagged:
         pieces.append((atomics, "word_chain"))
     if strategy.in_registers:
@@ -266,6 +266,16 @@ class _Header:
     requires: tuple[str, ...] = ()
 
 
+def _reduction_header(use: Use) -> _Header:
+    """The header with what a program uses of it."""
+    return _Header(
+        lambda _: reduction.pieces(use),
+        lambda strategy: reduction.context(strategy, use),
+        "Reductions, scans and broadcasts over sub-groups, work-groups and grids.",
+        ("atomics",),
+    )
+
+
 #: Every header. A new primitive adds one entry.
 _HEADERS: Final[Mapping[str, _Header]] = {
     "atomics": _Header(_atomics_pieces, _atomics_context, "Atomics whose memory order and scope hold on every device."),
@@ -279,12 +289,7 @@ _HEADERS: Final[Mapping[str, _Header]] = {
         "A barrier of a work-group whose arrive and wait are apart.",
         ("atomics",),
     ),
-    "reduction": _Header(
-        lambda _: reduction.pieces(Use()),
-        lambda strategy: reduction.context(strategy, Use()),
-        "Reductions, scans and broadcasts over sub-groups, work-groups and grids.",
-        ("atomics",),
-    ),
+    "reduction": _reduction_header(Use()),
 }
 
 #: Headers that need memory order within a work-group only, and refuse what goes further where it is used.
@@ -303,9 +308,8 @@ def header_names() -> tuple[str, ...]:
 
 
 def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
-    header = _HEADERS[name]
-    only_used = use if name == "reduction" else None
-    context = header.context(strategy) if only_used is None else reduction.context(strategy, only_used)
+    header = _reduction_header(use) if name == "reduction" and use is not None else _HEADERS[name]
+    context = header.context(strategy)
     guard = f"PORTBAR_{name.upper()}_H"
     parts = [
         f"/* portbar/{name}.h: {header.summary}",
@@ -317,7 +321,7 @@ def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
         "",
         *(_header_text(required, strategy) for required in header.requires),
     ]
-    for template, def_name in header.pieces(strategy) if only_used is None else reduction.pieces(only_used):
+    for template, def_name in header.pieces(strategy):
         parts.append(render_def(template, def_name, context))
     parts.append(f"#endif /* {guard} */")
     return "\n".join(parts) + "\n"

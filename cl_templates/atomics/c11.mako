@@ -42,13 +42,6 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
     return atomic_fetch_add_explicit((volatile global atomic_uint *)p, v, memory_order_release, memory_scope_device);
 }
 </%def>
-<%def name="word_acquire()">
-/* Acquire, device scope, from whoever released the value that a relaxed load of `*p` returned before. Cost: one load. */
-static inline void portbar_word_acquire(volatile global uint *p)
-{
-    (void)portbar_word_load_acquire(p);
-}
-</%def>
 <%def name="word_or()">
 /* Release fetch-and-or, device scope; returns the old value. */
 static inline uint portbar_word_or(volatile global uint *p, uint v)

@@ -59,13 +59,6 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
     return atomic_add(p, v);
 }
 </%def>
-<%def name="word_acquire()">
-/* Acquire, device scope, from whoever released the value that a relaxed load of `*p` returned before. Cost: one load. */
-static inline void portbar_word_acquire(volatile global uint *p)
-{
-    (void)portbar_word_load_acquire(p);
-}
-</%def>
 <%def name="word_or()">
 /* Release fetch-and-or; returns the old value. */
 static inline uint portbar_word_or(volatile global uint *p, uint v)

@@ -55,18 +55,6 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
     return old;
 }
 </%def>
-<%def name="word_acquire()">
-/* Acquire, gpu scope, from whoever released the value that a relaxed load of `*p` returned before. Cost: ${"no trip to memory, which a load with acquire order would make" if one_way_fences else "one load"}. */
-static inline void portbar_word_acquire(volatile global uint *p)
-{
-% if one_way_fences:
-    (void)p;
-    __asm__ volatile("fence.acquire.gpu;" ::: "memory");
-% else:
-    (void)portbar_word_load_acquire(p);
-% endif
-}
-</%def>
 <%def name="word_chain()">
 /* Fetch-and-add, gpu scope, that passes on what a relaxed read-modify-write before it was released with; returns the old value.
    The fence acquires for the one and releases for the other. */

@@ -85,7 +85,7 @@ static inline bool portbar_wait_counters(const portbar_grid *grid, uint word, ui
     uint outcome = PORTBAR_WAIT_REACHED;
 % if in_registers:
     /* Most waits end here, in the fewest instructions from poll to poll. */
-    for (uint polls = ${f"PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit)" if in_registers else "PORTBAR_POLLS"}; polls != 0u${" && missing != 0u" if shards == 1 else ""}; --polls) {
+    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u${" && missing != 0u" if shards == 1 else ""}; --polls) {
         missing = portbar_missing(grid, word, phase);
 % if shards > 1:
         if (missing == 0u)
@@ -118,7 +118,7 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, uint word, uint
 % if pause != "none":
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
 % endif
-        for (uint i = ${f"PORTBAR_ROLLED({polls_in_wait}u, grid->limit)" if in_registers else f"{polls_in_wait}u"}; i != 0u; --i) {
+        for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u; --i) {
             missing = portbar_missing(grid, word, phase);
             if (missing == 0u)
                 return PORTBAR_WAIT_REACHED;

@@ -55,7 +55,7 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
 {
 % if in_registers and pause == "none":
     /* Most waits end here, in the fewest instructions from poll to poll. */
-    for (uint polls = ${f"PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit)" if in_registers else "PORTBAR_POLLS"}; polls != 0u; --polls)
+    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u; --polls)
         if ((int)(portbar_word_load(word) - target) >= 0) {
             portbar_word_acquire(word);
             return PORTBAR_WAIT_REACHED;
@@ -66,7 +66,7 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
 % if pause != "none":
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
 % endif
-        for (uint i = ${f"PORTBAR_ROLLED({polls_in_wait}u, grid->limit)" if in_registers else f"{polls_in_wait}u"}; i != 0u && !reached; --i) {
+        for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u && !reached; --i) {
             const uint seen = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(word);
             reached = (int)(seen - target) >= 0;
 % if pause != "none":

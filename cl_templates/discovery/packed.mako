@@ -60,7 +60,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         uint seen = PORTBAR_COUNT_OF(launch.x, now), idle = 0u;
         while (seen < expected && idle < launch.z && (now & PORTBAR_POLL_CLOSED) == 0u) {
             const uint before = seen;
-            for (uint i = ${f"PORTBAR_ROLLED(PORTBAR_POLLS, launch.w)" if in_registers else "PORTBAR_POLLS"}; i != 0u && seen < expected; --i) {
+            for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && seen < expected; --i) {
                 now = portbar_word_load(word);
                 seen = PORTBAR_COUNT_OF(launch.x, now);
             }

@@ -28,6 +28,9 @@
 /* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one. Unrolled polls
    would fill the instruction cache. */
 #define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
+% else:
+/* A number of rounds; on devices whose compiler unrolls loops of polls, one that it cannot know. */
+#define PORTBAR_ROLLED(count, limit) (count)
 % endif
 
 /* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the launch's tag:

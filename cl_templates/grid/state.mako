@@ -88,7 +88,7 @@ static inline uint portbar_await_publication(volatile global uint *state, uint4 
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
     for (uint round = 0; round < launch.w; ++round) {
-        for (uint i = ${f"PORTBAR_ROLLED(PORTBAR_POLLS, launch.w)" if in_registers else "PORTBAR_POLLS"}; i != 0u; --i) {
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u; --i) {
             const uint seen = portbar_word_load_acquire(word);
             if (PORTBAR_TAG_OF(launch.x, seen) == tag)
                 return PORTBAR_COUNT_OF(launch.x, seen);
