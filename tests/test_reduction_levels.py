@@ -97,9 +97,13 @@ def run(context, queue, made, level, groups, local, x, receive, global_size="giv
     count = groups * 64 if level == "vector" else groups
     start = {name: np.full(count, START[name] + (name == "total"), dtype) for name, dtype in DTYPES.items()}
     receivers = {name: device_array(queue, held) for name, held in start.items()}
-    size = groups * local if global_size == "given" else 4096
-    many = {name: device_array(queue, np.zeros(size, dtype)) for name, dtype in DTYPES.items()}
-    launch = made.kernel(level)(
+    kernel = made.kernel(level)
+    room = groups * local
+    if global_size is None:
+        empty = [device_array(queue, np.zeros(1, np.int32))] * 9
+        room = 2 * local * kernel.occupancy(queue, (local,), empty[0], np.uint32(0), np.uint32(0), *empty[1:]).groups
+    many = {name: device_array(queue, np.zeros(room, dtype)) for name, dtype in DTYPES.items()}
+    launch = kernel(
         queue,
         (groups * local,) if global_size == "given" else None,
         (local,),

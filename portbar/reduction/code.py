@@ -174,13 +174,15 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
                 lines.append(f"    {start}portbar_atomic_{op.name}_explicit({place}, {value}, {relaxed});")
             else:
                 again = combined(loop, name, part, "seen", value)
+                # In a variable: NVIDIA's compiler takes no `||` among the arguments of a function that has conditions.
                 lines += [
                     f"    {start}{{",
                     f"        volatile global {part.c} *at = {place};",
                     f"        {part.c} seen = portbar_atomic_load_explicit(at, {relaxed});",
                     "        for (uint i = 0; i < PORTBAR_REDUCTION_POLLS; ++i) {",
+                    f"            const {part.c} next = {again};",
                     "            if (portbar_atomic_compare_exchange_weak_explicit(",
-                    f"                    at, &seen, {again}, memory_order_relaxed, {relaxed}))",
+                    f"                    at, &seen, next, memory_order_relaxed, {relaxed}))",
                     "                break;",
                     "            portbar_lost_race();",
                     "        }",
