@@ -377,8 +377,8 @@ class Kernel:
                 )
             chosen_by_driver = local_size is None and not self.reduces_gangs
             local = None if chosen_by_driver else self._local_size(device, handle, local_size)
-            self._check_reductions(device, strategy, handle, local)
             size = _as_size("global size", global_size)
+            self._check_reductions(device, strategy, handle, local, size)
             gangs = launching.groups_of(self.name, size, local) if self.reduces_gangs else 0
             return _Plan(queue, handle, (self.name, device.name.strip()), size, local, gangs, 0, None)
 
@@ -410,8 +410,10 @@ class Kernel:
         label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
         return _Plan(queue, handle, label, size, local, groups, 0, words, lasting=lasting)
 
-    def _check_reductions(self, device: cl.Device, strategy: Strategy, handle: cl.Kernel, local: Size | None) -> None:
-        """Check that a work-group is not larger than the scratch memory of its reductions."""
+    def _check_reductions(
+        self, device: cl.Device, strategy: Strategy, handle: cl.Kernel, local: Size | None, size: Size | None = None
+    ) -> None:
+        """Check that work-groups have as many work-items as the scratch memory of their reductions is for."""
         use = self.program.reduction_use
         if use is None or not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device):
             return
@@ -421,6 +423,13 @@ class Kernel:
                 f"kernel {self.name!r}: local size {local} is {math.prod(local)} work-items, and its reductions have local "
                 f"memory for {limit}: #define PORTBAR_REDUCTION_LOCAL_SIZE {math.prod(local)} before "
                 '#include "portbar/reduction.h"'
+            )
+        whole = local is not None and (size is None or not any(g % n for g, n in zip(size, local, strict=False)))
+        if use.exact and not (whole and math.prod(local or ()) == limit):
+            raise LaunchError(
+                f"kernel {self.name!r}: its source promises by PORTBAR_REDUCTION_EXACT that every work-group has {limit} "
+                f"work-items, and this launch has a local size of {local} and a global size of {size or 'whole groups'}: "
+                "launch whole groups of that size, or take the promise back"
             )
 
     def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:

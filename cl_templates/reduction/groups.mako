@@ -60,6 +60,23 @@ PORTBAR_COLLECTIVE ${kind} portbar_work_group_reduce_${form.op}(private portbar_
     if (lane == 0u)
         parts[portbar_sub_group_id()] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
+% if form.size <= 8 and not (form.redux and redux):
+    if (PORTBAR_SUB_GROUP_SIZE == 32u && size % 32u == 0u && count <= 8u) {
+        /* Few whole warps: each work-item combines all values by itself, which takes less than shuffles do. */
+        const ${kind} none = ${neutral};
+        x = ${combine}(parts[0], parts[1]);
+        if (count > 2u) {
+            const ${kind} third = count > 3u ? parts[3] : none;
+            x = ${combine}(x, ${combine}(parts[2], third));
+        }
+        if (count > 4u) {
+            const ${kind} fifth = count > 5u ? parts[5] : none, sixth = count > 6u ? parts[6] : none;
+            const ${kind} seventh = count > 7u ? parts[7] : none;
+            x = ${combine}(x, ${combine}(${combine}(parts[4], fifth), ${combine}(sixth, seventh)));
+        }
+        return x;
+    }
+% endif
     if (size % 32u == 0u) {
         /* All warps are whole, so each combines the sub-groups' values in the same way, and no second barrier is needed. */
         x = ${neutral};

@@ -16,7 +16,11 @@ PORTBAR_COLLECTIVE uint portbar_reduction_id(void)
 }
 PORTBAR_COLLECTIVE uint portbar_reduction_size(void)
 {
+#ifdef PORTBAR_REDUCTION_EXACT
+    return PORTBAR_REDUCTION_LOCAL_SIZE;
+#else
     return (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
+#endif
 }
 % if lanes == "sub_group":
 
@@ -68,10 +72,15 @@ PORTBAR_COLLECTIVE uint portbar_sub_group_max_size(void)
 </%def>
 <%def name="shuffles()">
 % if lanes == "shuffle":
-/* How many work-items the warp has (the last one of a group may have fewer than 32), and the mask that names them. Every one of them
-   must make the call that follows: a shuffle waits for all that its mask names. */
+#define PORTBAR_WARP 0xffffffffu
+/* How many work-items the warp has (the last one of a group may have fewer than 32), and the mask that names them, which is PORTBAR_WARP
+   where there are 32. Every one of them must make the call that follows: a shuffle waits for all that its mask names. */
 PORTBAR_COLLECTIVE uint portbar_warp_size(void)
 {
+#ifdef PORTBAR_REDUCTION_EXACT
+    if (PORTBAR_REDUCTION_LOCAL_SIZE % 32u == 0u)
+        return 32u;
+#endif
     return min(portbar_reduction_size() - (portbar_reduction_id() & ~31u), 32u);
 }
 PORTBAR_COLLECTIVE uint portbar_warp_mask(uint size)
@@ -175,19 +184,20 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
         return x;
 % if lanes == "shuffle":
     (void)scratch;
-    const uint id = portbar_reduction_id(), warp = portbar_warp_size(), mask = portbar_warp_mask(warp);
+    const uint id = portbar_reduction_id(), warp = portbar_warp_size();
+    if (warp == 32u) {
+        /* A whole warp, as nearly always; a mask that the compiler knows costs no looking for the lanes that it names. */
 % if form.redux and redux:
-    if (PORTBAR_SUB_GROUP_SIZE == 32u) {
-        ${kind} all;
-        __asm__ volatile("redux.sync.${form.redux} %0, %1, %2;" : "=r"(all) : "r"(x), "r"(mask) : "memory");
-        return all;
-    }
+        if (PORTBAR_SUB_GROUP_SIZE == 32u) {
+            ${kind} all;
+            __asm__ volatile("redux.sync.${form.redux} %0, %1, 0xffffffff;" : "=r"(all) : "r"(x) : "memory");
+            return all;
+        }
 % endif
-    if (warp % PORTBAR_SUB_GROUP_SIZE == 0u) {
-        /* Every sub-group of the warp is whole: after each step both of a pair have the same value. */
+        /* After each step both of a pair have the same value. */
 % for step in steps(32):
         if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
-            const ${kind} other = portbar_shuffle_bfly(x, ${step}u, mask);
+            const ${kind} other = portbar_shuffle_bfly(x, ${step}u, PORTBAR_WARP);
 % if form.symmetric:
             x = ${combine}(x, other);
 % else:
@@ -198,6 +208,14 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
 % endfor
         return x;
     }
+    const uint mask = portbar_warp_mask(warp);
+% if form.redux and redux:
+    if (PORTBAR_SUB_GROUP_SIZE == 32u) {
+        ${kind} all;
+        __asm__ volatile("redux.sync.${form.redux} %0, %1, %2;" : "=r"(all) : "r"(x), "r"(mask) : "memory");
+        return all;
+    }
+% endif
     const uint lane = id & (PORTBAR_SUB_GROUP_SIZE - 1u), size = portbar_sub_group_size();
 % for step in steps(32):
     if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
@@ -260,20 +278,34 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_scan_${which}_${form.op}(private po
         return ${"x" if which == "inclusive" else neutral};
 % if lanes == "shuffle":
     (void)scratch;
-    const uint lane = portbar_reduction_id() & (PORTBAR_SUB_GROUP_SIZE - 1u), mask = portbar_warp_mask(portbar_warp_size());
+    const uint lane = portbar_reduction_id() & (PORTBAR_SUB_GROUP_SIZE - 1u), warp = portbar_warp_size();
+% if which == "exclusive":
+    ${kind} shifted;
+% endif
+% for known, mask in ((True, "PORTBAR_WARP"), (False, "mask")):
+% if known:
+    if (warp == 32u) {
+% else:
+    } else {
+        const uint mask = portbar_warp_mask(warp);
+% endif
 % for step in steps(32):
-    if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
-        const ${kind} before = portbar_shuffle_up(x, ${step}u, mask);
-        if (lane >= ${step}u)
-            x = ${combine}(before, x);
-    }
+        if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
+            const ${kind} before = portbar_shuffle_up(x, ${step}u, ${mask});
+            if (lane >= ${step}u)
+                x = ${combine}(before, x);
+        }
 % endfor
+% if which == "exclusive":
+        shifted = portbar_shuffle_up(x, 1u, ${mask});
+% endif
+% endfor
+    }
 % if which == "inclusive":
     return x;
 % else:
-    const ${kind} before = portbar_shuffle_up(x, 1u, mask);
     const ${kind} none = ${neutral};
-    return lane == 0u ? none : before;
+    return lane == 0u ? none : shifted;
 % endif
 % elif lanes == "sub_group" and form.native:
     (void)scratch;

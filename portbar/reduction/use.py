@@ -41,6 +41,8 @@ class Use:
     loops : tuple of ReductionLoop
     local_size, sub_group_size : int or None
         The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
+    exact : bool
+        Whether the author promises by `PORTBAR_REDUCTION_EXACT` that every work-group has that local size.
     gangs : bool
         Whether work-groups combine their values.
     worker_locks : bool
@@ -59,6 +61,7 @@ class Use:
     worker_locks: bool = False
     vectors: bool = True
     locks: bool = False
+    exact: bool = False
 
 
 def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = ()) -> Use:
@@ -83,6 +86,7 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(level == "sub_group" and op == loop.name for level, _, op in wanted for loop in loops),
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
+        exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
     )
 
 
