@@ -58,6 +58,21 @@ FILL: Final = """kernel void fill(global {c} *a, const ulong n)
 }}
 """
 
+#: Keeps an NVIDIA device busy for some time of its own clock.
+BUSY: Final = """kernel void busy(global uint *p, const ulong nanoseconds)
+{
+    (void)p;
+    if (nanoseconds == 0)
+        return;
+    ulong begin, now;
+    __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do
+        __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (now - begin < nanoseconds);
+}
+"""
+BUSY_NS: Final = 1_000_000
+
 _SUM: Final = {"uint": "x * 1664525u + id", "float": "x * (1.0f / LOCAL) + id"}
 LOOP: Final = """
 #define LOCAL {local}
@@ -75,7 +90,10 @@ void loop(global {kind} *left, const uint rounds)
     left[get_global_id(0)] = x;
 }}
 """
-HEADER: Final = '#define PORTBAR_REDUCTION_LOCAL_SIZE {local}\n#include "portbar/reduction.h"\n'
+#: CUB's blocks have their size from a template parameter, so ours is told as well.
+HEADER: Final = (
+    '#define PORTBAR_REDUCTION_LOCAL_SIZE {local}\n#define PORTBAR_REDUCTION_EXACT\n#include "portbar/reduction.h"\n'
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +107,32 @@ class ReductionSession(Session):
     def profiled(self) -> cl.CommandQueue:
         """A queue whose events tell times."""
         return profiled_queue(self.queue)
+
+    @cached_property
+    def _busy(self) -> tuple[cl.Kernel, cl.Buffer]:
+        kernel = cl.Kernel(compile_program(self.context, self.device, BUSY, ()), "busy")
+        argument = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 4)
+        kernel.set_args(argument, np.uint64(0))
+        return kernel, argument
+
+    def keep_busy(self, nanoseconds: int) -> cl.Event:
+        """A kernel that does nothing for so long; what is enqueued behind it starts on a device that is awake, as CUB does."""
+        kernel, _ = self._busy
+        kernel.set_arg(1, np.uint64(nanoseconds))
+        return cl.enqueue_nd_range_kernel(self.profiled, kernel, (1,), (1,))
+
+    @cached_property
+    def empty(self) -> tuple[float, float]:
+        """Seconds of an empty kernel: by events around it in CUDA, and by its own event in OpenCL."""
+        assert self.cub is not None
+        around, alone = [], []
+        for _ in range(31):
+            around.append(float(self.cub.order("empty", 0)["seconds"]))
+            self.keep_busy(BUSY_NS)
+            event = self.keep_busy(0)
+            event.wait()
+            alone.append(device_s(event, 1.0))
+        return statistics.median(around), statistics.median(alone)
 
     @property
     def kind(self) -> str:
@@ -140,10 +184,12 @@ def check_sum(what: str, found: float, size: int, dtype: Any) -> None:
         raise WrongResultError(f"{what} left {found}, the sum is {expected}")
 
 
-def by_event(session: ReductionSession, call: Callable[[], tuple[Any, cl.Event]]) -> Sample:
-    """Seconds of one launch by its event."""
+def by_event(session: ReductionSession, call: Callable[[], tuple[Any, cl.Event]], *, awake: bool = False) -> Sample:
+    """Seconds of one launch by its event, behind another kernel if the device is to be `awake`."""
     session.profiled.finish()
     began = time.perf_counter()
+    if awake:
+        session.keep_busy(BUSY_NS)
     _, event = call()
     event.wait()
     return Sample(device_s(event, time.perf_counter() - began))
@@ -269,10 +315,12 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
     if session.cub is not None:
         cub = session.cub
         check_sum("CUB", cub.order(dtype.name, size)["sum"], size, dtype)
+        around, alone = session.empty
         taken = in_turns(
             {
-                "portbar": partial(by_event, session, ours),
-                "CUB": lambda: Sample(cub.order(dtype.name, size)["seconds"]),
+                "portbar": partial(by_event, session, ours, awake=True),
+                # What events around a launch tell beyond the kernel is not CUB's; an empty kernel of OpenCL's is.
+                "CUB": lambda: Sample(cub.order(dtype.name, size)["seconds"] - around + alone),
             },
             3 * session.repeats,
         )
@@ -286,6 +334,7 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
             target,
             clock="device",
             cuda=cub.about,
+            empty_us=(around * 1e6, alone * 1e6),
             **about,
         )
 
@@ -479,7 +528,7 @@ def candidates(session: ReductionSession) -> list[Shape]:
     return [
         Shape(local, bytes_, loads, 1, 2048 // local // part, strided=strided)
         for local, (bytes_, loads), part, strided in itertools.product(
-            (128, 256, 512), ((16, 1), (16, 2), (16, 4), (16, 8), (32, 2)), (1, 2), (True, False)
+            (128, 256, 512, 1024), ((16, 1), (16, 2), (16, 4), (16, 8), (32, 2)), (1, 2), (True, False)
         )
     ]
 
@@ -521,7 +570,9 @@ def tried(
 
     def run(shape: Shape) -> float:
         with trial(shape):
-            return (by_clock if session.is_cpu else by_event)(session, call).seconds
+            if session.is_cpu:
+                return by_clock(session, call).seconds
+            return by_event(session, call, awake=session.capability is not None).seconds
 
     taken: dict[Shape, list[float]] = {}
     for shape in shapes:

@@ -19,6 +19,7 @@ from portbar.build import build_options, compile_program
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.profile import describe
 from portbar.reduction.host_shape import (
+    FIXED_ITEMS,
     Layout,
     Shape,
     cut,
@@ -205,6 +206,8 @@ def _check_types(device: cl.Device, profile: DeviceProfile, request: Request) ->
 def _fit(shape: Shape, request: Request, profile: DeviceProfile, *, shuffles: bool) -> Shape:
     """The shape with no more work-items than the device and its local memory allow."""
     local = min(shape.local, profile.facts.max_work_group_size or shape.local)
+    if request.fixed and request.shape is None:
+        local = min(local, FIXED_ITEMS)
     local = 1 << max(0, local.bit_length() - 1)
     bytes_each = sum(-(-out.kind.size // 16) * 16 for out in request.outputs)
     memory = (profile.facts.local_mem_size or 32768) // 2

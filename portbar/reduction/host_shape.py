@@ -54,11 +54,10 @@ SHAPES: Final[dict[str, tuple[tuple[float, Shape], ...]]] = {
     "cpu": ((math.inf, Shape(local=1, load_bytes=64, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)),),
     # Devices that cut loops short are llvmpipe's, whose compiler takes minutes for long bodies of loops.
     "limited": ((math.inf, Shape(local=1, load_bytes=4, loads=1, sets=1, per_unit=8, least_tiles=256, strided=False)),),
-    # Loads of 16 bytes. Small arrays are spread over as many compute units as they can fill.
+    # Measured on an H200. Small arrays are spread over as many compute units as they can fill.
     "gpu": (
-        (1 << 19, Shape(local=256, load_bytes=16, loads=1, sets=1, per_unit=4)),
-        (1 << 22, Shape(local=256, load_bytes=16, loads=2, sets=1, per_unit=8)),
-        (math.inf, Shape(local=256, load_bytes=16, loads=4, sets=1, per_unit=8)),
+        (1 << 19, Shape(local=128, load_bytes=32, loads=2, sets=1, per_unit=8)),
+        (math.inf, Shape(local=512, load_bytes=16, loads=4, sets=1, per_unit=2, strided=False)),
     ),
 }
 
