@@ -17,10 +17,12 @@ REPORT_WORDS: Final = 8
 #: Work-groups that share a leaf counter of the tree barrier.
 TREE_FAN: Final = 64
 
-#: Lines among which the counters of a barrier are placed, and words from one to the next: two lines, since caches spread memory
-#: over their parts in such pieces. Each holds words for whole barriers, for placing, and for split barriers.
-SLOTS: Final = 16
-SLOT_WORDS: Final = 2 * LINE_WORDS
+#: Places among which the counters of a barrier are put, and words from one to the next: caches spread memory over their parts
+#: in pieces of two lines, and neighbouring pieces may all lie in far parts. Each has words for whole barriers, for placing, and
+#: for split barriers; those of a second counter stand SHARD_WORDS further on, in another piece.
+SLOTS: Final = 24
+SHARD_WORDS: Final = 2 * LINE_WORDS
+SLOT_WORDS: Final = 17 * SHARD_WORDS
 
 #: Counters of the sharded barrier.
 SHARDS: Final = 2

@@ -73,11 +73,11 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if strategy.atomics.value == "cl12":
         pieces.append((atomics, "word_fence"))
     pieces += [(atomics, name) for name in WORDS]
-    pieces.append(("grid/acquire.mako", "word_acquire"))
+    pieces += [("grid/acquire.mako", "word_acquire"), ("grid/acquire.mako", "word_arrive")]
     if template == "tree" and strategy.release_flagged:
         pieces.append((atomics, "word_chain"))
     if strategy.in_registers:
-        pieces.append((atomics, "local_words"))
+        pieces.append((atomics, "local_pointer"))
     pieces.append(("grid/yield.mako", "yield_processor"))
     pieces += [
         ("grid/state.mako", name)
@@ -105,7 +105,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [
             ("device_barrier/counters.mako", name)
-            for name in ("shard_members", "missing", "wait_longer", "wait_counters")
+            for name in ("shard_members", "missing", "wait_longer", "wait_counters", "acquire_counters")
         ]
     pieces += _BARRIER_PIECES[template]
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
@@ -126,13 +126,14 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "shards": shards,
         "slots": layout.SLOTS,
         "slot_words": layout.SLOT_WORDS,
+        "shard_words": layout.SHARD_WORDS,
         "counts_in_slots": _counts_in_slots(strategy),
         "placing": strategy.placing,
         "release_flags": layout.RELEASE_FLAGS,
         "release_flagged": strategy.release_flagged,
         "in_registers": strategy.in_registers,
         "one_way_fences": strategy.one_way_fences,
-        "hold_cycles": strategy.hold if shards > 1 else (),
+        "hold_table": strategy.hold,
         "rest_ns": strategy.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
         "status_open": layout.STATUS_OPEN,

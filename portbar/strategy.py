@@ -76,9 +76,9 @@ class Strategy:
         most `sleep_ns`.
     rest_ns : int
         Nanoseconds that any wait pauses after every round of polls; 0 for none.
-    hold : tuple of int
-        Cycles that `sharded` waits before its first poll: at least the first; for 16 missing groups the third, above as many
-        groups as the second says the fourth. Empty where the device has no clock to wait by.
+    hold : tuple of (int, int)
+        Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
+        that is missing when it arrives; empty where the device has no clock to wait by.
     placing : tuple of int
         From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
         empty where memory is the same everywhere.
@@ -133,7 +133,7 @@ class Strategy:
     sleep_divisor: int = 4
     sleep_ns: int = 1000
     rest_ns: int = 0
-    hold: tuple[int, ...] = ()
+    hold: tuple[tuple[int, int], ...] = ()
     placing: tuple[int, ...] = ()
     in_registers: bool = False
     one_way_fences: bool = False
@@ -340,7 +340,7 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
 
 
 #: Measured on an H200 with driver 580, the only NVIDIA device met so far: see `Strategy.hold`.
-_HOLD: Final = (0, 1536, 4, 16)
+_HOLD: Final = ((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16))
 _REST_NS: Final = 64
 _PLACING: Final = (64, 300, 8)
 

@@ -72,26 +72,14 @@ static inline void portbar_word_fence(void)
     __asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 </%def>
-<%def name="local_words()">
-/* Local memory by its address in a register. Written as a variable's name, each access would ask anew where the work-group's
-   local memory begins, which takes as long as the access. */
-static inline uint portbar_local_address(local uint *p)
+<%def name="local_pointer()">
+/* The same pointer, in a register. Written as a variable's name, each access would ask anew where the work-group's local memory
+   begins, which takes as long as the access. */
+static inline local uint *portbar_local_pointer(local uint *p)
 {
-    uint address = (uint)(size_t)p;
-    __asm__ volatile("mov.u32 %0, %0;" : "+r"(address));
-    return address;
-}
-
-static inline uint portbar_local_load(uint address)
-{
-    uint v;
-    __asm__ volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
-    return v;
-}
-
-static inline void portbar_local_store(uint address, uint v)
-{
-    __asm__ volatile("st.shared.u32 [%0], %1;" :: "r"(address), "r"(v) : "memory");
+    ulong address = (ulong)p;
+    __asm__ volatile("mov.u64 %0, %0;" : "+l"(address));
+    return (local uint *)address;
 }
 </%def>
 <%def name="word_or()">

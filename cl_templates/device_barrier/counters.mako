@@ -7,12 +7,13 @@
    Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
    global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
    limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
-   Cost: two work-group barriers, one atomic a group, and polls of ${"one word" if shards == 1 else f"{shards} words"}. */
+   Cost: two work-group barriers, one atomic a group, polls of ${"one word" if shards == 1 else f"{shards} words"}, and where the result is used a
+   load from local memory. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 % if in_registers:
-    if (portbar_is_leader() && grid->sound != 0u) {
+    if (grid->leads != 0u) {
         uint phase = grid->phase + 1u;
 % else:
     if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u) {
@@ -20,30 +21,48 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
 % endif
         const uint members = portbar_shard_members(grid, grid->group_id % ${shards}u);
-        const uint target = phase * members;
-        const uint before = portbar_word_add_release(grid->own + PORTBAR_SLOT_WHOLE, 1u);
-        bool reached = portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, (target - before - 1u) * ${shards}u);
+        const uint missing = phase * members - portbar_word_arrive(grid->own + PORTBAR_SLOT_WHOLE${", grid->lane" if in_registers else ""}) - 1u;
 % if in_registers:
-        /* The arrival's answer tells when another copy of the grid has met since this one did: then that phase was long over. */
-        if (before - (target - members) >= members) {
-            phase = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_TARGET) + 1u;
+        bool reached = true;
+        if (missing < members) {
+            grid->shared[PORTBAR_SHARED_TARGET] = phase;
+% if shards == 1:
+            if (missing != 0u)
+% endif
+                reached = portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, missing * ${shards}u);
+        } else {
+            /* Another copy of the grid has met since this one did: the phase that this one counted was long over. */
+            phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+            grid->shared[PORTBAR_SHARED_TARGET] = phase;
             reached = portbar_wait_longer(grid, PORTBAR_SLOT_WHOLE, phase) == PORTBAR_WAIT_REACHED;
-% for shard in range(1 if one_way_fences else shards):
-            portbar_word_acquire(grid->counter${shard} + PORTBAR_SLOT_WHOLE);
-% endfor
         }
         grid->phase = phase;
-        portbar_local_store(grid->words + 4u * PORTBAR_SHARED_TARGET, phase);
-% endif
-        if (!reached)
+        if (!reached) {
+            grid->leads = 0u;
             grid->shared[PORTBAR_SHARED_OK] = 0u;
+        }
+% else:
+        if (!portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, missing * ${shards}u))
+            grid->shared[PORTBAR_SHARED_OK] = 0u;
+% endif
+        portbar_acquire_counters(grid, PORTBAR_SLOT_WHOLE);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-% if in_registers:
-    grid->sound = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_OK);
-    return grid->sound != 0u;
-% else:
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>
+<%def name="acquire_counters()">
+/* Acquire, device scope, from all who have arrived at the counters' words. Caller: a leader that saw that nobody is missing. */
+static inline void portbar_acquire_counters(const portbar_grid *grid, uint word)
+{
+% if acquire_polls:
+    /* Every poll has done so. */
+    (void)grid;
+    (void)word;
+% else:
+% for shard in range(1 if one_way_fences else shards):
+    portbar_word_acquire(grid->counter${shard} + word);
+% endfor
 % endif
 }
 </%def>
@@ -74,7 +93,7 @@ static inline uint portbar_missing(const portbar_grid *grid, uint word, uint pha
 </%def>
 <%def name="wait_counters()">
 /* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many have arrived.
-   Acquire, device scope. True when all have. Caller: a leader. */
+   True when all have; portbar_acquire_counters is then due. Caller: a leader. */
 static inline bool portbar_wait_counters(const portbar_grid *grid, uint word, uint phase, uint missing)
 {
 % if shards > 1:
@@ -101,11 +120,6 @@ static inline bool portbar_wait_counters(const portbar_grid *grid, uint word, ui
     if (missing != 0u)
 % endif
         outcome = portbar_wait_longer(grid, word, phase);
-% if not acquire_polls:
-% for shard in range(1 if one_way_fences else shards):
-    portbar_word_acquire(grid->counter${shard} + word);
-% endfor
-% endif
     return outcome == PORTBAR_WAIT_REACHED;
 }
 </%def>

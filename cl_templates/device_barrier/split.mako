@@ -1,5 +1,9 @@
 ## -*- coding: utf-8 -*-
 ## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
+<%!
+    #: Whether the caller talks to the other groups, in a launch that is not draining.
+    LEADS = {True: "grid->leads != 0u", False: "portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u"}
+%>
 <%def name="token_type()">
 /* What an arrival returns and a wait takes: ${"the number of the phase" if counts_in_slots else "the value that the barrier's counter has when the phase is complete"}. */
 typedef uint portbar_device_token;
@@ -11,9 +15,7 @@ typedef uint portbar_device_token;
    global memory. Result: valid in every work-item. Cost: one work-group barrier and one atomic. */
 static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *grid)
 {
-% if in_registers:
-    const portbar_device_token token = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_SPLIT) + 1u;
-% elif counts_in_slots:
+% if counts_in_slots:
     const portbar_device_token token = grid->shared[PORTBAR_SHARED_SPLIT] + 1u;
 % else:
     const portbar_device_token token = grid->shared[PORTBAR_SHARED_SPLIT] + grid->num_groups;
@@ -21,8 +23,8 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (portbar_is_leader()) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
-        if (${"grid->sound" if in_registers else "grid->shared[PORTBAR_SHARED_OK]"} != 0u)
-            (void)portbar_word_add_release(${"grid->own + PORTBAR_SLOT_SPLIT" if counts_in_slots else "grid->state + PORTBAR_STATE_SPLIT"}, 1u);
+        if (${LEADS[in_registers]})
+            (void)portbar_word_arrive(${"grid->own + PORTBAR_SLOT_SPLIT" if counts_in_slots else "grid->state + PORTBAR_STATE_SPLIT"}${", grid->lane" if in_registers else ""});
     }
     return token;
 }
@@ -35,20 +37,21 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
 static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_device_token token)
 {
 % if counts_in_slots:
-    if (portbar_is_leader() && ${"grid->sound" if in_registers else "grid->shared[PORTBAR_SHARED_OK]"} != 0u
-        && !portbar_wait_counters(grid, PORTBAR_SLOT_SPLIT, token, portbar_missing(grid, PORTBAR_SLOT_SPLIT, token)))
-% else:
-    if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u
-        && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
-% endif
-        grid->shared[PORTBAR_SHARED_OK] = 0u;
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (${LEADS[in_registers]}) {
+        if (!portbar_wait_counters(grid, PORTBAR_SLOT_SPLIT, token, portbar_missing(grid, PORTBAR_SLOT_SPLIT, token))) {
+            grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
-    grid->sound = portbar_local_load(grid->words + 4u * PORTBAR_SHARED_OK);
-    return grid->sound != 0u;
-% else:
-    return grid->shared[PORTBAR_SHARED_OK] != 0u;
+            grid->leads = 0u;
 % endif
+        }
+        portbar_acquire_counters(grid, PORTBAR_SLOT_SPLIT);
+    }
+% else:
+    if (${LEADS[in_registers]} && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
+        grid->shared[PORTBAR_SHARED_OK] = 0u;
+% endif
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
 <%def name="test_wait()">
@@ -61,16 +64,18 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
     if (portbar_is_leader()) {
 % if counts_in_slots:
         const bool complete = portbar_missing(grid, PORTBAR_SLOT_SPLIT, token) == 0u;
-% for shard in range(shards):
-        portbar_word_acquire(grid->counter${shard} + PORTBAR_SLOT_SPLIT);
-% endfor
+        portbar_acquire_counters(grid, PORTBAR_SLOT_SPLIT);
 % else:
         const bool complete = (int)(portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT) - token) >= 0;
 % endif
         const bool aborted = portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u;
         grid->shared[PORTBAR_SHARED_DONE] = complete || aborted;
-        if (aborted)
+        if (aborted) {
             grid->shared[PORTBAR_SHARED_OK] = 0u;
+% if in_registers:
+            grid->leads = 0u;
+% endif
+        }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const bool done = grid->shared[PORTBAR_SHARED_DONE] != 0u;

@@ -22,9 +22,13 @@ static inline void portbar_relax(uint missing)
    their way: about as long as those take. Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
 {
-% if hold_cycles:
-    /* Cycles, as measured on an H200: the more groups, the longer each arrival waits for those before it. */
-    const uint cycles = ${hold_cycles[0]}u + min(missing, groups) * (groups > ${hold_cycles[1]}u ? ${hold_cycles[3]}u : ${hold_cycles[2]}u) / 16u;
+% if hold_table:
+    /* Sixteenths of a cycle for each group that is missing, as measured on an H200: the more groups there are, the longer each arrival
+       waits for those before it. */
+    const uint each = ${" : ".join(f"groups <= {most}u ? {each}u" for most, each in hold_table[:-1])} : ${hold_table[-1][1]}u;
+    if (each == 0u)
+        return;
+    const uint cycles = min(missing, groups) * each / 16u;
     uint begin, now;
     __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(begin) :: "memory");
     do {

@@ -18,8 +18,8 @@ typedef struct {
 % endif
 % if in_registers:
     uint phase;
-    uint sound;
-    uint words;
+    uint leads;
+    uint lane;
 % endif
 } portbar_grid;
 
@@ -69,7 +69,7 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
     const uint place = shared[PORTBAR_SHARED_PLACE];
     grid->counter0 = state + PORTBAR_STATE_SLOTS + (place & PORTBAR_PLACE_SLOT) * PORTBAR_SLOT_WORDS;
 % if shards > 1:
-    grid->counter1 = state + PORTBAR_STATE_SLOTS + ((place & PORTBAR_PLACE_SLOT) ^ 1u) * PORTBAR_SLOT_WORDS;
+    grid->counter1 = grid->counter0 + PORTBAR_SHARD_WORDS;
     grid->own = (grid->group_id & 1u) ? grid->counter1 : grid->counter0;
 % else:
     grid->own = grid->counter0;
@@ -77,8 +77,9 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
 % endif
 % if in_registers:
     grid->phase = 0u;
-    grid->sound = 1u;
-    grid->words = portbar_local_address(shared);
+    grid->leads = portbar_is_leader() ? 1u : 0u;
+    grid->lane = portbar_lane();
+    grid->shared = portbar_local_pointer(shared);
 % endif
     return grid->group_id != PORTBAR_SURPLUS && (launch.x & PORTBAR_DRY_RUN) == 0u;
 }

@@ -1,12 +1,6 @@
 ## -*- coding: utf-8 -*-
 ## Where in a cache a counter lies decides how far each work-group's arrivals and polls travel.
 <%def name="place()">
-/* The slot that a launch counts in, unless another is measured to be better; a second counter goes into its neighbour, which lies
-   in another part of the cache. */
-#define PORTBAR_PLACE_MEASURED 0x10000u
-#define PORTBAR_PLACE_SLOT 0xffu
-#define PORTBAR_PLACE_DEFAULT 0u
-
 /* Finds the slot at which barriers between the participating work-groups are fastest, once for each state, and remembers it
    there. An H200's cache is in parts, and a barrier through some of them takes a tenth less; which ones, only a measurement
    tells. Caller: the leader of a participating group. Result: the slot, in its low bits; the same in all groups. Cost: one load; the first time ${"measuring" if placing else "as well"}, ${"about a tenth of a millisecond" if placing else "since this device is not measured"}. */
@@ -58,7 +52,7 @@ static inline uint portbar_place(volatile global uint *state, uint id, uint coun
    kernel's first barrier will then reach its limit and say so. */
 static inline bool portbar_place_meet(volatile global uint *counter, uint target)
 {
-    uint seen = portbar_word_add_release(counter, 1u) + 1u;
+    uint seen = portbar_word_arrive(counter, portbar_lane()) + 1u;
     for (uint poll = 0; poll < (1u << 22) && (int)(seen - target) < 0; ++poll)
         seen = portbar_word_load(counter);
     portbar_word_acquire(counter);
