@@ -2,7 +2,8 @@
 
 Peers, all at the same work-groups and local sizes and in turns with ours: `grid.sync()` of cooperative groups, two barriers
 as they were written by hand before it (one counter; one flag a block, as in CUB's `GridBarrier`), empty kernels replayed by a
-CUDA graph, and kernels relaunched through OpenCL. A ratio below 1 means that portbar is faster. Further: barriers with memory
+CUDA graph, and kernels relaunched through OpenCL. A ratio below 1 means that portbar is faster. `grid.sync()` answers nothing,
+so ours is asked once, after the last barrier; what asking after each costs is a row of its own. Further: barriers with memory
 traffic between them, the split form with work between its halves, entering a grid, and recall.
 """
 
@@ -56,6 +57,21 @@ _LAUNCH_NS: Final = 4e6
 _SOAK_BARRIERS: Final = 10_000_000
 _SOAK_LAUNCHES: Final = 10
 
+#: Asks once whether all barriers were met, as `grid.sync()` cannot be asked at all: after one that is not, none is.
+ROUNDS: Final = """
+#include "portbar/device_barrier.h"
+
+kernel void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    bool met = true;
+    for (uint round = 0u; round < rounds; ++round)
+        met = portbar_device_barrier(&grid);
+    if (portbar_global_id(&grid) == 0u)
+        passed[0] = met ? rounds : 0u;
+}
+"""
+
 TRAFFIC: Final = f"""
 #include "portbar/device_barrier.h"
 #define CHUNK_WORDS {CHUNK // 16}u
@@ -72,8 +88,8 @@ kernel void stream(PORTBAR_GRID_PARAM, global const uint4 *field, global uint *s
         global const uint4 *chunk = field + (ulong)((round * count + me) % FIELD_CHUNKS) * CHUNK_WORDS;
         for (uint word = item; word < CHUNK_WORDS; word += items)
             sum += chunk[word];
-        if (met != 0u && !portbar_device_barrier(&grid))
-            return;
+        if (met != 0u)
+            (void)portbar_device_barrier(&grid);
     }}
     sums[portbar_global_id(&grid)] = sum.x + sum.y + sum.z + sum.w;
 }}
@@ -324,8 +340,10 @@ Sides = Mapping[str, Callable[[], float | None]]
 def barrier(session: GridSession) -> Iterator[Row]:
     """One barrier at each shape beside every peer."""
     timers: dict[int, BarrierTimer] = {}
+    asking: dict[int, BarrierTimer] = {}
     for (groups, local_size), target in SHAPES.items():
-        timer = timers.setdefault(local_size, BarrierTimer(session.queue, local_size))
+        timer = timers.setdefault(local_size, BarrierTimer(session.queue, local_size, source=ROUNDS))
+        each = asking.setdefault(local_size, BarrierTimer(session.queue, local_size))
         if groups > timer.bound:
             note(f"{session.name}: {groups} x {local_size} skipped, the device holds {timer.bound} work-groups")
             continue
@@ -338,9 +356,15 @@ def barrier(session: GridSession) -> Iterator[Row]:
             sides["CUDA, a flag a block"] = partial(session.cuda.us, "flags", groups, local_size, rounds)
             sides["CUDA graph of empty kernels"] = partial(session.cuda.us, "graph", groups, local_size, 200)
         sides["OpenCL relaunch"] = relaunch.sample_us
+        sides["asking"] = partial(each.sample_us, groups, rounds)
         described = {"groups": groups, "local_size": local_size, "rounds": rounds}
         algorithm = timer.algorithm(groups)
-        yield from rows_of(session, "device_barrier", sides, {"grid.sync()": target}, algorithm=algorithm, **described)
+        taken = in_turns(sides, session.repeats)
+        asked = {"portbar": taken.pop("asking")}
+        yield from rows_of(session, "device_barrier", taken, {"grid.sync()": target}, algorithm=algorithm, **described)
+        if "grid.sync()" in taken:
+            asked["grid.sync()"] = taken["grid.sync()"]
+            yield from rows_of(session, "barrier_answer_asked", asked, {}, algorithm=algorithm, **described)
 
 
 def traffic(session: GridSession) -> Iterator[Row]:
@@ -509,10 +533,13 @@ def in_turns(sides: Sides, repeats: int) -> dict[str, list[float]]:
 
 
 def rows_of(
-    session: GridSession, benchmark: str, sides: Sides, targets: Mapping[str, float], **extra: object
+    session: GridSession,
+    benchmark: str,
+    taken: Mapping[str, Sequence[float]],
+    targets: Mapping[str, float],
+    **extra: object,
 ) -> Iterator[Row]:
     """A row for every side beside the first."""
-    taken = in_turns(sides, session.repeats)
     ours, *peers = taken
     for peer in peers:
         pairs = list(zip(taken[ours], taken[peer], strict=True))

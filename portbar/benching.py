@@ -118,13 +118,21 @@ class BarrierTimer:
     local_size : int
     strategy : mapping of str to str, optional
         Overrides, such as ``{"device_barrier": "tree"}``.
+    source : str, optional
+        Another program with a kernel of the same name and parameters that leaves the same number.
     """
 
-    def __init__(self, queue: cl.CommandQueue, local_size: int, strategy: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        local_size: int,
+        strategy: Mapping[str, str] | None = None,
+        source: str = BARRIER_SOURCE,
+    ) -> None:
         self.queue = queue
         self.local_size = local_size
         self.program = Program(
-            queue.context, BARRIER_SOURCE, strategy=strategy, spin_limit=_SPIN_LIMIT_S, devices=[queue.device]
+            queue.context, source, strategy=strategy, spin_limit=_SPIN_LIMIT_S, devices=[queue.device]
         )
         self.kernel = self.program.kernel("portbar_bench")
         found = self.program.profile(queue.device).findings
