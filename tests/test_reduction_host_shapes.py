@@ -122,3 +122,26 @@ def test_a_group_is_made_smaller_where_local_memory_does_not_suffice(reduce: Any
     memory = queue.device.local_mem_size
     # One slot a work-item, or one a warp where warps exchange values by shuffles.
     assert plan.job.room * 16 * count <= memory // 2 or plan.job.local == 1
+
+
+def test_launches_of_many_sizes_and_types_in_turn_do_not_see_each_other_s_parts(
+    reduce: Any, queue: cl.CommandQueue
+) -> None:
+    """What one launch left where the next one looks must never count, whatever both are."""
+    most = 20_000 if scale(queue.device).is_simulator else 400_000
+    random = np.random.default_rng(25)
+    held = {
+        dtype: (made := random.integers(-9, 9, most).astype(dtype), put(queue, made))
+        for dtype in (np.int32, np.float32, np.int64)
+    }
+    for turn in range(12 if scale(queue.device).is_simulator else 120):
+        dtype = (np.int32, np.float32, np.int64)[turn % 3]
+        values, array = held[dtype]
+        size = int(random.integers(1, most))
+        if turn % 2:
+            found = reduce(array[:size])
+            assert found.get(queue) == values[:size].sum(), (turn, size)
+        else:
+            found = reduce(array[:size], outputs={"a": "+", "b": "max"})
+            assert found["a"].get(queue) == values[:size].sum(), (turn, size)
+            assert found["b"].get(queue) == values[:size].max(), (turn, size)

@@ -82,6 +82,19 @@ def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+@pytest.mark.parametrize("name", ["split", "fixed", "ordered"])
+@pytest.mark.parametrize("target", [t for t in PTX if t.atomics == "ptx"], ids=lambda target: target.name)
+def test_what_groups_leave_with_a_tag_needs_no_fence(target: Target, name: str, tmp_path: Path) -> None:
+    made = replace(job(**JOBS[name], shuffles=True), tagged=True)
+    text = compiled(target, made.text(strategy_for(target)), tmp_path)
+    assert "st.relaxed.gpu.global.u64" in text
+    assert "atom.add.relaxed.gpu" in text
+    assert "acq_rel" not in text
+    assert "membar" not in text
+    assembled(target, tmp_path)
+
+
+@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 def test_one_atomic_a_group_where_that_is_asked_for(tmp_path: Path) -> None:
     target = next(target for target in PTX if target.assemble_for == "sm_70")
     text = compiled(target, job("split", shuffles=True, atomic=True).text(strategy_for(target)), tmp_path)

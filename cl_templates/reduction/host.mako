@@ -120,6 +120,48 @@ static inline __attribute__((always_inline)) portbar_item portbar_tree(portbar_i
 }
 % endif
 </%def>
+<%def name="tagged()">
+% if job.tagged:
+#define PORTBAR_ITEM_WORDS ((uint)(sizeof(portbar_item) + 3) / 4u)
+typedef union {
+    portbar_item item;
+    uint words[(sizeof(portbar_item) + 3) / 4];
+} portbar_item_words;
+/* A work-group leaves each word of what it found together with this launch's tag, in one store. So nobody need order that store before
+   the count, which would take as long as the count itself: who reads the tag reads the word as well. */
+static inline void portbar_leave(volatile global ulong *place, const portbar_item own, const uint tag)
+{
+    portbar_item_words all;
+    all.item = own;
+#pragma unroll
+    for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w)
+        __asm__ volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(place + w), "l"(((ulong)tag << 32) | all.words[w]) : "memory");
+}
+/* What a work-group left that has counted already: its stores are on their way, so this waits for memory alone, never for a group. */
+static inline portbar_item portbar_left(volatile global ulong *place, const uint tag)
+{
+    portbar_item_words all;
+#pragma unroll
+    for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w) {
+        ulong word = 0ul;
+        for (uint polls = 0; polls < 0x1000000u && (uint)(word >> 32) != tag; ++polls)
+            __asm__ volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place + w) : "memory");
+        all.words[w] = (uint)word;
+    }
+    return all.item;
+}
+/* One more group that has left what it found, in any order with that; how many there were before. */
+static inline uint portbar_count_one(volatile global uint *counter)
+{
+    uint before;
+    __asm__ volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+#define PORTBAR_FOUND(k) portbar_left(found + 1u + (k) * PORTBAR_ITEM_WORDS, tag)
+% else:
+#define PORTBAR_FOUND(k) mine[k]
+% endif
+</%def>
 <%def name="parameters()">
 % for array in job.inputs:
     global const ${array.c} *restrict in${array.place}, const ulong offset${array.place},
@@ -269,7 +311,7 @@ kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
 void portbar_reduce(
 ${parameters()}\
     const ulong columns, const ulong part, const uint groups, const uint head,
-    global portbar_item *found, volatile global uint *counters${", volatile global uint *cells" if job.atomic else ""})
+    ${"volatile global ulong" if job.tagged else "global portbar_item"} *found, volatile global uint *counters${", volatile global uint *cells" if job.atomic else ""})
 {
     const uint id = (uint)get_local_id(0);
     const ulong row = get_group_id(0) / groups;
@@ -280,6 +322,10 @@ ${parameters()}\
 % if job.local > 1:
     local portbar_item room[${job.room}];
     local uint last_of_all;
+% endif
+% if job.tagged:
+    /* Read here, where nobody waits for it. The last group of the launch writes the next one, when all have read this one. */
+    const uint tag = *(volatile global uint *)found + 1u;
 % endif
 % if job.ordered:
     const ulong begin = min((ulong)group * part, columns), end = min(begin + part, columns);
@@ -347,6 +393,15 @@ ${finish("row")}\
         }
     }
 % else:
+% if job.tagged:
+    if (id == 0u) {
+        portbar_leave(found + 1u + group * PORTBAR_ITEM_WORDS, own, tag);
+        last_of_all = portbar_count_one(counters) + 1u == groups;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (last_of_all == 0u)
+        return;
+% else:
     global portbar_item *const mine = found + row * groups;
 % if job.local > 1:
     if (id == 0u) {
@@ -362,6 +417,7 @@ ${finish("row")}\
     if (portbar_word_add(counters + row, 1u) + 1u != groups)
         return;
 % endif
+% endif
     own = portbar_neutral_item();
 % if job.fixed:
     /* The same binary tree over the parts, filled up to a power of two; each work-item has a sub-tree of it. */
@@ -375,7 +431,7 @@ ${finish("row")}\
         const uint which = id * run + k;
         own = portbar_neutral_item();
         if (which < groups)
-            own = mine[which];
+            own = PORTBAR_FOUND(which);
         for (uint b = k; (b & 1u) != 0u; b >>= 1)
             own = portbar_join(waits[--waiting_trees], own);
         waits[waiting_trees++] = own;
@@ -384,10 +440,10 @@ ${finish("row")}\
 % elif job.ordered:
     const uint run_of = (groups + ${job.team - 1}u) / ${job.team}u;
     for (uint k = id * run_of; k < min((id + 1u) * run_of, groups); ++k)
-        own = portbar_join(own, mine[k]);
+        own = portbar_join(own, PORTBAR_FOUND(k));
 % else:
     for (uint k = id; k < groups; k += ${job.team}u)
-        own = portbar_join(own, mine[k]);
+        own = portbar_join(own, PORTBAR_FOUND(k));
 % endif
 % if job.team > 1:
     own = portbar_tree(own, room);
@@ -396,6 +452,9 @@ ${finish("row")}\
     {
 % endif
         portbar_word_store(counters + row, 0u);
+% if job.tagged:
+        *(volatile global uint *)found = tag;
+% endif
 ${finish("row")}\
     }
 % endif

@@ -39,6 +39,9 @@ from portbar.strategy import DeviceProfile, Strategy, choose
 _ROWS_A_UNIT: Final = 4
 _NARROW_LOADS: Final = 8
 
+#: Most bytes of a value that work-groups leave with tags.
+_TAGGED_BYTES: Final = 64
+
 _MOST_PROGRAMS: Final = 512
 _MOST_STATES: Final = 64
 
@@ -318,6 +321,9 @@ def _by_groups(
     else:
         dealt = cut(layout, columns, rows, device.max_compute_units, limit)
         groups, part = dealt.groups, dealt.part
+    job = replace(
+        job, tagged=job.shuffles and rows == 1 and groups > 1 and not job.atomic and _item_bytes(job) <= _TAGGED_BYTES
+    )
     found, counters, cells = _rooms(state_of(queue), job, rows, groups)
     kept = (np.uint64(columns), np.uint64(part), np.uint32(groups), np.uint32(head), found, counters)
     return _made(
@@ -343,7 +349,12 @@ def _item_bytes(job: Job) -> int:
 
 def _rooms(state: State, job: Job, rows: int, groups: int) -> tuple[cl.Buffer, cl.Buffer, cl.Buffer]:
     cells = state.cleared("cells", 8 * rows * len(job.wanted) if job.atomic else 8)
-    return state.room(_item_bytes(job) * rows * groups), state.cleared("counters", 4 * max(1, rows)), cells
+    if job.tagged:
+        # The tag of the last launch, then words with tags. Nothing else may ever be in this memory, or it might look like one.
+        found = state.cleared("tagged", 8 * (1 + _item_bytes(job) // 4 * groups))
+    else:
+        found = state.room(_item_bytes(job) * rows * groups)
+    return found, state.cleared("counters", 4 * max(1, rows)), cells
 
 
 def _by_columns(

@@ -325,6 +325,8 @@ class Job:
         Whether work-groups add to the result by atomics.
     shuffles : bool
         Whether lanes exchange values by PTX.
+    tagged : bool
+        Whether work-groups leave what they found with the launch's tag, by PTX, instead of ordering it before their count.
     extensions : tuple of str
     """
 
@@ -338,6 +340,7 @@ class Job:
     fixed: bool = False
     atomic: bool = False
     shuffles: bool = False
+    tagged: bool = False
     extensions: tuple[str, ...] = field(default=())
 
     @property
@@ -432,7 +435,7 @@ class Job:
         pieces = [(atomics, "word_fence")] if strategy.atomics.value == "cl12" else []
         pieces += [(atomics, "word_add"), (atomics, "word_store")]
         # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
-        pieces += [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", self.form)]
+        pieces += [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
         head = '#include "portbar/atomics.h"\n' if self.atomic else ""
         return head + "\n".join(render_def(template, name, {"job": self}) for template, name in pieces)
 
