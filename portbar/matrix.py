@@ -11,11 +11,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
+from portbar import records
 from portbar.device import DeviceFacts
 from portbar.errors import RecordError
 from portbar.findings import Findings
+
+#: How the source of findings begins that come from here; what follows is the record's slug.
+SOURCE: Final = "vendor matrix record "
 
 
 @cache
@@ -24,18 +28,23 @@ def _records() -> tuple[tuple[str, DeviceFacts, Findings], ...]:
 
 
 def _read() -> Iterator[tuple[str, DeviceFacts, Findings]]:
+    """The records that come with portbar and have findings, which published ones have not.
+
+    Tests have validated them, so that a program that only asks for a strategy need not.
+    """
     folder = importlib.resources.files("portbar.vendor_matrix")
     for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if not entry.name.endswith(".json"):
             continue
         try:
-            value: Any = json.loads(entry.read_text(encoding="utf-8"))
-            for device in value["devices"]:
-                yield (
-                    entry.name.removesuffix(".json"),
-                    DeviceFacts.from_json(device["facts"]),
-                    Findings.from_json(device["findings"]),
-                )
+            record = records.migrate(json.loads(entry.read_text(encoding="utf-8")))
+            for device in record["devices"]:
+                if record["kind"] == "measured" and device.get("findings"):
+                    yield (
+                        entry.name.removesuffix(".json"),
+                        DeviceFacts.from_json(device["facts"]),
+                        Findings.from_json(device["findings"]),
+                    )
         except (KeyError, TypeError, ValueError, RecordError) as error:
             raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
 
@@ -44,23 +53,6 @@ def version_numbers(text: str) -> tuple[int, ...]:
     """The numbers of the first dotted version in `text`: `580.65.06` and `PoCL 3.1+debian` alike."""
     match = re.search(r"\d+(?:\.\d+)+", text)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
-
-
-def slug(facts: DeviceFacts) -> str:
-    """File name of a device's record, without its ending: platform, device and driver in lower case."""
-    parts = (facts.platform_name, facts.name, facts.driver_version)
-    return "--".join(re.sub(r"[^a-z0-9.]+", "-", part.lower()).strip("-.") for part in parts)
-
-
-def single_device_records(record: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The record of a survey as one record for each device whose findings may serve others, with the slug of each.
-
-    Steps that were not measured to their end are kept, marked as they are in the survey.
-    """
-    for device in record["devices"]:
-        if device.get("findings") and device["status"] in {"complete", "partial"}:
-            alone = {**record, "partial": device["status"] != "complete", "devices": [device]}
-            yield slug(DeviceFacts.from_json(device["facts"])), alone
 
 
 def _family(facts: DeviceFacts) -> tuple[Any, ...]:
@@ -80,6 +72,12 @@ def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(abs(a - b) for a, b in zip(*padded, strict=True))
 
 
+def record_named(source: str) -> str:
+    """What names a record of the matrix in the source of findings, all or some of which come from it; empty where none do."""
+    found = re.search(rf"{re.escape(SOURCE)}\S+", source)
+    return found[0] if found else ""
+
+
 def nearest(facts: DeviceFacts) -> Findings | None:
     """Findings of the most similar device in the matrix, the nearest driver version first; None if there is none.
 
@@ -88,19 +86,19 @@ def nearest(facts: DeviceFacts) -> Findings | None:
     mine = version_numbers(facts.driver_version)
     family = _family(facts)
     best: tuple[tuple[int, ...], str, DeviceFacts, Findings] | None = None
-    for slug, other, findings in _records():
+    for name, other, findings in _records():
         if _family(other) != family:
             continue
         distance = _distance(mine, version_numbers(other.driver_version))
         if best is None or distance < best[0]:
-            best = (distance, slug, other, findings)
+            best = (distance, name, other, findings)
     if best is None:
         return None
-    _, slug, other, findings = best
+    _, name, other, findings = best
     same_size = other.compute_units == facts.compute_units
     return replace(
         findings,
         groups_in_flight=findings.groups_in_flight if same_size else None,
         barrier_table=findings.barrier_table if same_size else (),
-        source=f"vendor matrix record {slug} (never probed on this machine)",
+        source=f"{SOURCE}{name} (never probed on this machine)",
     )

@@ -41,7 +41,8 @@ def _findings(of: DeviceFacts) -> Findings | None:
     if not found.barrier_table:
         known = matrix.nearest(of)
         if known is not None:
-            found = replace(found, barrier_table=known.barrier_table)
+            table_of = f"barrier table of {matrix.record_named(known.source)}"
+            found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {table_of}")
     return found
 
 

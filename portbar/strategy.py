@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar import quirks, split_barrier
+from portbar import matrix, quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import BarrierTable, Findings
@@ -114,6 +114,8 @@ class Strategy:
     weakened : str
         One of `portbar.atomics.WEAKENED`: how the atomics are broken on purpose, by tests that show that litmus tests can
         fail; empty otherwise.
+    table_origin : str
+        Where barrier times were measured, as it stands behind "measured fastest".
     reduction : Choice
         How lanes of a sub-group combine their values.
     reduction_means : Means
@@ -151,6 +153,7 @@ class Strategy:
     small_by_12: bool = False
     asm_anywhere: bool = False
     weakened: str = ""
+    table_origin: str = "on this device"
     reduction: Choice = Choice("tree", "local memory and barriers, which every device has")
     reduction_means: Means = field(default_factory=Means)
 
@@ -196,7 +199,7 @@ class Strategy:
         best = max(serving, default=None)
         if best is None or best[2] == self.device_barrier.value:
             return self
-        reason = f"measured fastest on this device from {best[1]} work-groups of {best[0]} on"
+        reason = f"measured fastest {self.table_origin} from {best[1]} work-groups of {best[0]} on"
         return replace(self, device_barrier=Choice(best[2], reason))
 
 
@@ -418,6 +421,9 @@ def choose(
     asked.update(_checked(overrides or {}))
 
     atomics, within = _choose_atomics(facts, findings, asked.get("atomics"), ordering)
+    borrowed = matrix.record_named(findings.source) if findings is not None else ""
+    if borrowed and findings is not None and findings.source.startswith(borrowed):
+        atomics = replace(atomics, reason=f"{atomics.reason}; by {findings.source}")
     if "discovery" in asked:
         discovery = Choice(asked["discovery"], "asked for")
     else:
@@ -468,6 +474,7 @@ def choose(
         acquire_polls=polls_acquire(facts, atomics.value),
         **gpu_parameters(atomics.value, findings),
         table=tuple(table),
+        table_origin=f"on such a device ({borrowed})" if borrowed else "on this device",
         split_barrier=Choice(split, split_reason),
         split_features=split_barrier.carried(split, findings),
         compute_capability=facts.compute_capability,

@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from portbar import matrix
+from portbar import matrix, records
 from portbar.device import DeviceFacts
 from portbar.errors import RecordError
 from portbar.findings import Findings
 from portbar.rendering import render_header
 from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
 
-RECORDS = sorted((Path(__file__).parent.parent / "vendor_matrix").glob("*.json"))
+FOLDER = Path(__file__).parent.parent / "vendor_matrix"
+ALL = sorted(FOLDER.glob("*.json"))
+PUBLISHED = sorted(FOLDER.glob("published--*.json"))
+RECORDS = sorted(set(ALL) - set(PUBLISHED))
+
+#: The table "Recall of occupancy discovery" of the slides by Sorensen and others: compute units, occupancy bound, work-groups
+#: found by the spin lock and by the ticket lock.
+STUDY = {
+    "GTX 980": (16, 32, 3.1, 32.0),
+    "Quadro K500": (12, 12, 2.3, 12.0),
+    "Iris 6100": (47, 6, 3.5, 6.0),
+    "HD 5500": (24, 3, 2.7, 3.0),
+    "Radeon R9": (28, 48, 7.7, 48.0),
+    "Radeon R7": (8, 16, 4.6, 16.0),
+    "T628-4": (4, 4, 3.1, 4.0),
+    "T628-2": (2, 2, 2.0, 2.0),
+}
+
+
+def only_device(path: Path) -> dict[str, Any]:
+    (device,) = json.loads(path.read_text(encoding="utf-8"))["devices"]
+    return device
 
 
 def entry(path: Path) -> tuple[DeviceFacts, Findings]:
-    (device,) = json.loads(path.read_text(encoding="utf-8"))["devices"]
+    device = only_device(path)
     return DeviceFacts.from_json(device["facts"]), Findings.from_json(device["findings"])
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
 def test_each_record_is_named_after_its_device_and_serves_it(path):
     facts, findings = entry(path)
-    assert matrix.slug(facts) == path.stem
+    assert records.slug(only_device(path)) == path.stem
     known = matrix.nearest(facts)
     assert known is not None
     assert replace(known, source="") == replace(findings, source="")
@@ -42,15 +65,89 @@ def test_a_strategy_follows_from_each_record_and_renders(path):
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
-def test_a_record_tells_of_the_machine_and_not_of_its_owner(path):
+def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
+    facts, findings = entry(path)
+    borrowed = choose(DeviceProfile(facts, matrix.nearest(facts)))
+    assert f"vendor matrix record {path.stem} (never probed on this machine)" in borrowed.atomics.reason
+    own = choose(DeviceProfile(facts, replace(findings, source="probed 2026-11-21")))
+    assert "vendor matrix" not in own.atomics.reason
+    if borrowed.table:
+        groups = borrowed.table[-1][1]
+        reasons = [s.for_groups(groups, borrowed.table[-1][0]).device_barrier.reason for s in (borrowed, own)]
+        assert reasons[0].startswith("measured fastest") == reasons[1].startswith("measured fastest")
+        if reasons[0].startswith("measured fastest"):
+            assert f"on such a device (vendor matrix record {path.stem})" in reasons[0]
+            assert "on this device" in reasons[1]
+
+
+def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
+    """The choice of atomics is then the probe's own."""
+    from portbar import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
+
+    path = next(path for path in RECORDS if Findings.from_json(only_device(path)["findings"]).barrier_table)
+    facts, findings = entry(path)
+    probed = replace(findings, barrier_table=(), source="probed 2026-11-21")
+    monkeypatch.setattr(profile, "stored_findings", lambda _: probed)
+    found = profile._findings(facts)
+    assert found is not None
+    assert found.barrier_table == findings.barrier_table
+    assert found.source == f"probed 2026-11-21; barrier table of vendor matrix record {path.stem}"
+    chosen = choose(DeviceProfile(facts, found))
+    assert "vendor matrix" not in chosen.atomics.reason
+    assert chosen.table_origin == f"on such a device (vendor matrix record {path.stem})"
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem[:40])
+def test_each_file_is_a_valid_record_of_the_newest_format_under_its_name(path):
     text = path.read_text(encoding="utf-8")
-    assert "/home/" not in text
-    assert "/root" not in text
-    assert "/tmp" not in text  # noqa: S108 (a path that must not be there)
-    record = json.loads(text)
-    assert record["schema"] == "portbar-survey"
+    record = records.load(path)
+    assert json.loads(text) == record
+    assert text == records.text(record)
+    assert records.slug(record["devices"][0]) == path.stem
+    assert re.fullmatch(r"[a-z0-9._-]+\.json", path.name)
     assert record["partial"] is False
-    assert set(record["host"]) == {"system", "release", "machine", "python", "pyopencl", "numpy"}
+    assert (record["kind"] == "published") == path.stem.startswith("published--")
+
+
+def test_the_published_chips_are_those_of_the_study():
+    found = {}
+    for path in PUBLISHED:
+        device = only_device(path)
+        spin, ticket = device["occupancy"]["rows"]
+        assert (spin["lock"], ticket["lock"]) == ("spin", "ticket")
+        assert spin["occupancy"]["value"] == ticket["occupancy"]["value"] == spin["best_known_groups"]
+        for row in (spin, ticket):
+            assert row["recall"]["value"] == round(row["found"]["value"] / row["occupancy"]["value"], 4)
+            assert row["local_size"] is row["launched"] is None
+        numbers = (spin["occupancy"]["value"], spin["found"]["value"], ticket["found"]["value"])
+        found[device["facts"]["name"]] = (device["facts"]["compute_units"], *numbers)
+    assert found == STUDY
+
+
+def test_published_records_name_their_source_and_serve_no_device():
+    served = {name for name, _, _ in matrix._records()}
+    assert served == {path.stem for path in RECORDS}
+    for path in PUBLISHED:
+        record = records.load(path)
+        assert record["source"]["year"] == 2016
+        assert "Tyler Sorensen" in record["source"]["authors"]
+        facts = DeviceFacts.from_json(record["devices"][0]["facts"])
+        assert matrix.nearest(facts) is None
+
+
+def test_the_nearest_driver_speaks_and_is_named(monkeypatch):
+    path = next(path for path in RECORDS if "h200" in path.stem)
+    facts, findings = entry(path)
+    known = tuple(
+        (f"driver-{driver}", replace(facts, driver_version=driver), replace(findings, polls_per_second=float(rate)))
+        for rate, driver in enumerate(("535.10", "570.86.15", "580.65.06", "590.1"), start=1)
+    )
+    monkeypatch.setattr(matrix, "_records", lambda: known)
+    for driver, speaks in [("581.2", 3), ("580.95", 3), ("571.2", 2), ("100.1", 1), ("999.0", 4)]:
+        chosen = matrix.nearest(replace(facts, driver_version=driver))
+        assert chosen is not None
+        assert chosen.polls_per_second == speaks
+        assert chosen.source == f"vendor matrix record {known[speaks - 1][0]} (never probed on this machine)"
 
 
 def test_another_driver_of_the_same_gpu_is_served_and_another_gpu_is_not():
@@ -89,11 +186,8 @@ def test_a_damaged_record_is_named(monkeypatch, tmp_path, text):
 
 
 def test_a_survey_is_split_into_one_record_a_device():
-    whole = {
-        "schema": "portbar-survey",
-        "devices": [json.loads(path.read_text(encoding="utf-8"))["devices"][0] for path in RECORDS]
-        + [{"status": "unusable", "facts": {}}],
-    }
-    parts = dict(matrix.single_device_records(whole))
+    whole = {**records.load(RECORDS[0]), "devices": [only_device(path) for path in RECORDS]}
+    whole["devices"].append({"status": "unusable", "facts": {"name": "x"}})
+    parts = dict(records.split(whole))
     assert sorted(parts) == [path.stem for path in RECORDS]
     assert all(len(part["devices"]) == 1 for part in parts.values())

@@ -1,0 +1,46 @@
+"""`portbar index`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from portbar.cli.shared import examples, json_option, print_json
+from portbar.records.index import PAGE
+from portbar.records.index import index as index_of
+
+
+@click.command(
+    name="index",
+    epilog=examples("portbar index", "portbar index --check vendor_matrix"),
+)
+@click.argument(
+    "folder",
+    metavar="[DIR]",
+    default="vendor_matrix",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the page is not up to date.")
+@json_option
+def command(folder: Path, check: bool, as_json: bool) -> None:
+    """Write the index page of a folder of records: README.md, between its two markers.
+
+    DIR is vendor_matrix unless it is given.
+
+    Exit status 1: a file is no valid record; or, with --check, the page is not what the records say.
+    """
+    page = folder / PAGE
+    old, new = index_of(folder)
+    stale = old != new
+    if stale and not check:
+        page.write_text(new, encoding="utf-8", newline="\n")
+    outcome = ("stale" if check else "written") if stale else "up to date"
+    if as_json:
+        print_json({"page": str(page), "outcome": outcome})
+    elif outcome == "stale":
+        click.echo(f"{page}: not what the records say; run `portbar index {folder}`", err=True)
+    else:
+        click.echo(f"{page}: {outcome}")
+    sys.exit(int(stale and check))

@@ -1,0 +1,91 @@
+"""`portbar submit`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from portbar.cli.shared import examples, json_option, print_json
+from portbar.errors import RecordError
+from portbar.records import load
+from portbar.records.index import PAGE, index
+from portbar.records.placing import Placement, place
+
+_SAID = {
+    "new": "written",
+    "replaced": "written, in place of an older one",
+    "unchanged": "already there",
+    "kept": "not written",
+}
+
+
+@click.command(
+    name="submit",
+    epilog=examples(
+        "portbar survey -o record.json && portbar submit record.json",
+        "portbar submit record.json --matrix path/to/portbar/vendor_matrix",
+    ),
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--matrix",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default="vendor_matrix",
+    show_default=True,
+    help="Folder of records to place it in.",
+)
+@click.option("--force", is_flag=True, help="Replace files also where they hold newer or more complete data.")
+@json_option
+def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
+    """Validate a record and place it in a folder of records, one file a device; nothing is sent.
+
+    FILE is what `portbar survey -o` wrote, of any format. Devices that could not be used are left out. The files are named
+    after platform, device and driver, the folder's index is brought up to date, and what to do next is printed.
+
+    Exit status 1: the file is no valid record, holds nothing of use to others, or a file with newer data is in its place.
+    """
+    placed = place(load(file), matrix, force=force)
+    note = _index(matrix) if any(placement.outcome != "kept" for placement in placed) else ""
+    if as_json:
+        print_json(
+            [
+                {"slug": one.slug, "file": str(one.path), "outcome": one.outcome, "reason": one.reason or None}
+                for one in placed
+            ]
+        )
+    else:
+        for one in placed:
+            reason = f": {one.reason}" if one.reason else ""
+            click.echo(f"{click.format_filename(one.path)}: {_SAID[one.outcome]}{reason}")
+    if not placed:
+        click.echo("portbar: no device of this record was measured, so there is nothing to place", err=True)
+    elif not as_json:
+        click.echo(_next([one for one in placed if one.outcome != "kept"], matrix, note), nl=False)
+    sys.exit(int(not placed or any(one.outcome == "kept" for one in placed)))
+
+
+def _index(matrix: Path) -> str:
+    """Bring the folder's page up to date; why that could not be done, or nothing."""
+    try:
+        _, text = index(matrix)
+    except RecordError as error:
+        return str(error)
+    (matrix / PAGE).write_text(text, encoding="utf-8", newline="\n")
+    return ""
+
+
+def _next(placed: list[Placement], matrix: Path, note: str) -> str:
+    if not placed:
+        return ""
+    files = [one.path for one in placed] + ([] if note else [matrix / PAGE])
+    what = placed[0].slug if len(placed) == 1 else f"{len(placed)} devices"
+    return (
+        (f"\nThe index was not written: {note}\n" if note else "")
+        + "\nNothing was sent. To share it, in your copy of portbar's repository:\n"
+        + f"  git add {' '.join(shlex.quote(str(path)) for path in files)}\n"
+        + f"  git commit -m {shlex.quote(f'Record of {what}')}\n"
+        + "  git push, and open a pull request with that commit\n"
+    )

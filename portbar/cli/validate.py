@@ -1,0 +1,66 @@
+"""`portbar validate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from portbar.cli.shared import examples, json_option, print_json
+from portbar.errors import RecordError
+from portbar.records import migrate, validate
+from portbar.records.untrusted import parse, read_bytes
+from portbar.records.validation import NEWEST
+
+
+@click.command(
+    name="validate",
+    epilog=examples("portbar validate record.json", "portbar validate --json vendor_matrix/*.json"),
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@json_option
+def command(files: tuple[Path, ...], as_json: bool) -> None:
+    """Say whether files are portbar records, and what is wrong with those that are not.
+
+    A record may come from anybody: it is read with bounds on its size, depth, numbers and texts, checked against the schema of
+    its format, and searched for what would tell whose machine it is. Older formats are valid as they are.
+
+    Exit status 1: a file is no valid record.
+    """
+    results = [_result(path) for path in files]
+    if as_json:
+        print_json(results)
+    else:
+        for result in results:
+            _show(result)
+    sys.exit(int(any(result["problems"] for result in results)))
+
+
+def _result(path: Path) -> dict[str, Any]:
+    try:
+        value = parse(read_bytes(path))
+        problems = validate(value)
+        if not problems:
+            # What is valid in an older format must be so in the newest.
+            problems = validate(migrate(value))
+    except RecordError as error:
+        return {"file": str(path), "valid": False, "problems": [str(error)]}
+    if problems:
+        return {"file": str(path), "valid": False, "problems": problems}
+    about = {"format": value["format"], "devices": len(value["devices"]), "partial": value["partial"]}
+    return {"file": str(path), "valid": True, **about, "problems": []}
+
+
+def _show(result: dict[str, Any]) -> None:
+    name = click.format_filename(result["file"])
+    if not result["valid"]:
+        click.echo(f"{name}: not valid")
+        for problem in result["problems"]:
+            click.echo(f"  {problem}")
+        return
+    devices = f"{result['devices']} device{'' if result['devices'] == 1 else 's'}"
+    old = "" if result["format"] == NEWEST else f" (the newest is {NEWEST}; `portbar submit` brings it there)"
+    partial = ", partial" if result["partial"] else ""
+    click.echo(f"{name}: valid, format {result['format']}{old}, {devices}{partial}")

@@ -1,0 +1,56 @@
+"""A reading: one measured value with its unit and samples, or the status and the reason of a value that is missing.
+
+Not for checking (`portbar.records.validation`): these functions trust what they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+#: Units that a reading may have; plain words and truth values have none.
+UNITS: Final = ("us", "ns", "s", "work-groups", "work-items", "bytes", "1", "1/s", "polls/s", "instances")
+
+#: Why a value may be missing.
+STATUSES: Final = ("unsupported", "skipped", "refused", "error", "crash", "timeout", "interrupted")
+
+
+def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
+    """A reading that holds a value.
+
+    Parameters
+    ----------
+    value : number, str or bool
+        Of several samples, their median unless `more` says otherwise.
+    unit : str, optional
+        One of `UNITS`; left out for words and truth values.
+    samples : iterable, optional
+        What was measured, in the same unit and in the order it was measured.
+    **more
+        `min`, `max`, `mean` (same unit) or `note` (str); those of None are left out.
+    """
+    reading: dict[str, Any] = {"value": value}
+    if unit is not None:
+        reading["unit"] = unit
+    reading |= {name: item for name, item in more.items() if item is not None}
+    raw = list(samples)
+    if raw:
+        reading["samples"] = raw
+    return reading
+
+
+def missing(status: str, reason: str) -> dict[str, Any]:
+    """A reading without a value: one of `STATUSES`, and why in words."""
+    return {"status": status, "reason": reason}
+
+
+def value_of(reading: Mapping[str, Any] | None, default: Any = None) -> Any:
+    """The value of a reading; `default` where there is none, or no reading at all."""
+    return default if reading is None else reading.get("value", default)
+
+
+def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:
+    """The samples of a reading; its value alone where it has no samples, nothing where it has no value."""
+    if reading is None or "value" not in reading:
+        return []
+    return list(reading.get("samples") or [reading["value"]])

@@ -1,0 +1,224 @@
+"""`portbar validate`, `portbar submit` and `portbar index`, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from portbar import records
+from portbar.cli.index import command as index_command
+from portbar.cli.submit import command as submit_command
+from portbar.cli.validate import command as validate_command
+from portbar.errors import RecordError
+from portbar.records.index import BEGIN, END, table_of
+from portbar.records.placing import place
+from tests.checkout import ROOT
+from tests.records_support import FACTS, device, occupancy_row, old_record, record, step
+
+PAGE = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nafter\n"
+SLUG = "test-platform--test-gpu-r-5--10.20.30.40"
+
+
+def run(command, *arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+def written(path: Path, value: object) -> Path:
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    folder = tmp_path / "matrix"
+    folder.mkdir()
+    (folder / "README.md").write_text(PAGE, encoding="utf-8")
+    return folder
+
+
+def test_validate_says_what_is_wrong_and_exits_with_1(tmp_path: Path):
+    good = written(tmp_path / "good.json", record())
+    old = written(tmp_path / "old.json", old_record())
+    bad = written(tmp_path / "bad.json", record(device(facts=FACTS | {"hostname": "x", "compute_units": -1})))
+    none = tmp_path / "none.json"
+    result = run(validate_command, good, old)
+    assert result.exit_code == 0
+    assert f"{good}: valid, format 2, 1 device\n" in result.stdout
+    assert (
+        f"{old}: valid, format 1 (the newest is 2; `portbar submit` brings it there), 3 devices, partial\n"
+        in result.stdout
+    )
+    result = run(validate_command, good, bad, none)
+    assert result.exit_code == 1
+    assert f"{good}: valid" in result.stdout
+    assert f"{bad}: not valid\n  /devices/0/facts/compute_units: -1 is less than the minimum of 0\n" in result.stdout
+    assert "No such file" in result.stdout
+    result = run(validate_command, "--json", good, bad)
+    assert result.exit_code == 1
+    first, second = json.loads(result.stdout)
+    assert (first["valid"], first["format"], first["devices"], first["problems"]) == (True, 2, 1, [])
+    assert second["valid"] is False
+    assert any("compute_units" in problem for problem in second["problems"])
+
+
+def test_submit_places_each_device_says_what_comes_next_and_brings_the_index_up_to_date(tmp_path: Path, matrix: Path):
+    whole = record(device(), device(status="unusable", facts=FACTS | {"name": "Broken"}), partial=True)
+    result = run(submit_command, written(tmp_path / "r.json", whole), "--matrix", matrix)
+    assert result.exit_code == 0, result.output
+    assert [path.name for path in matrix.glob("*.json")] == [f"{SLUG}.json"]
+    placed = records.load(matrix / f"{SLUG}.json")
+    assert placed == record(device())
+    page = (matrix / "README.md").read_text(encoding="utf-8")
+    assert page.startswith("# Mine\n\n")
+    assert page.endswith("\n\nafter\n")
+    assert f"]({SLUG}.json)" in page
+    assert "Nothing was sent" in result.stdout
+    assert f"git add {matrix}/{SLUG}.json {matrix}/README.md\n" in result.stdout
+    assert f"git commit -m 'Record of {SLUG}'\n" in result.stdout
+    assert "pull request" in result.stdout
+    assert run(index_command, "--check", matrix).exit_code == 0
+
+
+def test_submit_brings_an_old_format_to_the_newest(tmp_path: Path, matrix: Path):
+    result = run(submit_command, written(tmp_path / "r.json", old_record()), "--matrix", matrix, "--json")
+    assert result.exit_code == 0, result.output
+    (one,) = json.loads(result.stdout)
+    assert one == {"slug": SLUG, "file": str(matrix / f"{SLUG}.json"), "outcome": "new", "reason": None}
+    placed = records.load(matrix / f"{SLUG}.json")
+    assert placed["format"] == 2
+    assert placed["partial"] is True
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "why"),
+    [
+        ({"created": "2026-11-22T10:00:00Z"}, {}, "newer, of 2026-11-22T10:00:00Z"),
+        ({}, {"partial": True}, "complete"),
+        ({}, {"invocation": record()["invocation"] | {"quick": True}}, "quick"),
+        ("no json", {}, "no record"),
+    ],
+    ids=["newer", "complete", "full", "damaged"],
+)
+def test_what_is_there_is_not_lost_without_force(tmp_path: Path, matrix: Path, there, new, why):
+    target = matrix / f"{SLUG}.json"
+    before = there if isinstance(there, str) else records.text(record(**there))
+    target.write_text(before, encoding="utf-8")
+    status = "partial" if new.get("partial") else "complete"
+    file = written(tmp_path / "r.json", record(device(status=status), seed=8, **new))
+    result = run(submit_command, file, "--matrix", matrix)
+    assert result.exit_code == 1
+    assert why in result.stdout
+    assert "--force" in result.stdout
+    assert "git add" not in result.stdout
+    assert target.read_text(encoding="utf-8") == before
+    result = run(submit_command, file, "--matrix", matrix, "--force")
+    assert result.exit_code == 0, result.output
+    assert records.load(target)["seed"] == 8
+
+
+def test_an_older_record_is_replaced_and_the_same_one_left_alone(tmp_path: Path, matrix: Path):
+    first = written(tmp_path / "a.json", record())
+    second = written(tmp_path / "b.json", record(created="2026-11-21T11:00:00Z"))
+    for file, said in [(first, "written\n"), (first, "already there"), (second, "in place of an older one")]:
+        result = run(submit_command, file, "--matrix", matrix)
+        assert result.exit_code == 0
+        assert said in result.stdout
+
+
+def test_two_devices_of_one_name_do_not_overwrite_each_other(tmp_path: Path, matrix: Path):
+    first, second = place(record(device(seconds=1.0), device(seconds=2.0)), matrix)
+    assert (first.outcome, second.outcome) == ("new", "kept")
+    assert "twice" in second.reason
+    assert records.load(first.path)["devices"][0]["seconds"] == 1.0
+
+
+def test_a_link_in_the_folder_is_not_written_through(tmp_path: Path, matrix: Path):
+    elsewhere = tmp_path / "elsewhere.json"
+    (matrix / f"{SLUG}.json").symlink_to(elsewhere)
+    result = run(submit_command, written(tmp_path / "r.json", record()), "--matrix", matrix, "--force")
+    assert result.exit_code == 1
+    assert not elsewhere.exists()
+
+
+def test_a_record_that_tells_nothing_is_not_placed(tmp_path: Path, matrix: Path):
+    file = written(tmp_path / "r.json", record(device(status="unusable")))
+    result = run(submit_command, file, "--matrix", matrix)
+    assert result.exit_code == 1
+    assert "nothing to place" in result.stderr
+    assert list(matrix.glob("*.json")) == []
+
+
+def test_a_strangers_record_places_nothing_when_it_is_damaged(tmp_path: Path, matrix: Path):
+    value = record(device(facts=FACTS | {"name": "x\x1b[2J"}))
+    result = run(submit_command, written(tmp_path / "r.json", value), "--matrix", matrix)
+    assert isinstance(result.exception, RecordError)
+    assert list(matrix.glob("*.json")) == []
+
+
+def test_submit_without_a_folder_is_wrong_usage(tmp_path: Path):
+    result = run(submit_command, written(tmp_path / "r.json", record()), "--matrix", tmp_path / "none")
+    assert result.exit_code == 2
+
+
+def test_a_folder_without_a_page_takes_records_all_the_same(tmp_path: Path):
+    result = run(submit_command, written(tmp_path / "r.json", record()), "--matrix", tmp_path)
+    assert result.exit_code == 0
+    assert "The index was not written" in result.stdout
+    assert "README.md" not in result.stdout.partition("git add")[2]
+
+
+def test_index_check_fails_when_the_page_is_stale_and_writes_nothing(matrix: Path):
+    (matrix / "a.json").write_text(records.text(record()), encoding="utf-8")
+    result = run(index_command, "--check", matrix)
+    assert result.exit_code == 1
+    assert "portbar index" in result.stderr
+    assert (matrix / "README.md").read_text(encoding="utf-8") == PAGE
+    result = run(index_command, matrix)
+    assert (result.exit_code, "written" in result.stdout) == (0, True)
+    result = run(index_command, "--check", "--json", matrix)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"page": str(matrix / "README.md"), "outcome": "up to date"}
+    (matrix / "a.json").unlink()
+    assert run(index_command, "--check", matrix).exit_code == 1
+
+
+def test_index_of_a_folder_with_a_damaged_record_is_refused(matrix: Path):
+    (matrix / "a.json").write_text("{}", encoding="utf-8")
+    result = run(index_command, matrix)
+    assert isinstance(result.exception, RecordError)
+    assert "a.json" in str(result.exception)
+
+
+def test_the_page_of_the_vendor_matrix_says_what_its_records_say():
+    result = run(index_command, "--check", ROOT / "vendor_matrix")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_a_row_of_the_index_sums_up_a_record():
+    one = device(facts=FACTS | {"name": "G|P*U <b>_[x](y)"})
+    one["occupancy"]["rows"] += [occupancy_row("spin", False, 5), occupancy_row("spin", True, 16)]
+    one["barrier"]["rows"].append(one["barrier"]["rows"][0] | {"groups": 32, "local_size": 256})
+    one["barrier"]["rows"].append(
+        one["barrier"]["rows"][0] | {"groups": 32, "barrier_time": {"value": 8.0, "unit": "us"}, "local_size": 64}
+    )
+    line = table_of([("a.json", record(one))]).splitlines()[2]
+    assert line == (
+        r"| [G\|P\*U \<b\>\_\[x\](y)](a.json) | Test Platform | 10.20.30.40 | 8 | 16 | c11 | tree | 2 times slower "
+        "| 25% / 100% | measured | 2026-11-21 |"
+    )
+    one["barrier"]["unsteady"] = True
+    assert "| unsteady |" in table_of([("a.json", record(one))])
+    one["barrier"] = step([])
+    one["occupancy"] = step([])
+    assert "| c11 | tree |  |  | measured |" in table_of([("a.json", record(one, partial=False))])
+    assert "| measured, partial |" in table_of([("a.json", record(one, partial=True))])
+
+
+def test_published_records_come_last_with_their_year():
+    rows = [("b.json", record()), ("a.json", records.load(next((ROOT / "vendor_matrix").glob("published--*980.json"))))]
+    first, second = table_of(rows).splitlines()[2:]
+    assert "(b.json)" in first
+    assert second == "| [Nvidia GTX 980](a.json) |  |  | 16 | 32 |  |  |  | 10% / 100% | published | 2016 |"
