@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,9 +17,10 @@ import pyopencl as cl
 
 from portbar import profile
 from portbar.build import compile_program
-from portbar.errors import Error
+from portbar.errors import Error, UnsupportedFeatureError
 from portbar.findings import BarrierTable, Findings
 from portbar.program import Program
+from portbar.records.reading import measured, missing, samples_of, value_of
 
 #: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
 ALGORITHMS: Final = ("counter", "counter_backoff", "sharded", "flag", "tree", "xf")
@@ -78,8 +79,8 @@ class BarrierTime:
         Barriers in each launch.
     note : str
         Why there is no time; empty where there is one.
-    partial : bool
-        Whether there is none because the budget was spent.
+    status : str
+        What that is in a record: `unsupported`, `error` or `skipped`; empty where there is a time.
     """
 
     algorithm: str
@@ -91,21 +92,42 @@ class BarrierTime:
     relaunch_samples_us: tuple[float, ...] = ()
     rounds: int | None = None
     note: str = ""
-    partial: bool = False
+    status: str = ""
+
+    @property
+    def partial(self) -> bool:
+        """Whether there is no time because the budget was spent."""
+        return self.note == NO_TIME
 
     def to_row(self) -> dict[str, Any]:
-        """The fields as JSON values, `note` and `partial` only where they say something."""
-        row = asdict(self) | {
-            "samples_us": list(self.samples_us),
-            "relaunch_samples_us": list(self.relaunch_samples_us),
+        """The times as readings, in a row of JSON values."""
+        why = (self.status or "error", self.note or "it was not measured")
+        again = measured(self.relaunch_us, "us", self.relaunch_samples_us) if self.relaunch_us is not None else None
+        return {
+            "algorithm": self.algorithm,
+            "groups": self.groups,
+            "local_size": self.local_size,
+            "rounds": self.rounds,
+            "barrier_time": measured(self.us, "us", self.samples_us) if self.us is not None else missing(*why),
+            "relaunch_time": again or missing(*why),
         }
-        return {name: value for name, value in row.items() if name not in {"note", "partial"} or value}
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> BarrierTime:
         """Read what `to_row` made; members that a record has beside are left out."""
-        known = {name: row[name] for name in cls.__dataclass_fields__ if name in row}
-        return cls(**known | {name: tuple(row.get(name, ())) for name in ("samples_us", "relaunch_samples_us")})
+        barrier, again = row["barrier_time"], row.get("relaunch_time")
+        return cls(
+            row["algorithm"],
+            row["groups"],
+            row["local_size"],
+            value_of(barrier),
+            tuple(samples_of(barrier)),
+            value_of(again),
+            tuple(samples_of(again)),
+            row.get("rounds"),
+            barrier.get("reason", ""),
+            barrier.get("status", ""),
+        )
 
 
 class BarrierTimer:
@@ -366,6 +388,8 @@ class _Turns:
         self._bounds: dict[str, int] = {}
         #: Algorithms that have no times at this local size -> why not.
         self._refused: dict[str, str] = {}
+        #: Those of them that portbar refuses the device.
+        self._unsupported: set[str] = set()
         self._tried = False
 
     def run(self, group_counts: Sequence[int] | None, budget: Budget) -> list[BarrierTime]:
@@ -394,6 +418,8 @@ class _Turns:
             except Error as error:
                 errors.append(error)
                 self._refused[name] = in_one_line(error)
+                if isinstance(error, UnsupportedFeatureError):
+                    self._unsupported.add(name)
                 continue
             try:
                 self._bounds[name] = timer.bound
@@ -406,8 +432,10 @@ class _Turns:
     def _count(self, groups: int, late: bool, budget: Budget) -> list[BarrierTime]:
         """Times of all algorithms at one group count."""
         notes = dict(self._refused)
+        above = {name for name, bound in self._bounds.items() if groups > bound}
+        unsupported = above | self._unsupported
         for name, bound in self._bounds.items():
-            if groups > bound:
+            if name in above:
                 notes[name] = f"the device holds {bound} work-groups of {self._local} at once"
             elif late:
                 notes[name] = NO_TIME
@@ -419,6 +447,7 @@ class _Turns:
             known = samples.get(name)
             us = tuple(round(one, 5) for one in known.us) if known is not None else ()
             note = "" if us else notes.get(name) or f"discovery never found all {groups} work-groups"
+            status = "" if us else "skipped" if note == NO_TIME else "unsupported" if name in unsupported else "error"
             times.append(
                 BarrierTime(
                     name,
@@ -430,7 +459,7 @@ class _Turns:
                     tuple(relaunches),
                     known.rounds if known is not None else None,
                     note,
-                    note == NO_TIME,
+                    status,
                 )
             )
         return times

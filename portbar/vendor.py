@@ -39,7 +39,7 @@ def _candidates() -> list[str]:
 
 
 @cache
-def _loader() -> Any:
+def loader() -> Any:
     """The OpenCL loader that PyOpenCL has loaded into this process: another one would load every driver again."""
     for name in _candidates():
         try:
@@ -53,10 +53,10 @@ def _loader() -> Any:
 
 @cache
 def _query(platform: int) -> Callable[..., int] | None:
-    loader = _loader()
-    if loader is None:
+    library = loader()
+    if library is None:
         return None
-    lookup = loader.clGetExtensionFunctionAddressForPlatform
+    lookup = library.clGetExtensionFunctionAddressForPlatform
     lookup.restype, lookup.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
     address = lookup(platform, _QUERY)
     if not address:

@@ -1,4 +1,7 @@
-"""The survey: nothing of one device's failure reaches another's rows, and what was measured is kept."""
+"""The survey: nothing of one device's failure reaches another's rows, and what was measured is kept.
+
+Its other parts have tests of their own: `test_survey_steps.py`, `test_survey_table.py`, `test_survey_steady.py`.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 pytest.importorskip("pyopencl")
 
+from portbar import records
 from portbar import survey as survey_package
 from portbar.benching import BarrierTime
 from portbar.cli.survey import status_of
@@ -28,10 +31,12 @@ from portbar.errors import DeviceError
 from portbar.findings import Findings
 from portbar.strategy import DeviceProfile
 from portbar.survey import cells, run
+from portbar.survey.litmus import LitmusRun
 from portbar.survey.plan import LOCKS, barrier_sizes, occupancy_cells
 from portbar.survey.privacy import anonymous
-from portbar.survey.table import record_view, verdict
+from portbar.usable import Usability
 from tests.checkout import environment, python_path
+from tests.survey_support import UNUSABLE, entry, record, shown
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
 GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
@@ -41,8 +46,11 @@ FAKES = """
 import os, pathlib, time
 from portbar import child
 
-ROW = {"local_size": 1, "local_bytes": 16, "lock": "packed", "patience": True, "launched": 2, "found": [2, 1, 2],
-       "occupancy": 2, "vendor_bound": 8, "times_us": [3.5, 2.5, 4.5]}
+WG, NO_TIME = "work-groups", {"status": "skipped", "reason": "no time was left"}
+ROW = {"local_size": 1, "local_bytes": 16, "lock": "packed", "patience": True, "launched": 2,
+       "found": {"value": 2, "unit": WG, "samples": [2, 1, 2], "min": 1, "max": 2},
+       "occupancy": {"value": 2, "unit": WG}, "vendor_bound": {"value": 8, "unit": WG}, "computed_bound": NO_TIME,
+       "launch_time": {"value": 3.5, "unit": "us", "samples": [3.5, 2.5, 4.5]}}
 
 def rows(payload):
     child.progress({"doing": "the packed lock"})
@@ -51,7 +59,7 @@ def rows(payload):
 
 def short_of_time(payload):
     child.progress({"row": ROW})
-    child.progress({"row": {**ROW, "lock": "spin", "found": [], "reason": "no time was left", "partial": True}})
+    child.progress({"row": {**ROW, "lock": "spin", "found": NO_TIME}})
     return {"skipped": 1}
 
 def abort(payload):
@@ -80,8 +88,11 @@ def fail(payload):
 def barriers(payload):
     for groups in (1, 2):
         child.progress({"row": {"algorithm": "counter", "groups": groups, "local_size": 64, "rounds": 10,
-                                "samples_us": [0.5, 0.25, 0.75], "us": 0.5, "relaunch_samples_us": [4.0],
-                                "relaunch_us": 4.0}})
+                                "barrier_time": {"value": 0.5, "unit": "us", "samples": [0.5, 0.25, 0.75]},
+                                "relaunch_time": {"value": 4.0, "unit": "us", "samples": [4.0]}}})
+    return {"skipped": 0}
+
+def nothing(payload):
     return {"skipped": 0}
 """
 
@@ -105,7 +116,7 @@ def test_a_step_that_ends_well_has_its_rows_and_no_reason(fakes):
     outcome, rows = step("rows")
     assert outcome["status"] == "ok"
     assert "reason" not in outcome
-    assert rows[0]["found"] == [2, 1, 2]
+    assert rows[0]["found"]["samples"] == [2, 1, 2]
 
 
 def test_an_abort_keeps_the_rows_so_far_and_says_what_was_being_measured(fakes):
@@ -133,7 +144,7 @@ def test_a_spent_budget_leaves_rows_marked_partial(fakes):
     outcome, rows = step("short_of_time")
     assert outcome["status"] == "partial"
     assert "1 of 2 rows" in outcome["reason"]
-    assert [row.get("partial", False) for row in rows] == [False, True]
+    assert [row["found"].get("status") for row in rows] == [None, "skipped"]
 
 
 @pytest.mark.parametrize("facts", [CPU, GPU])
@@ -166,50 +177,6 @@ def test_no_local_size_is_above_what_a_kernel_can_have():
     assert barrier_sizes(DeviceProfile(GPU), 100) == [32, 64, 100]
 
 
-def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
-    row = {"local_size": 1, "local_bytes": 16, "occupancy": 3, "vendor_bound": 8}
-    entry: dict[str, Any] = {
-        "occupancy": {
-            "rows": [
-                {**row, "found": [2, 2, 2]},
-                {**row, "found": [4, 1, 1]},
-                {**row, "found": []},
-                {**row, "local_size": 64, "found": [3], "vendor_bound": None},
-            ]
-        }
-    }
-    run._complete(entry)
-    first, second, empty, other = entry["occupancy"]["rows"]
-    assert (first["best_known_groups"], first["recall"], first["recall_of_vendor_bound"]) == (4, 0.5, 0.25)
-    assert second["recall"] == 0.5
-    assert "recall" not in empty
-    assert (other["best_known_groups"], other["recall"], other["recall_of_vendor_bound"]) == (3, 1.0, None)
-
-
-def barrier_row(samples, relaunch=4.0):
-    return {
-        "algorithm": "counter",
-        "groups": 2,
-        "local_size": 1,
-        "samples_us": samples,
-        "us": sorted(samples)[len(samples) // 2],
-        "relaunch_us": relaunch,
-    }
-
-
-@pytest.mark.parametrize(
-    ("samples", "unsteady"),
-    [
-        ([0.1, 0.11, 0.1], False),
-        ([0.1, 7000.0, 8000.0], True),
-        ([7000.0, 7500.0, 8000.0], True),
-        ([9.0, 9.1, 9.2], False),
-    ],
-)
-def test_times_of_a_busy_machine_are_told_from_those_of_one_at_rest(samples, unsteady):
-    assert run.unsteady([barrier_row(samples)]) is unsteady
-
-
 def test_paths_and_the_host_name_go_and_all_else_stays():
     rng = random.Random(20)  # noqa: S311 (test data)
     for _ in range(200):
@@ -225,6 +192,11 @@ def test_paths_and_the_host_name_go_and_all_else_stays():
     assert anonymous("boxes and box-77", "box-7") == "boxes and box-77"
     assert anonymous(r"in C:\Users\me\a.cl: bad", "") == "in a.cl: bad"
     assert anonymous("~/x/y.cl ./a/b.h", "") == "y.cl b.h"
+    words = {"unit": "us", "status": "ok", "strategy": "us", "reason": "us failed"}
+    assert anonymous(words, "us") == {**words, "reason": "host failed"}
+    assert anonymous({"strategy": {"atomics": {"reason": "on box-7"}}}, "box-7") == {
+        "strategy": {"atomics": {"reason": "on host"}}
+    }
     for kept in ("0.5 us/barrier", "and/or", "name a file in /etc/OpenCL/vendors", "16/32 groups", "https", "a\\b"):
         assert anonymous(kept, "") == kept
 
@@ -234,31 +206,8 @@ def test_no_device_is_an_error_that_names_the_remedy():
         survey_package.Survey().run([])
 
 
-def entry(**more):
-    address = {
-        "platform_index": 0,
-        "device_index": 0,
-        "platform_name": "P",
-        "device_name": "D",
-        "platform_version": "1",
-    }
-    return {
-        "address": address,
-        "facts": DeviceFacts(name="D [x]", platform_name="P", platform_version="V, options").to_json(),
-        "status": "complete",
-        "usable": {"usable": True, "reason": "", "remedy": ""},
-        **more,
-    }
-
-
-def record(*entries, interrupted=False):
-    return {"devices": list(entries), "interrupted": interrupted, "partial": interrupted}
-
-
-UNUSABLE = entry(
-    status="unusable",
-    usable={"usable": False, "reason": "nothing compiles", "remedy": 'pip install "portbar[cpu]"'},
-)
+def step_of(status):
+    return {"status": status, "rows": []}
 
 
 @pytest.mark.parametrize(
@@ -266,10 +215,11 @@ UNUSABLE = entry(
     [
         ([entry(), UNUSABLE], 0),
         ([UNUSABLE], 3),
-        ([entry(), entry(occupancy={"status": "crash"})], 1),
+        ([entry(), entry(occupancy=step_of("crash"))], 1),
+        ([entry(), entry(atomics=step_of("error"))], 1),
         ([entry(status="failed", reason="x")], 1),
-        ([entry(occupancy={"status": "crash"}, barrier={"status": "timeout"})], 4),
-        ([entry(status="partial", barrier={"status": "partial"})], 0),
+        ([entry(occupancy=step_of("crash"), reduction=step_of("timeout"))], 4),
+        ([entry(status="partial", barrier=step_of("partial"))], 0),
     ],
 )
 def test_exit_status(entries, status):
@@ -277,70 +227,32 @@ def test_exit_status(entries, status):
     assert status_of(record(*entries, interrupted=True)) == 130
 
 
-def shown(*entries, **more):
-    console = Console(width=100, record=True, markup=False, file=Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-    console.print(record_view(record(*entries, **more)))
-    return console.export_text()
-
-
-def test_the_table_says_why_not_and_what_would_help():
-    text = shown(UNUSABLE)
-    assert "unusable: nothing compiles" in text
-    assert 'pip install "portbar[cpu]"' in text
-    assert "D [x] (P, V)" in text
-
-
-def test_the_table_says_what_became_of_a_step_and_that_the_record_is_partial():
-    text = shown(entry(occupancy={"status": "crash", "rows": [], "reason": "ended by SIGABRT"}), interrupted=True)
-    assert "occupancy: crash: ended by SIGABRT" in text
-    assert "Interrupted" in text
-
-
-def test_the_table_says_that_loops_of_the_users_kernels_end_early_and_what_would_help():
-    found = Findings(loop_limit=65_535).to_json()
-    text = " ".join(shown(entry(findings=found)).split())
-    assert "ends loops silently after 65535 iterations" in text
-    assert "your own kernels" in text
-    assert "another runtime" in text
-
-
-def test_the_table_says_why_an_algorithm_has_no_time():
-    rows = [
-        barrier_row([0.5]) | {"note": ""},
-        *(barrier_row([0.5]) | {"algorithm": "xf", "us": None} for _ in range(2)),
-    ]
-    for row in rows[1:]:
-        row["note"] = "7281 of 8191 rounds were run"
-    text = shown(entry(barrier={"status": "ok", "rows": rows}))
-    assert text.count("No time of xf: 7281 of 8191 rounds were run") == 1
-    assert "No time of counter" not in text
-
-
-def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
-    assert "interrupted before it was checked" in verdict({"status": "waiting"})
-    assert "no" in verdict(entry(refused="no ordering"))
-    one = {"max_groups": {"value": "1", "reason": "loops end early: one group"}}
-    assert "grids of one work-group: loops end early" in verdict(entry(strategy=one))
-    assert "was not measured" in verdict(entry(strategy={}))
-    assert "cannot" in verdict(entry(status="failed", reason="cannot"))
-
-
 @pytest.fixture
 def address(device, findings):
     return address_of(device)
 
 
+def fake_tasks(**others):
+    return {name: f"survey_fakes:{others.get(name, 'nothing')}" for name in run.TASKS}
+
+
 @pytest.mark.device
 def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
-    tasks = {"occupancy": "survey_fakes:abort_once", "barrier": "survey_fakes:barriers"}
-    monkeypatch.setattr(run, "TASKS", tasks)
+    monkeypatch.setattr(run, "TASKS", fake_tasks(occupancy="abort_once", barrier="barriers"))
     monkeypatch.setattr(run, "store_table", lambda *_: None)
-    found = survey_package.Survey(quick=True).run([(address, device), (address, device)])
+    told = []
+    survey = survey_package.Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
+    found = survey.run([(address, device), (address, device)])
+    assert records.validate(found) == []
+    assert (found["seed"], found["invocation"]["devices"]) == (7, ["pocl"])
+    assert {step for _, step, _ in told} >= {"measuring occupancy", "measuring reductions"}
+    assert all(seconds is None or 0 < seconds < 20 for _, _, seconds in told)
     first, second = found["devices"]
     assert first["occupancy"]["status"] == "crash"
-    assert first["occupancy"]["rows"][0]["recall"] == pytest.approx(5 / 6, abs=1e-4)
+    assert first["occupancy"]["rows"][0]["recall"]["value"] == pytest.approx(5 / 6, abs=1e-4)
     assert first["barrier"]["status"] == "ok"
-    assert (first["status"], second["status"]) == ("partial", "complete")
+    assert first["status"] == "partial"
+    assert {second[step]["status"] for step in run.TASKS} == {"ok"}
     assert found["partial"]
     assert not found["interrupted"]
     text = shown(*found["devices"])
@@ -368,10 +280,10 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
     assert cells.barrier_task({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]}) == {"skipped": 0}
     rows = [report["row"] for report in reports if "row" in report]
     assert rows[:2] == [one.to_row() for one in measured]
-    assert [(row["algorithm"], row["groups"], row["us"]) for row in rows[2:]] == (
-        [("intel_device_barrier", 2, None)] if extensions else []
+    assert [(row["algorithm"], row["groups"], row["barrier_time"]["status"]) for row in rows[2:]] == (
+        [("intel_device_barrier", 2, "skipped")] if extensions else []
     )
-    assert all("no spin limit" in row["note"] for row in rows[2:])
+    assert all("no spin limit" in row["barrier_time"]["reason"] for row in rows[2:])
 
 
 @pytest.mark.device
@@ -390,24 +302,23 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found == json.loads(output.read_text(encoding="utf-8"))
-    assert (found["schema"], found["format"]) == ("portbar-survey", 1)
+    assert records.validate(found) == []
     (one,) = found["devices"]
     assert one["usable"]["usable"]
     if one["status"] == "refused":
-        pytest.skip(f"portbar refuses this device: {one['refused']}")
+        pytest.skip(f"portbar refuses this device: {one['reason']}")
     assert one["strategy"]["atomics"]["reason"]
-    measured = [row for row in one["occupancy"]["rows"] if row["found"]]
+    assert {row["probe"] for row in one["probe"]["rows"]} >= {"loop_limit", "progress lanes", "groups_in_flight"}
+    measured = [row for row in one["occupancy"]["rows"] if "value" in row["found"]]
     assert measured
     for row in measured:
-        assert len(row["times_us"]) == len(row["found"])
-        assert max(row["found"]) <= row["best_known_groups"]
-    assert all(
-        row["us"] is None or min(row["samples_us"]) <= row["us"] <= max(row["samples_us"])
-        for row in one["barrier"]["rows"]
-    )
-    flags = {"kernel_exec_timeout"}  # NVIDIA's fact: whether there is such a limit, not how long it is
-    for number in set(re.findall(r'"(\w*(?:time|second|sample)\w*)":', done.stdout)) - flags:
-        assert number.endswith(("_us", "_s", "seconds", "per_second")), f"{number} has no unit"
+        assert len(row["launch_time"]["samples"]) == len(row["found"]["samples"])
+        assert row["found"]["max"] <= row["best_known_groups"]
+    for row in one["barrier"]["rows"]:
+        samples = row["barrier_time"].get("samples")
+        assert samples is None or min(samples) <= row["barrier_time"]["value"] <= max(samples)
+    for step in ("split_barrier", "reduction", "atomics", "litmus"):
+        assert one[step]["status"] in {"ok", "partial", "skipped"}, (step, one[step].get("reason"))
     private = {str(Path.home()), str(tmp_path), sys.prefix, str(Path(__file__).parent.parent)} - {"/"}
     assert not [path for path in private if path in done.stdout]
     measured_text = json.dumps(
@@ -417,10 +328,33 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp
     assert str(output) not in done.stdout
 
 
+@pytest.mark.device
+def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, monkeypatch):
+    def stopped(of, *_):
+        of.results.append(litmus_result("SB-device-global-ops", forbidden={"r0=0": 2}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "TASKS", fake_tasks())
+    monkeypatch.setattr(run, "check", lambda *_, **__: Usability(usable=True, reason="", remedy="", seconds=0.0))
+    monkeypatch.setattr(LitmusRun, "run", stopped)
+    found = survey_package.Survey(quick=True).run([(address, device)])
+    (one,) = found["devices"]
+    assert found["interrupted"]
+    assert found["partial"]
+    assert (one["status"], one["litmus"]["status"]) == ("partial", "interrupted")
+    assert one["litmus"]["rows"][0]["verdict"]["value"] == "fail"
+    assert records.validate(found) == []
+
+
+def litmus_result(test, **more):
+    blank = {"strategy": "c11", "status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {}, "seed": 1}
+    return blank | {"test": test} | more
+
+
 INTERRUPTED = """
 import sys
 from portbar.survey import run
-run.TASKS = {"occupancy": "survey_fakes:rows", "barrier": "survey_fakes:hang_at_once"}
+run.TASKS |= {"occupancy": "survey_fakes:rows", "barrier": "survey_fakes:hang_at_once"}
 from portbar.cli import main
 main()
 """
@@ -454,8 +388,10 @@ def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, t
     (one,) = found["devices"]
     assert one["status"] == "partial"
     assert one["occupancy"]["status"] == "ok"
-    assert one["occupancy"]["rows"][0]["recall"] > 0.5
-    assert one["barrier"]["status"] == "interrupted"
+    assert one["occupancy"]["rows"][0]["recall"]["value"] > 0.5
+    assert (one["barrier"]["status"], one["barrier"]["reason"]) == ("interrupted", "stopped by Ctrl-C")
+    assert "atomics" not in one
+    assert records.validate(found) == []
     assert "interrupted" in err
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text(encoding="utf-8")), 0)

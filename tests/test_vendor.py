@@ -26,10 +26,10 @@ MAPS = """\
 @pytest.fixture
 def fresh():
     """The loader is looked for anew, and again after the test."""
-    vendor._loader.cache_clear()
+    vendor.loader.cache_clear()
     vendor._query.cache_clear()
     yield
-    vendor._loader.cache_clear()
+    vendor.loader.cache_clear()
     vendor._query.cache_clear()
 
 
@@ -49,7 +49,7 @@ def test_the_loader_is_the_one_in_this_process_and_no_driver_is_taken_for_it(tmp
 def test_no_loader_means_no_bound(fresh, tmp_path, monkeypatch, name):
     monkeypatch.setattr(vendor, "_MAPS", tmp_path / "absent")
     monkeypatch.setattr(ctypes.util, "find_library", lambda _: name)
-    assert vendor._loader() is None
+    assert vendor.loader() is None
     assert vendor.vendor_bound(*fakes(), (64,)) is None
 
 

@@ -1,4 +1,4 @@
-"""The measurements of a survey that run the device hard, as tasks for a child process.
+"""Occupancy and barrier times, as tasks for a child process.
 
 Each reports what it is about to do and its rows as it goes, so that a driver's abort or hang costs what was not yet
 measured, and nothing else. Each keeps to a time budget by itself: what it had no time for is marked so.
@@ -7,13 +7,14 @@ measured, and nothing else. Each keeps to a time budget by itself: what it had n
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from statistics import median
 from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
-from portbar import cache, child, quirks
+from portbar import child
 from portbar.benching import (
     ALGORITHMS,
     NO_TIME,
@@ -25,13 +26,14 @@ from portbar.benching import (
     profiled_queue,
     time_barriers,
 )
-from portbar.device import DeviceAddress, device_key, facts
-from portbar.errors import Error
-from portbar.findings import CACHE_KIND
+from portbar.device import facts
+from portbar.errors import Error, UnsupportedFeatureError
 from portbar.kernel import Kernel
-from portbar.profile import describe, stored_findings
+from portbar.profile import describe
 from portbar.program import Program
+from portbar.records.reading import measured, missing
 from portbar.strategy import choose
+from portbar.survey.context import context_of, largest_group
 from portbar.survey.plan import Cell, barrier_sizes, occupancy_cells
 from portbar.timing import is_cpu
 
@@ -49,33 +51,13 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 """
 
 
-def _context(payload: Mapping[str, Any]) -> cl.Context:
-    """A context for the device; to be kept, since a queue does not keep its context alive on every runtime."""
-    device = DeviceAddress.from_json(payload["address"]).resolve()
-    reported = facts(device)
-    if payload.get("findings") and stored_findings(reported) is None:
-        # Where the cache cannot be written, what the parent's probe found has not come here.
-        cache.store(CACHE_KIND, device_key(reported), payload["findings"])
-    return cl.Context([device])
-
-
-def _largest(program: Program, queue: cl.CommandQueue, name: str) -> int:
-    """Most work-items that a work-group of a kernel can have."""
-    device = queue.device
-    if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, program.profile(device).facts):
-        return int(device.max_work_group_size)
-    kernel = cl.Kernel(program.built(device, program.strategy(device)), name)
-    return int(kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
-
-
 def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
     Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience`
-    (bool), `launched` (work-groups), `found` (work-groups, one number a run), `times_us` (device time of each
-    launch, wall-clock time where the device tells none),
-    `vendor_bound` and `computed_bound` (work-groups, or None), `computed_note` where the computed one is not what was found;
-    `reason` where something was refused, `partial` where time ran out.
+    (bool), `launched` (work-groups), and readings: `occupancy`, `found` (work-groups, one sample a run), `launch_time` (device
+    time of each launch in us, wall-clock time where the device tells none), `vendor_bound`, `computed_bound` (with a note where
+    that is not what was found); `partial` where time ran out between runs.
 
     Returns
     -------
@@ -83,7 +65,7 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
         `skipped`: cells that there was no time for.
     """
     clock = Budget(float(payload["budget_s"]))
-    context = _context(payload)
+    context = context_of(payload)
     queue = profiled_queue(cl.CommandQueue(context))
     profile = describe(queue.device)
     measure = _OccupancyCells(queue, is_cpu(profile))
@@ -100,14 +82,14 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
         }
         if index and clock.left() <= 0:
             skipped += 1
-            child.progress({"row": {**row, "found": [], "reason": NO_TIME, "partial": True}})
+            child.progress({"row": row | _without("skipped", NO_TIME)})
             continue
         how = "with" if cell.patience else "without"
         child.progress({"doing": f"the {cell.lock} lock {how} patience, work-groups of {cell.local_size}"})
         try:
             row |= measure(cell, clock)
         except (Error, cl.Error) as error:
-            row |= {"found": [], "reason": in_one_line(error)}
+            row |= _without("refused" if isinstance(error, UnsupportedFeatureError) else "error", in_one_line(error))
         child.progress({"row": row})
     return {"skipped": skipped}
 
@@ -135,7 +117,7 @@ class _OccupancyCells:
     def largest(self) -> int:
         """Most work-items that a work-group of the kernel can have."""
         kernel = self._kernel("packed")
-        return _largest(kernel.program, self._queue, kernel.name)
+        return largest_group(kernel.program, self._queue, kernel.name)
 
     def __call__(self, cell: Cell, clock: Budget) -> dict[str, Any]:
         local, scratch, rounds = (cell.local_size,), cl.LocalMemory(cell.local_bytes), np.uint32(0)
@@ -147,17 +129,10 @@ class _OccupancyCells:
         kernel = self._kernel(cell.lock)
         found: list[int] = []
         times: list[float] = []
-        row: dict[str, Any] = {
-            "launched": launched,
-            "occupancy": bound.groups,
-            "vendor_bound": bound.vendor_bound,
-            "computed_bound": self._kernel("packed").computed_bound(self._queue.device, local, cell.local_bytes),
-            "found": found,
-            "times_us": times,
-        }
+        short = False
         for run in range(cell.runs):
             if run and clock.left() <= 0:
-                row["partial"] = True
+                short = True
                 break
             start = time.perf_counter()
             launch = kernel.discover(
@@ -165,22 +140,47 @@ class _OccupancyCells:
             )
             found.append(launch.num_groups)
             times.append(round(device_s(launch.event, time.perf_counter() - start) * 1e6, 3))
-        computed, best = row["computed_bound"], max(bound.groups, *found)
-        if computed is not None and computed != best:
-            row["computed_note"] = (
-                f"found {best}: other work on the device takes its share, or the driver divides its local memory otherwise"
-                if best < computed
-                else f"found {best}: the limits of this device that portbar computes with are too small"
-            )
-        return row
+        vendor = bound.vendor_bound
+        return {
+            "launched": launched,
+            "occupancy": measured(bound.groups, "work-groups"),
+            "found": measured(median(found), "work-groups", found, min=min(found), max=max(found)),
+            "launch_time": measured(round(median(times), 3), "us", times),
+            "vendor_bound": measured(vendor, "work-groups")
+            if vendor is not None
+            else missing("unsupported", "the driver has no such query, or no answer to it"),
+            "computed_bound": _computed(
+                self._kernel("packed").computed_bound(self._queue.device, local, cell.local_bytes),
+                max(bound.groups, *found),
+            ),
+            **({"partial": True} if short else {}),
+        }
+
+
+def _computed(computed: int | None, best: int) -> dict[str, Any]:
+    """The bound that portbar computes, with a note where another one was found."""
+    if computed is None:
+        return missing("unsupported", "portbar computes no bound for this device")
+    note = None
+    if computed != best:
+        note = (
+            f"found {best}: other work on the device takes its share, or the driver divides its local memory otherwise"
+            if best < computed
+            else f"found {best}: the limits of this device that portbar computes with are too small"
+        )
+    return measured(computed, "work-groups", note=note)
+
+
+def _without(status: str, reason: str) -> dict[str, Any]:
+    """The readings of a cell that could not be measured."""
+    return {"launched": None} | {name: missing(status, reason) for name in ("occupancy", "found", "launch_time")}
 
 
 def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
-    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: `algorithm`, `groups`,
-    `local_size`, `rounds` (barriers a launch), `samples_us` (microseconds a barrier, one number a launch), `us` (their median,
-    or None), `relaunch_samples_us`, `relaunch_us`; `note` where there is no time, `partial` where time ran out.
+    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: those of
+    `portbar.benching.BarrierTime.to_row`.
 
     Returns
     -------
@@ -188,12 +188,12 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
         `skipped`: rows that there was no time for.
     """
     budget = Budget(float(payload["budget_s"]))
-    context = _context(payload)
+    context = context_of(payload)
     queue = profiled_queue(cl.CommandQueue(context))
     sizes: Sequence[int] | None = payload.get("local_sizes")
     if not sizes:
         timer = BarrierTimer(queue, 1, {"device_barrier": ALGORITHMS[0]})
-        sizes = barrier_sizes(describe(queue.device), _largest(timer.program, queue, timer.kernel.name))
+        sizes = barrier_sizes(describe(queue.device), largest_group(timer.program, queue, timer.kernel.name))
 
     def step(doing: str) -> None:
         child.progress({"doing": doing})
@@ -205,5 +205,5 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     if "cl_intel_concurrent_dispatch" in facts(queue.device).extensions:
         for local_size in sizes:
             most = max(time.groups for time in times if time.local_size == local_size)
-            row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED))
+            row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED, status="skipped"))
     return {"skipped": sum(time.partial for time in times)}

@@ -12,6 +12,48 @@ from typing import Final
 from portbar.strategy import DeviceProfile
 from portbar.timing import is_cpu
 
+#: Seconds a device that a quick survey may take; what one device leaves is shared out among the next.
+QUICK_S: Final = 10.0
+#: Seconds of a step that are not measuring: starting an interpreter and loading every driver.
+START_S: Final = 0.8
+#: Least seconds that a step is given to measure in.
+LEAST_S: Final = 0.5
+#: Seconds beyond twice its budget after which a step counts as hanging, in a full survey and in a quick one: compilers take
+#: their time.
+LIMIT_S: Final = (20.0, 8.0)
+
+#: Steps in their order, with each one's part of the time that is left, and the most seconds that it takes. In a full survey the
+#: litmus tests come first, since the strategy that the others measure goes by them; in a quick one last, with a few tests.
+_FULL: Final = (
+    ("litmus", 4.0, 20.0),
+    ("occupancy", 4.0, 40.0),
+    ("barrier", 8.0, 90.0),
+    ("split_barrier", 2.0, 15.0),
+    ("reduction", 3.0, 25.0),
+    ("atomics", 3.0, 30.0),
+)
+_QUICK: Final = (
+    ("occupancy", 3.0, 4.0),
+    ("barrier", 4.0, 6.0),
+    ("reduction", 1.5, 3.0),
+    ("split_barrier", 0.7, 2.0),
+    ("atomics", 1.5, 4.0),
+    ("litmus", 1.0, 3.0),
+)
+
+#: Steps that are run even where the time is spent, since the verdict on a device rests on them.
+TELLING: Final = ("occupancy", "barrier")
+
+#: Seconds that steps take by experience on CPU runtimes, if they are given as much; for whoever waits.
+TYPICAL_S: Final = {
+    "litmus": 20.0,
+    "occupancy": 5.0,
+    "barrier": 12.0,
+    "split_barrier": 3.0,
+    "reduction": 4.0,
+    "atomics": 6.0,
+}
+
 LOCKS: Final = ("packed", "ticket", "spin")
 
 #: What is said of barrier times that other work on the machine has spoilt.
@@ -56,6 +98,11 @@ def holds_one_group(profile: DeviceProfile, max_groups: int | None) -> bool:
     """Whether a grid has a single work-group here, so that there is nothing for locks to differ in."""
     found = profile.findings
     return max_groups == 1 or (found is not None and found.groups_in_flight == 1)
+
+
+def steps_of(*, quick: bool) -> tuple[tuple[str, float, float], ...]:
+    """Steps after the probe: name, part of the time that is left, most seconds."""
+    return _QUICK if quick else _FULL
 
 
 def occupancy_cells(
@@ -105,3 +152,17 @@ def _possible(wanted: Sequence[int], profile: DeviceProfile, largest: int | None
     """The wanted local sizes, each cut to what is possible."""
     limit = largest or profile.facts.max_work_group_size or 1
     return sorted({min(size, limit) for size in wanted})
+
+
+def split_barrier_sizes(profile: DeviceProfile, largest: int | None = None, *, quick: bool = False) -> list[int]:
+    """Local sizes of the split-barrier step."""
+    if is_cpu(profile):
+        return _possible((64,) if quick else (1, 64, 256), profile, largest)
+    return _possible((256,) if quick else (32, 256, 1024), profile, largest)
+
+
+def reduction_sizes(profile: DeviceProfile, largest: int | None = None, *, quick: bool = False) -> list[int]:
+    """Local sizes of the reduction step, whose functions are compiled for one each."""
+    if is_cpu(profile):
+        return _possible((64,), profile, largest)
+    return _possible((256,) if quick else (64, 256), profile, largest)

@@ -13,7 +13,24 @@ from typing import Any, Final
 _COMMON: Final = ("/etc/", "/dev/", "/proc/", "/sys/")
 
 #: Members that hold what drivers and systems call themselves, which a host may be called too.
-_NAMES: Final = {"address", "facts", "host", "name", "platform"}
+_NAMES: Final = {"address", "environment", "facts", "host", "name", "platform"}
+
+#: Members that hold portbar's own words wherever they hold text, so that a host called `us` or `ok` makes no record invalid.
+_WORDS: Final = {
+    "algorithm",
+    "command",
+    "implementation",
+    "kind",
+    "level",
+    "lock",
+    "operation",
+    "schema",
+    "space",
+    "status",
+    "strategy",
+    "type",
+    "unit",
+}
 
 _POSIX: Final = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+)+/([^\s/:;,'\"`()<>]*)")
 _WINDOWS: Final = re.compile(r"(?<!\w)(?:[A-Za-z]:|\\)(?:[\\/][^\s\\/:;,'\"`()<>]+)*[\\/]([^\s\\/:;,'\"`()<>]*)")
@@ -35,7 +52,10 @@ def anonymous(value: Any, host: str | None = None) -> Any:
 
 def _scrubbed(value: Any, host: re.Pattern[str] | None) -> Any:
     if isinstance(value, dict):
-        return {key: _scrubbed(item, None if key in _NAMES else host) for key, item in value.items()}
+        return {
+            key: _scrubbed(item, None if key in _NAMES or (key in _WORDS and isinstance(item, str)) else host)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_scrubbed(item, host) for item in value]
     if isinstance(value, str):

@@ -1,71 +1,65 @@
 """Runs the survey: one device after the other, each step in a child process with a time limit, into one record.
 
-Not for measuring (`portbar.survey.cells`, `portbar.probing`) and not for showing (`portbar.survey.table`).
+Not for measuring (the tasks below, `portbar.probing`) and not for showing (`portbar.survey.table`).
 """
 
 from __future__ import annotations
 
-import platform
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar import child
+from portbar import child, quirks
 from portbar._version import __version__
-from portbar.benching import BarrierTime, barrier_table, store_table
+from portbar.benching import NO_TIME, store_table
 from portbar.device import DeviceAddress, DeviceFacts, facts
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.probing import probe
-from portbar.profile import describe, forget
-from portbar.strategy import DeviceProfile, Strategy, choose
+from portbar.profile import change_findings, describe, forget, stored_findings
+from portbar.strategy import choose
+from portbar.survey.digest import complete, probe_rows
+from portbar.survey.environment import environment
+from portbar.survey.litmus import LitmusRun
+from portbar.survey.plan import LEAST_S, LIMIT_S, QUICK_S, START_S, TELLING, TYPICAL_S, steps_of
 from portbar.survey.privacy import anonymous
+from portbar.survey.steady import settled_findings, settled_table, times_of, unsteady
 from portbar.usable import Usability, check, with_alternative
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-SCHEMA: Final = "portbar-survey"
-FORMAT: Final = 1
+__all__ = ["FORMAT", "SCHEMA", "TASKS", "Listener", "Survey", "run_step", "times_of", "unsteady"]
 
-#: What measures each step in a child process.
+SCHEMA: Final = "portbar-record"
+FORMAT: Final = 2
+
+#: What measures each step in a child process; the litmus tests have children of their own.
 TASKS: Final = {
     "occupancy": "portbar.survey.cells:occupancy_task",
     "barrier": "portbar.survey.cells:barrier_task",
+    "split_barrier": "portbar.survey.split_barrier:split_barrier_task",
+    "reduction": "portbar.survey.reduction:reduction_task",
+    "atomics": "portbar.survey.atomics:atomics_task",
 }
 
-#: Seconds a device that a quick survey may take; what one device leaves is shared out among the next.
-_QUICK_S: Final = 10.0
-#: Seconds of a step that are not measuring: starting an interpreter and loading every driver.
-_START_S: Final = 1.2
-_LEAST_STEP_S: Final = 1.0
+#: What is said of steps while they run.
+_DOING: Final = {
+    "litmus": "running litmus tests",
+    "occupancy": "measuring occupancy",
+    "barrier": "measuring barriers between work-groups",
+    "split_barrier": "measuring split barriers",
+    "reduction": "measuring reductions",
+    "atomics": "trying atomic operations",
+}
 
-#: How far the median of a barrier's times may be from their fastest, and that from relaunching, on a machine at rest.
-_STEADY: Final = 5.0
+INTERRUPTED: Final = "stopped by Ctrl-C"
 
-Listener = Callable[[str, str], None]
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _host() -> dict[str, Any]:
-    """The machine, not its owner: no host name, no user name, no path."""
-    return {
-        "system": platform.system(),
-        # Without the name that a distribution or a site gave to its kernel.
-        "release": platform.release().partition("-")[0],
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "pyopencl": _installed("pyopencl"),
-        "numpy": _installed("numpy"),
-    }
+#: Device, what is done with it now, and the seconds that this may take, or None.
+Listener = Callable[[str, str, float | None], None]
 
 
 @dataclass
@@ -79,12 +73,18 @@ class Survey:
     timeout : float
         Seconds that one device may take in all.
     on_step : callable, optional
-        Called with a device's name and what is done with it now.
+        Called with a device's name, what is done with it now, and the seconds that this may take, or None.
+    seed : int, optional
+        What the litmus tests draw from; drawn itself by default.
+    selectors : sequence of str
+        What the user chose devices by, for the record.
     """
 
     quick: bool = False
     timeout: float = 120.0
     on_step: Listener | None = None
+    seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 31))
+    selectors: Sequence[str] = ()
     _record: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -110,10 +110,18 @@ class Survey:
         self._record = {
             "schema": SCHEMA,
             "format": FORMAT,
-            "portbar": __version__,
+            "kind": "measured",
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "invocation": {"quick": self.quick, "timeout_s": self.timeout},
-            "host": _host(),
+            "seconds": 0.0,
+            "seed": self.seed,
+            "portbar": {"version": __version__},
+            "invocation": {
+                "command": "survey",
+                "quick": self.quick,
+                "timeout_s": self.timeout,
+                "devices": list(self.selectors),
+            },
+            "environment": environment(),
             "partial": True,
             "interrupted": False,
             "devices": [one.entry for one in surveyed],
@@ -127,8 +135,9 @@ class Survey:
                 one.name_alternative(checked)
             waiting = [one for one in surveyed if one.entry["status"] == "waiting"]
             for index, one in enumerate(waiting):
-                pool = _QUICK_S * max(5, len(devices)) - (time.monotonic() - started)
+                pool = QUICK_S * max(5, len(devices)) - (time.monotonic() - started)
                 one.survey(min(self.timeout, pool / (len(waiting) - index)) if self.quick else self.timeout)
+                self._record["seconds"] = round(time.monotonic() - started, 2)
         except KeyboardInterrupt:
             self._record["interrupted"] = True
         unfinished = any(
@@ -153,21 +162,25 @@ class _Device:
             "facts": self.facts.to_json(),
             "status": "waiting",
             "seconds": 0.0,
+            "quirks": [
+                {"name": quirk.name, "fault": quirk.fault, "workaround": quirk.workaround}
+                for quirk in quirks.matching(self.facts)
+            ],
         }
 
-    def _tell(self, step: str) -> None:
+    def _tell(self, step: str, seconds: float | None = None) -> None:
         if self._survey.on_step is not None:
             where, of = self.address, self.entry["facts"]
             platform_version = where.platform_version.partition(",")[0]
             name = (
                 f"{where.platform_index}:{where.device_index} {of['name']} ({where.platform_name}, {platform_version})"
             )
-            self._survey.on_step(name, step)
+            self._survey.on_step(name, step, seconds)
 
     def check(self) -> None:
         """See whether the device works, so that the time of those that do not goes to those that do."""
         started = time.monotonic()
-        self._tell("checking that it works")
+        self._tell("checking that it works", 1.0)
         try:
             verdict = check(self.address, min(20.0, self._survey.timeout), refresh=not self._survey.quick)
         except Error as error:
@@ -195,75 +208,128 @@ class _Device:
             self.entry |= {"status": "failed", "reason": str(error)}
         finally:
             self.entry["seconds"] = round(before + time.monotonic() - started, 2)
-            _complete(self.entry)
+            complete(self.entry)
 
     def _measure(self, deadline: float) -> None:
-        quick = self._survey.quick
-        self._tell("probing progress, ordering and loops")
+        self._probe(deadline)
+        # Litmus tests may show what the device does not claim, so a refusal is final only after them.
+        if not self._choose() and self._survey.quick:
+            return
+        well = True
+        steps = steps_of(quick=self._survey.quick)
+        for index, (name, weight, most) in enumerate(steps):
+            starts = 1 + sum(other in TELLING for other, _, _ in steps[index + 1 :])
+            left = deadline - time.monotonic() - START_S * starts
+            share = weight / sum(other for _, other, _ in steps[index:])
+            spent = name not in TELLING and deadline - time.monotonic() < START_S + LEAST_S
+            well &= self._step(name, min(most, max(LEAST_S, left * share)), spent=spent)
+            changed = name == "litmus" or (name == "barrier" and self._keep_table())
+            if changed and not self._choose():
+                return
+        self.entry["status"] = "complete" if well else "partial"
+
+    def _probe(self, deadline: float) -> None:
         start = time.monotonic()
+        self.entry["probe"] = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": []}
         # A probe that is cut short leaves the strategy unknown: in a quick survey it may use up the device's time.
-        profile = probe(self._device, timeout=max(10.0, deadline - start), refresh=not quick)
-        self.entry["probe"] = {"seconds": round(time.monotonic() - start, 2)}
-        self._keep_findings(profile)
+        limit = max(10.0, deadline - start)
+        self._tell("probing progress, ordering and loops", min(limit, 6.0))
+        before = stored_findings(self.facts)
+        found = probe(self._device, timeout=limit, refresh=not self._survey.quick).findings
+        if found is not None and before is not None and settled_findings(before, found) != found:
+            found = change_findings(self._device, "earlier ones", partial(settled_findings, before))
+        self.entry["probe"] = {
+            "status": "ok" if found is not None and not found.lost else "partial",
+            "seconds": round(time.monotonic() - start, 2),
+            "rows": probe_rows(found) if found is not None else [],
+        }
+        if found is not None and found.lost:
+            self.entry["probe"]["reason"] = "; ".join(f"{name}: {why}" for name, why in found.lost.items())
+
+    def _choose(self) -> bool:
+        """Put the strategy into the entry, from the findings as they are now. False where portbar refuses the device."""
+        profile = describe(self._device)
+        self.entry["findings"] = profile.findings.to_json() if profile.findings is not None else None
         try:
             strategy = choose(profile)
         except UnsupportedFeatureError as error:
-            self.entry |= {"refused": str(error), "status": "refused"}
-            return
-        self._keep_strategy(strategy)
-        budget = max(_LEAST_STEP_S, 0.4 * (deadline - time.monotonic()) - _START_S)
-        complete = self._step("occupancy", budget, deadline, {"quick": quick})
-        budget = max(2 * _LEAST_STEP_S, deadline - time.monotonic() - _START_S)
-        complete &= self._step("barrier", budget, deadline, {})
-        if self._keep_table(strategy):
-            # The strategy may be another one now.
-            profile = describe(self._device)
-            self._keep_findings(profile)
-            self._keep_strategy(choose(profile))
-        self.entry["status"] = "complete" if complete else "partial"
-
-    def _keep_findings(self, profile: DeviceProfile) -> None:
-        self.entry["findings"] = profile.findings.to_json() if profile.findings is not None else None
-
-    def _keep_strategy(self, strategy: Strategy) -> None:
+            self.entry |= {"reason": str(error), "status": "refused"}
+            self.entry.pop("strategy", None)
+            return False
+        if self.entry["status"] == "refused":
+            self.entry["status"] = "partial"
+            del self.entry["reason"]
         self.entry["strategy"] = {
             name: {"value": value, "reason": reason} for name, (value, reason) in strategy.reasons().items()
         }
+        return True
 
-    def _keep_table(self, strategy: Strategy) -> bool:
+    def _litmus(self, run: LitmusRun, seconds: float) -> dict[str, Any]:
+        """Run the litmus tests and keep their verdicts, so that the strategy goes by them; how that went."""
+        step = self.entry["litmus"]
+        chosen = self.entry.get("strategy", {}).get("atomics", {}).get("value")
+        try:
+            run.run(self._device, seconds, chosen)
+        finally:
+            step["seed"], step["rows"] = run.seed, run.rows()
+        if self.entry["findings"] is not None:
+            run.keep(self._device)
+        return run.outcome()
+
+    def _keep_table(self) -> bool:
         """Store which algorithm was fastest at which group count, if that was measured well enough to go by."""
-        if self.entry["barrier"]["status"] != "ok" or strategy.max_groups is not None:
+        step = self.entry["barrier"]
+        if step["status"] != "ok" or "max_groups" in self.entry["strategy"] or unsteady(step["rows"]):
             return False
-        if unsteady(self.entry["barrier"]["rows"]):
+        known = describe(self._device).findings
+        if known is None or (self._survey.quick and known.barrier_table):
             return False
-        if self._survey.quick and self.entry["findings"]["barrier_table"]:
-            return False
-        table = barrier_table(times_of(self.entry["barrier"]["rows"]))
+        table = settled_table(known.barrier_table, times_of(step["rows"]))
         if not table:
             return False
         store_table(self._device, table)
         forget()
         return True
 
-    def _step(self, name: str, budget: float, deadline: float, payload: dict[str, Any]) -> bool:
-        """Run one task; its rows go into the entry as they come. False when it did not end well."""
-        self._tell(f"measuring {name}")
-        self.entry[name] = {"status": "interrupted", "rows": []}
-        # A task ends by itself when its budget is spent; the limit is for drivers that hang.
-        limit = 2 * budget + 8.0 if self._survey.quick else max(10.0, deadline - time.monotonic())
-        budget = min(budget, limit - 5.0)
-        self.entry[name] |= run_step(
-            TASKS[name],
-            {
-                "address": self.address.to_json(),
-                "findings": self.entry["findings"],
-                "budget_s": budget,
-                **payload,
-            },
-            limit,
-            self.entry[name]["rows"],
-        )
-        return bool(self.entry[name]["status"] == "ok")
+    def _step(self, name: str, budget: float, *, spent: bool) -> bool:
+        """Run one step; its rows go into the entry as they come. False when it did not end well.
+
+        Parameters
+        ----------
+        name : str
+        budget : float
+            Seconds that it should take, beside the start of a process.
+        spent : bool
+            Whether no time is left for it.
+        """
+        rows: list[dict[str, Any]] = []
+        if spent:
+            self.entry[name] = {"status": "skipped", "reason": NO_TIME, "seconds": 0.0, "rows": rows}
+            return False
+        quick = self._survey.quick
+        self.entry[name] = step = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": rows}
+        self._tell(_DOING[name], START_S + min(budget, TYPICAL_S[name]))
+        start = time.monotonic()
+        try:
+            if name == "litmus":
+                outcome = self._litmus(LitmusRun(self._survey.seed, quick), budget + START_S)
+            else:
+                payload = {
+                    "address": self.address.to_json(),
+                    "findings": self.entry["findings"],
+                    "budget_s": budget,
+                    "quick": quick,
+                }
+                # A task ends by itself when its budget is spent; the limit is for drivers that hang.
+                outcome = run_step(TASKS[name], payload, 2 * budget + LIMIT_S[quick], rows)
+        except Error as error:
+            outcome = {"status": "error", "reason": str(error)}
+        finally:
+            step["seconds"] = round(time.monotonic() - start, 2)
+        step |= outcome
+        if outcome["status"] == "ok":
+            del step["reason"]
+        return bool(outcome["status"] == "ok")
 
 
 def run_step(task: str, payload: dict[str, Any], limit: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -306,42 +372,3 @@ def run_step(task: str, payload: dict[str, Any], limit: float, rows: list[dict[s
                 else "the time for this device was spent before every run was made"
             )
     return outcome
-
-
-def unsteady(rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether other work on the machine shows in barrier times so much that no choice should be made by them."""
-    timed = [row for row in rows if row["us"]]
-    if any(row["us"] > _STEADY * min(row["samples_us"]) for row in timed):
-        return True
-    fastest: dict[tuple[int, int], float] = {}
-    for row in timed:
-        shape = (row["local_size"], row["groups"])
-        fastest[shape] = min(row["us"] / row["relaunch_us"], fastest.get(shape, row["us"] / row["relaunch_us"]))
-    # Threads that wait for each other on one core take a time slice a barrier.
-    return any(ratio > _STEADY for ratio in fastest.values())
-
-
-def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:
-    """The rows of a barrier step as `portbar.benching` takes them."""
-    return [BarrierTime.from_row(row) for row in rows]
-
-
-def _complete(entry: dict[str, Any]) -> None:
-    """Add what follows from all rows together.
-
-    To occupancy rows: the most work-groups that any run found in that shape, and the mean share of it found. To the barrier
-    step: whether its times vary too much to go by.
-    """
-    if "barrier" in entry:
-        entry["barrier"]["unsteady"] = unsteady(entry["barrier"]["rows"])
-    rows = [row for row in entry.get("occupancy", {}).get("rows", []) if row["found"]]
-    best: dict[tuple[int, int], int] = {}
-    for row in rows:
-        shape = (row["local_size"], row["local_bytes"])
-        best[shape] = max([best.get(shape, 0), row["occupancy"], *row["found"]])
-    for row in rows:
-        mean = sum(row["found"]) / len(row["found"])
-        bound, vendor = best[row["local_size"], row["local_bytes"]], row["vendor_bound"]
-        row["best_known_groups"] = bound
-        row["recall"] = round(mean / bound, 4) if bound else None
-        row["recall_of_vendor_bound"] = round(mean / vendor, 4) if vendor else None

@@ -1,13 +1,14 @@
-"""Shows a survey record in a terminal: the verdict in words first, the numbers after it.
+"""Shows a record in a terminal of 100 columns: the verdict in words first, the numbers after it.
 
-Not for measuring, and not for any other form of the record.
+Takes measured, partial, migrated and published records. Not for measuring, and not for any other form of the record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from statistics import median
 from textwrap import shorten
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,113 +16,78 @@ from rich.table import Table
 from rich.text import Text
 
 from portbar.device import DeviceFacts
+from portbar.errors import Error
 from portbar.quirks import loop_notice
+from portbar.records.reading import samples_of, value_of
 from portbar.strategy import ALTERNATIVES
 from portbar.survey.plan import LOCKS, UNSTEADY
+from portbar.survey.verdict import STEPS, barrier_rows, mean_found, occupancy_rows, verdict
 
-_COLUMNS = [(lock, patience) for patience in (True, False) for lock in LOCKS]
+__all__ = ["barrier_notes", "barrier_rows", "barrier_times_table", "occupancy_rows", "record_view", "title", "verdict"]
 
-#: What a step is called in a sentence.
-_STEPS = {"occupancy": "occupancy", "barrier": "barrier times"}
+_COLUMNS: Final = [(lock, patience) for patience in (True, False) for lock in LOCKS]
 
-
-def verdict(entry: dict[str, Any]) -> str:
-    """What a user may do on this device, in one sentence."""
-    if entry["status"] == "failed":
-        return f"survey failed: {entry['reason']}"
-    usable = entry.get("usable")
-    if usable is None:
-        return "not surveyed: interrupted before it was checked"
-    if not usable["usable"]:
-        remedy = f". What would help: {usable['remedy']}" if usable["remedy"] else ""
-        return f"unusable: {usable['reason']}{remedy}"
-    if "refused" in entry:
-        return f"usable, but portbar refuses to synchronise work-groups on it: {entry['refused']}"
-    strategy = entry.get("strategy")
-    if strategy is None:
-        return "usable; the survey was interrupted before its strategy was known"
-    if "max_groups" in strategy:
-        return f"usable with grids of one work-group: {strategy['max_groups']['reason'].partition(': ')[0]}"
-    groups = [row["occupancy"] for row in occupancy_rows(entry)]
-    if not groups:
-        return "usable; how many work-groups can meet at a barrier was not measured"
-    if max(groups) == 1:
-        return "usable with grids of one work-group: it ran no two at the same time"
-    return f"usable: up to {max(groups)} work-groups meet at a barrier{_gain(entry)}"
+#: Characters that a reason may take.
+_REASON: Final = 200
 
 
-def _gain(entry: dict[str, Any]) -> str:
-    """How a barrier compares with relaunching where most work-groups met, for the sentence of the verdict."""
-    rows = barrier_rows(entry)
-    if not rows or entry["barrier"].get("unsteady"):
-        return ""
-    most = max(row["groups"] for row in rows)
-    ratios = {
-        size: max(row["relaunch_us"] / row["us"] for row in rows if (row["groups"], row["local_size"]) == (most, size))
-        for size in sorted({row["local_size"] for row in rows if row["groups"] == most})
-    }
-    said = [
-        f"{ratio:.3g} times faster than relaunching at local size {size}"
-        if ratio >= 1
-        else f"slower than relaunching at local size {size}"
-        for size, ratio in ratios.items()
-    ]
-    return f", {' and '.join(said)}"
+def _table() -> Table:
+    return Table(box=None, padding=(0, 1))
 
 
-def occupancy_rows(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """The occupancy rows that hold a measurement."""
-    return [row for row in entry.get("occupancy", {}).get("rows", []) if row["found"]]
+def _titled(title: str, table: Table) -> RenderableType:
+    """A table below its title, which a table of its own would wrap to its width."""
+    return Group(Text(title, style="italic"), table)
 
 
-def barrier_rows(entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """The barrier rows that hold a time."""
-    return [row for row in entry.get("barrier", {}).get("rows", []) if row["us"] and row["relaunch_us"]]
+def _shape(row: dict[str, Any]) -> tuple[int, int]:
+    """Local size and local memory of an occupancy row; published ones tell neither."""
+    return row["local_size"] or 0, row["local_bytes"] or 0
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="italic", box=None, padding=(0, 1))
-
-
-def occupancy_table(entry: dict[str, Any]) -> Table | None:
+def occupancy_table(entry: dict[str, Any]) -> RenderableType | None:
     """Work-groups found, by lock and patience, beside the best known bound; None without any row."""
     rows = occupancy_rows(entry)
     if not rows:
         return None
-    table = _table("Work-groups found, mean of the runs (recall)")
+    table = _table()
     for name in ("local", "bytes", "bound"):
         table.add_column(name, justify="right")
-    for lock, patience in _COLUMNS:
+    present = [column for column in _COLUMNS if any((row["lock"], row["patience"]) == column for row in rows)]
+    for lock, patience in present:
         table.add_column(lock if patience else f"{lock}*", justify="right")
-    table.add_column("vendor says", justify="right")
-    for local, size in sorted({(row["local_size"], row["local_bytes"]) for row in rows}):
-        of_shape = [row for row in rows if (row["local_size"], row["local_bytes"]) == (local, size)]
+    asks = any(value_of(row.get("vendor_bound")) for row in rows)
+    if asks:
+        table.add_column("vendor says", justify="right")
+    for local, size in sorted({_shape(row) for row in rows}):
+        of_shape = [row for row in rows if _shape(row) == (local, size)]
         cells = {(row["lock"], row["patience"]): _found(row) for row in of_shape}
+        bound = of_shape[0].get("best_known_groups")
         table.add_row(
-            str(local),
+            str(local) if local else "",
             _bytes(size),
-            str(of_shape[0]["best_known_groups"]),
-            *(cells.get(column, "") for column in _COLUMNS),
-            _vendor(of_shape),
+            "" if bound is None else str(bound),
+            *(cells.get(column, "") for column in present),
+            *([_vendor(of_shape)] if asks else []),
         )
-    return table
+    return _titled("Work-groups found, mean of the runs (recall)", table)
 
 
 def _found(row: dict[str, Any]) -> str:
-    mean = sum(row["found"]) / len(row["found"])
-    return f"{mean:.4g} ({100 * row['recall']:.0f}%)"
+    recall = value_of(row.get("recall"))
+    return f"{mean_found(row):.4g}" + ("" if recall is None else f" ({100 * recall:.0f}%)")
 
 
 def _vendor(rows: list[dict[str, Any]]) -> str:
-    asked = [row for row in rows if row["vendor_bound"]]
+    asked = [row for row in rows if value_of(row.get("vendor_bound"))]
     if not asked:
         return ""
-    best = max(row["recall_of_vendor_bound"] for row in asked)
-    return f"{asked[0]['vendor_bound']} ({100 * best:.0f}%)"
+    best = max(value_of(row.get("recall_of_vendor_bound"), 0.0) for row in asked)
+    return f"{value_of(asked[0]['vendor_bound'])} ({100 * best:.0f}%)"
 
 
 def _bytes(size: int) -> str:
-    return f"{size // 1024}K" if size >= 1024 else str(size)
+    return f"{size // 1024}K" if size >= 1024 else str(size) if size else ""
 
 
 def discovery_line(entry: dict[str, Any]) -> str | None:
@@ -132,49 +98,156 @@ def discovery_line(entry: dict[str, Any]) -> str | None:
             taken
             for row in occupancy_rows(entry)
             if (row["lock"], row["patience"]) == (lock, patience)
-            for taken in row["times_us"]
+            for taken in samples_of(row.get("launch_time"))
         ]
         if times:
             parts.append(f"{lock}{'' if patience else '*'} {median(times):.1f}")
     return f"Discovery, median microseconds a launch: {', '.join(parts)}" if parts else None
 
 
-def barrier_times_table(entry: dict[str, Any]) -> Table | None:
+def barrier_times_table(entry: dict[str, Any]) -> RenderableType | None:
     """Microseconds a barrier, by algorithm and group count, beside relaunching; None without any row."""
     rows = barrier_rows(entry)
     if not rows:
         return None
     present = [name for name in ALTERNATIVES["device_barrier"] if any(row["algorithm"] == name for row in rows)]
-    table = _table("Microseconds a barrier, median")
+    table = _table()
     for name in ("local", "groups", *present, "relaunch", "ratio"):
         table.add_column(name, justify="right")
     for local, groups in sorted({(row["local_size"], row["groups"]) for row in rows}):
         cells = {row["algorithm"]: row for row in rows if (row["local_size"], row["groups"]) == (local, groups)}
-        fastest = min(row["us"] for row in cells.values())
-        again = next(iter(cells.values()))["relaunch_us"]
+        fastest = min(value_of(row["barrier_time"]) for row in cells.values())
+        again = value_of(next(iter(cells.values()))["relaunch_time"])
         shown = []
         for name in present:
-            us = cells[name]["us"] if name in cells else None
-            shown.append(Text("" if us is None else _us(us), style="bold green" if us == fastest else ""))
-        table.add_row(str(local), str(groups), *shown, _us(again), _us(fastest / again))
-    return table
+            us = value_of(cells[name]["barrier_time"]) if name in cells else None
+            shown.append(Text("" if us is None else number(us), style="bold green" if us == fastest else ""))
+        table.add_row(str(local), str(groups), *shown, number(again), number(fastest / again))
+    return _titled("Microseconds a barrier, median", table)
 
 
 def barrier_notes(entry: dict[str, Any]) -> list[str]:
     """Why algorithms have no times, each reason once."""
     rows = entry.get("barrier", {}).get("rows", [])
-    return list(dict.fromkeys(f"{row['algorithm']}: {row['note']}" for row in rows if row.get("note")))
+    noted = ((row["algorithm"], row["barrier_time"].get("reason")) for row in rows)
+    return list(dict.fromkeys(f"{name}: {reason}" for name, reason in noted if reason))
 
 
-def _us(value: float) -> str:
+def litmus_lines(entry: dict[str, Any]) -> list[Text]:
+    """The verdict on each atomics strategy."""
+    lines = []
+    for row in entry.get("litmus", {}).get("rows", []):
+        found = row["verdict"]
+        said = value_of(found)
+        why = found.get("note") or found.get("reason", "")
+        style = "red" if said == "fail" else ""
+        lines.append(Text(f"Litmus tests of {row['strategy']}: {said or found['status']}: {why}", style=style))
+    return lines
+
+
+_MARKS: Final = {"instruction": "yes", "loop": "loop"}
+
+
+def atomics_table(entry: dict[str, Any]) -> RenderableType | None:
+    """Whether each operation works on each type, and how it is done; None without any row."""
+    rows = entry.get("atomics", {}).get("rows", [])
+    if not rows:
+        return None
+    operations = list(dict.fromkeys(row["operation"] for row in rows))
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        cells.setdefault((row["type"], row["operation"]), {})[row["space"]] = _atomic(row)
+    table = _table()
+    table.add_column("type")
+    for operation in operations:
+        table.add_column(_SHORT.get(operation, operation.removeprefix("fetch_")), justify="center")
+    for kind in dict.fromkeys(row["type"] for row in rows):
+        shown = []
+        for operation in operations:
+            found = cells.get((kind, operation), {})
+            marks = list(dict.fromkeys(found[space] for space in ("global", "local") if space in found))
+            text = "/".join(marks)
+            shown.append(Text(text, style="bold red" if "WRONG" in text else ""))
+        table.add_row(kind, *shown)
+    return _titled("Atomics in global memory, and in local memory where that differs (after a stroke)", table)
+
+
+_SHORT: Final = {"exchange": "swap", "compare_exchange": "cas"}
+
+
+def _atomic(row: dict[str, Any]) -> str:
+    if value_of(row["result"]) is True:
+        return _MARKS.get(row["implementation"], str(row["implementation"]))
+    return {"unsupported": "-", "refused": "-", "skipped": "?", "interrupted": "?"}.get(
+        row["result"]["status"], "WRONG"
+    )
+
+
+def split_barrier_table(entry: dict[str, Any]) -> RenderableType | None:
+    """Nanoseconds of an arrive and a wait beside the work-group barrier; None without any time."""
+    rows = [row for row in entry.get("split_barrier", {}).get("rows", []) if value_of(row["time"]) is not None]
+    if not rows:
+        return None
+    table = _table()
+    for name in ("local", "strategy", "split", "barrier()", "ratio"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        whole = value_of(row.get("barrier_time"))
+        split = value_of(row["time"])
+        ratio = number(split / whole) if whole else ""
+        table.add_row(
+            str(row["local_size"]), _chosen(row), number(split), "" if whole is None else number(whole), ratio
+        )
+    return _titled("Nanoseconds of a split barrier's arrive and wait, median", table)
+
+
+def reduction_table(entry: dict[str, Any]) -> RenderableType | None:
+    """Time of a sum by level, type and strategy; None without any time."""
+    rows = [row for row in entry.get("reduction", {}).get("rows", []) if value_of(row["time"]) is not None]
+    if not rows:
+        return None
+    table = _table()
+    for name in ("over a", "type", "local", "groups", "strategy", "portbar's", "OpenCL's own"):
+        table.add_column(name, justify="left" if name == "over a" else "right")
+    for row in rows:
+        table.add_row(
+            row["level"].replace("_", "-"),
+            row["type"],
+            _count(row["local_size"]),
+            _count(row.get("groups")),
+            _chosen(row),
+            _time(row["time"]),
+            _time(row.get("built_in_time")),
+        )
+    return _titled("Time of a sum of one value a work-item, median", table)
+
+
+def _chosen(row: dict[str, Any]) -> Text:
+    return Text(row["strategy"], style="bold green" if row["chosen"] else "")
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _time(reading: dict[str, Any] | None) -> str:
+    value = value_of(reading)
+    return "" if value is None or reading is None else f"{number(value)} {reading['unit']}"
+
+
+def number(value: float) -> str:
+    """A number with three decimals below 100, fewer above."""
     return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 100 else f"{value:.3f}"
 
 
 def title(entry: dict[str, Any]) -> str:
     """A device by its number, its name and its platform, without the build options that some platforms list."""
-    facts, address = entry["facts"], entry["address"]
-    number = f"{address['platform_index']}:{address['device_index']}"
-    return f"{number} {facts['name']} ({facts['platform_name']}, {facts['platform_version'].partition(',')[0]})"
+    facts, address = entry["facts"], entry.get("address")
+    start = f"{address['platform_index']}:{address['device_index']} " if address else ""
+    platform = facts.get("platform_name") or facts.get("vendor") or ""
+    version = (facts.get("platform_version") or facts.get("version") or "").partition(",")[0]
+    where = ", ".join(filter(None, (platform, version)))
+    return f"{start}{facts['name']}" + (f" ({where})" if where else "")
 
 
 def progress_line(progress: dict[str, str]) -> str:
@@ -186,43 +259,75 @@ def progress_line(progress: dict[str, str]) -> str:
     return f"Forward progress: {'; '.join(said)}"
 
 
-def device_view(entry: dict[str, Any]) -> RenderableType:
-    """Everything that a record says of one device."""
-    style = {"complete": "green", "unusable": "red", "failed": "red"}.get(entry["status"], "yellow")
-    parts: list[RenderableType] = [Text(verdict(entry), style=style)]
-    for step, name in _STEPS.items():
+def _step_lines(entry: dict[str, Any]) -> Iterable[Text]:
+    for step, name in STEPS.items():
         outcome = entry.get(step)
         if outcome is not None and outcome["status"] != "ok":
-            reason = outcome.get("reason", "stopped by Ctrl-C")
-            parts.append(Text(f"{name}: {outcome['status']}: {reason}", style="yellow"))
-    findings = entry.get("findings")
-    if findings and findings["progress"]:
-        parts.append(Text(progress_line(findings["progress"])))
-    if findings and findings["loop_limit"] is not None:
-        notice = loop_notice(DeviceFacts.from_json(entry["facts"]), findings["loop_limit"])
-        parts.append(Text(notice[0].upper() + notice[1:], style="red"))
+            reason = " ".join(outcome.get("reason", "why is not known").split())
+            yield Text(
+                f"{name}: {outcome['status']}: {shorten(reason, 2 * _REASON, placeholder='...')}", style="yellow"
+            )
+
+
+def _findings_lines(entry: dict[str, Any]) -> Iterable[Text]:
+    findings = entry.get("findings") or {}
+    if findings.get("progress"):
+        yield Text(progress_line(findings["progress"]))
+    if findings.get("loop_limit") is not None:
+        try:
+            notice = loop_notice(DeviceFacts.from_json(entry["facts"]), findings["loop_limit"])
+        except Error:
+            notice = f"the device ends loops silently after {findings['loop_limit']} iterations in the whole kernel"
+        yield Text(notice[0].upper() + notice[1:], style="red")
+
+
+def device_view(entry: dict[str, Any]) -> RenderableType:
+    """Everything that a record says of one device."""
+    style = {"complete": "green", "published": "green", "unusable": "red", "failed": "red"}.get(
+        entry["status"], "yellow"
+    )
+    parts: list[RenderableType] = [Text(verdict(entry), style=style), *_step_lines(entry), *_findings_lines(entry)]
     measured = (occupancy_table(entry), discovery_line(entry), barrier_times_table(entry))
     parts += [Text(part) if isinstance(part, str) else part for part in measured if part is not None]
     parts += [
-        Text(f"No time of {shorten(note, 200, placeholder='...')}", style="yellow") for note in barrier_notes(entry)
+        Text(f"No time of {shorten(note, _REASON, placeholder='...')}", style="yellow") for note in barrier_notes(entry)
     ]
     if entry.get("barrier", {}).get("unsteady"):
         parts.append(Text(f"Barrier times: {UNSTEADY}", style="yellow"))
+    tables = (split_barrier_table(entry), reduction_table(entry), atomics_table(entry))
+    parts += [part for part in tables if part is not None]
+    parts += litmus_lines(entry)
     for choice, reasoned in entry.get("strategy", {}).items():
         name = choice.replace("_", " ").capitalize()
         parts.append(Text(f"{name}: {reasoned['value']}, because: {reasoned['reason']}"))
+    for quirk in entry.get("quirks", []):
+        parts.append(
+            Text(f"Known fault {quirk['name']}: {quirk['fault']}. Workaround: {quirk['workaround']}", style="dim")
+        )
     return Group(Text(title(entry), style="bold"), Padding(Group(*parts), (0, 0, 0, 2)), "")
 
 
 def record_view(record: dict[str, Any]) -> RenderableType:
-    """A whole record."""
+    """A whole record of the newest format."""
     parts: list[RenderableType] = [device_view(entry) for entry in record["devices"]]
-    if any(occupancy_rows(entry) for entry in record["devices"]):
-        legend = (
-            "bound: the most that any run found. *: as published, without patience. vendor says: the driver's own answer, and "
-            "how much of it was found. ratio: fastest barrier over relaunching an empty kernel."
+    source = record.get("source")
+    if source is not None:
+        authors = ", ".join(source["authors"])
+        parts.insert(
+            0, Text(f"Published by {authors}: {source['title']} ({source['venue']}, {source['year']})", style="dim")
         )
-        parts.append(Text(legend, style="dim"))
+    legend = []
+    if any(occupancy_rows(entry) for entry in record["devices"]):
+        legend.append("bound: the most that any run found. *: as published, without patience.")
+        legend.append("vendor says: the driver's own answer, and how much of it was found.")
+    if any(barrier_rows(entry) for entry in record["devices"]):
+        legend.append("ratio: fastest barrier over relaunching an empty kernel.")
+    if any(entry.get("atomics", {}).get("rows") for entry in record["devices"]):
+        legend.append(
+            "Atomics: yes, the device's own operation; loop, of compare-exchanges; -, not offered; ?, no time was left."
+        )
+    if legend:
+        parts.append(Text(" ".join(legend), style="dim"))
     if record["interrupted"]:
         parts.append(Text("Interrupted: this record is partial.", style="red"))
     return Group(*parts)

@@ -1,0 +1,117 @@
+"""The survey's short run of the litmus tests, and its rows.
+
+Not for the tests (`portbar.litmus.running`), nor for what follows from them (`portbar.litmus.checking`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.errors import UnsupportedFeatureError
+from portbar.litmus.results import is_lost, verdict_of
+from portbar.profile import describe
+from portbar.records.reading import measured, missing
+from portbar.strategy import DeviceProfile, choose
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: What a quick survey runs: message passing, which a barrier rests on, and store buffering, which seq_cst alone forbids.
+QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
+
+
+@dataclass
+class LitmusRun:
+    """Litmus tests under way: their results are kept as they come.
+
+    Attributes
+    ----------
+    results : list of dict
+        As in `portbar.litmus.checking.CheckResult`.
+    verdicts : dict of str to str
+        Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
+    seed : int
+    quick : bool
+    """
+
+    seed: int
+    quick: bool
+    results: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: dict[str, str] = field(default_factory=dict)
+
+    def run(self, device: cl.Device, seconds: float, chosen: str | None) -> None:
+        """Run the tests in children; a quick run has a few with the chosen strategy only."""
+        from portbar.litmus.checking import check as run_tests  # noqa: PLC0415 (which needs this package)
+
+        def take(message: dict[str, Any]) -> None:
+            if "result" in message:
+                self.results.append(message["result"])
+
+        few = self.quick and chosen is not None
+        checked = run_tests(
+            device,
+            seconds=seconds,
+            seed=self.seed,
+            strategies=[chosen] if few and chosen is not None else None,
+            tests=QUICK_TESTS if self.quick else None,
+            on_progress=take,
+        )
+        self.results = list(checked.results)
+        self.verdicts = dict(checked.verdicts)
+
+    def keep(self, device: cl.Device) -> None:
+        """Store the verdicts, so that portbar chooses by them.
+
+        A pass is kept only where portbar uses the strategy without it: one that lets portbar use what the device does not claim
+        should rest on more than a survey has time for, as on `portbar check`.
+        """
+        from portbar.litmus.checking import store_verdicts  # noqa: PLC0415 (as above)
+
+        profile = describe(device)
+        kept = {
+            name: said for name, said in self.verdicts.items() if said.startswith("fail") or _is_allowed(profile, name)
+        }
+        store_verdicts(device, kept)
+
+    def outcome(self) -> dict[str, Any]:
+        """How the step went: its `status`, with a `reason` unless that is ok."""
+        worst = next(
+            (one for status in ("crash", "timeout", "error") for one in self.results if one["status"] == status), None
+        )
+        if worst is not None:
+            return {"status": worst["status"], "reason": f"{worst['strategy']} {worst['test']}: {worst['reason']}"}
+        lost = sum(is_lost(one) for one in self.results)
+        if lost:
+            return {"status": "partial", "reason": f"no time was left for {lost} of {len(self.results)} tests"}
+        return {"status": "ok"}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each atomics strategy that was tested."""
+        names = dict.fromkeys(one["strategy"] for one in self.results)
+        return [self._row(name, [one for one in self.results if one["strategy"] == name]) for name in names]
+
+    def _row(self, name: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        # An interrupted run proves a fault, but not that there is none.
+        verdict = self.verdicts.get(name) or verdict_of(results, all_tests=False)
+        kind, _, why = verdict.partition(": ")
+        run = [one for one in results if one["status"] in {"pass", "fail"}]
+        return {
+            "strategy": name,
+            "verdict": measured(kind, note=why) if kind in {"pass", "fail"} else missing("skipped", why or verdict),
+            "tests": len(run),
+            "instances": measured(sum(one["instances"] for one in run), "instances"),
+            "forbidden": [
+                {"test": one["test"], "count": sum(one["forbidden"].values())} for one in run if one["forbidden"]
+            ],
+            "seed": self.seed,
+        }
+
+
+def _is_allowed(profile: DeviceProfile, atomics: str) -> bool:
+    try:
+        choose(profile, {"atomics": atomics})
+    except UnsupportedFeatureError:
+        return False
+    return True

@@ -1,0 +1,312 @@
+"""Time of the short forms of reductions with each strategy that a device can use, beside OpenCL's own function for it.
+
+A task for a child process. Results are checked, but only so far that a time is one of a reduction: the tests tell the rest. Not
+for reductions of arrays (`benchmarks/reductions.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar import child
+from portbar.benching import NO_TIME, Budget, device_s, in_one_line, profiled_queue
+from portbar.build import build_options, compile_program
+from portbar.errors import Error, UnsupportedFeatureError
+from portbar.kernel import Kernel
+from portbar.profile import describe
+from portbar.program import Program
+from portbar.records.reading import missing
+from portbar.reduction import strategies
+from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.survey.context import context_of
+from portbar.survey.plan import reduction_sizes
+from portbar.survey.rounds import Loop, check, most_rounds, reading_of, repeated, time_in_turns
+
+#: In the order of measuring, so that a step that runs out of time has measured what tells the most.
+LEVELS: Final = ("work_group", "device", "sub_group")
+TYPES: Final = ("float", "uint")
+
+_DTYPES: Final[dict[str, Any]] = {"float": np.float32, "uint": np.uint32}
+_FACTOR: Final = 1664525
+#: What becomes of a sum before the next round: floats stay bounded, as half of the sum is shared out.
+_NEXT: Final = {"float": "x * (0.5f / {items}) + id", "uint": f"x * {_FACTOR}u + id"}
+
+_HEADERS: Final = """
+#define PORTBAR_REDUCTION_LOCAL_SIZE {local}
+{barrier}#include "portbar/reduction.h"
+kernel void members(global uint *groups, const uint rounds)
+{{
+    groups[get_global_id(0)] = {member};
+    (void)rounds;
+}}
+"""
+_LOOP: Final = """
+kernel {attribute}void sum_{kind}({parameter}global {kind} *left, const uint rounds)
+{{
+    {before}
+    const {kind} id = ({kind}){id};
+    {kind} x = id;
+#pragma unroll 1
+    for (uint round = 0; round < rounds; ++round) {{
+        x = {call};
+        x = {step};
+    }}
+    left[{id}{offset}] = x;
+}}
+"""
+
+
+def _loop(level: str, kind: str, local: int, *, built_in: bool = False) -> str:
+    """OpenCL C of one kernel."""
+    device = level == "device"
+    scratch = "PORTBAR_REDUCTION_SCRATCH(scratch);"
+    call = f"portbar_{level}_reduce_add({'&grid, ' if device else ''}scratch, x)"
+    items = {"device": "portbar_global_size(&grid)", "work_group": str(local), "sub_group": "portbar_sub_group_size()"}
+    return _LOOP.format(
+        kind=kind,
+        attribute="" if device else f"__attribute__((reqd_work_group_size({local}, 1, 1))) ",
+        parameter="PORTBAR_GRID_PARAM, " if device else "",
+        before="" if built_in else f"PORTBAR_ENTER(grid);\n    {scratch}" if device else scratch,
+        id="portbar_global_id(&grid)" if device else "get_local_id(0)",
+        offset="" if device else f" + get_group_id(0) * {local}u",
+        call="work_group_reduce_add(x)" if built_in else call,
+        step=_NEXT[kind].format(items=items[level]),
+    )
+
+
+def source(level: str, local: int) -> str:
+    """OpenCL C with the kernels `sum_float` and `sum_uint` of one level, and `members`: who is reduced together."""
+    head = _HEADERS.format(
+        local=local,
+        barrier='#include "portbar/device_barrier.h"\n' if level == "device" else "",
+        member="portbar_sub_group_id()" if level == "sub_group" else "0u",
+    )
+    return head + "".join(_loop(level, kind, local) for kind in TYPES)
+
+
+def expected(kind: str, members: Any, rounds: int) -> Any:
+    """What each work-item leaves after so many rounds, by the number of those that it is reduced with; at least one round."""
+    items = np.arange(len(members), dtype=np.int64)
+    values = np.zeros(len(members), np.float64 if kind == "float" else np.uint32)
+    for one in np.unique(members):
+        mine = members == one
+        count, ids = int(mine.sum()), int(items[mine].sum())
+        if kind == "float":
+            factor, term = repeated(0.5, float(ids), rounds - 1)
+            values[mine] = (factor * ids + term) * 0.5 / count + items[mine]
+        else:
+            factor, term = repeated(count * _FACTOR, ids, rounds - 1, 1 << 32)
+            left = (factor * ids + term) % (1 << 32) * _FACTOR % (1 << 32)
+            values[mine] = ((left + items[mine]) % (1 << 32)).astype(np.uint32)
+    return values
+
+
+def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
+    """Reduction strategies of the table -> why the device cannot use them; empty where it can."""
+    std = choose(profile).std
+    judged = {name: strategies.judge(name, profile.facts, profile.findings, std) for name in ALTERNATIVES["reduction"]}
+    return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
+
+
+@dataclass
+class _Grid:
+    """Launches of a kernel whose work-groups meet; as many as the device holds."""
+
+    queue: cl.CommandQueue
+    kernel: Kernel
+    local: int
+    kind: str
+
+    def __post_init__(self) -> None:
+        # More groups may meet with one barrier algorithm than with another, and the count decides which one it is.
+        room = 2 * self.kernel.occupancy(self.queue, (self.local,)).groups + 32
+        values = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, 4 * room * self.local)
+        launch = self.kernel(self.queue, None, (self.local,), values, np.uint32(1))
+        launch.wait()
+        self.groups = launch.num_groups
+        self._values = np.empty(self.groups * self.local, _DTYPES[self.kind])
+        self._left = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
+
+    def launch(self, rounds: int) -> float:
+        """Seconds that a launch of so many rounds took; `Error` where it left wrong values or not all groups met."""
+        start = time.perf_counter()
+        launch = self.kernel(self.queue, None, (self.local,), self._left, np.uint32(rounds), num_groups=self.groups)
+        launch.event.wait()
+        wall = time.perf_counter() - start
+        launch.wait()
+        if launch.num_groups != self.groups:
+            raise Error(f"discovery found {launch.num_groups} of {self.groups} work-groups")
+        cl.enqueue_copy(self.queue, self._values, self._left)
+        check(self._values, expected(self.kind, np.zeros(len(self._values)), rounds), rounds)
+        return device_s(launch.event, wall)
+
+
+class _Reductions:
+    """Builds and times the reductions of one device."""
+
+    def __init__(self, queue: cl.CommandQueue, profile: DeviceProfile) -> None:
+        self.queue, self.profile = queue, profile
+        self.chosen = choose(profile)
+        self.usable = usable_strategies(profile)
+        self.units = profile.facts.compute_units or 1
+        self.most = most_rounds(profile)
+        self._members: dict[str, Any] = {}
+
+    def rows(self, level: str, local: int, budget: Budget) -> list[dict[str, Any]]:
+        """The rows of one level and local size."""
+        programs: dict[str, Program] = {}
+        refused: dict[str, dict[str, Any]] = {}
+        for name, why in self.usable.items():
+            if why:
+                refused[name] = missing("unsupported", why)
+                continue
+            child.progress({"doing": f"compiling reductions over a {level} by {name}".replace("_", "-")})
+            try:
+                programs[name] = Program(self.queue.context, source(level, local), strategy={"reduction": name})
+            except (Error, cl.Error) as error:
+                status = "refused" if isinstance(error, UnsupportedFeatureError) else "error"
+                refused[name] = missing(status, in_one_line(error))
+        rows = []
+        for index, kind in enumerate(TYPES):
+            child.progress({"doing": f"reductions of {kind} over a {level}".replace("_", "-")})
+            rows += self._rows(level, kind, local, programs, refused, budget.part(1 / (len(TYPES) - index)))
+        return rows
+
+    def _rows(
+        self,
+        level: str,
+        kind: str,
+        local: int,
+        programs: dict[str, Program],
+        refused: dict[str, dict[str, Any]],
+        budget: Budget,
+    ) -> list[dict[str, Any]]:
+        """The rows of one type."""
+        sides: dict[str, Callable[[int], float]] = {}
+        groups = self.units
+        wrong = dict(refused)
+        for name, program in programs.items():
+            try:
+                if level == "device":
+                    grid = _Grid(self.queue, program.kernel(f"sum_{kind}"), local, kind)
+                    groups, sides[name] = grid.groups, grid.launch
+                else:
+                    built = program.built(self.queue.device, program.strategy(self.queue.device))
+                    sides[name] = self._loop(built, kind, local, self._who(built, local))
+            except (Error, cl.Error) as error:
+                wrong[name] = missing("error", in_one_line(error))
+        own: dict[str, Any] | None = None
+        if level == "work_group" and sides:
+            try:
+                sides[""] = self._loop(self._own(kind, local), kind, local, np.zeros(local))
+            except (Error, cl.Error) as error:
+                own = missing(
+                    "unsupported" if isinstance(error, UnsupportedFeatureError) else "error", in_one_line(error)
+                )
+        taken, failed = time_in_turns(sides, self.most, budget) if sides else ({}, {})
+        unit = "us" if level == "device" else "ns"
+        if "" in sides:
+            own = reading_of("", taken, failed, unit)
+        rows = []
+        for name in ALTERNATIVES["reduction"]:
+            row: dict[str, Any] = {
+                "level": level,
+                "operation": "add",
+                "type": kind,
+                "local_size": local,
+                "groups": groups,
+                "strategy": name,
+                "chosen": name == self.chosen.reduction.value,
+                "time": wrong.get(name) or reading_of(name, taken, failed, unit),
+            }
+            if own is not None and name in sides:
+                row["built_in_time"] = own
+            rows.append(row)
+        return rows
+
+    def _loop(self, built: cl.Program, kind: str, local: int, members: Any) -> Callable[[int], float]:
+        kernel = cl.Kernel(built, f"sum_{kind}")
+
+        def every(rounds: int) -> Any:
+            return np.tile(expected(kind, members, rounds), self.units)
+
+        return Loop(self.queue, kernel, self.units, local, _DTYPES[kind], every).launch
+
+    def _who(self, built: cl.Program, local: int) -> Any:
+        """The number of those that each work-item of a group is reduced with."""
+        left = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, 4 * local)
+        kernel = cl.Kernel(built, "members")
+        kernel.set_args(left, np.uint32(0))
+        cl.enqueue_nd_range_kernel(self.queue, kernel, (local,), (local,))
+        members = np.empty(local, np.uint32)
+        cl.enqueue_copy(self.queue, members, left)
+        return members
+
+    def _own(self, kind: str, local: int) -> cl.Program:
+        """OpenCL's own work_group_reduce_add, where it builds.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The probe could not build it.
+        Error
+            It cannot be built after all.
+        """
+        builds = self.profile.findings.builds if self.profile.findings is not None else {}
+        if not builds.get("work_group_collectives"):
+            raise UnsupportedFeatureError("work_group_reduce_add did not build when the device was probed")
+        others = tuple(option for option in build_options(self.chosen, ()) if not option.startswith("-cl-std"))
+        std = "-cl-std=CL3.0" if builds.get("CL3.0") else "-cl-std=CL2.0"
+        text = _loop("work_group", kind, local, built_in=True)
+        return compile_program(self.queue.context, self.queue.device, text, (*others, std))
+
+
+def reduction_task(payload: dict[str, Any]) -> dict[str, Any]:
+    """Time of a sum over sub-groups, work-groups and the device for each strategy, of float and uint.
+
+    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `level`, `operation` (`add`), `type`, `local_size`, `groups`
+    (work-groups), `strategy`, `chosen` (bool), and the readings `time` and, over work-groups, `built_in_time` (ns; us over the
+    device). A strategy that the device cannot use has a row with the reason.
+
+    Returns
+    -------
+    dict
+        `skipped`: rows that there was no time for.
+    """
+    budget = Budget(float(payload["budget_s"]))
+    context = context_of(payload)
+    queue = profiled_queue(cl.CommandQueue(context))
+    profile = describe(queue.device)
+    reductions = _Reductions(queue, profile)
+    sizes = reduction_sizes(profile, quick=bool(payload["quick"]))
+    wanted = [(level, size) for level in LEVELS for size in sizes]
+    skipped = 0
+    for index, (level, size) in enumerate(wanted):
+        if index and budget.left() <= 0:
+            rows = [_skipped(reductions, level, size, name, kind) for kind in TYPES for name in reductions.usable]
+        else:
+            rows = reductions.rows(level, size, budget.part(1 / (len(wanted) - index)))
+        for row in rows:
+            skipped += row["time"].get("reason") == NO_TIME
+            child.progress({"row": row})
+    return {"skipped": skipped}
+
+
+def _skipped(reductions: _Reductions, level: str, size: int, name: str, kind: str) -> dict[str, Any]:
+    why = reductions.usable[name]
+    return {
+        "level": level,
+        "operation": "add",
+        "type": kind,
+        "local_size": size,
+        "groups": None,
+        "strategy": name,
+        "chosen": name == reductions.chosen.reduction.value,
+        "time": missing("unsupported", why) if why else missing("skipped", NO_TIME),
+    }

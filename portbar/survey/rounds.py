@@ -1,0 +1,186 @@
+"""Times what a kernel repeats in a loop: launches of so many rounds that starting the kernel does not count.
+
+Not for what is in the loop (`portbar.survey.split_barrier`, `portbar.survey.reduction`), and not for benchmarks against peers.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar.benching import Budget, device_s, in_one_line
+from portbar.errors import Error
+from portbar.records.reading import measured, missing
+from portbar.strategy import DeviceProfile
+
+_MOST_ROUNDS: Final = 1 << 20
+#: Iterations that one round may take in a kernel with a limit of them, the inner loops of a tree included.
+_ITERATIONS: Final = 64
+
+#: Seconds that one timed launch should take, and timed launches of each side.
+_LAUNCH_S: Final = (0.001, 0.01)
+_REPEATS: Final = (3, 9)
+
+#: Seconds and rounds: one launch.
+Launch = Callable[[int], float]
+
+
+def most_rounds(profile: DeviceProfile) -> int:
+    """Rounds that one launch may have on a device, which may end loops early."""
+    limit = profile.loop_limit
+    return _MOST_ROUNDS if limit is None else max(1, min(_MOST_ROUNDS, limit // _ITERATIONS))
+
+
+class Loop:
+    """A kernel `(global T *left, const uint rounds)` on one queue; `launch` runs it and checks what it left.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+    kernel : pyopencl.Kernel
+    groups, local_size : int
+    dtype : numpy type
+        Of 32 bits.
+    expected : callable
+        Rounds -> what each work-item leaves.
+    """
+
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        kernel: cl.Kernel,
+        groups: int,
+        local_size: int,
+        dtype: Any,
+        expected: Callable[[int], Any],
+    ) -> None:
+        self._queue, self._kernel = queue, kernel
+        self._sizes = ((groups * local_size,), (local_size,))
+        self._expected = expected
+        self._values = np.empty(groups * local_size, dtype)
+        self._left = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
+
+    def launch(self, rounds: int) -> float:
+        """Seconds that a launch of so many rounds took.
+
+        Raises
+        ------
+        Error
+            It left wrong values.
+        """
+        queue, (total, local) = self._queue, self._sizes
+        cl.enqueue_fill_buffer(queue, self._left, np.zeros(1, np.uint32), 0, self._values.nbytes)
+        self._kernel.set_args(self._left, np.uint32(rounds))
+        queue.finish()
+        start = time.perf_counter()
+        event = cl.enqueue_nd_range_kernel(queue, self._kernel, total, local)
+        event.wait()
+        wall = time.perf_counter() - start
+        cl.enqueue_copy(queue, self._values, self._left)
+        check(self._values, self._expected(rounds), rounds)
+        return device_s(event, wall)
+
+
+def check(left: Any, expected: Any, rounds: int) -> None:
+    """Compare what work-items left with what they should have, floats to a thousandth.
+
+    Raises
+    ------
+    Error
+        They differ.
+    """
+    wrong = ~np.isclose(left, expected, rtol=1e-3) if left.dtype.kind == "f" else left != expected
+    if wrong.any():
+        raise Error(f"{int(wrong.sum())} of {left.size} values are wrong after {rounds} rounds")
+
+
+def repeated(factor: Any, term: Any, rounds: int, modulus: int | None = None) -> tuple[Any, Any]:
+    """`x -> factor * x + term`, applied so many times, as one such step: its factor and its term."""
+
+    def cut(number: Any) -> Any:
+        return number % modulus if modulus is not None else number
+
+    done: tuple[Any, Any] = (1, 0)
+    while rounds:
+        if rounds & 1:
+            done = (cut(done[0] * factor), cut(done[1] * factor + term))
+        factor, term = cut(factor * factor), cut(factor * term + term)
+        rounds >>= 1
+    return done
+
+
+def time_in_turns(
+    sides: Mapping[str, Launch], most: int, budget: Budget
+) -> tuple[dict[str, list[float]], dict[str, str]]:
+    """Seconds a round of each side, its launches in turns with those of the others, so that a busy machine is unfair to none.
+
+    Parameters
+    ----------
+    sides : mapping of str to callable
+    most : int
+        Rounds that one launch may have.
+    budget : Budget
+        The first samples are taken even if it is spent.
+
+    Returns
+    -------
+    tuple of (dict, dict)
+        Side -> seconds a round, one number a launch; side -> what went wrong, in place of times.
+    """
+    least, long = _LAUNCH_S
+    wanted = max(least, min(long, budget.left() / (len(sides) * 2 * _REPEATS[1])))
+    rounds: dict[str, int] = {}
+    taken: dict[str, list[float]] = {}
+    wrong: dict[str, str] = {}
+
+    def tried(side: str, how: Callable[[str], None]) -> None:
+        if side not in wrong:
+            try:
+                how(side)
+            except (Error, cl.Error) as error:
+                wrong[side] = in_one_line(error)
+                taken.pop(side, None)
+
+    def begin(side: str) -> None:
+        # The first launch of a kernel may compile it.
+        sides[side](1)
+        rounds[side] = _rounds_for(sides[side], most, wanted)
+
+    def take(side: str) -> None:
+        taken.setdefault(side, []).append(sides[side](rounds[side]) / rounds[side])
+
+    for side in sides:
+        tried(side, begin)
+    for repeat in range(_REPEATS[1]):
+        if repeat >= _REPEATS[0] and budget.left() <= 0:
+            break
+        for side in sides:
+            tried(side, take)
+    return taken, wrong
+
+
+def _rounds_for(launch: Launch, most: int, seconds: float) -> int:
+    """Rounds that make one launch take about `seconds`."""
+    rounds = min(4, most)
+    while True:
+        # One launch may have been kept off a core for far longer than it ran.
+        taken = min(launch(rounds) for _ in range(2))
+        if taken >= seconds / 4 or rounds >= most:
+            return max(1, min(most, int(rounds * seconds / max(taken, 1e-9))))
+        rounds = min(most, rounds * 4)
+
+
+def reading_of(
+    side: str, taken: Mapping[str, list[float]], wrong: Mapping[str, str], unit: str = "ns"
+) -> dict[str, Any]:
+    """The time a round of one side, as a reading."""
+    if side in wrong:
+        return missing("error", wrong[side])
+    scale = {"ns": 1e9, "us": 1e6}[unit]
+    samples = [round(seconds * scale, 4) for seconds in taken[side]]
+    return measured(round(statistics.median(samples), 4), unit, samples)

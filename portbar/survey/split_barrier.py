@@ -1,0 +1,132 @@
+"""Time of an arrive and a wait with each split-barrier strategy that a device can use, beside the work-group barrier of OpenCL.
+
+A task for a child process. Not for whether the barrier orders memory: the tests tell. The loops are those of
+`benchmarks/split_barrier.py`, without its peers in CUDA.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar import child, split_barrier
+from portbar.benching import NO_TIME, Budget, in_one_line, profiled_queue
+from portbar.build import build_options, compile_program
+from portbar.errors import Error, UnsupportedFeatureError
+from portbar.profile import describe
+from portbar.program import Program
+from portbar.records.reading import missing
+from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.survey.context import context_of, largest_group
+from portbar.survey.plan import split_barrier_sizes
+from portbar.survey.rounds import Loop, most_rounds, reading_of, repeated, time_in_turns
+
+#: Register work between arrive and wait, which a loop cannot shorten.
+_FACTOR: Final = 1664525
+_TERM: Final = 1013904223
+
+_LOOP: Final = """
+kernel void {name}(global uint *values, const uint rounds)
+{{
+{before}
+    barrier(CLK_LOCAL_MEM_FENCE);
+    uint value = (uint)get_global_id(0);
+#pragma unroll 1
+    for (uint round = 0; round < rounds; ++round) {{
+{body}
+    }}
+    values[get_global_id(0)] = value;
+}}
+"""
+_WORK: Final = f"value = value * {_FACTOR}u + {_TERM}u;"
+_SPLIT: Final = '#include "portbar/split_barrier.h"\n' + _LOOP.format(
+    name="split",
+    before="""    local portbar_split_barrier met;
+    if (get_local_id(0) == 0)
+        portbar_split_barrier_initialize(&met, (uint)get_local_size(0));""",
+    body=f"""        const portbar_arrival_token token = portbar_split_barrier_arrive(&met);
+        {_WORK}
+        portbar_split_barrier_wait(&met, token);""",
+)
+_WHOLE: Final = _LOOP.format(
+    name="whole", before="", body=f"        {_WORK}\n        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+)
+
+
+def _expected(items: int, rounds: int) -> Any:
+    """What each work-item leaves."""
+    factor, term = repeated(_FACTOR, _TERM, rounds, 1 << 32)
+    return np.arange(items, dtype=np.uint32) * np.uint32(factor) + np.uint32(term)
+
+
+def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
+    """Split-barrier strategies of the table -> why the device cannot use them; empty where it can."""
+    judged = {
+        name: split_barrier.judge(name, profile.facts, profile.findings) for name in ALTERNATIVES["split_barrier"]
+    }
+    return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
+
+
+def split_barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
+    """Time of arrive and wait for each strategy and local size, with as many work-groups as the device has compute units.
+
+    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `strategy`, `local_size`, `chosen` (bool), and the readings
+    `time` and `barrier_time` (ns). A strategy that the device cannot use has one row, with the reason.
+
+    Returns
+    -------
+    dict
+        `skipped`: rows that there was no time for.
+    """
+    budget = Budget(float(payload["budget_s"]))
+    context = context_of(payload)
+    queue = profiled_queue(cl.CommandQueue(context))
+    profile = describe(queue.device)
+    strategy = choose(profile)
+    chosen = strategy.split_barrier.value
+    programs: dict[str, Program] = {}
+    refused: dict[str, dict[str, Any]] = {}
+    for name, why in usable_strategies(profile).items():
+        if why:
+            refused[name] = missing("unsupported", why)
+            continue
+        if programs and budget.left() <= 0:
+            refused[name] = missing("skipped", NO_TIME)
+            continue
+        child.progress({"doing": f"compiling the split barrier {name}"})
+        try:
+            programs[name] = Program(context, _SPLIT, strategy={"split_barrier": name})
+        except (Error, cl.Error) as error:
+            status = "refused" if isinstance(error, UnsupportedFeatureError) else "error"
+            refused[name] = missing(status, in_one_line(error))
+    whole = cl.Kernel(compile_program(context, queue.device, _WHOLE, build_options(strategy, ())), "whole")
+    largest = min((largest_group(program, queue, "split") for program in programs.values()), default=None)
+    sizes = split_barrier_sizes(profile, largest, quick=bool(payload["quick"]))
+    groups = profile.facts.compute_units or 1
+    skipped = 0
+    for index, size in enumerate(sizes):
+        late = bool(index) and budget.left() <= 0
+        times: dict[str, dict[str, Any]] = {}
+        if not late:
+            child.progress({"doing": f"split barriers in work-groups of {size}"})
+            kernels = {
+                name: cl.Kernel(program.built(queue.device, program.strategy(queue.device)), "split")
+                for name, program in programs.items()
+            } | {"": whole}
+            sides = {
+                name: Loop(queue, kernel, groups, size, np.uint32, partial(_expected, groups * size)).launch
+                for name, kernel in kernels.items()
+            }
+            taken, wrong = time_in_turns(sides, most_rounds(profile), budget.part(1 / (len(sizes) - index)))
+            times = {name: reading_of(name, taken, wrong) for name in sides}
+        for name in programs if index else ALTERNATIVES["split_barrier"]:
+            time = refused.get(name) or times.get(name) or missing("skipped", NO_TIME)
+            skipped += time.get("reason") == NO_TIME
+            row = {"strategy": name, "local_size": size, "chosen": name == chosen, "time": time}
+            if "" in times and name in programs:
+                row["barrier_time"] = times[""]
+            child.progress({"row": row})
+    return {"skipped": skipped}
