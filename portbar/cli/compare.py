@@ -1,0 +1,120 @@
+"""`portbar compare`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from textwrap import shorten
+
+import click
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from portbar.cli import completing
+from portbar.cli.shared import examples, json_option, print_json, show
+from portbar.cli.show import named
+from portbar.report.compare import FACTOR, Comparison, Item, compare
+from portbar.report.naming import Named
+
+#: How a difference is marked, and in which colour.
+_MARKS = {"regression": ("worse", "bold red"), "improvement": ("better", "green"), "": ("", "")}
+
+#: Longest text of one difference; `--json` has all of it.
+_LONGEST = 300
+
+
+@click.command(
+    name="compare",
+    epilog=examples(
+        "portbar compare before.json after.json",
+        "portbar compare pthread-skylake record.json",
+        "portbar compare --check --factor 1.5 before.json after.json",
+    ),
+)
+@click.argument(
+    "records", metavar="A B ...", nargs=-1, required=True, callback=named, shell_complete=completing.records
+)
+@click.option(
+    "--factor",
+    type=click.FloatRange(min=1),
+    default=FACTOR,
+    show_default=True,
+    help="How many times slower, or fewer, counts as worse.",
+)
+@click.option("--check", is_flag=True, help="Exit with status 1 when something is worse.")
+@json_option
+def command(records: tuple[Named, ...], factor: float, check: bool, as_json: bool) -> None:
+    """Show how the devices of records differ: each of the others beside the first.
+
+    A and B are files or slugs, as for `portbar show`. Numbers whose samples overlap are the same. What a device can no longer
+    do, or does more slowly by --factor, is marked "worse"; only where both records are of the same device, as before and
+    after an update of its driver. What is the same is only counted.
+
+    Exit status 1: with --check, something is worse; or a file is no record. 2: a name that fits no record.
+    """
+    if len(records) < 2:
+        raise click.UsageError("there is only one record; name at least two")
+    first, *others = records
+    comparisons = [(other, compare(first.record, other.record, factor)) for other in others]
+    if as_json:
+        print_json(
+            [{"old": first.name, "new": other.name, **comparison.to_json()} for other, comparison in comparisons]
+        )
+    else:
+        show(Group(*(comparison_view(first.name, other.name, comparison) for other, comparison in comparisons)))
+    sys.exit(int(check and any(comparison.regressions for _, comparison in comparisons)))
+
+
+def comparison_view(old: str, new: str, comparison: Comparison) -> RenderableType:
+    """A comparison for a terminal: the count in words, then the differences by device and group."""
+    parts: list[RenderableType] = [Text(f"old: {old}\nnew: {new}", style="bold"), Text(summary(comparison))]
+    for device, items in groupby(sorted(comparison.differences, key=lambda item: item.device), _device):
+        inner: list[RenderableType] = []
+        for group, of_group in groupby(items, _group):
+            inner += [
+                Text(group.replace("_", " ").capitalize(), style="italic"),
+                Padding(_rows(of_group), (0, 0, 0, 2)),
+            ]
+        parts += ["", Text(device, style="bold"), Padding(Group(*inner), (0, 0, 0, 2))]
+    return Group(*parts, "")
+
+
+def summary(comparison: Comparison) -> str:
+    """What was compared and how much of it differs, in sentences."""
+    parts = []
+    if not comparison.pairs:
+        parts.append("No device is in both records.")
+    parts += [
+        f"Not one device, so nothing is called worse or better: {pair.old}, and {pair.new}."
+        for pair in comparison.pairs
+        if not pair.same
+    ]
+    worse, better = len(comparison.regressions), len(comparison.improvements)
+    others = len(comparison.differences) - worse - better
+    equal = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in comparison.equal.items())
+    parts.append(f"{worse} worse, {better} better, {others} otherwise different.")
+    parts.append(f"The same: {equal}." if equal else "Nothing is the same.")
+    return " ".join(parts)
+
+
+def _device(item: Item) -> str:
+    return item.device
+
+
+def _group(item: Item) -> str:
+    return item.group
+
+
+def _rows(items: Iterable[Item]) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+    table.add_column(width=6)
+    table.add_column(ratio=2)
+    table.add_column(ratio=3)
+    for item in items:
+        mark, style = _MARKS[item.mark]
+        where = item.path.removeprefix(f"{item.group} / ").replace(" / ", ": ").replace("_", " ")
+        table.add_row(Text(mark, style=style), Text(where), Text(shorten(item.text, _LONGEST, placeholder=" ...")))
+    return table

@@ -1,0 +1,65 @@
+"""`portbar report`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from portbar.cli.shared import err, examples, json_option, print_json
+from portbar.report.build import build
+
+
+@click.command(
+    name="report",
+    epilog=examples(
+        "portbar report vendor_matrix -o report.html",
+        "portbar report records --markdown -o report.md",
+        "portbar report records --json",
+    ),
+)
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write; without it the report goes to standard output.",
+)
+@click.option("--markdown", "as_markdown", is_flag=True, help="Write Markdown: the tables without the plots.")
+@click.option("--no-plots", is_flag=True, help="Leave the plots out, so that matplotlib is not needed.")
+@json_option
+def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool, as_json: bool) -> None:
+    """Make one page of all records in DIR: verdicts, recall by lock, barrier times, capabilities, strategies.
+
+    The page is one file of HTML that loads nothing from anywhere; its tables can be sorted. Records are checked before they
+    are read, and a file that is none is named in the report.
+
+    Exit status 1: a file in DIR is no record (the report is made of the others), or there is no record at all.
+    """
+    if as_markdown and as_json:
+        raise click.UsageError("--markdown and --json are two forms of the same; choose one")
+    made = build(folder, processes=min(4, os.cpu_count() or 1))
+    if as_json:
+        if output is None:
+            print_json(made.to_json())
+        else:
+            raise click.UsageError("--json goes to standard output; leave --output out")
+    else:
+        _write(made.to_markdown() if as_markdown else made.to_html(plots=not no_plots), output)
+    for name, why in made.unread:
+        err().print(f"portbar: {ascii(name)[1:-1]} is no record: {why}")
+    sys.exit(int(bool(made.unread)))
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(
+            f"the report cannot be written to {output} ({error.strerror or error}); name another file with --output"
+        ) from error

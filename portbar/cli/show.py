@@ -1,0 +1,38 @@
+"""`portbar show`."""
+
+from __future__ import annotations
+
+import click
+
+from portbar.cli import completing
+from portbar.cli.shared import examples, json_option, print_json, show
+from portbar.report.naming import Named, NoSuchRecordError, find
+from portbar.survey.table import record_view
+
+
+def named(_ctx: click.Context, _parameter: click.Parameter, value: str | tuple[str, ...]) -> Named | tuple[Named, ...]:
+    """Read the records that arguments name; a name that fits none is wrong usage."""
+    try:
+        return find(value) if isinstance(value, str) else tuple(find(name) for name in value)
+    except NoSuchRecordError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+@click.command(
+    name="show",
+    epilog=examples("portbar show record.json", "portbar show h200", "portbar show --json h200"),
+)
+@click.argument("record", metavar="FILE|SLUG", callback=named, shell_complete=completing.records)
+@json_option
+def command(record: Named, as_json: bool) -> None:
+    """Show a record as `portbar survey` prints it.
+
+    FILE is what `portbar survey -o` or `--matrix` wrote. SLUG is the name of a record that comes with portbar, or a part of
+    it that no other has. An older format is shown as the newest.
+
+    Exit status 1: the file is no record; 2: nothing, or more than one record, goes by that name.
+    """
+    if as_json:
+        print_json(record.record)
+    else:
+        show(record_view(record.record))

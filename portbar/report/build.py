@@ -1,0 +1,130 @@
+"""Makes a report of a folder of records: reads them, and puts tables and plots together.
+
+Not for the form: `portbar.report.page` and `portbar.report.markdown` write it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from portbar.errors import RecordError
+from portbar.records import load
+from portbar.report.collect import Json, collect, in_order
+from portbar.report.markdown import markdown
+from portbar.report.page import page
+from portbar.report.plots import barrier_plots, recall_plots
+from portbar.report.tables import VERDICTS, tables
+
+#: Files from which on reading them in several processes pays for starting these.
+_MANY: Final = 100
+
+TITLE: Final = "What OpenCL devices do between work-groups"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a folder of records says.
+
+    Attributes
+    ----------
+    devices : list of dict
+        A summary of each device.
+    records : int
+        Files that were read.
+    unread : list of (str, str)
+        Name of a file that is no record, and why.
+    """
+
+    devices: list[Json]
+    records: int
+    unread: list[tuple[str, str]] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The collected data as JSON values."""
+        unread = [{"file": name, "problem": why} for name, why in self.unread]
+        return {"records": self.records, "devices": self.devices, "unread": unread}
+
+    def intro(self) -> list[str]:
+        """What the report is made of, in sentences."""
+        counts = Counter(one["verdict"] for one in self.devices)
+        said = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
+        newest = max((one["created"] for one in self.devices if one["kind"] != "published"), default=None)
+        of = f"{self.records} {'record' if self.records == 1 else 'records'} of {len(self.devices)} devices"
+        when = f"; the newest measurement is of {newest}" if newest else ""
+        return [f"{of}{when}. Verdicts: {said or 'none'}."]
+
+    def to_markdown(self) -> str:
+        """The tables as Markdown."""
+        return markdown(TITLE, self.intro(), tables(self.devices), self.unread)
+
+    def to_html(self, *, plots: bool = True) -> str:
+        """The whole page.
+
+        Raises
+        ------
+        portbar.errors.UnsupportedFeatureError
+            There is no matplotlib, and plots are wanted.
+        """
+        drawn = {"recall": recall_plots(self.devices), "barriers": barrier_plots(self.devices)} if plots else {}
+        return page(TITLE, self.intro(), tables(self.devices), drawn, self.unread)
+
+
+def build(folder: Path, processes: int = 1) -> Report:
+    """Read every record in a folder; files that are no records are kept by name.
+
+    Parameters
+    ----------
+    folder : Path
+    processes : int
+        How many read at the same time, where files are so many that it helps. More than 1 only from a program that may be
+        imported again, as `portbar` may: each starts an interpreter.
+
+    Raises
+    ------
+    portbar.errors.RecordError
+        There is no such folder, or no record in it.
+    """
+    if not folder.is_dir():
+        raise RecordError(
+            f"{folder.name!r} is no folder: name one that holds records, as `portbar survey --matrix` writes"
+        )
+    files = sorted(folder.glob("*.json"))
+    devices: list[Json] = []
+    unread: list[tuple[str, str]] = []
+    for file, (found, problem) in zip(files, _read_all(files, processes), strict=True):
+        devices += found
+        if problem is not None:
+            unread.append((file.name, problem))
+    count = len(files) - len(unread)
+    if not count:
+        what = (
+            f"none of its {len(unread)} files is one; the first: {unread[0][1]}" if unread else "it has no .json files"
+        )
+        raise RecordError(f"no record is in {folder.name!r}: {what}")
+    return Report(in_order(devices), count, unread)
+
+
+def _read_all(files: Sequence[Path], processes: int) -> list[tuple[list[Json], str | None]]:
+    if processes > 1 and len(files) >= _MANY:
+        try:
+            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+                return list(pool.map(_read, files, chunksize=16))
+        except (OSError, BrokenProcessPool):
+            # Where processes cannot be had, it takes longer.
+            pass
+    return [_read(file) for file in files]
+
+
+def _read(file: Path) -> tuple[list[Json], str | None]:
+    """Summaries of a file's devices, or why it is no record. A thousand whole records would take gigabytes."""
+    try:
+        return collect([(file.stem, load(file))]), None
+    except RecordError as error:
+        return [], str(error).removeprefix(f"{file.name}: ")

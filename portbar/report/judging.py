@@ -1,0 +1,147 @@
+"""Says whether a value that changed is better or worse, and by how much, in words.
+
+Not for finding what changed (`portbar.report.compare`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portbar.report.leaves import Leaf, is_missing
+from portbar.report.noise import TIMES, number, ratio, unit, within_noise
+from portbar.strategy import ALTERNATIVES
+
+WORSE: Final = "regression"
+BETTER: Final = "improvement"
+
+#: Statuses of a reading that say something of the device; the others say that nobody looked.
+_SAYS_NO: Final = {"unsupported", "refused", "error", "crash", "timeout"}
+
+#: Values whose loss is no loss to a user: they are only what a measurement is held against, or the moment's choice.
+_NEUTRAL: Final = {"vendor_bound", "computed_bound", "chosen", "unsteady"}
+
+#: What a capability reads as where it is there.
+_GOOD: Final = ("pass", "independent", "instruction")
+
+#: How bad the status of a device or of a step is; others are not bad.
+_BADNESS: Final = {"refused": 1, "error": 1, "crash": 1, "timeout": 1, "unusable": 2, "failed": 2}
+
+#: Choices whose strategies are listed from the best guarantee to the least; the others' order says nothing by itself.
+_RANKED: Final = ("atomics", "discovery")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is said of a value that changed: `mark` is `WORSE`, `BETTER` or empty; `text` is for people."""
+
+    mark: str
+    text: str
+    ratio: float | None = None
+
+
+def judge(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
+    """Compare two values of the same name; None where they are the same, or differ by no more than noise."""
+    if old.value == new.value or _plain(old.value) == _plain(new.value) is not None:
+        return None
+    if is_missing(old.value) or is_missing(new.value):
+        return _judge_missing(old, new)
+    if number(old.value) is not None and number(new.value) is not None:
+        return _judge_numbers(old, new, factor)
+    return _judge_words(old, new)
+
+
+def said(value: Any) -> str:
+    """A value or a reading in a few words."""
+    if is_missing(value):
+        return f"{value['status']} ({value.get('reason', 'no reason given')})"
+    plain = _plain(value)
+    if plain is None:
+        return "none"
+    if isinstance(plain, bool):
+        return "yes" if plain else "no"
+    if isinstance(plain, list):
+        return ", ".join(map(str, plain)) or "none"
+    text = f"{plain:.4g}" if isinstance(plain, float) else str(plain)
+    of = unit(value)
+    return text if of in {None, "1"} else f"{text} {of}"
+
+
+def _plain(value: Any) -> Any:
+    return value.get("value") if isinstance(value, dict) and "value" in value else value
+
+
+def _judge_missing(old: Leaf, new: Leaf) -> Judgement | None:
+    text = f"{said(old.value)} -> {said(new.value)}"
+    if is_missing(old.value) and is_missing(new.value):
+        return None if old.value["status"] == new.value["status"] else Judgement("", text)
+    lost = is_missing(new.value)
+    status = (new if lost else old).value["status"]
+    # A probe that says "no" and one that does not work on the device come to the same.
+    there = _plain((old if lost else new).value)
+    if status not in _SAYS_NO or old.name in _NEUTRAL or there is False or there is None:
+        return Judgement("", text)
+    return Judgement(WORSE, f"lost: {text}") if lost else Judgement(BETTER, f"gained: {text}")
+
+
+def _judge_numbers(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
+    text = f"{said(old.value)} -> {said(new.value)}"
+    if old.name == "loop_limit":
+        shorter = (number(new.value) or 0) < (number(old.value) or 0)
+        return Judgement(WORSE if shorter else BETTER, text)
+    if within_noise(old.value, new.value):
+        return None
+    change = ratio(old.value, new.value)
+    if change is None:
+        return Judgement("", text)
+    is_time = unit(old.value) in TIMES
+    if is_time:
+        text += f", {_times(change, 'slower', 'faster')}"
+    else:
+        text += f", {_times(change, 'more', 'less')}"
+    bad = change if is_time else 1 / change
+    if old.group == "facts" or old.name in _NEUTRAL:
+        return Judgement("", text, change)
+    return Judgement(WORSE if bad > factor else BETTER if bad < 1 / factor else "", text, change)
+
+
+def _times(change: float, above: str, below: str) -> str:
+    return f"{change:.3g} times {above}" if change > 1 else f"{1 / change:.3g} times {below}"
+
+
+def _judge_words(old: Leaf, new: Leaf) -> Judgement:
+    before, after = _plain(old.value), _plain(new.value)
+    text = f"{said(old.value)} -> {said(new.value)}"
+    if isinstance(before, list) and isinstance(after, list):
+        return Judgement("", _list_change(before, after))
+    if old.group == "facts" or old.name in _NEUTRAL:
+        return Judgement("", text)
+    if old.name == "status":
+        return _judge_order(_BADNESS.get(before, 0), _BADNESS.get(after, 0), text)
+    if old.name == "loop_limit":
+        return Judgement(WORSE if before is None else BETTER, text)
+    if old.group == "strategy":
+        return _judge_strategy(old.name, before, after, text)
+    return _judge_order(_lack(before), _lack(after), text)
+
+
+def _judge_order(before: int, after: int, text: str) -> Judgement:
+    return Judgement(WORSE if after > before else BETTER if after < before else "", text)
+
+
+def _lack(value: Any) -> int:
+    return 0 if value is True or (isinstance(value, str) and value.startswith(_GOOD)) else 1
+
+
+def _judge_strategy(name: str, before: Any, after: Any, text: str) -> Judgement:
+    order = ALTERNATIVES.get(name, ())
+    if name in _RANKED and before in order and after in order:
+        return _judge_order(order.index(before), order.index(after), text)
+    return Judgement("", text)
+
+
+def _list_change(before: list[Any], after: list[Any]) -> str:
+    gone = [str(one) for one in before if one not in after]
+    come = [str(one) for one in after if one not in before]
+    parts = [f"without {', '.join(gone)}" if gone else "", f"with {', '.join(come)}" if come else ""]
+    return "; ".join(part for part in parts if part) or "in another order"

@@ -1,0 +1,37 @@
+"""Writes the tables of a report as Markdown.
+
+Not for the page (`portbar.report.page`), which has plots as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from portbar.report.tables import Table
+
+#: What Markdown or the HTML in it would take for markup.
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$:@])")
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, on one line."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def markdown(title: str, intro: Sequence[str], tables: Sequence[Table], unread: Sequence[tuple[str, str]]) -> str:
+    """The whole report as one text."""
+    parts = [f"# {title}", *intro]
+    for table in tables:
+        parts += [f"## {table.title}", table.about, _table(table), *(escaped(note) for note in table.notes)]
+    if unread:
+        parts.append("## Files that are no records")
+        parts.append("\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in unread))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> str:
+    lines = [" | ".join(escaped(title) for title, _ in table.columns)]
+    lines.append(" | ".join("---:" if number else "---" for _, number in table.columns))
+    lines += [" | ".join(escaped(cell.text) for cell in row) for row in table.rows]
+    return "\n".join(f"| {line} |" for line in lines)

@@ -1,0 +1,318 @@
+"""Draws the plots of a report with matplotlib, as SVG that takes its colours and fonts from the page.
+
+Not for choosing what is drawn beyond how many devices, and not for tables. Nothing outside the SVG is referred to, and it holds
+no style attributes, which the page's security policy would refuse.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
+
+from portbar.errors import UnsupportedFeatureError
+from portbar.report.collect import LOCKS, Json
+from portbar.report.tables import digits, label
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Most devices in the plots of recall and of barriers: more could not be read, and each costs the page some kilobytes.
+MOST_RECALL: Final = 24
+MOST_BARRIERS: Final = 12
+
+#: Colours that no plot really has: each stands for a class that the page gives a colour in light and in dark mode.
+_CLASSES: Final = {"#0000f0": "ink", "#0000f1": "faint", **{f"#0000a{n}": f"s{n}" for n in range(8)}}
+_INK, _FAINT = "#0000f0", "#0000f1"
+
+#: Colour and shape of what is drawn: neither alone tells two things apart.
+_LOCKS: Final = {"spin": ("#0000a2", "v"), "ticket": ("#0000a1", "s"), "packed": ("#0000a3", "o")}
+
+#: How far above or below its line a lock's mark is, so that equal ones do not hide each other.
+_APART: Final = {"spin": -0.1, "ticket": 0.04, "packed": 0.18}
+_MARKERS: Final = "osv^Dph"
+_RELAUNCH: Final = "#0000a0"
+
+_SVG: Final = "http://www.w3.org/2000/svg"
+_LINK: Final = "{http://www.w3.org/1999/xlink}href"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot: its title, its SVG, and what it shows in words."""
+
+    title: str
+    svg: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Plots about one thing, with a note on what is not in them."""
+
+    plots: Sequence[Plot]
+    note: str = ""
+
+
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+    except ImportError as error:
+        raise UnsupportedFeatureError(
+            'plots need matplotlib: install it with `pip install "portbar[plot]"`, or leave them out with --no-plots'
+        ) from error
+    return Figure(figsize=(width / 72, height / 72))
+
+
+def representatives(devices: Sequence[Json], most: int) -> list[Json]:
+    """At most `most` devices to draw: of each device its newest record, those with most work-groups first."""
+    newest: dict[tuple[Any, Any], Json] = {}
+    for one in devices:
+        key = (one["platform"], one["name"])
+        if key not in newest or one["created"] >= newest[key]["created"]:
+            newest[key] = one
+    chosen = sorted(newest.values(), key=lambda one: -(one["groups"] or 0))[:most]
+    return [one for one in devices if any(one is other for other in chosen)]
+
+
+def _note(shown: Sequence[Json], of: Sequence[Json], table: str) -> str:
+    if len(shown) == len(of):
+        return ""
+    return (
+        f"{len(shown)} of {len(of)} records are drawn, since more could not be read: the newest of each device, those with "
+        f"most work-groups first. The table {table} has all."
+    )
+
+
+def recall_plots(devices: Sequence[Json]) -> Plots:
+    """Recall by lock without patience: published chips, measured devices, and the spread over all where they are many."""
+    found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in LOCKS)]
+    printed = [one for one in found if one["kind"] == "published"][:MOST_RECALL]
+    measured = [one for one in found if one["kind"] != "published"]
+    shown = representatives(measured, MOST_RECALL)
+    plots = []
+    for title, some in (("Published chips", printed), ("Measured devices", shown)):
+        if some:
+            plots.append(_recall_plot(title, some))
+    if len(shown) < len(measured):
+        plots.append(_spread_plot(measured))
+    return Plots(plots, _note(shown, measured, "below"))
+
+
+def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
+    figure = _figure(340, 62 + 34 * len(devices))
+    axes = figure.add_axes((0.04, 46 / (62 + 34 * len(devices)), 0.92, 34 * len(devices) / (62 + 34 * len(devices))))
+    said = []
+    for row, one in enumerate(devices):
+        cells = one["recall"]["cells"]
+        axes.plot([0, 100], [row, row], color=_FAINT, linewidth=1, zorder=1)
+        axes.text(0, row - 0.36, _short(one), color=_INK, fontsize=8, parse_math=False)
+        for lock in LOCKS:
+            if lock in cells and cells[lock]["recall"] is not None:
+                colour, marker = _LOCKS[lock]
+                axes.plot(100 * cells[lock]["recall"], row + _APART[lock], marker, color=colour, markersize=6, zorder=3)
+        shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in LOCKS if lock in cells)
+        said.append(f"{label(one)}: {shares}")
+    axes.set_ylim(len(devices) - 0.5, -0.75)
+    axes.set_xlim(-3, 103)
+    axes.set_yticks([])
+    _finish(axes, "recall without patience, %")
+    for lock, (colour, marker) in _LOCKS.items():
+        axes.plot([], [], marker, color=colour, markersize=6, label=lock)
+    _legend(figure, axes, 3)
+    return Plot(title, _svg(figure), "; ".join(said))
+
+
+def _spread_plot(devices: Sequence[Json]) -> Plot:
+    """Quartiles of recall over all measured devices, by lock, with and without patience."""
+    figure = _figure(340, 250)
+    axes = figure.add_axes((0.3, 0.18, 0.66, 0.78))
+    columns = [(lock, f"{lock}{patience}") for patience in ("", " patient") for lock in LOCKS]
+    columns = [(lock, name) for lock, name in columns if any(name in one["recall"]["cells"] for one in devices)]
+    said = []
+    for row, (lock, name) in enumerate(columns):
+        shares = sorted(
+            100 * one["recall"]["cells"][name]["recall"] for one in devices if name in one["recall"]["cells"]
+        )
+        low, first, mid, third, high = (shares[round(part * (len(shares) - 1) / 4)] for part in range(5))
+        colour = _LOCKS[lock][0]
+        axes.plot([low, high], [row, row], color=colour, linewidth=1.2)
+        axes.plot([first, third], [row, row], color=colour, linewidth=8, alpha=0.5, solid_capstyle="butt")
+        axes.plot(mid, row, _LOCKS[lock][1], color=colour, markersize=7)
+        said.append(f"{name}: least {low:.0f} %, middle {mid:.0f} %, most {high:.0f} % of {len(shares)} devices")
+    axes.set_ylim(len(columns) - 0.5, -0.5)
+    axes.set_xlim(-3, 103)
+    axes.set_yticks(range(len(columns)), [name for _, name in columns])
+    _finish(axes, "recall, % (line: all, bar: middle half, mark: middle)")
+    return Plot(f"All {len(devices)} measured records", _svg(figure), "; ".join(said))
+
+
+def barrier_plots(devices: Sequence[Json]) -> Plots:
+    """Barrier time over group count by algorithm, with relaunching as a line of its own; one plot a device."""
+    found = [one for one in devices if one["barrier"] and _counts(one["barrier"]) > 1]
+    shown = representatives(found, MOST_BARRIERS)
+    names = sorted({name for one in shown for name in one["barrier"]["algorithms"]})[: len(_MARKERS)]
+    return Plots([_barrier_plot(one, names) for one in shown], _note(shown, found, "below"))
+
+
+def _counts(curve: Json) -> int:
+    return len({groups for times in curve["algorithms"].values() for groups, _ in times})
+
+
+def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
+    curve = device["barrier"]
+    figure = _figure(340, 260)
+    axes = figure.add_axes((0.15, 0.3, 0.82, 0.66))
+    said = []
+    lines = [(name, curve["algorithms"][name]) for name in names if name in curve["algorithms"]]
+    for name, times in lines:
+        at = names.index(name)
+        style: dict[str, Any] = {"color": f"#0000a{at + 1}", "marker": _MARKERS[at], "markersize": 4, "linewidth": 1.4}
+        axes.plot([groups for groups, _ in times], [us for _, us in times], label=name, **style)
+        said.append(f"{name} {_ends(times)}")
+    if curve["relaunch"]:
+        again = curve["relaunch"]
+        axes.plot(
+            [groups for groups, _ in again],
+            [us for _, us in again],
+            label="relaunch",
+            color=_RELAUNCH,
+            linestyle="--",
+            linewidth=2,
+        )
+        said.append(f"relaunch {_ends(again)}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    counts = sorted({groups for _, times in lines for groups, _ in times})
+    axes.set_xticks(_thinned(counts), [str(count) for count in _thinned(counts)])
+    low, high = axes.get_ylim()
+    if high / low < 300:
+        axes.yaxis.set_major_locator(_log_locator((1, 2, 5) if high / low < 30 else (1, 3)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(lambda _value, _position: "")
+    axes.set_ylabel("us a barrier", color=_INK, fontsize=8)
+    axes.grid(color=_FAINT, linewidth=0.6)
+    _finish(axes, f"work-groups of {curve['local_size']}")
+    _legend(figure, axes, 4)
+    return Plot(label(device), _svg(figure), f"Microseconds, at the fewest and the most work-groups: {'; '.join(said)}")
+
+
+def _log_locator(steps: Sequence[float]) -> Any:
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra, and slow to load)
+
+    return LogLocator(subs=steps)
+
+
+def _ends(times: Sequence[Sequence[float]]) -> str:
+    (first, start), (last, end) = times[0], times[-1]
+    return f"{digits(start)} at {first:g}, {digits(end)} at {last:g}"
+
+
+def _thinned(counts: Sequence[int]) -> list[int]:
+    """Counts that are far enough apart on a logarithmic axis for their numbers not to touch."""
+    kept = [counts[0]]
+    for count in counts[1:]:
+        if (counts[-1] / counts[0]) ** 0.13 * kept[-1] <= count:
+            kept.append(count)
+    return kept
+
+
+def _short(device: Json) -> str:
+    driver = device["driver"] or ""
+    return shorten(f"{device['name']} {driver}".strip(), 62, placeholder=" ...")
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.set_xlabel(title, color=_INK, fontsize=8)
+    axes.tick_params(colors=_INK, labelsize=8, which="both")
+    axes.patch.set_visible(False)
+    for name, spine in axes.spines.items():
+        spine.set_color(_INK)
+        spine.set_visible(name in {"left", "bottom"} if axes.get_yscale() == "log" else name == "bottom")
+
+
+def _legend(figure: Figure, axes: Axes, columns: int) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        [shorten(text, 18, placeholder="...") for text in labels],
+        loc="lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+        labelcolor=_INK,
+        handletextpad=0.4,
+        columnspacing=1.2,
+        borderaxespad=0.1,
+    )
+
+
+def _svg(figure: Figure) -> str:
+    """The figure as an SVG element for a page."""
+    import matplotlib as mpl  # noqa: PLC0415 (an extra, and slow to load)
+
+    file = io.StringIO()
+    figure.patch.set_visible(False)
+    # A name may hold characters that matplotlib's own font lacks; the reader's browser draws them.
+    with warnings.catch_warnings(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "portbar"}):
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return _for_page(file.getvalue())
+
+
+_serial = iter(range(1 << 62))
+
+
+def _for_page(text: str) -> str:
+    root = ET.fromstring(text)  # noqa: S314 (written by matplotlib just before)
+    prefix = f"p{next(_serial)}"
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in {f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"}:
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = str(element.tag).removeprefix(f"{{{_SVG}}}")
+        for name, value in list(_attributes(element, prefix)):
+            element.set(name, value)
+    for name in ("version", "width", "height"):
+        root.attrib.pop(name, None)
+    root.set("class", "plot")
+    root.set("aria-hidden", "true")
+    return re.sub(r">\s+<", "><", ET.tostring(root, encoding="unicode"))
+
+
+def _attributes(element: ET.Element, prefix: str) -> Iterator[tuple[str, str]]:
+    """Attributes in place of those that refer to others or hold styles; the old ones are taken away."""
+    identity = element.attrib.pop("id", None)
+    if (
+        identity is not None
+        and element.tag in {"path", "clipPath", "g"}
+        and not identity.startswith(("text", "line2d"))
+    ):
+        yield "id", f"{prefix}{identity}"
+    link = element.attrib.pop(_LINK, None)
+    if link is not None:
+        yield "href", f"#{prefix}{link.removeprefix('#')}"
+    clip = element.attrib.get("clip-path")
+    if clip is not None:
+        yield "clip-path", clip.replace("url(#", f"url(#{prefix}")
+    classes = []
+    for rule in element.attrib.pop("style", "").split(";"):
+        name, _, value = (part.strip() for part in rule.partition(":"))
+        if name == "font":
+            size = re.search(r"([\d.]+)px", value)
+            if size:
+                yield "font-size", size[1]
+        elif name in {"fill", "stroke"} and value in _CLASSES:
+            classes.append(f"{name[0]}-{_CLASSES[value]}")
+        elif name:
+            yield name, value
+    if classes:
+        yield "class", " ".join(classes)

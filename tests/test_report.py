@@ -1,0 +1,388 @@
+"""`portbar report`: what is drawn out of records, that nothing of theirs becomes markup, and the figures for many of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from copy import deepcopy
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from portbar.cli import cli
+from portbar.errors import RecordError
+from portbar.records import text
+from portbar.records.reading import measured, missing
+from portbar.report.build import Report, build
+from portbar.report.collect import collect, in_order
+from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, representatives
+from portbar.report.tables import MOST_COLUMNS, Table, tables
+from tests.report_support import Json, device, occupancy_row, published, record
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&| [x](javascript:alert(3)) $\\frac{1}{"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two measured devices and a published chip."""
+    slow = device("Slow GPU", "2.0", bound=4)
+    slow["strategy"]["max_groups"] = {"value": "1", "reason": "loops end: after 65535"}
+    for name, one in (
+        ("a-test", record()),
+        ("b-slow", record(slow)),
+        ("published--gtx", published("GTX 980", "Nvidia", 16, 32, 3.1, 32.0)),
+    ):
+        (tmp_path / f"{name}.json").write_text(text(one))
+    return tmp_path
+
+
+def by_name(devices: list[Json]) -> dict[str, Table]:
+    return {table.name: table for table in tables(devices)}
+
+
+def row(table: Table, beginning: str) -> dict[str, str]:
+    """The texts of the row whose name begins so, by column; of columns of one title the last."""
+    (found,) = [one for one in table.rows if one[0].text.startswith(beginning)]
+    return {title: cell.text for (title, _), cell in zip(table.columns, found, strict=True)}
+
+
+def test_the_verdict_says_how_many_groups_meet_and_what_that_saves(folder: Path) -> None:
+    shown = by_name(build(folder).devices)["verdicts"]
+    assert [one[0].text for one in shown.rows] == [
+        "Slow GPU (Test platform, 2.0)",
+        "Test GPU (Test platform, 1.0)",
+        "GTX 980 (Nvidia)",
+    ]
+    good = row(shown, "Test GPU")
+    assert (good["Verdict"], good["Work-groups that meet"], good["Times faster than relaunching"]) == (
+        "usable",
+        "8",
+        "4.24",
+    )
+    assert row(shown, "Slow GPU")["Verdict"] == "one work-group: loops end: after 65535"
+    assert (row(shown, "GTX")["Verdict"], row(shown, "GTX")["Measured"]) == ("published", "2016")
+
+
+def test_recall_is_shown_as_the_published_table_has_it(folder: Path) -> None:
+    shown = by_name(build(folder).devices)["recall"]
+    seed = row(shown, "GTX 980 (Nvidia), published")
+    assert (seed["Compute units"], seed["Occupancy bound"]) == ("16", "32")
+    assert (seed["Spin lock"], seed["Ticket lock"], seed["Packed"]) == ("3.1 (10 %)", "32 (100 %)", "")
+    mine = row(shown, "Test GPU")
+    assert (mine["Spin lock"], mine["Ticket lock"], mine["Spin, patient"]) == ("2 (25 %)", "6 (75 %)", "8 (100 %)")
+    assert shown.notes == ["Published: An Author, Another One (2016): A study. A conference"]
+
+
+def test_recall_is_of_the_largest_local_size_with_the_range_over_all() -> None:
+    one = device()
+    more = [
+        occupancy_row(lock, patience, bound=bound, local_size=size)
+        for lock in ("packed", "ticket", "spin")
+        for patience in (True, False)
+        for size, bound in ((128, 16), (256, 4))
+    ]
+    one["occupancy"]["rows"] += more
+    one["occupancy"]["rows"].append(occupancy_row("packed", True, bound=2, local_size=1024, local_bytes=60000))
+    shown = row(by_name(collect([("a", record(one))]))["recall"], "Test GPU")
+    assert (shown["Local size"], shown["Occupancy bound"]) == ("256", "4")
+    assert shown["Spin, all sizes"] == "25 %"
+
+
+def test_the_mean_counts_not_the_median() -> None:
+    one = device()
+    spin = one["occupancy"]["rows"][-1]
+    spin["found"] = measured(2, "work-groups", [2, 2, 2, 2, 6])
+    spin["recall"] = measured(0.35, "1")
+    assert row(by_name(collect([("a", record(one))]))["recall"], "Test GPU")["Spin lock"] == "2.8 (35 %)"
+
+
+def test_barriers_are_shown_between_the_fewest_and_the_most_groups(folder: Path) -> None:
+    shown = by_name(build(folder).devices)["barriers"]
+    cells = [cell.text for cell in next(one for one in shown.rows if one[0].text.startswith("Test"))[1:]]
+    assert cells == ["64", "2", "counter", "0.707", "6", "8", "counter", "1.41", "6"]
+
+
+def test_times_of_another_unit_are_converted() -> None:
+    one = device()
+    for line in one["barrier"]["rows"]:
+        line["barrier_time"] = measured(2500.0, "ns")
+    assert row(by_name(collect([("a", record(one))]))["barriers"], "Test GPU")["Barrier, us"] == "2.5"
+    one["split_barrier"]["rows"][0]["time"] = measured(0.5, "us")
+    assert row(by_name(collect([("a", record(one))]))["split-barriers"], "Test GPU")["counter"] == "500 *"
+
+
+def test_capabilities_are_yes_no_or_not_measured(folder: Path) -> None:
+    one = device("Third GPU")
+    del one["findings"]["builds"]["fp64"]
+    one["findings"]["loop_limit"] = 65535
+    one["litmus"]["rows"][0]["verdict"] = measured("fail")
+    shown = row(by_name(collect([("a", record(device(), one))]))["capabilities"], "Third")
+    assert (shown["build ptx"], shown["build fp64"], shown["build cl12"]) == ("no", "", "yes")
+    assert (shown["progress sub_groups"], shown["progress lanes"], shown["loops whole"]) == ("yes", "no", "no")
+    assert (shown["ordering c11"], shown["litmus c11"]) == ("yes", "no")
+
+
+def test_what_was_lost_is_neither_yes_nor_no() -> None:
+    one = device()
+    one["findings"]["lost"]["loop_limit"] = "the driver crashed"
+    assert "loops whole" not in row(by_name(collect([("a", record(one))]))["capabilities"], "Test GPU")
+
+
+def test_atomics_are_counted_by_how_they_are_done() -> None:
+    one = device()
+    one["atomics"]["rows"][0]["result"] = missing("error", "wrong sum")
+    one["atomics"]["rows"][2]["result"] = missing("skipped", "no time was left")
+    shown = row(by_name(collect([("a", record(one))]))["atomics"], "Test GPU")
+    assert (shown["uint"], shown["float"]) == ("1 instruction, 1 none", "1 loop")
+
+
+def test_reductions_stand_beside_the_built_in_function(folder: Path) -> None:
+    shown = by_name(build(folder).devices)["reductions"]
+    mine = row(Table("", "", "", shown.columns, [one for one in shown.rows if one[1].text == "device"]), "Test GPU")
+    assert (mine["Grid"], mine["sub_group"], mine["tree"], mine["Built in"]) == ("4 x 64", "2.5 *", "5", "3")
+
+
+def test_devices_that_could_not_be_measured_have_a_row() -> None:
+    broken = device("Broken")
+    for name in (
+        "findings",
+        "strategy",
+        "probe",
+        "occupancy",
+        "barrier",
+        "litmus",
+        "atomics",
+        "split_barrier",
+        "reduction",
+    ):
+        broken.pop(name)
+    broken["status"] = "unusable"
+    broken["usable"] = {"usable": False, "reason": "the probe kernel gave 7", "remedy": "another driver"}
+    waiting = {"facts": {"name": "Waiting"}, "status": "waiting", "address": broken["address"], "seconds": 0.0}
+    shown = by_name(collect([("a", record(broken, waiting))]))
+    assert set(shown) == {"verdicts"}
+    assert row(shown["verdicts"], "Broken")["Verdict"] == "unusable: the probe kernel gave 7"
+    assert row(shown["verdicts"], "Waiting")["Verdict"] == "not surveyed"
+
+
+# --- records are untrusted ---
+
+
+class Tags(HTMLParser):
+    """Notes every tag and attribute, and all text outside the style and the script."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = "" if tag == self._inside else self._inside
+
+    def handle_data(self, data: str) -> None:
+        if self._inside not in {"style", "script"}:
+            self.text += data
+
+
+def evil_record() -> Json:
+    """A record that has markup wherever a stranger may write text."""
+    one = device(EVIL, EVIL, vendor=EVIL, type=[EVIL], platform_name=EVIL)
+    one["quirks"] = [{"name": EVIL, "fault": EVIL, "workaround": EVIL}]
+    one["strategy"] = {name: {"value": EVIL, "reason": EVIL} for name in (*one["strategy"], "max_groups", EVIL)}
+    one["findings"]["builds"][EVIL] = True
+    for step, name in (
+        ("occupancy", "lock"),
+        ("barrier", "algorithm"),
+        ("litmus", "strategy"),
+        ("atomics", "type"),
+        ("atomics", "implementation"),
+        ("split_barrier", "strategy"),
+        ("reduction", "strategy"),
+        ("reduction", "operation"),
+    ):
+        for line in one[step]["rows"][:1]:
+            one[step]["rows"].append({**line, name: EVIL})
+    return record(one)
+
+
+def checked_page(html: str) -> Tags:
+    tags = Tags()
+    tags.feed(html)
+    names = [tag for tag, _ in tags.tags]
+    assert names.count("script") == names.count("style") == 1
+    assert not {"img", "iframe", "object", "embed", "form", "base", "link"} & set(names)
+    for tag, attributes in tags.tags:
+        assert not [name for name in attributes if name.startswith("on") or name in {"style", "src"}], (tag, attributes)
+        assert str(attributes.get("href") or "#").startswith("#")
+        assert str(attributes.get("xlink:href") or "#").startswith("#")
+    return tags
+
+
+@pytest.mark.parametrize("plots", [False, True])
+def test_nothing_of_a_record_becomes_markup(plots: bool) -> None:
+    if plots:
+        pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    devices = in_order(collect([(EVIL, evil_record()), ("p", published(EVIL, EVIL, 4, 4, 2.0, 4.0))]))
+    html = Report(devices, 2, [(f"{EVIL}.json", EVIL)]).to_html(plots=plots)
+    tags = checked_page(html)
+    assert tags.text.count("<script>alert(1)") > 10
+    assert [tag for tag, _ in tags.tags].count("svg") == (3 if plots else 0)
+
+
+def test_nothing_of_a_record_becomes_markup_in_markdown() -> None:
+    devices = collect([(EVIL, evil_record())])
+    shown = Report(devices, 1, [(EVIL, EVIL)]).to_markdown()
+    assert re.search(r"(?<!\\)<script", shown) is None
+    assert re.search(r"(?<!\\)\]\(", shown) is None
+    lines = [line for line in shown.splitlines() if line.startswith("| ")]
+    width = {len(re.split(r"(?<!\\)\|", line)) for line in lines[: 2 + len(devices)]}
+    assert width == {len(by_name(devices)["verdicts"].columns) + 2}
+
+
+def test_the_page_loads_nothing_and_its_policy_allows_only_its_own_script(folder: Path) -> None:
+    html = build(folder).to_html(plots=False)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy is not None
+    assert re.fullmatch(
+        r"default-src &#39;none&#39;; style-src &#39;sha256-[\w+/=]+&#39;; script-src &#39;sha256-[\w+/=]+&#39;; "
+        r"base-uri &#39;none&#39;; form-action &#39;none&#39;",
+        policy[1],
+    )
+    assert "http" not in html.replace("http-equiv", "")
+    assert 'name="viewport"' in html
+
+
+def test_many_names_do_not_make_many_columns() -> None:
+    one = device()
+    one["findings"]["builds"] = {f"feature {n:03}": True for n in range(500)}
+    shown = by_name(collect([("a", record(one))]))["capabilities"]
+    assert len(shown.columns) == MOST_COLUMNS + 1
+    assert "more capabilities" in shown.notes[0]
+
+
+# --- plots ---
+
+
+def test_without_matplotlib_the_error_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = CliRunner().invoke(cli, ["report", str(folder)])
+    assert 'pip install "portbar[plot]"' in str(result.exception)
+    assert CliRunner().invoke(cli, ["report", str(folder), "--no-plots"]).exit_code == 0
+
+
+def test_plots_have_their_numbers_in_words(folder: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    html = build(folder).to_html()
+    assert 'aria-label="Published chips. GTX 980 (Nvidia): spin 10 %, ticket 100 %"' in html
+    assert (
+        "counter 0.5 at 1, 1.41 at 8; flag 0.7 at 1, 1.98 at 8; tree 1 at 1, 2.83 at 8; relaunch 6 at 1, 6 at 8" in html
+    )
+
+
+def test_plots_take_their_colours_from_the_page(folder: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    html = build(folder).to_html()
+    drawn = "".join(re.findall(r"<svg.*?</svg>", html, re.DOTALL))
+    assert set(re.findall(r"#[0-9a-f]{6}\b", drawn)) == set()
+    assert {"s-s1", "s-s0", "f-ink"} <= set(re.findall(r"[fs]-\w+", drawn))
+    assert "<text" in drawn
+    identities = re.findall(r' id="([^"]*)"', html)
+    assert len(identities) == len(set(identities))
+    assert set(re.findall(r'href="#([^"]*)"', html)) <= set(identities)
+
+
+def test_only_so_many_devices_are_drawn_and_the_page_says_which() -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    many = [device(f"GPU {n}", bound=2 * n + 4) for n in range(40)]
+    many.append(device("GPU 39", "0.9", bound=82))
+    devices = collect([("a", record(*many))])
+    html = Report(devices, 1).to_html()
+    assert html.count("<svg") == 2 + MOST_BARRIERS
+    assert f"{MOST_RECALL} of 41 records are drawn" in html
+    assert "All 41 measured records" in html
+
+
+def test_of_a_device_its_newest_record_is_drawn() -> None:
+    old, new = record(device(driver="1")), record(device(driver="2"))
+    new["created"] = "2026-12-01T00:00:00+00:00"
+    assert [one["driver"] for one in representatives(collect([("n", new), ("o", old)]), 5)] == ["2"]
+
+
+# --- many records ---
+
+
+def test_a_thousand_records_make_a_page_of_less_than_five_megabytes() -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    one = device(bound=1024)
+    one["findings"]["builds"] |= {f"feature{n}": bool(n % 3) for n in range(30)}
+    (summary,) = collect([("a", record(one))])
+    devices = []
+    for n in range(1000):
+        devices.append(deepcopy(summary))
+        devices[-1] |= {
+            "name": f"An accelerator with a long name, model {n // 4}",
+            "driver": f"{n % 4}.15.3 build 160000",
+        }
+    started = time.process_time()
+    html = Report(devices, 1000).to_html()
+    assert len(html.encode()) < 5e6
+    assert time.process_time() - started < 10
+
+
+def test_several_processes_read_the_same(tmp_path: Path) -> None:
+    for n in range(110):
+        (tmp_path / f"{n:03}.json").write_text(text(record(device(f"GPU {n}"))))
+    (tmp_path / "050.json").write_text("{}")
+    alone, together = build(tmp_path), build(tmp_path, processes=2)
+    assert alone.devices == together.devices
+    assert alone.unread == together.unread
+    assert [name for name, _ in alone.unread] == ["050.json"]
+
+
+# --- the command ---
+
+
+def invoke(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(cli, ["report", *map(str, arguments)])
+
+
+def test_forms_and_their_files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    out = tmp_path_factory.mktemp("out")
+    assert invoke(folder, "--no-plots", "-o", out / "r.html").exit_code == 0
+    checked_page((out / "r.html").read_text())
+    assert invoke(folder, "--markdown", "-o", out / "r.md").exit_code == 0
+    assert "| Test GPU (Test platform, 1.0) | usable | 8 | 4.24 |" in (out / "r.md").read_text()
+    value = json.loads(invoke(folder, "--json").stdout)
+    assert (value["records"], len(value["devices"]), value["unread"]) == (3, 3, [])
+
+
+def test_a_file_that_is_no_record_is_named_and_the_others_are_shown(folder: Path) -> None:
+    (folder / "bad.json").write_text('{"schema": "portbar-record", "format": 2}')
+    result = invoke(folder, "--markdown")
+    assert result.exit_code == 1
+    assert "## Files that are no records\n\n- bad.json" in result.stdout
+    assert "bad.json is no record" in result.stderr
+    assert "Slow GPU" in result.stdout
+
+
+def test_wrong_usage(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert invoke(folder, "--markdown", "--json").exit_code == 2
+    assert invoke(folder, "--no-plots", "-o", folder / "no" / "such" / "folder.html").exit_code == 2
+    assert invoke(folder / "none").exit_code == 2
+    empty = tmp_path_factory.mktemp("empty")
+    with pytest.raises(RecordError, match=r"it has no \.json files"):
+        build(empty)
+    (empty / "x.json").write_text("no JSON")
+    with pytest.raises(RecordError, match="none of its 1 files is one"):
+        build(empty)
+    assert invoke(empty).exit_code == 1

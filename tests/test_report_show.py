@@ -1,0 +1,57 @@
+"""`portbar show`: which record a name means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from portbar.cli import cli
+from portbar.records import text, validate
+from portbar.report.naming import NoSuchRecordError, find, shipped
+from tests.report_support import device, record
+
+
+def invoke(*arguments: str | Path) -> Any:
+    return CliRunner().invoke(cli, ["show", *map(str, arguments)])
+
+
+def test_a_file_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "mine.json"
+    file.write_text(text(record(device("My own GPU"))))
+    assert find(str(file)).name == "mine.json"
+    shown = invoke(file)
+    assert shown.exit_code == 0, shown.exception
+    assert "My own GPU" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 100
+    assert json.loads(invoke(file, "--json").stdout)["devices"][0]["facts"]["name"] == "My own GPU"
+
+
+@pytest.mark.parametrize("slug", sorted(shipped()))
+def test_every_shipped_record_can_be_shown(slug: str) -> None:
+    value = json.loads(invoke("--json", slug).stdout)
+    assert validate(value) == []
+    shown = invoke(slug)
+    assert shown.exit_code == 0, shown.exception
+    assert value["devices"][0]["facts"]["name"] in " ".join(shown.stdout.split())
+
+
+def test_a_part_of_a_slug_names_a_record_in_any_case() -> None:
+    assert "h200" in find("NVIDIA-H200").name
+
+
+def test_a_part_that_many_have_or_none_is_wrong_usage() -> None:
+    with pytest.raises(NoSuchRecordError, match="records have '--' in their names"):
+        find("--")
+    assert invoke("no-such-device").exit_code == 2
+
+
+def test_a_file_that_is_no_record_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    file.write_text("{}")
+    result = invoke(file)
+    assert result.exit_code == 1
+    assert "bad.json" in str(result.exception)
