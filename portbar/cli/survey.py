@@ -1,26 +1,42 @@
-"""`portbar survey`."""
+"""`portbar survey`: of this machine, of many at once (`portbar.cli.survey_cluster`), or against a record."""
 
 from __future__ import annotations
 
-import json
-import re
+import os
+import signal
 import sys
-import time
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
+from portbar import records
 from portbar.cache import write_atomically
-from portbar.cli.shared import chosen, device_option, err, examples, json_option, print_json, show
-from portbar.matrix import single_device_records
+from portbar.cli import completing, survey_check, survey_cluster
+from portbar.cli.progress import progress
+from portbar.cli.shared import INTERRUPTED, chosen, device_option, err, examples, json_option, print_json, show
+from portbar.cluster import Job
+from portbar.errors import Error
+from portbar.hosts import HostFolder, host_name, only_here
+from portbar.launchers import Launch, cores_withheld, recognise
 from portbar.survey import Survey
+from portbar.survey.comparison import FACTOR
 from portbar.survey.table import record_view
 
 
 @click.command(
     name="survey",
-    epilog=examples("portbar survey", "portbar survey --quick --device pocl", "portbar survey --json -o record.json"),
+    epilog=examples(
+        "portbar survey",
+        "portbar survey --quick --device pocl -o record.json",
+        "portbar survey --check record.json --factor 3",
+        "srun --ntasks-per-node=1 --cpu-bind=none portbar survey -o records/",
+        "portbar survey --dask tcp://SCHEDULER:8786 -o records/",
+        "portbar survey --dask local --quick -o records/",
+    ),
 )
 @device_option
 @json_option
@@ -38,74 +54,217 @@ from portbar.survey.table import record_view
 @click.option(
     "--output",
     "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the record to this file, as it grows.",
+    type=click.Path(),
+    metavar="FILE|DIR/",
+    help="Write the record to this file, as it grows; into a folder, or with {host} in the name: one file a host.",
 )
 @click.option(
     "--matrix",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write one record a device into this folder, named as in vendor_matrix/.",
 )
+@click.option(
+    "--check",
+    metavar="FILE|SLUG",
+    shell_complete=completing.records,
+    help="Compare this machine with a record of its devices; exit with status 1 where it has become worse.",
+)
+@click.option(
+    "--factor",
+    type=click.FloatRange(min=1),
+    metavar="FACTOR",
+    help=f"With --check: how many times slower, or fewer, counts as worse; {FACTOR:g} by default.",
+)
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Survey each host of a Dask cluster once: a scheduler's address or file, or `local` to try it here.",
+)
 def command(
-    devices: tuple[str, ...], as_json: bool, quick: bool, timeout: float, output: Path | None, matrix: Path | None
+    devices: tuple[str, ...],
+    as_json: bool,
+    quick: bool,
+    timeout: float,
+    output: str | None,
+    matrix: Path | None,
+    check: str | None,
+    factor: float | None,
+    dask: str | None,
 ) -> None:
     """Measure what the devices of this machine do between work-groups.
 
     For each device: whether it works, how many work-groups it runs at once (by lock kind, with and without patience), what a
-    barrier costs beside relaunching a kernel, and the strategy that portbar chooses, with its reasons. Every device is measured
-    in child processes, so that a driver that aborts or hangs costs its own rows only. Ctrl-C keeps what is done (exit status
-    130).
+    barrier costs beside relaunching a kernel, what litmus tests, atomics and reductions show, and the strategy that portbar
+    chooses, with its reasons. Every device is measured in child processes, so that a driver that aborts or hangs costs its own
+    rows only. Ctrl-C keeps what is done (exit status 130).
 
-    A device that does not work is a row, not a failure. Exit status 1: a driver failed during a measurement; 3: no device
-    works; 4: a measurement was ended by its time limit.
+    Started by srun or mpirun, one process a host surveys and writes a file of its own; the others leave at once. A host that
+    has its file in the folder is not surveyed again.
+
+    A device that does not work is a row, not a failure. Exit status 1: a driver failed during a measurement, --check found
+    something worse, or a host of a cluster failed; 3: no device works; 4: a measurement was ended by its time limit.
     """
-    console = err()
-    started = time.monotonic()
-
-    def on_step(device: str, step: str) -> None:
-        console.print(f"[{time.monotonic() - started:5.1f} s] {device}: {step}")
-        if output is not None:
-            _write(output, survey.record)
-
-    survey = Survey(quick, timeout, on_step)
-    record = survey.run(chosen(devices))
-    if output is not None:
-        _write(output, record)
-    if matrix is not None:
-        for slug, one in single_device_records(record):
-            _write(matrix / f"{slug}.json", one)
-    if as_json:
-        print_json(record)
-    else:
-        show(record_view(record))
-    if record["interrupted"]:
-        console.print("portbar: interrupted; the record is partial and marked so")
-    sys.exit(status_of(record))
-
-
-def _text(record: dict[str, Any]) -> str:
-    """A record as text, one line for each list of numbers."""
-    text = json.dumps(record, indent=1) + "\n"
-    return re.sub(r"\[\s+([-+.\deE,\s]+?)\s+\]", lambda found: f"[{' '.join(found[1].split())}]", text)
-
-
-def _write(output: Path, record: dict[str, Any]) -> None:
-    try:
-        write_atomically(output, _text(record).encode())
-    except OSError as error:
-        raise click.UsageError(
-            f"the record cannot be written to {output} ({error.strerror or error}); name another file with --output"
-        ) from error
+    if factor is not None and check is None:
+        raise click.UsageError("--factor is for --check")
+    if check is not None and dask is not None:
+        raise click.UsageError("--check is about this machine, --dask about others: use one of them")
+    job = Job(quick, timeout, devices)
+    with _terminated_as_interrupted():
+        if dask is not None:
+            if output is None or matrix is not None:
+                raise click.UsageError("--dask needs a folder, -o DIR/; `portbar submit` takes records apart by device")
+            sys.exit(survey_cluster.run(dask, _folder(output, always=True), job, as_json=as_json))
+        launch = recognise(os.environ)
+        if _is_superfluous(launch, output):
+            sys.exit(0)
+        if check is not None:
+            if output is not None and _folder(output, always=False) is not None:
+                raise click.UsageError("--check is about one machine: name a file with --output, no folder")
+            run = _Run(job, _file(output), None, "")
+            sys.exit(survey_check.run(check, factor or FACTOR, job, run.survey, as_json=as_json))
+        sys.exit(_survey(job, launch, output, matrix, as_json=as_json))
 
 
 def status_of(record: dict[str, Any]) -> int:
     """The exit status that a record calls for."""
     entries = record["devices"]
-    steps = [entry[name]["status"] for entry in entries for name in ("occupancy", "barrier") if name in entry]
+    steps = [
+        step["status"] for entry in entries for step in entry.values() if isinstance(step, dict) and "rows" in step
+    ]
     if record["interrupted"]:
-        return 130
+        return INTERRUPTED
     if not any(entry.get("usable", {}).get("usable") for entry in entries):
         return 3
     if "timeout" in steps:
         return 4
     return 1 if {"crash", "error"} & set(steps) or any(entry["status"] == "failed" for entry in entries) else 0
+
+
+def _survey(job: Job, launch: Launch | None, output: str | None, matrix: Path | None, *, as_json: bool) -> int:
+    """Survey this machine, unless its folder says that this is done or under way."""
+    many = launch is not None and launch.is_many
+    folder = _folder(output, always=many) if output is not None else None
+    if folder is None:
+        return _here(_Run(job, _file(output), None, ""), matrix, as_json=as_json)
+    label = folder.label(host_name())
+    with only_here(folder, label) as alone:
+        if not alone:
+            _say(f"another process of this host surveys it into {folder.file(label)}")
+            return 0
+        if folder.is_finished(label, job.invocation):
+            _say(f"this host was surveyed before: remove {folder.file(label)} to have it done again")
+            return 0
+        _say(f"this host is {label}")
+        return _here(_Run(job, None, folder, label), matrix, as_json=as_json)
+
+
+def _here(run: _Run, matrix: Path | None, *, as_json: bool) -> int:
+    record = run.survey(chosen(run.job.devices))
+    if matrix is not None:
+        for slug, one in records.split(record):
+            _write(matrix / f"{slug}.json", records.text(one))
+    if as_json:
+        print_json(record)
+    else:
+        show(record_view(record))
+    if record["interrupted"]:
+        _say("interrupted; the record is partial and marked so")
+    return status_of(record)
+
+
+class _Run:
+    """A survey of this machine, written to where the user wants it as it grows."""
+
+    def __init__(self, job: Job, file: Path | None, folder: HostFolder | None, label: str) -> None:
+        self.job = job
+        self._file, self._folder, self._label = file, folder, label
+
+    def survey(self, devices: list[Any], *, quick: bool | None = None, keep: bool = True) -> dict[str, Any]:
+        """Survey these devices; with `keep`, the record is written."""
+        with progress(err()) as steps:
+
+            def on_step(device: str, step: str, seconds_expected: float | None = None) -> None:
+                steps.step(device, step, seconds_expected)
+                if keep:
+                    # If this process is killed now, this is what there is.
+                    self._keep({**survey.record, "partial": True, "interrupted": True})
+
+            survey = Survey(
+                self.job.quick if quick is None else quick, self.job.timeout, on_step, selectors=self.job.devices
+            )
+            record = survey.run(devices)
+        if keep:
+            self._keep(record)
+        return record
+
+    def _keep(self, record: dict[str, Any]) -> None:
+        if self._folder is not None:
+            self._folder.write(self._label, records.text(record))
+        elif self._file is not None:
+            _write(self._file, records.text(record))
+
+
+def _is_superfluous(launch: Launch | None, output: str | None) -> bool:
+    """Whether another process of this host, started together with this one, does the work."""
+    if launch is None or not launch.is_many:
+        return False
+    if launch.local_rank:
+        _say(f"{launch}: the first process of this host surveys it, this one has nothing to do")
+        return True
+    if launch.local_rank is None and output is None:
+        raise click.UsageError(
+            f"{launch}: name a folder, -o DIR/, so that one process a host can be told from the others"
+        )
+    withheld = cores_withheld()
+    if withheld is not None:
+        mine, cores = withheld
+        _say(
+            f"{launch}: bound to {mine} of {cores} cores, and so will be CPU devices; srun --cpu-bind=none or mpirun --bind-to "
+            "none gives all of them"
+        )
+    return False
+
+
+def _folder(output: str, *, always: bool) -> Any:
+    try:
+        return HostFolder.of(output, always=always)
+    except Error as error:
+        raise click.BadParameter(str(error), param_hint="--output") from error
+
+
+def _file(output: str | None) -> Path | None:
+    return None if output is None else Path(output)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise click.UsageError(
+            f"the record cannot be written to {path} ({error.strerror or error}); name another file with --output"
+        ) from error
+
+
+def _say(text: str) -> None:
+    err().print(f"portbar: {text}")
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Let what a batch system sends at the end of a job's time keep what is done, as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # As a shell has it for what it starts in the background.
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread may change what signals do.
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

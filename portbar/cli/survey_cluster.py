@@ -1,0 +1,111 @@
+"""`portbar survey --dask`: each host of a Dask cluster once, with what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+from rich.table import Table
+
+from portbar.cli.progress import progress
+from portbar.cli.shared import INTERRUPTED, err, print_json, show
+from portbar.cluster import ClusterSurvey, Job
+from portbar.hosts import HostFolder
+
+
+def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
+    """Survey a cluster and print what became of its hosts; the exit status.
+
+    Raises
+    ------
+    Error
+        There is no such cluster, or the folder cannot be written.
+    """
+    # Dask logs with tracebacks what is said here in a sentence.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    interrupted = False
+    counted = ""
+    with progress(err()) as steps:
+
+        def listener(label: str, text: str, stays: bool) -> None:
+            nonlocal counted
+            if not stays:
+                steps.note(f"{label}: {text}")
+                return
+            steps.say(f"{label}: {text}")
+            states = [survey.states[one].status for one in survey.came if one in survey.states]
+            ended = sum(status not in {"waiting", "surveying"} for status in states)
+            if counted != f"{ended} of {len(survey.came)} hosts have ended":
+                counted = f"{ended} of {len(survey.came)} hosts have ended"
+                steps.step("", counted)
+
+        survey = ClusterSurvey(folder, job, listener)
+        try:
+            asyncio.run(survey.run(address))
+        except KeyboardInterrupt:
+            interrupted = True
+    result = _result(survey, folder)
+    if as_json:
+        print_json(result)
+    else:
+        show(_table(result))
+    if interrupted:
+        err().print("portbar: interrupted; start the same command again to go on")
+        return INTERRUPTED
+    return _status(result)
+
+
+def _result(survey: ClusterSurvey, folder: HostFolder) -> dict[str, Any]:
+    hosts = {}
+    for label in sorted(survey.states):
+        devices = _devices(folder, label)
+        hosts[label] = {
+            **survey.states[label].to_json(),
+            "in_cluster": label in survey.came,
+            "file": folder.file(label).name if devices is not None else None,
+            "devices": devices,
+        }
+    return {"hosts": hosts}
+
+
+def _devices(folder: HostFolder, label: str) -> dict[str, str] | None:
+    """Device -> its status, of a record that was written by this survey or an earlier one."""
+    try:
+        record = json.loads(folder.file(label).read_text(encoding="utf-8"))
+        return {
+            f"{one['address']['platform_index']}:{one['address']['device_index']} {one['facts']['name']}": one["status"]
+            for one in record["devices"]
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _table(result: dict[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("host", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("devices", justify="right", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("reason")
+    for label, host in result["hosts"].items():
+        reason = host.get("reason", "")
+        away = "" if host["in_cluster"] else "not in the cluster now"
+        table.add_row(
+            label,
+            host["status"],
+            "" if host["devices"] is None else str(len(host["devices"])),
+            f"{host['seconds']:.0f}",
+            "; ".join(filter(None, (away, reason))),
+        )
+    return table
+
+
+def _status(result: dict[str, Any]) -> int:
+    """0 where every host of the cluster has its record, and one has a device that works."""
+    hosts = [host for host in result["hosts"].values() if host["in_cluster"]]
+    if any(host["status"] != "done" for host in hosts):
+        return 1
+    devices = [status for host in hosts for status in (host["devices"] or {}).values()]
+    return 0 if any(status not in {"unusable", "failed"} for status in devices) else 3

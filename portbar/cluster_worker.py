@@ -1,0 +1,170 @@
+"""What runs on a Dask worker: the survey of its host, in a child process with a time limit.
+
+No driver is loaded into the worker itself, so that one that aborts costs no worker. Not for choosing workers
+(`portbar.cluster`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+from portbar import child
+
+#: Seconds between looks at whether the worker is still there.
+_ORPHAN_POLL_S: Final = 0.5
+#: Seconds before the limit at which a survey's own children are ended, which would outlive it.
+_EARLIER_S: Final = 2.0
+
+#: Topic -> process that surveys for it in this worker.
+_running: dict[str, Any] = {}
+
+
+def inspector() -> Callable[..., dict[str, Any]]:
+    """A function that tells about a worker, also about one that lacks portbar: it is sent as code, not by name."""
+
+    def inspect(dask_worker: Any) -> dict[str, Any]:
+        import platform  # noqa: PLC0415 (the function travels alone)
+        import socket  # noqa: PLC0415 (the same)
+
+        try:
+            from portbar import __version__  # noqa: PLC0415 (the same)
+            from portbar.hosts import host_name  # noqa: PLC0415 (the same)
+        except ImportError as error:
+            version, host, why = "", socket.gethostname().lower(), f"{type(error).__name__}: {error}"
+        else:
+            version, host, why = __version__, host_name(), ""
+        return {
+            "name": str(dask_worker.name),
+            "host": host,
+            "portbar": version,
+            "why": why,
+            "python": platform.python_version(),
+        }
+
+    return inspect
+
+
+def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
+    """Survey the host of the worker that runs this task.
+
+    Parameters
+    ----------
+    payload : dict
+        `task`: what the child process runs; `topic`: of the events that tell how it goes; `label`, `attempt`: whose they are;
+        `limit_s`; `quick`, `timeout_s`, `devices`: of the survey.
+
+    Returns
+    -------
+    dict
+        `status`, `message` and `seconds` of the child process, and its `record` (None unless it ended well).
+    """
+    psutil = _psutil()
+    worker, topic = import_module("distributed").get_worker(), payload["topic"]
+    key = worker.get_current_task()
+
+    def relay(message: dict[str, Any]) -> None:
+        if "pid" in message:
+            with suppress(psutil.NoSuchProcess):
+                _running[topic] = psutil.Process(int(message["pid"]))
+        task = worker.state.tasks.get(key)
+        if task is None or task.state in {"cancelled", "resumed"}:
+            # Nobody waits for the answer any more; to raise here ends the child.
+            raise RuntimeError("the survey was cancelled")
+        event = {"label": payload["label"], "attempt": payload["attempt"], **message}
+        if "record" in event:
+            # The scheduler keeps a number of events: small ones.
+            event["record"] = zlib.compress(json.dumps(event["record"]).encode())
+        worker.log_event(topic, event)
+
+    relay({"started": True})
+    try:
+        result = child.run_task(payload["task"], payload, timeout=float(payload["limit_s"]), on_progress=relay)
+    finally:
+        _running.pop(topic, None)
+    return {
+        "status": result.status,
+        "message": result.message,
+        "seconds": result.seconds,
+        "record": result.value if result.status == "ok" else None,
+    }
+
+
+def stop(topic: str) -> bool:
+    """End the survey that runs for a topic in this process; whether there was one."""
+    process = _running.get(topic)
+    if process is None or not process.is_running():
+        return False
+    _kill([*_descendants(process), process])
+    return True
+
+
+def child_task(payload: dict[str, Any]) -> dict[str, Any]:
+    """Survey this machine: the child's side of `survey_host`."""
+    ending = _end_with_parent(time.monotonic() + float(payload["limit_s"]) - _EARLIER_S)
+    child.progress({"pid": os.getpid()})
+    from portbar.device import select_devices  # noqa: PLC0415 (loads every driver)
+    from portbar.survey import Survey  # noqa: PLC0415 (the same)
+
+    seen: list[str] = []
+
+    def on_step(device: str, step: str, _seconds_expected: float | None = None) -> None:
+        if ending.is_set():
+            # What was killed for want of time would look as if it had crashed.
+            return
+        child.progress({"device": device, "step": step})
+        record = survey.record
+        statuses = [entry["status"] for entry in record.get("devices", [])]
+        if statuses != seen:
+            # A device begins or has ended: what is measured so far outlives this worker.
+            seen[:] = statuses
+            child.progress({"record": record})
+
+    survey = Survey(payload["quick"], payload["timeout_s"], on_step, selectors=payload["devices"])
+    return survey.run(select_devices(payload["devices"]))
+
+
+def _end_with_parent(deadline: float) -> threading.Event:
+    """End this process and what it starts when its parent ends, and what it starts at the deadline, too.
+
+    Measurements run in sessions of their own, where no signal for this process reaches them. The event tells that the
+    deadline has passed.
+    """
+    psutil = _psutil()
+    parent, me, ending = psutil.Process(os.getppid()), psutil.Process(), threading.Event()
+
+    def watch() -> None:
+        while os.getppid() == parent.pid and parent.is_running():
+            time.sleep(_ORPHAN_POLL_S)
+            if time.monotonic() > deadline:
+                ending.set()
+                _kill(_descendants(me))
+        _kill(_descendants(me))
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return ending
+
+
+def _psutil() -> Any:
+    """The module, which comes with Dask's distributed; portbar itself does without."""
+    return import_module("psutil")
+
+
+def _descendants(process: Any) -> list[Any]:
+    with suppress(_psutil().Error):
+        return list(process.children(recursive=True))
+    return []
+
+
+def _kill(processes: list[Any]) -> None:
+    for one in processes:
+        with suppress(_psutil().Error):
+            one.kill()

@@ -1,0 +1,285 @@
+"""Fixtures for people who test OpenCL kernels of their own: every usable device, a context and a queue on it.
+
+pytest loads this by itself where portbar is installed. Nothing looks for devices, and PyOpenCL is not imported, unless a test
+asks for one of the fixtures. Not for portbar's own tests, which choose their device in `tests/conftest.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from portbar.device import DeviceAddress
+
+ENVIRONMENT_VARIABLE: Final = "PORTBAR_PYTEST_DEVICE"
+
+_FIXTURE: Final = "portbar_device"
+_MARKER: Final = (
+    "portbar(groups=None, local_size=64, extensions=()): what a test with a portbar fixture needs of its device"
+)
+
+#: Counts the work-groups that meet: where a test says that it needs several, its own kernel is like this or larger.
+_MEETING: Final = """
+#include "portbar/device_barrier.h"
+kernel void meet(PORTBAR_GRID_PARAM)
+{
+    PORTBAR_ENTER(grid);
+    if (!portbar_device_barrier(&grid)) return;
+}
+"""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the selectors lead to on this machine."""
+
+    usable: tuple[tuple[DeviceAddress, cl.Device], ...] = ()
+    #: A sentence for each selected device that does not work, and each selector that matches nothing.
+    problems: tuple[str, ...] = ()
+    #: Selectors without a usable device, of those that the user gave.
+    empty: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """Stands for the device where there is none: why, and whether that is a failure."""
+
+    reason: str
+    fails: bool
+
+
+@dataclass
+class _Devices:
+    """The devices of one pytest session, looked for once."""
+
+    selectors: tuple[str, ...]
+    required: bool
+    groups: dict[tuple[Any, int], int | str] = field(default_factory=dict)
+    _found: _Found | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self._found is not None
+
+    @property
+    def found(self) -> _Found:
+        if self._found is None:
+            self._found = _find(self.selectors)
+        return self._found
+
+    def parameters(self) -> list[Any]:
+        """The parameters of the fixture: usable devices, or what stands for their absence."""
+        found = self.found
+        values = [pytest.param(entry, id=_id(entry[0])) for entry in found.usable]
+        if self.required:
+            values += [
+                pytest.param(
+                    _Nothing(f"--portbar-require: no usable device for {one!r}: {_why(found)}", fails=True), id=one
+                )
+                for one in found.empty
+            ]
+        if not values:
+            text = f"no usable OpenCL device: {_why(found)}"
+            values = [pytest.param(_Nothing(text, fails=self.required), id="no-device")]
+        return values
+
+
+_KEY: Final = pytest.StashKey[_Devices]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("portbar", "OpenCL devices for tests (portbar)")
+    group.addoption(
+        "--portbar-device",
+        action="append",
+        default=[],
+        metavar="SELECTOR",
+        help=(
+            "device for the portbar fixtures: PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or "
+            f"device's name; may be repeated. Otherwise {ENVIRONMENT_VARIABLE} (several: separated by semicolons), or all "
+            "that work."
+        ),
+    )
+    group.addoption(
+        "--portbar-require",
+        action="store_true",
+        help="fail tests with portbar fixtures where no selected device works, instead of skipping them",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker, and note what the user chose."""
+    config.addinivalue_line("markers", _MARKER)
+    given = config.getoption("portbar_device") or os.environ.get(ENVIRONMENT_VARIABLE, "").split(";")
+    selectors = tuple(one.strip() for one in given if one.strip())
+    config.stash[_KEY] = _Devices(selectors, bool(config.getoption("portbar_require")))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let each test that asks for a device run once for each that works."""
+    if _FIXTURE in metafunc.fixturenames:
+        devices = metafunc.config.stash[_KEY].parameters()
+        metafunc.parametrize(_FIXTURE, devices, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def portbar_device(request: pytest.FixtureRequest) -> cl.Device:
+    """An OpenCL device that works: it compiled and ran a kernel, and the answer was right.
+
+    A test that asks for it runs once for each device that works, or that `--portbar-device` or PORTBAR_PYTEST_DEVICE selects;
+    without any it is skipped, or fails with `--portbar-require`.
+    """
+    # A test that asks by `request.getfixturevalue` has no parameter: it gets the first device.
+    given = getattr(request, "param", None) or request.config.stash[_KEY].parameters()[0].values[0]
+    if isinstance(given, _Nothing):
+        (pytest.fail if given.fails else pytest.skip)(given.reason)
+    _, device = given
+    found: cl.Device = device
+    return found
+
+
+@pytest.fixture(scope="session")
+def portbar_context(portbar_device: cl.Device) -> cl.Context:
+    """A context on the device alone, shared by all tests."""
+    import pyopencl as cl  # noqa: PLC0415 (this module is loaded by every pytest)
+
+    return cl.Context([portbar_device])
+
+
+@pytest.fixture
+def portbar_queue(portbar_context: cl.Context) -> Iterator[cl.CommandQueue]:
+    """A fresh in-order queue with profiling, finished at the end of the test."""
+    import pyopencl as cl  # noqa: PLC0415 (this module is loaded by every pytest)
+
+    with cl.CommandQueue(portbar_context, properties=cl.command_queue_properties.PROFILING_ENABLE) as queue:
+        yield queue
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose marker asks for more than its device has; the fixtures have been made by now."""
+    marker = item.get_closest_marker("portbar")
+    if marker is None:
+        return
+    needs = _needs(marker)
+    device = getattr(item, "funcargs", {}).get(_FIXTURE)
+    if device is None:
+        raise pytest.UsageError(
+            f"{item.nodeid}: the marker portbar says what a device must have, and the test takes none"
+        )
+    for name in needs["extensions"]:
+        if name not in device.extensions.split():
+            pytest.skip(f"{device.name.strip()} lacks {name}")
+    if needs["groups"] is not None:
+        groups = _groups(item.config.stash[_KEY], device, needs["local_size"])
+        if isinstance(groups, str):
+            pytest.skip(groups)
+        if groups < needs["groups"]:
+            pytest.skip(
+                f"{device.name.strip()} runs {groups} work-group(s) of {needs['local_size']} at once, the test needs "
+                f"{needs['groups']}"
+            )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the devices that tests ran on, and those that did not work."""
+    devices = config.stash[_KEY]
+    if not devices.is_known:
+        return
+    for address, _ in devices.found.usable:
+        terminalreporter.write_line(f"portbar device: {address}")
+    for problem in devices.found.problems:
+        terminalreporter.write_line(f"portbar: not used: {problem}")
+
+
+def _needs(marker: pytest.Mark) -> dict[str, Any]:
+    unknown = set(marker.kwargs) - {"groups", "local_size", "extensions"}
+    if marker.args or unknown:
+        raise pytest.UsageError(
+            f"{_MARKER.partition(':')[0]} takes no {', '.join(unknown) or 'argument without a name'}"
+        )
+    extensions = marker.kwargs.get("extensions", ())
+    return {
+        "groups": marker.kwargs.get("groups"),
+        "local_size": int(marker.kwargs.get("local_size", 64)),
+        "extensions": (extensions,) if isinstance(extensions, str) else tuple(extensions),
+    }
+
+
+def _find(selectors: tuple[str, ...]) -> _Found:
+    """Look for devices, each checked in a child process unless that was done before with its driver."""
+    try:
+        import pyopencl  # noqa: F401, PLC0415 (this module is loaded by every pytest)
+    except ImportError as error:
+        return _Found(problems=(f"PyOpenCL cannot be imported ({error})",), empty=selectors)
+    from portbar import usable  # noqa: PLC0415 (the same)
+    from portbar.device import list_devices, select_devices  # noqa: PLC0415 (the same)
+    from portbar.errors import DeviceError  # noqa: PLC0415 (the same)
+
+    chosen: dict[DeviceAddress, cl.Device] = {}
+    problems, owners = [], {}
+    try:
+        for selector in selectors:
+            try:
+                matching = select_devices([selector])
+            except DeviceError as error:
+                problems.append(str(error))
+                matching = []
+            owners[selector] = [address for address, _ in matching]
+            chosen.update(matching)
+        if not selectors:
+            chosen.update(list_devices())
+    except DeviceError as error:
+        return _Found(problems=(str(error),), empty=selectors)
+    working = []
+    for address, device in chosen.items():
+        verdict = usable.check(address, timeout=60)
+        if verdict.usable:
+            working.append((address, device))
+        else:
+            problems.append(f"{address}: {verdict.reason}")
+    names = {address for address, _ in working}
+    empty = tuple(selector for selector, owned in owners.items() if not names & set(owned))
+    return _Found(tuple(working), tuple(dict.fromkeys(problems)), empty)
+
+
+def _why(found: _Found) -> str:
+    return "; ".join(found.problems) or "this machine has none"
+
+
+def _groups(devices: _Devices, device: cl.Device, local_size: int) -> int | str:
+    """How many work-groups of a small kernel meet at a barrier, or why none do; measured once a session."""
+    key = (device, local_size)
+    if key not in devices.groups:
+        devices.groups[key] = _measured_groups(device, local_size)
+    return devices.groups[key]
+
+
+def _measured_groups(device: cl.Device, local_size: int) -> int | str:
+    import pyopencl as cl  # noqa: PLC0415 (this module is loaded by every pytest)
+
+    import portbar  # noqa: PLC0415 (the same)
+
+    if local_size > device.max_work_group_size:
+        return f"{device.name.strip()} has work-groups of at most {device.max_work_group_size}, not {local_size}"
+    context = cl.Context([device])
+    try:
+        kernel = portbar.Program(context, _MEETING).kernel("meet")
+        with cl.CommandQueue(context) as queue:
+            return int(kernel.occupancy(queue, (local_size,)).groups)
+    except portbar.UnsupportedFeatureError as error:
+        return f"work-groups cannot meet on {device.name.strip()}: {error}"
+
+
+def _id(address: DeviceAddress) -> str:
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", address.device_name).strip("-")[:40].rstrip("-")
+    return f"{address.platform_index}:{address.device_index}-{name}"

@@ -1,0 +1,261 @@
+"""Compares this machine with a record of it: what it can no longer do, and what it does more slowly, in sentences.
+
+Only what a user of portbar would notice counts: of several ways to do one thing the fastest, or the one that portbar chose, and
+whether the others still work. Not for every difference between any two records (`portbar.report.compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portbar.errors import RecordError
+from portbar.records import measured, value_of
+from portbar.report.compare import Item, compare
+
+#: How many times slower is a fault unless the user says otherwise: machines that are shared vary by less than that.
+FACTOR: Final = 2.0
+
+#: States of a device in a record that leave something to compare with.
+_SURVEYED: Final = {"complete", "partial"}
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that has become worse.
+
+    Attributes
+    ----------
+    device : str
+        Number and name of the device.
+    path : str
+        What has, in words.
+    text : str
+        Before and after.
+    ratio : float or None
+        `new` over `old`, where both are numbers; measuring again may then give another answer.
+    """
+
+    device: str
+    path: str
+    text: str
+    ratio: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.device}: {self.path}: {self.text}" if self.path else f"{self.device}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a check found.
+
+    Attributes
+    ----------
+    faults : tuple of Fault
+    improvements, notes : tuple of str
+        What has become better; what differs and could not be judged.
+    devices : tuple of str
+        Those that were compared.
+    factor : float
+    """
+
+    faults: tuple[Fault, ...]
+    improvements: tuple[str, ...]
+    notes: tuple[str, ...]
+    devices: tuple[str, ...]
+    factor: float
+
+    def is_doubtful(self, entry: Entry) -> bool:
+        """Whether numbers of a device, by its entry in the new record, are faults that may be the moment's."""
+        return any(fault.ratio is not None and fault.device == _title(entry) for fault in self.faults)
+
+    def confirmed_by(self, again: Outcome) -> Outcome:
+        """Leave out the numbers that were no fault when they were measured again."""
+        still = {(fault.device, fault.path) for fault in again.faults}
+        kept = tuple(one for one in self.faults if one.ratio is None or (one.device, one.path) in still)
+        passed = tuple(f"{one} (not so when measured again)" for one in self.faults if one not in kept)
+        return Outcome(kept, self.improvements, self.notes + passed, self.devices, self.factor)
+
+    def to_json(self) -> dict[str, Any]:
+        """The outcome as JSON values."""
+        return {
+            "ok": not self.faults,
+            "factor": self.factor,
+            "devices": list(self.devices),
+            "faults": [vars(fault) for fault in self.faults],
+            "improvements": list(self.improvements),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A record's devices and those of this machine.
+
+    Attributes
+    ----------
+    pairs : tuple of (dict, int)
+        A device of the record, and the position of the same one here.
+    gone : tuple of dict
+        Devices of the record that are not here.
+    """
+
+    pairs: tuple[tuple[Entry, int], ...]
+    gone: tuple[Entry, ...]
+
+
+def match(stored: Entry, here: Sequence[Entry]) -> Matched:
+    """Find the devices of a record on this machine: the same driver first, else the same device with another driver.
+
+    Parameters
+    ----------
+    stored : dict
+        A record of format 2.
+    here : sequence of dict
+        Facts of this machine's devices.
+
+    Raises
+    ------
+    RecordError
+        No device of the record was surveyed, so that there is nothing to compare with.
+    """
+    surveyed = [entry for entry in stored["devices"] if entry["status"] in _SURVEYED]
+    if not surveyed:
+        raise RecordError(
+            "no device of this record was measured by `portbar survey`, so there is nothing to check this machine against: "
+            "name a record that `portbar survey -o FILE` wrote"
+        )
+    found: dict[int, int] = {}
+    tests: tuple[Callable[[Entry, Entry], bool], ...] = (_same_driver, _same_device)
+    for same in tests:
+        for index, entry in enumerate(surveyed):
+            if index not in found:
+                free = (i for i, facts in enumerate(here) if i not in found.values() and same(entry, facts))
+                chosen = next(free, None)
+                if chosen is not None:
+                    found[index] = chosen
+    pairs = tuple((surveyed[index], found[index]) for index in sorted(found))
+    return Matched(pairs, tuple(entry for index, entry in enumerate(surveyed) if index not in found))
+
+
+def judge(
+    stored: Entry, pairs: Sequence[tuple[Entry, Entry]], gone: Sequence[Entry] = (), factor: float = FACTOR
+) -> Outcome:
+    """Say what has become worse.
+
+    Parameters
+    ----------
+    stored : dict
+        The record, of format 2.
+    pairs : sequence of (dict, dict)
+        Entries of the same device: from the record, and from a survey of this machine just now.
+    gone : sequence of dict
+        Entries of the record whose devices are not here any more.
+    factor : float
+        How many times slower is a fault, or how many times fewer work-groups; at least 1.
+    """
+    faults = [_gone(entry) for entry in gone]
+    improvements: list[str] = []
+    notes: list[str] = []
+    for old, new in pairs:
+        found = compare(_alone(stored, old), _alone(stored, new), factor, same_device=True)
+        faults += [Fault(_title(new), _words(item), item.text, item.ratio) for item in found.regressions]
+        improvements += [_sentence(new, item) for item in found.improvements]
+        notes += [_sentence(new, item) for item in found.differences if "busy machine" in item.text]
+        notes += _unfinished(new)
+    return Outcome(
+        tuple(faults), tuple(improvements), tuple(notes), tuple(_title(new) for _, new in pairs), float(factor)
+    )
+
+
+def _alone(record: Entry, entry: Entry) -> dict[str, Any]:
+    return {**record, "devices": [_essence(entry)]}
+
+
+_REDUCTION: Final = ("level", "operation", "type", "local_size", "groups")
+
+
+def _essence(entry: Entry) -> dict[str, Any]:
+    """A device's entry with what a user would notice: what works, and the time of what is used."""
+    discovery = (entry.get("strategy") or {}).get("discovery", {}).get("value", "packed")
+
+    def rows(name: str) -> Sequence[Entry]:
+        return (entry.get(name) or {}).get("rows") or []
+
+    reduced = {
+        "occupancy": _occupancy(rows("occupancy"), discovery),
+        "barrier": _fastest(rows("barrier"), "barrier_time", "algorithm", ("groups", "local_size")),
+        "split_barrier": _fastest(rows("split_barrier"), "time", "strategy", ("local_size",)),
+        "reduction": _fastest(rows("reduction"), "time", "strategy", _REDUCTION),
+    }
+    return {**entry, **{name: {**entry[name], "rows": list(kept)} for name, kept in reduced.items() if name in entry}}
+
+
+def _occupancy(rows: Sequence[Entry], discovery: str) -> Iterator[Entry]:
+    """The rows of the lock that launches use; what others find matters to nobody's kernels."""
+    for row in rows:
+        if row.get("lock") == discovery and row.get("patience"):
+            yield {name: value for name, value in row.items() if name != "found"}
+
+
+def _fastest(rows: Sequence[Entry], time: str, way: str, shape: tuple[str, ...]) -> Iterator[Entry]:
+    """For each shape the time of the way that portbar chose, or else of the fastest; of all others whether they work."""
+    best: dict[tuple[Any, ...], Entry] = {}
+    for row in rows:
+        value = value_of(row.get(time, {}))
+        if value is None:
+            yield row
+            continue
+        # Whether it is the chosen one is a matter of speed, too.
+        yield {name: item for name, item in row.items() if name != "chosen"} | {time: measured(True)}
+        key = tuple(row.get(name) for name in shape)
+        if key not in best or _rank(row, time) < _rank(best[key], time):
+            best[key] = row
+    for row in best.values():
+        yield {name: item for name, item in row.items() if name != "chosen"} | {way: "as used"}
+
+
+def _rank(row: Entry, time: str) -> tuple[bool, float]:
+    return not row.get("chosen", False), float(value_of(row[time]))
+
+
+def _same_driver(entry: Entry, facts: Entry) -> bool:
+    return all(entry["facts"].get(name) == facts.get(name) for name in ("platform_name", "name", "driver_version"))
+
+
+def _same_device(entry: Entry, facts: Entry) -> bool:
+    one, other = ({"devices": [{"facts": each, "status": "waiting"}]} for each in (entry["facts"], facts))
+    return compare(one, other).pairs[0].same
+
+
+def _gone(entry: Entry) -> Fault:
+    facts = entry["facts"]
+    return Fault(
+        f"{facts.get('name') or 'a device'} ({facts.get('platform_name') or 'no platform'})",
+        "",
+        "is in the record and not on this machine; `portbar doctor` says which drivers there are and what is wrong with them",
+    )
+
+
+def _unfinished(entry: Entry) -> Iterator[str]:
+    for name, value in entry.items():
+        if isinstance(value, Mapping) and value.get("status") == "partial" and value.get("reason"):
+            yield f"{_title(entry)}: {name.replace('_', ' ')}: {value['reason']}"
+
+
+def _title(entry: Entry) -> str:
+    """Which device of this machine an entry is about, by its number: there may be two of a kind."""
+    facts, address = entry["facts"], entry["address"]
+    number = f"{address['platform_index']}:{address['device_index']}"
+    return f"{number} {facts.get('name') or 'a device'} ({facts.get('platform_name') or 'no platform'})"
+
+
+def _words(item: Item) -> str:
+    return item.path.replace(" / ", ", ")
+
+
+def _sentence(entry: Entry, item: Item) -> str:
+    return f"{_title(entry)}: {_words(item)}: {item.text}"

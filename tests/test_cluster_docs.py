@@ -1,0 +1,84 @@
+"""What docs/ci.md and docs/cluster.md tell people to type is accepted, and the test that they show passes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from portbar import launchers
+from tests.checkout import ROOT, python_path
+
+pytest_plugins = ["pytester"]
+
+PAGES = [ROOT / "docs" / name for name in ("ci.md", "cluster.md")]
+TEXT = {page.stem: page.read_text(encoding="utf-8") for page in PAGES}
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT[page], re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = sorted(
+    {
+        found
+        for page in TEXT
+        for language in ("sh", "text", "yaml")
+        for block in blocks(page, language)
+        for found in re.findall(r"\bportbar ((?:survey|devices|doctor|compare|report|submit)\b[^#\n;&]*)", block)
+    }
+)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_on_the_pages_has_these_options(line):
+    pytest.importorskip("pyopencl")
+    from portbar.cli import cli  # noqa: PLC0415 (commands are loaded by name)
+
+    name, *arguments = shlex.split(line)
+    command = cli.get_command(None, name)
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {one for one in arguments if one.startswith("-")} <= known
+
+
+def test_the_pages_name_commands_and_every_variable_of_a_launcher():
+    assert len(COMMANDS) > 8
+    assert [
+        name for _, *row in launchers._LAUNCHERS for name in row if name and f"`{name}`" not in TEXT["cluster"]
+    ] == []
+
+
+def test_options_of_pytest_are_those_of_the_plugin():
+    plugin = (ROOT / "portbar" / "pytest_plugin.py").read_text(encoding="utf-8")
+    shown = set(re.findall(r"--portbar-\w+|PORTBAR_PYTEST_\w+", TEXT["ci"]))
+    assert shown == {"--portbar-device", "--portbar-require", "PORTBAR_PYTEST_DEVICE"}
+    assert all(f'"{name}"' in plugin for name in shown)
+
+
+def test_shell_and_workflow_are_well_formed():
+    yaml = pytest.importorskip("yaml")
+    (workflow,) = blocks("ci", "yaml")
+    steps = yaml.safe_load(workflow)["jobs"]["pocl"]["steps"]
+    assert any("--portbar-require" in step.get("run", "") for step in steps)
+    assert any("--check records/pocl.json" in step.get("run", "") for step in steps)
+
+
+@pytest.mark.device
+def test_the_test_on_the_page_passes(pytester, monkeypatch, device):
+    from portbar.device import address_of  # noqa: PLC0415 (needs PyOpenCL, as the fixture does)
+
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", python_path())
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    (program,) = blocks("ci", "python")
+    pytester.makepyfile(program)
+    address = address_of(device)
+    selector = f"{address.platform_index}:{address.device_index}"
+    result = pytester.runpytest_subprocess(
+        "-p", "portbar.pytest_plugin", "-rsA", "--portbar-require", "--portbar-device", selector, timeout=100
+    )
+    outcomes = {name: count for name, count in result.parseoutcomes().items() if not name.startswith("warning")}
+    assert outcomes in ({"passed": 1}, {"skipped": 1})
+    if "skipped" in outcomes:
+        result.stdout.fnmatch_lines_random(["*at once, the test needs 2*"])

@@ -1,0 +1,231 @@
+"""The fixtures that portbar gives to other projects' tests: which devices they run on, and what happens without any."""
+
+from __future__ import annotations
+
+import configparser
+
+import pytest
+
+from portbar.device import address_of
+from tests.checkout import ROOT, python_path
+
+pytest_plugins = ["pytester"]
+
+#: Stands for OpenCL in the inner pytest: two devices that work and one that does not.
+FAKES = """
+import collections
+from portbar import pytest_plugin
+from portbar.device import DeviceAddress
+
+Device = collections.namedtuple("Device", "name extensions max_work_group_size")
+FIRST = (DeviceAddress(0, 0, "A platform", "First CPU", "1.0"), Device("First CPU", "cl_khr_fp64 cl_x", 64))
+SECOND = (DeviceAddress(1, 0, "B platform", "Second CPU", "2.0"), Device("Second CPU", "", 64))
+BROKEN = "2:0 Third CPU (C platform): it crashed"
+calls = []
+
+def find(selectors):
+    calls.append(selectors)
+    every = {"first": FIRST, "second": SECOND}
+    usable = tuple(every[one] for one in (selectors or every) if one in every)
+    empty = tuple(one for one in selectors if one not in every)
+    return pytest_plugin._Found(usable, (BROKEN,), empty)
+
+pytest_plugin._find = find
+pytest_plugin._measured_groups = lambda device, size: {"First CPU": 4, "Second CPU": 1}[device.name]
+"""
+
+ASKING = """
+import conftest
+
+def test_device(portbar_device):
+    print("ran on", portbar_device.name)
+
+def test_again(portbar_device):
+    assert len(conftest.calls) == 1
+"""
+
+
+@pytest.fixture
+def inner(pytester, monkeypatch):
+    """Run pytest on files in a process of its own, with the plugin loaded whether or not it is installed."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", python_path())
+    monkeypatch.delenv("PORTBAR_PYTEST_DEVICE", raising=False)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+    def run(test: str, *arguments: str, fakes: str = FAKES):
+        pytester.makeconftest(fakes)
+        pytester.makepyfile(test)
+        return pytester.runpytest_subprocess("-p", "portbar.pytest_plugin", "-rsA", *arguments, timeout=100)
+
+    return run
+
+
+def test_nothing_is_imported_or_looked_for_unless_a_test_asks(inner):
+    program = """
+import sys
+
+def test_plain():
+    assert "portbar.pytest_plugin" in sys.modules
+    assert not {"pyopencl", "numpy", "portbar.device", "portbar.usable"} & set(sys.modules)
+"""
+    result = inner(program, "--portbar-require", "--portbar-device", "nonsense", fakes="")
+    result.assert_outcomes(passed=1)
+    assert "portbar device" not in result.stdout.str()
+
+
+def test_a_test_runs_once_for_each_usable_device_and_devices_are_looked_for_once(inner):
+    result = inner(ASKING)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines_random(
+        [
+            "PASSED *::test_device[[]0:0-First-CPU[]]",
+            "PASSED *::test_device[[]1:0-Second-CPU[]]",
+            "portbar device: 1:0 Second CPU (B platform 2.0)",
+            "portbar: not used: 2:0 Third CPU (C platform): it crashed",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variable", "names"),
+    [
+        (("--portbar-device", "second"), "", ["Second"]),
+        (("--portbar-device=second", "--portbar-device=first"), "", ["Second", "First"]),
+        ((), "first", ["First"]),
+        ((), " first ; second ", ["First", "Second"]),
+        (("--portbar-device", "second"), "first", ["Second"]),
+    ],
+)
+def test_the_option_selects_before_the_variable(inner, monkeypatch, arguments, variable, names):
+    monkeypatch.setenv("PORTBAR_PYTEST_DEVICE", variable)
+    result = inner(ASKING, "-s", *arguments)
+    result.assert_outcomes(passed=2 * len(names))
+    for name in ("First", "Second"):
+        assert (f"ran on {name}" in result.stdout.str()) == (name in names)
+
+
+def test_without_a_usable_device_tests_are_skipped_with_the_reason(inner):
+    result = inner(ASKING, "--portbar-device", "nonsense")
+    result.assert_outcomes(skipped=2)
+    result.stdout.fnmatch_lines(["*no usable OpenCL device: 2:0 Third CPU*it crashed*"])
+
+
+def test_required_devices_fail_tests_where_they_are_missing(inner):
+    result = inner(ASKING, "--portbar-require", "--portbar-device", "nonsense")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*--portbar-require: no usable device for 'nonsense': *it crashed*"])
+
+
+def test_each_required_selector_needs_a_device_of_its_own(inner):
+    result = inner(ASKING, "--portbar-require", "--portbar-device=first", "--portbar-device=nonsense")
+    result.assert_outcomes(passed=2, errors=2)
+
+
+def test_without_any_selector_required_means_at_least_one(inner):
+    nothing = FAKES + "\npytest_plugin._find = lambda selectors: pytest_plugin._Found((), ('no platform',))\n"
+    result = inner("def test_device(portbar_device): pass", "--portbar-require", fakes=nothing)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*no usable OpenCL device: no platform*"])
+
+
+def test_a_fixture_that_is_asked_for_late_gets_the_first_device(inner):
+    result = inner("def test_late(request): assert request.getfixturevalue('portbar_device').name == 'First CPU'")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_marker_skips_where_the_device_has_less(inner):
+    program = """
+import pytest
+
+@pytest.mark.portbar(groups=2)
+def test_groups(portbar_device):
+    assert portbar_device.name == "First CPU"
+
+@pytest.mark.portbar(extensions=["cl_khr_fp64", "cl_x"])
+def test_extensions(portbar_device):
+    assert portbar_device.name == "First CPU"
+
+@pytest.mark.portbar(groups=1, extensions=())
+def test_little(portbar_device):
+    pass
+"""
+    result = inner(program, "--strict-markers")
+    result.assert_outcomes(passed=4, skipped=2)
+    result.stdout.fnmatch_lines_random(
+        ["*Second CPU runs 1 work-group(s) of 64 at once, the test needs 2", "*Second CPU lacks cl_khr_fp64"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("marker", "arguments", "message"),
+    [
+        ("groups=1", "", "*takes none*"),
+        ("nonsense=1", "portbar_device", "*takes no nonsense*"),
+        ("2", "portbar_device", "*takes no argument without a name*"),
+    ],
+)
+def test_a_wrong_marker_is_an_error(inner, marker, arguments, message):
+    program = f"import pytest\n@pytest.mark.portbar({marker})\ndef test_it({arguments}): pass"
+    result = inner(program, "--portbar-device", "first")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
+
+
+def test_without_pyopencl_tests_are_skipped(inner):
+    result = inner("def test_device(portbar_device): pass", fakes="import sys; sys.modules['pyopencl'] = None")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*PyOpenCL cannot be imported*"])
+
+
+KERNEL = """
+import numpy as np
+import pyopencl as cl
+import pytest
+
+SOURCE = "kernel void twice(global int *a) { a[get_global_id(0)] *= 2; }"
+
+@pytest.mark.portbar(groups=1)
+def test_twice(portbar_queue, portbar_context):
+    numbers = np.arange(7, 71, dtype=np.int32)
+    buffer = cl.Buffer(portbar_context, cl.mem_flags.COPY_HOST_PTR, hostbuf=numbers)
+    kernel = cl.Kernel(cl.Program(portbar_context, SOURCE).build(), "twice")
+    event = kernel(portbar_queue, numbers.shape, None, buffer)
+    out = np.empty_like(numbers)
+    cl.enqueue_copy(portbar_queue, out, buffer).wait()
+    assert (out == 2 * numbers).all()
+    assert event.profile.end >= event.profile.start > 0
+
+@pytest.mark.portbar(groups=100_000)
+def test_more_than_any_device_holds(portbar_queue):
+    raise AssertionError
+
+queues = []
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_each_test_has_a_queue_of_its_own(portbar_queue, time):
+    assert portbar_queue not in queues
+    queues.append(portbar_queue)
+"""
+
+
+@pytest.mark.device
+def test_a_kernel_runs_on_a_device_that_works(inner, device):
+    address = address_of(device)
+    selector = f"{address.platform_index}:{address.device_index}"
+    result = inner(KERNEL, "--portbar-require", "--portbar-device", selector, fakes="")
+    result.assert_outcomes(passed=3, skipped=1)
+    result.stdout.fnmatch_lines_random([f"portbar device: {selector} *", "*at once, the test needs 100000"])
+
+
+@pytest.mark.device
+def test_a_selector_that_matches_nothing_says_what_there_is(inner, device):
+    result = inner("def test_device(portbar_device): pass", "--portbar-device", "no such thing", fakes="")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*no device matches 'no such thing'; there is:*"])
+
+
+def test_the_plugin_is_declared_for_pytest_to_find():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert "portbar = portbar.pytest_plugin" in setup["options.entry_points"]["pytest11"]

@@ -1,0 +1,358 @@
+"""`portbar survey --check`: a machine against a record of it, what counts as worse, and the words for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from copy import deepcopy
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from portbar import records
+from portbar.cli import survey_check
+from portbar.cluster import Job
+from portbar.device import address_of
+from portbar.errors import RecordError
+from portbar.records import measured, missing
+from portbar.survey.comparison import judge, match
+from tests.checkout import environment
+from tests.report_support import device, groups, published, record, times
+
+
+def changed(change):
+    """An entry like the stored one but for `change`."""
+    new = deepcopy(device())
+    change(new)
+    return new
+
+
+def judged(change=lambda _: None, factor=2.0, old=None):
+    old = device() if old is None else old
+    return judge(record(old), [(old, changed(change))], (), factor)
+
+
+def row(entry, step, **values):
+    return next(one for one in entry[step]["rows"] if all(one[name] == value for name, value in values.items()))
+
+
+def slower(step, name, times_as_long, **values):
+    def change(entry):
+        one = row(entry, step, **values)
+        unit = one[name]["unit"]
+        one[name] = times(times_as_long * one[name]["value"], unit)
+
+    return change
+
+
+def both(*changes):
+    def change(entry):
+        for one in changes:
+            one(entry)
+
+    return change
+
+
+def test_the_same_machine_is_as_good():
+    outcome = judged()
+    assert not outcome.faults
+    assert not outcome.notes
+    assert outcome.devices == ("0:0 Test GPU (Test platform)",)
+
+
+def fewer_groups(entry):
+    for one in entry["occupancy"]["rows"]:
+        if one["lock"] == "packed" and one["patience"]:
+            one["occupancy"] = measured(2, "work-groups")
+
+
+def spin_finds_nothing(entry):
+    for one in entry["occupancy"]["rows"]:
+        if one["lock"] != "packed" or not one["patience"]:
+            one["found"] = groups(1, 1, 1, 1, 1)
+
+
+def crashing(entry):
+    row(entry, "barrier", algorithm="flag", groups=8)["barrier_time"] = missing("crash", "ended by SIGSEGV")
+
+
+def no_float(entry):
+    row(entry, "atomics", type="float", space="local")["result"] = missing("error", "it does not compile")
+
+
+def litmus_fails(entry):
+    entry["litmus"]["rows"][0]["verdict"] = measured("fail")
+
+
+def one_group_only(entry):
+    entry["findings"]["progress"]["work_groups"] = "none"
+    entry["probe"]["rows"][2]["result"] = measured("none")
+
+
+def gone_bad(entry):
+    for name in ("findings", "strategy", "occupancy", "barrier", "litmus", "atomics", "split_barrier", "reduction"):
+        entry.pop(name)
+    entry["status"] = "unusable"
+    entry["usable"] = {"usable": False, "reason": "the compiler crashed", "remedy": "another driver"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (fewer_groups, "occupancy, local size 64, 16 bytes, occupancy: 8 work-groups -> 2 work-groups, 4 times less"),
+        (slower("barrier", "barrier_time", 3, groups=8, algorithm="counter"), None),
+        (
+            both(
+                *(slower("barrier", "barrier_time", 3, groups=8, algorithm=one) for one in ("counter", "flag", "tree"))
+            ),
+            "barrier, as used, 8 groups of 64, barrier_time: 1.414 us -> 4.243 us, 3 times slower",
+        ),
+        (
+            slower("barrier", "relaunch_time", 3, groups=1, algorithm="counter"),
+            "of 64, relaunch_time: 6 us -> 18 us, 3 times slower",
+        ),
+        (crashing, "lost: yes -> crash (ended by SIGSEGV)"),
+        (no_float, "atomics, fetch_add, float, local, result: lost: yes -> error (it does not compile)"),
+        (litmus_fails, "litmus, c11, verdict: pass -> fail"),
+        (one_group_only, "findings, progress work_groups: independent -> none"),
+        (gone_bad, "status, status: complete -> unusable (the compiler crashed)"),
+        (slower("split_barrier", "time", 3, strategy="counter"), "split_barrier, as used, local size 64, time"),
+        (slower("reduction", "time", 3, strategy="sub_group", level="device"), "reduction, as used, device add float"),
+        (
+            slower("occupancy", "launch_time", 3, lock="packed", patience=True),
+            "occupancy, packed, local size 64, 16 bytes, launch_time",
+        ),
+        (slower("occupancy", "launch_time", 3, lock="spin", patience=True), None),
+        (slower("split_barrier", "time", 3, strategy="uniform"), None),
+        (slower("reduction", "time", 3, strategy="tree", level="device"), None),
+        (spin_finds_nothing, None),
+    ],
+)
+def test_what_is_used_counts_and_says_what_has_become_worse(change, words):
+    faults = [str(fault) for fault in judged(change).faults]
+    if words is None:
+        # Of three algorithms another is nearly as fast; the other locks and strategies are not used.
+        assert faults == []
+    else:
+        assert any(words in fault for fault in faults), faults
+        assert all(fault.startswith("0:0 Test GPU (Test platform): ") for fault in faults)
+
+
+def test_a_slow_down_counts_beyond_the_factor_only():
+    change = slower("reduction", "time", 3, strategy="sub_group", level="device")
+    assert not judged(change, factor=4.0).faults
+    (fault,) = judged(change, factor=2.5).faults
+    assert fault.ratio == pytest.approx(3.0)
+
+
+def test_what_has_become_better_is_no_fault():
+    outcome = judged(slower("reduction", "time", 0.2, strategy="sub_group", level="device"))
+    assert not outcome.faults
+    assert "5 times faster" in outcome.improvements[0]
+
+
+def test_times_of_a_busy_machine_are_noted_and_not_judged():
+    def change(entry):
+        for name in ("counter", "flag", "tree"):
+            slower("barrier", "barrier_time", 9, groups=8, algorithm=name)(entry)
+        entry["barrier"]["unsteady"] = True
+
+    outcome = judged(change)
+    assert not outcome.faults
+    assert any("busy machine" in note for note in outcome.notes)
+
+
+def test_a_number_is_a_fault_only_if_it_is_when_measured_again():
+    worse = slower("reduction", "time", 3, strategy="sub_group", level="device")
+    first = judged(both(worse, no_float))
+    assert len(first.faults) == 2
+    kept = first.confirmed_by(judged())
+    assert ["lost" in str(fault) for fault in kept.faults] == [True]
+    assert any("not so when measured again" in note for note in kept.notes)
+    assert len(first.confirmed_by(judged(worse)).faults) == 2
+
+
+def other_driver():
+    return device(driver="2.0")
+
+
+def test_devices_are_matched_by_driver_first_and_each_once():
+    stored = record(device(driver="1.0"), device(driver="2.0"), device("Another"))
+    here = [other_driver()["facts"], device("Third")["facts"], device(driver="3.0")["facts"]]
+    matched = match(stored, here)
+    assert [(old["facts"]["driver_version"], index) for old, index in matched.pairs] == [("1.0", 2), ("2.0", 0)]
+    assert [old["facts"]["name"] for old in matched.gone] == ["Another"]
+
+
+def test_a_device_that_did_not_work_before_is_not_missed():
+    broken = device("Broken")
+    broken["status"] = "unusable"
+    matched = match(record(device(), broken), [device()["facts"]])
+    assert not matched.gone
+
+
+def test_a_record_without_a_survey_is_refused():
+    with pytest.raises(RecordError, match="nothing to check"):
+        match(published("GPU", "A vendor", 8, 64, 16.0, 64.0), [device()["facts"]])
+
+
+@pytest.fixture
+def check(monkeypatch, tmp_path, capsys):
+    """Run the check of a stored record on a made-up machine; each survey gives the next of `measurements`."""
+
+    def run(stored, *measurements, devices=(), as_json=False):
+        (tmp_path / "record.json").write_text(records.text(stored), encoding="utf-8")
+        here = [(entry["address"], entry) for entry in measurements[0]["devices"]]
+        monkeypatch.setattr(survey_check, "chosen", lambda _patterns: here)
+        monkeypatch.setattr(survey_check, "facts", lambda entry: SimpleNamespace(to_json=lambda: entry["facts"]))
+        given = iter(measurements)
+        asked = []
+
+        def survey(chosen, *, quick, keep):
+            # The record that `-o` keeps is that of all devices.
+            assert keep == (not asked)
+            asked.append((len(chosen), quick))
+            return next(given)
+
+        job = Job(devices=tuple(devices))
+        status = survey_check.run(str(tmp_path / "record.json"), 2.0, job, survey, as_json=as_json)
+        out, err = capsys.readouterr()
+        return status, out, err, asked
+
+    return run
+
+
+def second(name="Second GPU", **changes):
+    entry = device(name)
+    entry["address"] |= {"device_index": 1, "device_name": name}
+    return entry | changes
+
+
+SLOW = slower("reduction", "time", 3, strategy="sub_group", level="device")
+
+
+def test_a_good_machine_is_surveyed_once_as_the_record_was(check):
+    stored = record()
+    stored["invocation"]["quick"] = True
+    status, out, _, asked = check(stored, record())
+    assert (status, asked) == (0, [(1, True)])
+    assert "as good as in the record" in out
+
+
+def test_only_what_is_slower_is_measured_again(check):
+    stored = record(device(), second())
+    status, out, err, asked = check(stored, record(changed(SLOW), second()), record(device()))
+    assert (status, asked) == (0, [(2, False), (1, False)])
+    assert "not so when measured again" in out
+    assert "once more" in err
+
+
+def test_a_fault_is_status_1_and_a_sentence(check):
+    status, out, _, asked = check(record(), record(changed(SLOW)), record(changed(SLOW)))
+    assert (status, len(asked)) == (1, 2)
+    assert "worse: 0:0 Test GPU (Test platform): reduction, as used, device add float, 4 groups of 64, time: " in out
+    assert "1 worse than in the record" in out
+
+
+def test_a_lost_capability_is_not_measured_again(check):
+    status, out, _, asked = check(record(), record(changed(no_float)), as_json=True)
+    assert (status, len(asked)) == (1, 1)
+    result = json.loads(out)
+    assert not result["ok"]
+    assert "it does not compile" in result["faults"][0]["text"]
+
+
+def test_a_device_that_is_gone_is_a_fault_unless_others_were_asked_for(check):
+    stored = record(device(), second())
+    status, out, _, _ = check(stored, record())
+    assert status == 1
+    assert "worse: Second GPU (Test platform): is in the record and not on this machine" in out
+    assert check(stored, record(), devices=["Test GPU"])[0] == 0
+
+
+def test_no_device_of_the_record_is_status_3(check):
+    status, out, _, asked = check(record(), record(device("Something else")))
+    assert (status, asked) == (3, [])
+    assert "not on this machine" in out
+
+
+def test_an_interrupted_check_judges_nothing(check):
+    cut = record(changed(no_float)) | {"interrupted": True}
+    status, out, err, _ = check(record(), cut)
+    assert (status, out) == (130, "")
+    assert "nothing was judged" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--factor", "2"), "--factor is for --check"),
+        (("--check", "x", "--dask", "local"), "use one of them"),
+        (("--check", "no such record"), "--check"),
+        (("--check", "x", "-o", "records/"), "no folder"),
+        (("--dask", "local"), "-o DIR/"),
+        (("-o", "{host}/x.json"), "last part"),
+        (("--check", "x", "--factor", "0.5"), "--factor"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong(arguments, message):
+    done = subprocess.run(
+        [sys.executable, "-m", "portbar", "survey", *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in " ".join(done.stderr.split())
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_a_machine_is_checked_against_its_own_record(device, tmp_path):
+    """Times may be anything on a busy machine, so the factor is large; something is lost for certain in the second check."""
+    address = address_of(device)
+    stored, selector = tmp_path / "record.json", f"{address.platform_index}:{address.device_index}"
+
+    def portbar(*arguments):
+        return subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "portbar",
+                "survey",
+                "--quick",
+                "--timeout",
+                "8",
+                "--json",
+                "-d",
+                selector,
+                *arguments,
+            ],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+
+    made = portbar("-o", str(stored))
+    record = records.load(stored)
+    (entry,) = record["devices"]
+    if entry["status"] == "refused":
+        pytest.skip("portbar refuses this device")
+    assert made.returncode in {0, 1, 4}, made.stderr
+    lost = next((row for row in entry["probe"]["rows"] if row["result"] == measured(False)), None)
+    if lost is None:
+        pytest.skip("there is nothing that this device lacks")
+    lost["result"] = measured(True)
+    stored.write_text(records.text(record), encoding="utf-8")
+    done = portbar("--check", str(stored), "--factor", "1000")
+    assert done.returncode == 1, done.stderr
+    result = json.loads(done.stdout)
+    assert result["devices"] == [f"{selector} {device.name.strip()} ({device.platform.name.strip()})"]
+    assert any(lost["probe"] in fault["path"] for fault in result["faults"]), result["faults"]
