@@ -48,6 +48,12 @@ INLINED_STRUCTURES_UNKNOWN = "inlined structures unknown"
 _UPDATE = "update the driver, or use another runtime"
 
 
+def _retire(name: str, platform: str = "") -> str:
+    """The command that fails once a fault is gone: the test that shows it in plain PyOpenCL, on one platform."""
+    test = f"python -m pytest tests/test_quirks.py -k {name}"
+    return f'PORTBAR_TEST_PLATFORM="{platform}" {test}' if platform else test
+
+
 @dataclass(frozen=True)
 class Quirk:
     """One fault of one implementation.
@@ -66,7 +72,8 @@ class Quirk:
     loop_limit : int
         Iterations in a whole kernel after which loops end silently; 0 where they do not.
     fault, seen, workaround, retire : str
-        What goes wrong; where and when it was seen; what helps; the command that tells when the entry can go.
+        What goes wrong; where and when it was seen; what helps; the command that tells when the entry can go: a test in
+        portbar's checkout that shows the fault, and that fails where it does not show any more.
     """
 
     name: str
@@ -120,7 +127,7 @@ QUIRKS: tuple[Quirk, ...] = (
             'install another CPU runtime: `pip install "portbar[cpu]"` (that is intel-opencl-rt and '
             "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
         ),
-        retire="portbar devices --refresh   # on such a processor, with the newest pocl-binary-distribution",
+        retire=_retire("pocl-unknown-cpu"),
     ),
     Quirk(
         name="pocl-unwritable-cache",
@@ -129,7 +136,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
         seen="PoCL 3.0-rc2 and 3.1, 2026-11",
         workaround="set POCL_CACHE_DIR to a folder that can be written before Python starts",
-        retire="HOME=/dev/null portbar devices   # with the newest PoCL",
+        retire=_retire("pocl-unwritable-cache"),
     ),
     Quirk(
         name="rusticl-not-enabled",
@@ -140,7 +147,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
         seen="Mesa 22.3.6 and 25.0.7, 2026-11",
         workaround="set RUSTICL_ENABLE to a Mesa driver before Python starts: `RUSTICL_ENABLE=llvmpipe`",
-        retire="env -u RUSTICL_ENABLE portbar devices",
+        retire=_retire("rusticl-not-enabled"),
     ),
     Quirk(
         name="clover-without-devices",
@@ -150,7 +157,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="Clover (mesa.icd) registers itself on machines that it has no device for",
         seen="Mesa 22.3.6, Debian 12, 2026-11",
         workaround="nothing is lost: Mesa has replaced Clover by rusticl, which registers itself separately",
-        retire="portbar devices   # with a Mesa that has no mesa.icd any more",
+        retire=_retire("clover-without-devices"),
     ),
     Quirk(
         name="llvmpipe-loop-limit",
@@ -163,7 +170,7 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="use Mesa 25.0 or newer, or another runtime",
-        retire="RUSTICL_ENABLE=llvmpipe portbar survey --device llvmpipe   # with the oldest Mesa still in use",
+        retire=_retire("llvmpipe-loop-limit", "rusticl"),
     ),
     Quirk(
         name="pocl-barrier-under-if",
@@ -172,7 +179,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="the process aborts while it compiles a barrier under an if inside a loop",
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
-        retire="portbar survey --device pocl   # with PoCL 7 or newer, after widening the version range of this entry",
+        retire=_retire("pocl-barrier-under-if", "PoCL"),
     ),
     Quirk(
         name="pocl-xf",
@@ -182,7 +189,19 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="the process aborts while it compiles the barrier algorithm xf, and with cbs work-groups never meet in it",
         seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec, loops and cbs, 2026-11",
         workaround="use another algorithm",
-        retire="portbar survey --device pocl   # with PoCL 5, after removing this entry",
+        retire=_retire("pocl-xf", "PoCL 5"),
+    ),
+    Quirk(
+        name="pocl-break-after-return",
+        # Seen in 3.1; 3.0 compiles nothing on the processors that were at hand, so it counts as faulty.
+        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 3,
+        fault=(
+            "behind a return that stands before a barrier, as the one in PORTBAR_ENTER does, a loop with a break that stands "
+            "under an if for one work-item is run by all of them, or never ends"
+        ),
+        seen="PoCL 3.1, Debian 12, `if (get_local_id(0) == 0) for (...) { if (...) break; }`, 2026-11",
+        workaround="write such a loop with one exit, as `for (...; more && i < n; ...) more = ...;`, or use another runtime",
+        retire=_retire("pocl-break-after-return", "PoCL 3"),
     ),
     Quirk(
         name="intel-concurrent-bound",
@@ -190,7 +209,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",
         seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, barriers hang from 13 on, 2026-11",
         workaround="take the number of work-groups from discovery, never from the query",
-        retire="portbar survey --device intel   # compare the query with the largest number of groups that passed",
+        retire=_retire("intel-concurrent-bound", "Intel"),
     ),
     Quirk(
         name="intel-local-atomics",
@@ -205,7 +224,31 @@ QUIRKS: tuple[Quirk, ...] = (
             "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's own "
             "__opencl_atomic_ functions are no way out, since this runtime runs them once for several work-items"
         ),
-        retire="PORTBAR_TEST_PLATFORM=Intel python -m pytest -m device tests/test_atomics.py -k small_object",
+        retire=_retire("intel-local-atomics", "Intel"),
+    ),
+    Quirk(
+        name="intel-queue-without-context",
+        matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "CPU" in facts.type,
+        symptom=r"clRetainContext failed: INVALID_CONTEXT",
+        fault="a command queue does not keep its context: once nothing else refers to the context, using it fails",
+        seen="Intel CPU runtime 2026.22.10, 2026-11",
+        workaround="keep the context in a variable for as long as its queues; portbar does so for those that it makes",
+        retire=_retire("intel-queue-without-context", "Intel"),
+    ),
+    Quirk(
+        name="intel-values-across-barriers",
+        matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "CPU" in facts.type,
+        symptom=r"sycl-kernel-reduce-cross-barrier-values",
+        fault=(
+            "the process dies while it compiles a value that depends on a condition, such as a product of complex numbers, and "
+            "that is kept over a barrier in a loop"
+        ),
+        seen="Intel CPU runtime 2026.22.10, reductions of complex numbers by a tree of barriers, 2026-11",
+        workaround=(
+            "declare that variable volatile or build with -cl-opt-disable; portbar's reductions take no tree of barriers on "
+            "CPUs; isolate_build=True of portbar.Program makes an error of it"
+        ),
+        retire=_retire("intel-values-across-barriers", "Intel"),
     ),
     Quirk(
         name="nvidia-work-group-size",
@@ -214,7 +257,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, also for those that run with 1,024 work-items",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="the device's own limit is checked instead; a kernel with too many registers fails at its launch",
-        retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
+        retire=_retire("nvidia-work-group-size", "CUDA"),
     ),
     Quirk(
         name="nvidia-kernel-without-arguments",
@@ -224,7 +267,18 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the assembler is given broken text",
         seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
         workaround="such a program is compiled again without the option; launches of its kernels then check counts only",
-        retire="PORTBAR_TEST_PLATFORM=CUDA python -m pytest -m device tests/test_launch.py -k without_arguments",
+        retire=_retire("nvidia-kernel-without-arguments", "CUDA"),
+    ),
+    Quirk(
+        name="nvidia-c11-store-buffering",
+        matches=lambda facts, _log: facts.nvidia is not None,
+        fault=(
+            "C11's sequentially consistent stores and loads are not in one order: two work-groups may each store, then "
+            "load, and both miss the other's store"
+        ),
+        seen="driver 580.159.04, H200, 40,532 of 11,083,776 instances of the litmus test SB-device-global-ops, 2026-11",
+        workaround="portbar writes its atomics in PTX there, which passes all litmus tests: use portbar/atomics.h",
+        retire=_retire("nvidia-c11-store-buffering", "CUDA"),
     ),
     Quirk(
         name="llvmpipe-work-group-size",
@@ -233,7 +287,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="CL_KERNEL_WORK_GROUP_SIZE is 32 for kernels that run rightly with 256 work-items",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="the device's own limit is checked instead",
-        retire="clinfo --raw   # CL_KERNEL_WORK_GROUP_SIZE of an empty kernel beside CL_DEVICE_MAX_WORK_GROUP_SIZE",
+        retire=_retire("llvmpipe-work-group-size", "rusticl"),
     ),
     Quirk(
         name="llvmpipe-fences",
@@ -246,10 +300,11 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
         workaround=(
-            "portbar issues no fences there and relies on the device's atomics, which litmus tests found in order; in your own "
-            "code keep mem_fence and ordered atomics out of control flow that differs within a group of more than 8 work-items"
+            "portbar issues no fences there, relies on the device's atomics, which litmus tests found in order, and refuses "
+            "the locks of reduction loops, which one work-item takes for others; in your own code keep mem_fence and ordered "
+            "atomics out of control flow that differs within a group of more than 8 work-items"
         ),
-        retire="PORTBAR_TEST_PLATFORM=rusticl python -m pytest -m device tests/test_atomics.py -k lose   # another Mesa",
+        retire=_retire("llvmpipe-fences", "rusticl"),
     ),
     Quirk(
         name="oclgrind-inlined-structures",
@@ -259,7 +314,15 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="a kernel into which a function was inlined that returns a structure of more than 16 bytes cannot be created",
         seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
         workaround="portbar/reduction.h keeps its functions out of line there; declare yours __attribute__((noinline))",
-        retire="PORTBAR_TEST_PLATFORM=oclgrind python -m pytest -m device tests/test_reduction_types.py   # without this entry",
+        retire=_retire("oclgrind-inlined-structures", "Oclgrind"),
+    ),
+    Quirk(
+        name="oclgrind-flush-waits",
+        matches=lambda facts, _log: facts.name.startswith("Oclgrind"),
+        fault="clFlush runs what is in the queue, so that it never returns behind an event that the same thread sets later",
+        seen="Oclgrind 21.10, Debian 12, 2026-11",
+        workaround="set user events before you flush or release a queue, or from another thread",
+        retire=_retire("oclgrind-flush-waits", "Oclgrind"),
     ),
     Quirk(
         name="oclgrind-claims-all-types",
@@ -267,7 +330,7 @@ QUIRKS: tuple[Quirk, ...] = (
         fault="the simulator says that it is a CPU, a GPU and an accelerator at once",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="choose it by its name; do not conclude from GPU that many work-groups are resident",
-        retire="portbar devices --json --device oclgrind",
+        retire=_retire("oclgrind-claims-all-types", "Oclgrind"),
     ),
 )
 
@@ -308,3 +371,24 @@ def remedy(facts: DeviceFacts, log: str) -> str:
         if quirk.symptom and re.search(quirk.symptom, log):
             return quirk.workaround
     return ""
+
+
+def markdown() -> str:
+    """The table as a part of a page, one section an entry: what the documentation shows."""
+    parts = []
+    for quirk in QUIRKS:
+        parts.append(f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n")
+        rows = (("Seen", _sentence(quirk.seen)), ("What helps", _sentence(quirk.workaround)))
+        parts += [f"{title}\n: {text}\n" for title, text in (*rows, ("Gone when this fails", f"`{quirk.retire}`"))]
+    return "\n".join(parts)
+
+
+def _sentence(text: str) -> str:
+    """A text of the table with a full stop, and with a capital unless it begins with a name."""
+    first = text.split(maxsplit=1)[0]
+    plain = first.isalpha() and first.islower() and first != "portbar"
+    return f"{text[0].upper() if plain else text[0]}{text[1:]}."
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -18,7 +18,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from portbar import cli, icd
+from portbar import cli, icd, quirks
 from portbar.cli import bench, devices, doctor
 from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices
 from portbar.errors import DeviceError
@@ -26,6 +26,7 @@ from portbar.rendering import header_names
 from portbar.usable import EmptyPlatform, Usability
 from tests.checkout import environment
 
+#: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
 
 WORKS = Usability(True, "the probe kernel compiled, ran and gave the right answer", "", 0.5)
@@ -251,6 +252,19 @@ def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devi
     assert "pip install" not in out
 
 
+def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, two_devices, monkeypatch):
+    of = DeviceFacts(name="A Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1")
+    monkeypatch.setattr(doctor, "facts", lambda _: of)
+    monkeypatch.setattr(doctor, "check_all", lambda **_: [(GOOD, WORKS), (BAD, WORKS)])
+    _, out, _ = portbar_command("doctor", "--json")
+    (known,) = [quirk for quirk in quirks.matching(of) if quirk.name == "pocl-break-after-return"]
+    parts = {name: getattr(known, name) for name in ("name", "fault", "seen", "workaround", "retire")}
+    assert json.loads(out)["devices"][0]["quirks"] == [parts]
+    _, out, _ = portbar_command("doctor")
+    text = " ".join(out.split())
+    assert all(part in text for part in parts.values())
+
+
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, two_devices, monkeypatch, extra):
     monkeypatch.setattr(icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
@@ -383,9 +397,10 @@ def test_bench_prints_times_and_keeps_nothing_unless_told(portbar_command, devic
     assert code == 0, err
     assert not entry["stored"]
     assert {row["local_size"] for row in entry["rows"]} == {8}
-    assert any(row["samples_us"] for row in entry["rows"])
-    for row in entry["rows"]:
-        if row["us"] is not None:
-            assert row["us"] == pytest.approx(float(np.median(row["samples_us"])))
+    timed = [row["barrier_time"] for row in entry["rows"] if "value" in row["barrier_time"]]
+    assert timed
+    for reading in timed:
+        assert reading["unit"] == "us"
+        assert reading["value"] == pytest.approx(float(np.median(reading["samples"])), rel=1e-3)
     assert portbar.describe(device).findings == before
-    assert re.match(rf"{selector} ", err)
+    assert re.match(rf"\[ *\d+\.\d s\] {selector} .*: measuring for about 2 s\n", err)

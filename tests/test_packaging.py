@@ -17,6 +17,11 @@ DATA = {
     "portbar.cl_templates": ("cl_templates", "*.mako"),
     "portbar.vendor_matrix": ("vendor_matrix", "*.json"),
 }
+#: Data beside modules: a folder in portbar/, and what of it is data.
+BESIDE = {
+    "portbar.records": ("portbar/records", "*.json"),
+    "portbar.report": ("portbar/report", "*.mako"),
+}
 
 LIST_DATA = """
 import sys
@@ -38,7 +43,7 @@ print(*walk(resources.files(sys.argv[1]), ""), sep="\\n")
 
 def data_files(package: str) -> list[str]:
     """Return the data files of a package in the checkout, relative to its folder."""
-    folder, pattern = DATA[package]
+    folder, pattern = {**DATA, **BESIDE}[package]
     return sorted(path.relative_to(ROOT / folder).as_posix() for path in (ROOT / folder).rglob(pattern))
 
 
@@ -129,23 +134,26 @@ def test_the_wheel_holds_all_modules_templates_and_records_and_nothing_else(whee
     names = set(zipfile.ZipFile(wheel).namelist())
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "portbar").rglob("*.py")}
     data = {f"{package.replace('.', '/')}/{file}" for package in DATA for file in ["__init__.py", *data_files(package)]}
+    data |= {f"{package.replace('.', '/')}/{file}" for package in BESIDE for file in data_files(package)}
     expected = modules | data | {"portbar/py.typed"}
     assert {name for name in names if ".dist-info/" not in name} == expected
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-@pytest.mark.parametrize("package", DATA)
+@pytest.mark.parametrize("package", [*DATA, *BESIDE])
 def test_data_is_read_from_an_install_elsewhere(package: str, installed: Path, tmp_path: Path) -> None:
-    suffix = DATA[package][1].removeprefix("*")
+    suffix = {**DATA, **BESIDE}[package][1].removeprefix("*")
     assert list_data(installed, package, suffix, tmp_path) == data_files(package)
 
 
-@pytest.mark.parametrize("package", DATA)
+@pytest.mark.parametrize("package", [*DATA, *BESIDE])
 def test_data_is_read_from_a_checkout_that_was_never_installed(package: str, tmp_path: Path) -> None:
-    suffix = DATA[package][1].removeprefix("*")
+    suffix = {**DATA, **BESIDE}[package][1].removeprefix("*")
     assert list_data(ROOT, package, suffix, tmp_path) == data_files(package)
 
 
 def test_the_command_is_installed(installed: Path) -> None:
     (entry_points,) = installed.glob("portbar-*.dist-info/entry_points.txt")
-    assert "portbar = portbar.cli:main" in entry_points.read_text(encoding="utf-8")
+    text = entry_points.read_text(encoding="utf-8")
+    assert "[console_scripts]\nportbar = portbar.cli:main" in text
+    assert "[pytest11]\nportbar = portbar.pytest_plugin" in text

@@ -6,11 +6,13 @@ Exit status: 0 fine, 1 a fault was found, 2 wrong usage, 3 no usable device, 4 a
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import warnings
 from typing import Any, Final, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from portbar._version import __version__
 from portbar.errors import DeviceError, Error
@@ -19,10 +21,17 @@ from portbar.errors import DeviceError, Error
 _COMMANDS: Final = {
     "bench": ("portbar.cli.bench", "Measure barrier algorithms on a device and keep the table."),
     "check": ("portbar.cli.check", "Run litmus tests: whether atomics order memory as they should."),
+    "compare": ("portbar.cli.compare", "Show how the devices of two or more records differ."),
+    "completion": ("portbar.cli.completion", "Print what makes a shell complete commands, devices and records."),
     "devices": ("portbar.cli.devices", "List every OpenCL device, and whether it works."),
     "doctor": ("portbar.cli.doctor", "Say what is wrong with this machine's OpenCL, and what would help."),
     "export": ("portbar.cli.export", "Write the headers for a device as plain OpenCL C."),
+    "index": ("portbar.cli.index", "Write the index page of a folder of records, or check it."),
+    "report": ("portbar.cli.report", "Make one page, with plots, of a folder of records."),
+    "show": ("portbar.cli.show", "Show a record: a file, or one that comes with portbar."),
+    "submit": ("portbar.cli.submit", "Validate a record and place it in a folder of records; nothing is sent."),
     "survey": ("portbar.cli.survey", "Measure what the devices of this machine do between work-groups."),
+    "validate": ("portbar.cli.validate", "Say whether files are records, and what is wrong with those that are not."),
 }
 
 
@@ -35,6 +44,13 @@ class _Lazy(click.Group):
             return None
         command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        # Click would import every command to ask it for its help.
+        named = [
+            CompletionItem(name, help=_COMMANDS[name][1]) for name in sorted(_COMMANDS) if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -59,6 +75,8 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the `portbar` command; what a user can mend becomes a message and an exit status, not a traceback."""
     warnings.showwarning = cast("Any", _show_warning)
+    if "_PORTBAR_COMPLETE" in os.environ:
+        importlib.import_module("portbar.cli.completing").register()
     try:
         cli(prog_name="portbar")
     except DeviceError as error:

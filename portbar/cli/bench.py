@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from portbar.benching import barrier_table, store_table
+from portbar.cli.progress import progress
 from portbar.cli.shared import (
+    INTERRUPTED,
     chosen,
     device_option,
     err,
@@ -77,56 +79,74 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     """Time every barrier algorithm at several group counts, and keep which is fastest where.
 
     The measurement runs in a child process, so that a driver that aborts or hangs costs its own device only. A device that was
-    never probed is probed first.
+    never probed is probed first. Ctrl-C keeps the times taken so far (exit status 130).
     """
-    console = err()
-    found = []
-    for address, device in chosen(devices):
-        console.print(f"{address}: measuring for about {seconds:g} s")
-        entry = anonymous(_measured(address, device, list(local_sizes), seconds, store=store))
-        if entry["reason"]:
-            console.print(f"{address}: {entry['reason']}")
-        found.append(entry)
+    found: list[dict[str, Any]] = []
+    interrupted = False
+    with progress(err()) as steps:
+        try:
+            for address, device in chosen(devices):
+                found.append(_entry(address, device))
+                steps.step(str(address), "measuring", seconds)
+                _measure_into(found[-1], address, device, list(local_sizes), seconds, store=store)
+                if found[-1]["reason"]:
+                    steps.say(f"{address}: {found[-1]['reason']}")
+        except KeyboardInterrupt:
+            interrupted = True
+            steps.say("portbar: interrupted; what was measured before is shown")
+    found = [anonymous(entry) for entry in found]
     if as_json:
         print_json(found)
     else:
         for entry in found:
             _show(entry)
-    sys.exit(_status(found))
+    sys.exit(INTERRUPTED if interrupted else _status(found))
 
 
-def _measured(
-    address: DeviceAddress, device: cl.Device, local_sizes: list[int], seconds: float, *, store: bool
-) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = []
+def _entry(address: DeviceAddress, device: cl.Device) -> dict[str, Any]:
+    """What is told of a device, before anything was measured on it."""
     reported = facts(device)
-    entry: dict[str, Any] = {
+    return {
         "device": number(address),
         "name": reported.name,
         "platform": platform_title(reported),
-        "status": "unusable",
-        "reason": "",
+        "status": "interrupted",
+        "reason": "interrupted before all was measured",
         "barrier_table": [],
         "stored": False,
-        "rows": rows,
+        "rows": [],
     }
+
+
+def _measure_into(
+    entry: dict[str, Any],
+    address: DeviceAddress,
+    device: cl.Device,
+    local_sizes: list[int],
+    seconds: float,
+    *,
+    store: bool,
+) -> None:
+    """Measure one device; on Ctrl-C its entry holds the rows so far, and the interrupt goes on."""
     verdict = check(address)
     if not verdict.usable:
-        entry["reason"] = f"does not work: {explained(verdict.reason, verdict.remedy)}"
-        return entry
+        reason = f"does not work: {explained(verdict.reason, verdict.remedy)}"
+        entry |= {"status": "unusable", "reason": reason}
+        return
     try:
         profile = probe(device)
         one_group = choose(profile).max_groups == 1
     except Error as error:
-        return {**entry, "status": "refused", "reason": str(error)}
+        entry |= {"status": "refused", "reason": str(error)}
+        return
+    rows = entry["rows"]
     payload = {
         "address": address.to_json(),
         "findings": profile.findings.to_json() if profile.findings is not None else None,
         "local_sizes": local_sizes,
         "budget_s": seconds,
     }
-    entry["reason"] = ""
-    entry |= run_step(TASKS["barrier"], payload, 3 * seconds + 30, rows)
+    entry |= {"reason": "", **run_step(TASKS["barrier"], payload, 3 * seconds + 30, rows)}
     if not one_group:
         entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
     if store and entry["barrier_table"] and entry["status"] == "ok":
@@ -135,7 +155,6 @@ def _measured(
         else:
             store_table(device, barrier_table(times_of(rows)))
             entry["stored"] = True
-    return entry
 
 
 def _status(found: list[dict[str, Any]]) -> int:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.table import Table
 
+from portbar.cli.progress import Steps, progress
 from portbar.cli.shared import (
+    INTERRUPTED,
     chosen,
     device_option,
     err,
@@ -25,7 +27,7 @@ from portbar.device import DeviceAddress, facts
 from portbar.errors import Error
 from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
 from portbar.litmus.patterns import PATTERNS
-from portbar.litmus.results import NO_TIME
+from portbar.litmus.results import NO_TIME, verdict_of
 from portbar.litmus.tests import TESTS, matching
 from portbar.strategy import ALTERNATIVES
 from portbar.survey.privacy import anonymous
@@ -102,7 +104,7 @@ def command(
     more.
 
     Everything runs in child processes, so that a driver that aborts or hangs costs one test. A device that was never probed is
-    probed first.
+    probed first. Ctrl-C keeps what is done (exit status 130).
 
     Exit status 1: a forbidden outcome, or a driver failed; 3: no device works; 4: a time limit was hit.
     """
@@ -114,21 +116,43 @@ def command(
         _list(matching(NAMES, patterns or None), as_json=as_json)
         return
     budget = seconds if seconds is not None else _QUICK_S if quick else _THOROUGH_S
-    found = []
-    for address, device in chosen(devices):
-        entry = _checked(address, device, budget, seed, strategies, patterns, store=store)
-        if entry["reason"]:
-            err().print(f"{address}: {entry['reason']}")
-        found.append(entry)
+    found: list[dict[str, Any]] = []
+    interrupted = False
+    with progress(err()) as steps:
+        try:
+            for address, device in chosen(devices):
+                found.append(_entry(address, device))
+                _check_into(found[-1], steps, address, device, budget, seed, strategies, patterns, store=store)
+                if found[-1]["reason"]:
+                    steps.say(f"{address}: {found[-1]['reason']}")
+        except KeyboardInterrupt:
+            interrupted = True
+            steps.say("portbar: interrupted; what was found before is shown")
     if as_json:
         print_json(found)
     else:
         for entry in found:
             _show(entry, outcomes=outcomes)
-    sys.exit(_status(found))
+    sys.exit(INTERRUPTED if interrupted else _status(found))
 
 
-def _checked(
+def _entry(address: DeviceAddress, device: cl.Device) -> dict[str, Any]:
+    """What is told of a device, before anything was done on it."""
+    reported = facts(device)
+    return {
+        "device": number(address),
+        "name": reported.name,
+        "platform": platform_title(reported),
+        "status": "interrupted",
+        "reason": "interrupted before it was checked",
+        "stored": False,
+        "check": None,
+    }
+
+
+def _check_into(
+    entry: dict[str, Any],
+    steps: Steps,
     address: DeviceAddress,
     device: cl.Device,
     seconds: float,
@@ -137,35 +161,30 @@ def _checked(
     patterns: tuple[str, ...],
     *,
     store: bool,
-) -> dict[str, Any]:
-    console, started = err(), time.monotonic()
-    reported = facts(device)
-    entry: dict[str, Any] = {
-        "device": number(address),
-        "name": reported.name,
-        "platform": platform_title(reported),
-        "status": "unusable",
-        "reason": "",
-        "stored": False,
-        "check": None,
-    }
+) -> None:
+    """Check one device; on Ctrl-C its entry holds the tests that had ended, and the interrupt goes on."""
+    started = time.monotonic()
     verdict = check_usable(address)
     if not verdict.usable:
-        entry["reason"] = f"does not work: {explained(verdict.reason, verdict.remedy)}"
-        return entry
-    console.print(f"{address}: litmus tests for about {seconds:g} s")
-    done = 0
+        entry |= {"status": "unusable", "reason": f"does not work: {explained(verdict.reason, verdict.remedy)}"}
+        return
+    steps.step(str(address), "litmus tests", seconds)
+    done: list[dict[str, Any]] = []
 
     def on_progress(message: dict[str, Any]) -> None:
-        nonlocal done
         if "result" not in message:
             return
-        done += 1
         result = message["result"]
-        loud = result["status"] not in {"pass", "skipped"}
-        if loud or console.is_terminal or done % 10 == 0:
-            what = f"{result['strategy']} {result['test']}: {result['status']}"
-            console.print(f"[{time.monotonic() - started:6.1f} s] {number(address)}: {done} done, {what}")
+        done.append(result)
+        line = f"{len(done)} done, {result['strategy']} {result['test']}: {result['status']}"
+        steps.note(line)
+        if result["status"] not in {"pass", "skipped"} or len(done) % 10 == 0:
+            steps.say(f"{number(address)}: {line}")
+
+    def keep(result: CheckResult, status: str) -> None:
+        if store:
+            store_verdicts(device, result.verdicts)
+        entry.update(status=status, reason="", stored=store, check=result.to_json())
 
     try:
         result = check(
@@ -176,12 +195,39 @@ def _checked(
             tests=patterns or None,
             on_progress=on_progress,
         )
-        if store:
-            store_verdicts(device, result.verdicts)
+        keep(result, _outcome(result))
+    except KeyboardInterrupt:
+        if done and entry["check"] is None:
+            result = _cut_short(device, seconds, time.monotonic() - started, done)
+            keep(result, "fail" if result.failed else "interrupted")
+        raise
     except Error as error:
-        refused: dict[str, Any] = anonymous({**entry, "status": "refused", "reason": str(error)})
-        return refused
-    return {**entry, "status": _outcome(result), "stored": store, "check": result.to_json()}
+        entry |= anonymous({"status": "refused", "reason": str(error)})
+
+
+def _cut_short(device: cl.Device, budget: float, seconds: float, done: list[dict[str, Any]]) -> CheckResult:
+    """The result of a check that Ctrl-C ended: a fault is a fault, but what passed proves less than all tests do."""
+    reported = facts(device)
+    by_strategy: dict[str, list[dict[str, Any]]] = {}
+    for one in done:
+        by_strategy.setdefault(one["strategy"], []).append(one)
+    failed = {name: any(one["status"] == "fail" for one in results) for name, results in by_strategy.items()}
+    return CheckResult(
+        device=reported.name,
+        platform=platform_title(reported),
+        seed=done[0]["seed"],
+        budget_s=budget,
+        seconds=seconds,
+        chosen=next(iter(by_strategy)),
+        results=tuple(done),
+        verdicts={
+            name: verdict_of(results, all_tests=False)
+            if failed[name]
+            else f"untested: interrupted after {len(results)} tests"
+            for name, results in by_strategy.items()
+        },
+        complete=False,
+    )
 
 
 def _outcome(result: CheckResult) -> str:

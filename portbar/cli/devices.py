@@ -9,9 +9,12 @@ import click
 from rich.padding import Padding
 from rich.table import Table
 
+from portbar.cli.progress import progress
 from portbar.cli.shared import (
+    CHECK_S,
     chosen,
     device_option,
+    err,
     examples,
     explained,
     json_option,
@@ -45,9 +48,11 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
     """
     listed = dict(chosen(devices))
     known = {address: facts(device) for address, device in listed.items()}
-    verdicts = (
-        [(address, check(address, refresh=refresh)) for address in known] if devices else check_all(refresh=refresh)
-    )
+    with progress(err()) as steps:
+        steps.step("", f"checking {_counted(len(known))}", CHECK_S * len(known) if refresh else 0.0)
+        verdicts = (
+            [(address, check(address, refresh=refresh)) for address in known] if devices else check_all(refresh=refresh)
+        )
     entries = [
         (address, known[address], verdict, _notice(listed[address]) if verdict.usable else "")
         for address, verdict in verdicts
@@ -59,6 +64,10 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
         _show(entries, empty)
     if not any(verdict.usable for _, _, verdict, _ in entries):
         sys.exit(3)
+
+
+def _counted(devices: int) -> str:
+    return "1 device" if devices == 1 else f"{devices} devices"
 
 
 def _notice(device: cl.Device) -> str:

@@ -10,7 +10,9 @@ import click
 from rich.padding import Padding
 
 from portbar import cache, icd, quirks
-from portbar.cli.shared import examples, explained, json_option, number, platform_title, print_json, show
+from portbar.cli import completing
+from portbar.cli.progress import progress
+from portbar.cli.shared import CHECK_S, err, examples, explained, json_option, number, platform_title, print_json, show
 from portbar.device import DeviceAddress, DeviceFacts, facts, list_devices
 from portbar.errors import DeviceError, UnsupportedFeatureError
 from portbar.profile import describe
@@ -78,12 +80,16 @@ def _examine() -> dict[str, Any]:
         "empty_platforms": [],
     }
     try:
-        verdicts = dict(check_all(refresh=True))
-        report["devices"] = [_device(address, facts(device), verdicts[address]) for address, device in list_devices()]
+        listed = list_devices()
+        completing.remember(address for address, _ in listed)
+        with progress(err()) as steps:
+            steps.step("", "checking every device", CHECK_S * len(listed))
+            verdicts = dict(check_all(refresh=True))
+        report["devices"] = [_device(address, facts(device), verdicts[address]) for address, device in listed]
         report["empty_platforms"] = [
             {"name": p.name, "reason": p.reason, "remedy": p.remedy, "is_fault": p.is_fault} for p in empty_platforms()
         ]
-        for entry, (_, device) in zip(report["devices"], list_devices(), strict=True):
+        for entry, (_, device) in zip(report["devices"], listed, strict=True):
             _add_strategy(entry, device)
     except DeviceError as error:
         # The rest of the report says what there is to go by.
@@ -100,7 +106,13 @@ def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict
         "reason": verdict.reason,
         "remedy": verdict.remedy,
         "quirks": [
-            {"name": quirk.name, "fault": quirk.fault, "workaround": quirk.workaround, "retire": quirk.retire}
+            {
+                "name": quirk.name,
+                "fault": quirk.fault,
+                "seen": quirk.seen,
+                "workaround": quirk.workaround,
+                "retire": quirk.retire,
+            }
             for quirk in quirks.matching(of, "" if verdict.usable else verdict.reason)
         ],
     }
@@ -153,6 +165,8 @@ def _show(report: dict[str, Any]) -> None:
             if entry["usable"] or quirk["workaround"] not in said:
                 indented(f"known fault {quirk['name']}: {quirk['fault']}.")
                 indented(f"workaround: {quirk['workaround']}", depth=4)
+                indented(f"seen: {quirk['seen']}", depth=4)
+                indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)
     for platform in report["empty_platforms"]:
         show("")
         show(f"{platform['name']}: no device", style="bold")

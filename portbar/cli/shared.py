@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console, RenderableType
 
-from portbar.device import DeviceAddress, DeviceFacts, select_devices
+from portbar.cli import completing
+from portbar.device import DeviceAddress, DeviceFacts, list_devices, select_devices
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C ended after it had printed what was done."""
+
+CHECK_S = 0.7
+"""Seconds that it takes to check whether one device works, two at a time, as a rule: an estimate for the user."""
 
 device_option = click.option(
     "--device",
@@ -21,6 +28,7 @@ device_option = click.option(
     "devices",
     multiple=True,
     metavar="SELECTOR",
+    shell_complete=completing.devices,
     help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -33,7 +41,9 @@ def examples(*commands: str) -> str:
 
 def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
     """The devices that `--device` selects, all without any."""
-    return select_devices(patterns)
+    found = select_devices(patterns)
+    completing.remember(address for address, _ in (found if not patterns else list_devices()))
+    return found
 
 
 def number(address: DeviceAddress) -> str:

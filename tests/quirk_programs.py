@@ -1,0 +1,366 @@
+"""The faults of `portbar.quirks`, each in a few lines of plain PyOpenCL: what child processes of the quirk tests run.
+
+Not for portbar's workarounds, which none of this uses: a fault that is gone must show here. Every function takes the address of
+a device and returns what it saw as JSON values; some are meant to take the process down.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+
+from portbar import child, vendor
+from portbar.device import DeviceAddress, facts
+
+
+def _queue(payload: dict[str, Any]) -> tuple[cl.Context, cl.CommandQueue]:
+    # Kept by name: Intel's runtime was seen to lose a context that only its queue refers to.
+    context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    return context, cl.CommandQueue(context)
+
+
+def _run(
+    payload: dict[str, Any],
+    source: str,
+    sizes: tuple[tuple[int, ...], tuple[int, ...]],
+    words: int,
+    *arguments: object,
+    options: tuple[str, ...] = (),
+) -> list[int]:
+    """Build the one kernel of a source, run it with a buffer of zeros as its first argument, and return the buffer."""
+    context, queue = _queue(payload)
+    program = cl.Program(context, source).build(list(options))
+    (kernel,) = program.all_kernels()
+    found = np.zeros(words, np.uint32)
+    flags = cl.mem_flags
+    buffer = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=found)
+    kernel.set_args(buffer, *arguments)
+    cl.enqueue_nd_range_kernel(queue, kernel, *sizes)
+    cl.enqueue_copy(queue, found, buffer)
+    queue.finish()
+    return [int(word) for word in found]
+
+
+def builds(payload: dict[str, Any]) -> str:
+    """Build a program and create its kernels; empty, or what the driver said."""
+    context, _ = _queue(payload)
+    try:
+        cl.Program(context, payload["source"]).build(payload.get("options", [])).all_kernels()
+    except cl.Error as error:
+        return str(error)
+    return ""
+
+
+COUNTS = """
+kernel void counts(global uint *out, const uint n)
+{
+    uint seen = 0;
+    /* Volatile, so that no compiler works the sum out. */
+    for (volatile uint i = 0; i < n; ++i)
+        seen += 1;
+    out[0] = seen;
+}
+"""
+
+
+def counted(payload: dict[str, Any]) -> int:
+    """How often a loop of 70000 iterations ran."""
+    return _run(payload, COUNTS, ((1,), (1,)), 1, np.uint32(70_000))[0]
+
+
+NAMES_ITSELF = "kernel void names_itself(global uint *out) { out[get_global_id(0)] = 7u + (uint)get_local_id(0); }"
+
+
+def work_group_sizes(payload: dict[str, Any]) -> dict[str, Any]:
+    """What a kernel says it can have as a work-group, what the device says, and whether the latter gives right numbers."""
+    context, queue = _queue(payload)
+    device = context.devices[0]
+    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
+    said = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
+    size = min(256 if "CPU" in facts(device).type else 1024, device.max_work_group_size)
+    found = np.zeros(2 * size, np.uint32)
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, found.nbytes)
+    kernel.set_args(buffer)
+    cl.enqueue_nd_range_kernel(queue, kernel, (2 * size,), (size,))
+    cl.enqueue_copy(queue, found, buffer)
+    right = bool((found == 7 + np.arange(2 * size) % size).all())
+    return {"said": int(said), "size": int(size), "right": right}
+
+
+EXCHANGES = """
+kernel void exchanges(global uint *words)
+{
+    uint seen = atomic_or(words, 0u);
+    for (;;) {
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+        const uint before = atomic_cmpxchg(words, seen, seen + 1u);
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+        if (before == seen)
+            break;
+        seen = before;
+    }
+    words[1 + get_global_id(0)] = seen + 1u;
+}
+"""
+
+
+def exchanged(payload: dict[str, Any]) -> list[int]:
+    """The numbers that 64 work-items drew, sorted: each of 1 to 64 once where none was lost."""
+    return sorted(_run(payload, EXCHANGES, ((64,), (16,)), 65)[1:])
+
+
+SMALL = """
+kernel void small(global uint *same, const uint first, const uint second, local ushort *object)
+{
+    object[0] = (ushort)first;
+    volatile local atomic_uint *word = (volatile local atomic_uint *)((size_t)object & ~(size_t)3);
+    uint seen = atomic_load_explicit(word, memory_order_relaxed, memory_scope_work_group);
+    for (;;) {
+        uint found = seen;
+        atomic_compare_exchange_strong_explicit(word, &found, (seen & ~0xffffu) | second, memory_order_seq_cst,
+                                                memory_order_relaxed, memory_scope_work_group);
+        if (found == seen)
+            break;
+        seen = found;
+    }
+    same[0] = object[0] == (ushort)second ? 1u : 2u;
+}
+"""
+
+
+def small_object(payload: dict[str, Any]) -> int:
+    """1 where a ushort in local memory holds what was exchanged into it, 2 where it does not."""
+    arguments = (np.uint32(12), np.uint32(15), cl.LocalMemory(16))
+    return _run(payload, SMALL, ((1,), (1,)), 1, *arguments, options=("-cl-std=CL3.0",))[0]
+
+
+MEETS = """
+void __attribute__((overloadable)) intel_device_barrier(cl_mem_fence_flags flags);
+kernel void meets(global uint *met)
+{
+    intel_device_barrier(CLK_GLOBAL_MEM_FENCE);
+    met[get_group_id(0)] = 1u;
+}
+"""
+
+
+def promised(payload: dict[str, Any]) -> None:
+    """Let as many work-groups meet in the driver's own barrier as the driver says run at once; reports how many met.
+
+    First two, then the most; the kernel is marked for concurrent dispatch as cl_intel_concurrent_dispatch asks for.
+    """
+    context, queue = _queue(payload)
+    kernel = cl.Program(context, MEETS).build(["-cl-std=CL3.0"]).meets
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 4096)
+    kernel.set_args(buffer)
+    set_exec_info = vendor._loader().clSetKernelExecInfo
+    set_exec_info.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p]
+    dispatch_type, concurrent = 0x4257, ctypes.c_uint32(1)
+    assert set_exec_info(kernel.int_ptr, dispatch_type, 4, ctypes.byref(concurrent)) == 0
+    bound = vendor.vendor_bound(queue, kernel, (1,))
+    assert bound is not None
+    for groups in (2, min(bound, 4096)):
+        child.progress({"launched": groups})
+        met = np.zeros(groups, np.uint32)
+        cl.enqueue_copy(queue, buffer, met)
+        cl.enqueue_nd_range_kernel(queue, kernel, (groups,), (1,))
+        cl.enqueue_copy(queue, met, buffer)
+        queue.finish()
+        child.progress({"met": int(met.sum())})
+
+
+def types(payload: dict[str, Any]) -> list[str]:
+    """What a device says it is."""
+    context, _ = _queue(payload)
+    return list(facts(context.devices[0]).type)
+
+
+def without_its_context(payload: dict[str, Any]) -> str:
+    """Ask for the context of a queue, which nothing but the queue refers to; empty, or what the driver said."""
+    queue = cl.CommandQueue(cl.Context([DeviceAddress.from_json(payload["address"]).resolve()]))
+    try:
+        assert queue.context.devices
+    except cl.Error as error:
+        return str(error)
+    return ""
+
+
+def flushed(payload: dict[str, Any]) -> None:
+    """Flush a queue whose command waits for an event that this thread sets afterwards."""
+    context, queue = _queue(payload)
+    child.progress({"flushed": _flushed(context, queue, [])})
+    gate = cl.UserEvent(context)
+    child.progress({"flushed": _flushed(context, queue, [gate])})
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    queue.finish()
+
+
+_kept: list[object] = []
+
+
+def _flushed(context: cl.Context, queue: cl.CommandQueue, wait_for: list[cl.Event]) -> int:
+    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 64)
+    _kept.append(buffer)
+    kernel.set_args(buffer)
+    cl.enqueue_nd_range_kernel(queue, kernel, (8,), (8,), wait_for=wait_for)
+    queue.flush()
+    return len(wait_for)
+
+
+BREAKS = """
+kernel void breaks(global uint *out, const uint rounds)
+{
+    local uint here[2];
+    if (out[100] > 5u)
+        return;
+    here[get_local_id(0) & 1u] = 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        for (uint r = 0; r < rounds; ++r) {
+            if (atomic_inc(out + 1) > 1000000u)
+                break;
+        }
+    }
+}
+"""
+#: The same with one exit.
+ENDS = BREAKS.replace(
+    """for (uint r = 0; r < rounds; ++r) {
+            if (atomic_inc(out + 1) > 1000000u)
+                break;
+        }""",
+    """bool more = true;
+        for (uint r = 0; more && r < rounds; ++r)
+            more = atomic_inc(out + 1) <= 1000000u;""",
+)
+assert ENDS != BREAKS
+
+
+def rounds_of_one(payload: dict[str, Any]) -> None:
+    """How often one work-item of each of two groups went through a loop of 200 rounds: with one exit, then with a break."""
+    for source in (ENDS, BREAKS):
+        child.progress({"rounds": _run(payload, source, ((128,), (64,)), 128, np.uint32(200))[1]})
+
+
+UNDER_IF = """
+kernel void under_if(global uint *out, const uint n)
+{
+    local uint shared[64];
+    for (uint i = 0; i < n; ++i) {
+        if (i % 2u == 1u) {
+            shared[get_local_id(0)] = i;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            out[get_global_id(0)] += shared[63u - get_local_id(0)];
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+    }
+}
+"""
+#: Seen to abort PoCL 5.0.
+LOPSIDED = """
+kernel void lopsided(global uint *out, const uint n)
+{
+    local uint shared[64];
+    if (get_local_id(0) < n) {
+        shared[get_local_id(0)] = out[get_local_id(0)];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        out[get_local_id(0)] = shared[0];
+        return;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[0] += 1u;
+}
+"""
+
+
+def conditional_barriers(payload: dict[str, Any]) -> None:
+    """Run barriers that stand under a condition which is the same for all work-items."""
+    for source, argument in ((UNDER_IF, 4), (LOPSIDED, 64)):
+        _run(payload, source, ((64,), (64,)), 64, np.uint32(argument))
+
+
+STORES = """
+/* Work-item i of a group and work-item i of its partner store to one place each and load the other's. */
+kernel void stores(global uint *found, volatile global atomic_uint *places, const uint rounds)
+{
+    const uint pair = (uint)get_group_id(0) / 2u, side = (uint)get_group_id(0) % 2u, items = (uint)get_local_size(0);
+    const uint pairs = (uint)get_num_groups(0) / 2u;
+    for (uint r = 0; r < rounds; ++r) {
+        const uint instance = (r * pairs + pair) * items + (uint)get_local_id(0);
+        volatile global atomic_uint *mine = places + 2u * instance + side, *other = places + 2u * instance + 1u - side;
+        atomic_store_explicit(mine, 1u, memory_order_seq_cst, memory_scope_device);
+        found[2u * instance + side] = 1u + atomic_load_explicit(other, memory_order_seq_cst, memory_scope_device);
+    }
+}
+"""
+
+
+def missed_stores(payload: dict[str, Any]) -> dict[str, int]:
+    """Store buffering with sequentially consistent C11 atomics: instances, and those in which both sides missed the other."""
+    context, queue = _queue(payload)
+    kernel = cl.Program(context, STORES).build(["-cl-std=CL3.0"]).stores
+    groups, items, rounds = 4 * context.devices[0].max_compute_units, 64, 32
+    instances = groups // 2 * items * rounds
+    found, places = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 8 * instances) for _ in range(2))
+    both = 0
+    for _ in range(int(payload["launches"])):
+        zeros = np.zeros(2 * instances, np.uint32)
+        cl.enqueue_copy(queue, places, zeros)
+        kernel.set_args(found, places, np.uint32(rounds))
+        cl.enqueue_nd_range_kernel(queue, kernel, (groups * items,), (items,))
+        cl.enqueue_copy(queue, zeros, found)
+        both += int((zeros.reshape(-1, 2) == 1).all(axis=1).sum())
+    return {"instances": instances * int(payload["launches"]), "both": both}
+
+
+STRUCTURES = """
+typedef struct { short a[10]; } ten;
+HOW ten larger(ten a, ten b)
+{
+    ten both;
+    for (uint i = 0; i < 10u; ++i)
+        both.a[i] = max(a.a[i], b.a[i]);
+    return both;
+}
+kernel void structures(global ten *out)
+{
+    ten sum = out[0];
+    for (uint i = 1; i < 4; ++i)
+        sum = larger(sum, out[i]);
+    out[0] = sum;
+}
+"""
+
+
+def structures(payload: dict[str, Any]) -> None:
+    """Create a kernel with a function that returns a structure of 20 bytes, out of line and then inlined."""
+    for how in ("__attribute__((noinline))", "static inline __attribute__((always_inline))"):
+        said = builds({**payload, "source": STRUCTURES.replace("HOW", how)})
+        assert said == "", said
+        child.progress({"created": how})
+
+
+CARRIES = """
+kernel void carries(global float2 *values)
+{
+    const uint id = (uint)get_local_id(0), size = (uint)get_local_size(0);
+    const float2 sign = (float2)(0, id % 7 == 0 ? 1 : -1);
+    KIND float2 mine = (float2)(1.0f * sign.x - 0.0f * sign.y, 1.0f * sign.y + 0.0f * sign.x);
+    for (uint step = 1; step < size; step *= 2u)
+        barrier(CLK_LOCAL_MEM_FENCE);
+    if (id == 0u)
+        values[get_group_id(0)] = mine;
+}
+"""
+
+
+def carried(payload: dict[str, Any]) -> None:
+    """Compile a value that depends on a condition and is kept over barriers, volatile and then as it comes."""
+    for kind in ("volatile", "const"):
+        said = builds({**payload, "source": CARRIES.replace("KIND", kind)})
+        assert said == "", said
+        child.progress({"built": kind})

@@ -1,0 +1,534 @@
+"""What helps at the command line: examples that parse, completion in real shells, colours and progress for terminals only."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from rich.console import Console
+
+from portbar import cache
+from portbar.cli import cli, completing
+from portbar.cli.progress import WORTH_SAYING_S, about, progress
+from portbar.device import DeviceAddress
+from tests.checkout import environment
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals and shells")
+
+ADDRESSES = (
+    DeviceAddress(0, 0, "Portable Computing Language", "pthread-x, y", "OpenCL 3.0 PoCL 3.1"),
+    DeviceAddress(1, 0, "Another", "Shiny\nGraphics", "OpenCL 1.2"),
+    DeviceAddress(1, 1, "Another", "Shiny Graphics", "OpenCL 1.2"),
+)
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Every command, those of groups included."""
+
+    def walk(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            yield (*path, name)
+            found = group.get_command(context, name)
+            if isinstance(found, click.Group):
+                yield from walk(found, (*path, name))
+
+    pytest.importorskip("pyopencl")
+    yield from walk(cli, ())
+
+
+def command_at(path: tuple[str, ...]) -> click.Command:
+    found: click.Command = cli
+    for name in path:
+        assert isinstance(found, click.Group)
+        following = found.get_command(click.Context(found), name)
+        assert following is not None, path
+        found = following
+    return found
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    found = command_at(path)
+    return found.get_help(click.Context(found, info_name=" ".join(("portbar", *path)), max_content_width=100))
+
+
+def words_of(example: str) -> list[str]:
+    """The words of a command, without what the shell does with its output."""
+    return shlex.split(re.split(r"[|>]", example)[0], comments=True)
+
+
+def test_every_command_has_examples_and_each_of_them_parses() -> None:
+    seen = 0
+    for path in commands():
+        text = help_of(path)
+        lines = text.partition("Examples:")[2].splitlines()
+        examples = [line.strip() for line in lines if line.strip().startswith("portbar")]
+        assert examples, f"portbar {' '.join(path)} has no examples"
+        assert "\b" not in text
+        assert any(words_of(part)[1 : 1 + len(path)] == [*path] for line in examples for part in line.split("&&")), path
+        for part in (part for line in examples for part in line.split("&&")):
+            words = words_of(part)
+            assert words[0] == "portbar", part
+            inner, rest = command_at(()), words[1:]
+            while isinstance(inner, click.Group) and rest and not rest[0].startswith("-"):
+                following = inner.get_command(click.Context(inner), rest.pop(0))
+                assert following is not None, part
+                inner = following
+            # Unknown options and too many arguments raise; whether files and devices exist is not asked.
+            inner.make_parser(click.Context(inner)).parse_args(list(rest))
+            seen += 1
+    assert seen > 20
+
+
+def test_every_command_takes_json_and_says_what_it_does() -> None:
+    for path in commands():
+        found = command_at(path)
+        assert (found.help or "").strip(), path
+        if not isinstance(found, click.Group):
+            options = {option for parameter in found.params for option in parameter.opts}
+            assert "--json" in options, path
+            for parameter in found.params:
+                if isinstance(parameter, click.Option):
+                    assert parameter.help or parameter.hidden, f"{path}: {parameter.name}"
+
+
+def test_the_list_of_commands_is_not_out_of_step_with_their_own_words() -> None:
+    text = help_of(())
+    for path in commands():
+        if len(path) == 1:
+            assert re.search(rf"^  {path[0]} ", text, re.MULTILINE), path
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_help_of_everything_loads_no_command() -> None:
+    program = """
+import sys
+from portbar.cli import main
+try:
+    main()
+except SystemExit:
+    loaded = sorted(name for name in sys.modules if name.startswith("portbar."))
+    print(loaded, "pyopencl" in sys.modules, "numpy" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=environment()
+    )
+    assert done.stdout.splitlines()[-1] == "['portbar._version', 'portbar.cli', 'portbar.errors'] False False"
+
+
+# Completion.
+
+
+@pytest.fixture
+def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment whose cache knows some devices, and in which `portbar` is a command."""
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
+    completing.remember(ADDRESSES)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "portbar").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m portbar "$@"\n', encoding="utf-8")
+    (tools / "portbar").chmod(0o755)
+    return {
+        **environment(),
+        cache.ENVIRONMENT_VARIABLE: str(tmp_path / "cache"),
+        "PATH": f"{tools}:{os.environ['PATH']}",
+    }
+
+
+def completed(env: dict[str, str], *words: str, kind: str = "bash") -> list[str]:
+    """What a key press gives after these words, the last of which is not finished."""
+    asked = {**env, "COMP_WORDS": "\n".join(("portbar", *words)), "COMP_CWORD": str(len(words))}
+    done = subprocess.run(
+        [sys.executable, "-m", "portbar"],
+        env={**asked, "_PORTBAR_COMPLETE": f"{kind}_complete"},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(env[cache.ENVIRONMENT_VARIABLE]),
+    )
+    assert done.stderr == ""
+    return [line for line in done.stdout.splitlines() if line]
+
+
+def test_devices_are_completed_from_what_was_seen(seen: dict[str, str]) -> None:
+    assert completed(seen, "devices", "-d", "") == ["plain,0:0", "plain,1:0", "plain,1:1"]
+    assert completed(seen, "devices", "--device", "shi") == ["plain,shiny"]
+    # "another" chooses both devices of its platform, "opencl" would choose all there are.
+    assert completed(seen, "devices", "--device", "anot") == ["plain,another"]
+    assert completed(seen, "devices", "--device", "open") == []
+
+
+def test_bash_hands_a_colon_over_as_a_word_of_its_own(seen: dict[str, str]) -> None:
+    assert completed(seen, "devices", "-d", "1", ":") == ["plain,0", "plain,1"]
+    assert completed(seen, "devices", "-d", "1", ":", "1") == ["plain,1"]
+    assert completed(seen, "devices", "-d", "1", ":", "0", "--js") == ["plain,--json"]
+
+
+def test_completion_loads_no_driver_and_survives_a_broken_cache(seen: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nclass No:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'pyopencl': raise SystemExit('pyopencl was imported')\nsys.meta_path.insert(0, No())\n",
+        encoding="utf-8",
+    )
+    path = f"{tmp_path}{os.pathsep}{seen.get('PYTHONPATH', '')}"
+    assert completed({**seen, "PYTHONPATH": path}, "devices", "-d", "0") == ["plain,0:0"]
+    assert "plain,show" in completed({**seen, "PYTHONPATH": path}, "")
+    for broken in ("{", "[1]", '[{"platform_index": "x"}]', "null"):
+        (tmp_path / "cache" / "seen" / "devices.json").write_text(broken, encoding="utf-8")
+        assert completed(seen, "devices", "-d", "") == []
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for place in (tmp_path / "file" / "cache", "off"):
+        monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(place))
+        completing.remember(ADDRESSES)
+        assert completing._seen() == []
+
+
+def test_records_are_those_that_come_with_portbar_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.json").write_text("{}", encoding="utf-8")
+    context, parameter = click.Context(cli), click.Argument(["record"])
+
+    def offered(incomplete: str) -> list[tuple[str, str]]:
+        return [(item.value, item.type) for item in completing.records(context, parameter, incomplete)]
+
+    assert ("mine.json", "plain") in offered("")
+    assert offered("mi")[0] == ("mine.json", "plain")
+    assert any("h200" in name for name, _ in offered(""))
+    assert offered("/some/where/") == [("/some/where/", "file")]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_printed(seen: dict[str, str], shell: str) -> None:
+    command = [sys.executable, "-m", "portbar", "completion", shell]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, env=seen).stdout
+    assert f"_PORTBAR_COMPLETE={shell}_complete" in text
+    as_json = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, env=seen).stdout
+    assert json.loads(as_json) == {"shell": shell, "script": text.removesuffix("\n")}
+
+
+BASH = """
+eval "$(portbar completion bash)"
+complete -p portbar
+given() {
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    _portbar_completion portbar
+    echo "${COMPREPLY[*]}"
+}
+given portbar su
+given portbar devices --device ""
+given portbar devices -d 1 :
+"""
+FISH = """
+portbar completion fish | source
+complete -C "portbar su"
+complete -C "portbar devices --device "
+"""
+ZSH = """
+autoload -Uz compinit && compinit -u -D
+eval "$(portbar completion zsh)"
+echo "completed by ${_comps[portbar]}"
+"""
+
+
+def in_shell(name: str, script: str, env: dict[str, str], tmp_path: Path, *options: str) -> list[str]:
+    shell = shutil.which(name)
+    if shell is None:
+        pytest.skip(f"{name} is not installed")
+    path = tmp_path / f"script.{name}"
+    path.write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [shell, *options, str(path)],
+        env={**env, "HOME": str(tmp_path), "TERM": "dumb"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_bash_completes(seen: dict[str, str], tmp_path: Path) -> None:
+    registered, names, devices, rest = in_shell("bash", BASH, seen, tmp_path, "--norc")
+    assert registered.endswith("-F _portbar_completion portbar")
+    assert names.split() == ["submit", "survey"]
+    assert devices.split() == ["0:0", "1:0", "1:1"]
+    assert rest.split() == ["0", "1"]
+
+
+def test_fish_completes(seen: dict[str, str], tmp_path: Path) -> None:
+    lines = in_shell("fish", FISH, seen, tmp_path, "--no-config")
+    assert [line.split("\t")[0] for line in lines] == ["submit", "survey", "0:0", "1:0", "1:1"]
+    assert all("\t" in line for line in lines)
+
+
+def test_zsh_completes(seen: dict[str, str], tmp_path: Path) -> None:
+    assert in_shell("zsh", ZSH, seen, tmp_path, "-f")[-1] == "completed by _portbar_completion"
+    # What zsh is handed: kinds, values and descriptions, a line each.
+    assert completed(seen, "devices", "-d", "0", kind="zsh")[:2] in (["plain", "0:0"], ["plain", r"0\:0"])
+
+
+# Colours and progress.
+
+
+def on_terminal(program: str, env: dict[str, str], seconds: float = 20.0) -> tuple[str, str]:
+    """Run Python with standard error on a terminal; what came there, and on standard output."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=theirs, env=env) as process:
+        os.close(theirs)
+        text, deadline = b"", time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if select.select([ours], [], [], 0.1)[0]:
+                try:
+                    text += os.read(ours, 65536)
+                except OSError:
+                    break
+            elif process.poll() is not None:
+                break
+        process.kill()
+        out = process.communicate()[0]
+    os.close(ours)
+    return text.decode(), out.decode()
+
+
+def plain_environment(**more: str) -> dict[str, str]:
+    kept = {name: text for name, text in environment().items() if name not in {"NO_COLOR", "FORCE_COLOR", "TERM"}}
+    return {**kept, "TERM": "xterm-256color", **more}
+
+
+STEPS = f"""
+import time
+from portbar.cli.shared import err
+from portbar.cli.progress import progress
+with progress(err()) as steps:
+    steps.step("0:0 A [red]device[/red]", "measuring [x]", 3.0)
+    time.sleep(0.8)
+    steps.note("7 done")
+    time.sleep(1.4)
+    steps.say("a line [b]that stays[/b]")
+    steps.step("", "soon over", 0.1)
+    steps.step("", "not over soon", {WORTH_SAYING_S / 10})
+    time.sleep({WORTH_SAYING_S} + 0.6)
+"""
+
+
+def test_a_terminal_gets_a_bar_that_goes_away() -> None:
+    text, out = on_terminal(STEPS, plain_environment())
+    assert out == ""
+    assert "measuring [x]" in text
+    assert "left" in text
+    assert "7 done" in text
+    assert "\x1b[" in text
+    assert re.search(r"0:0 A \[red\]device\[/red\]: measuring \[x\]: \d s", text)
+    assert "a line [b]that stays[/b]" in text
+    assert "not over soon" in text
+    assert "soon over" not in text
+    # The cursor is shown again, and the bar's line is taken away.
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+
+
+@pytest.mark.parametrize("more", [{"TERM": "dumb"}, {"FORCE_COLOR": "1", "piped": "1"}, {"piped": "1"}])
+def test_anything_else_gets_lines(more: dict[str, str]) -> None:
+    env = plain_environment(**{name: text for name, text in more.items() if name != "piped"})
+    if "piped" in more:
+        text = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True, env=env).stderr
+    else:
+        text, _ = on_terminal(STEPS, env)
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in text.splitlines()]
+    assert [re.sub(r"^\[ +\d\.\d s\] ", "", line) for line in lines] == [
+        "0:0 A [red]device[/red]: measuring [x] for about 3 s",
+        "a line [b]that stays[/b]",
+        "not over soon",
+    ]
+    assert "\r" not in text.replace("\r\n", "")
+    assert "\x1b[?25" not in text
+
+
+def test_a_step_that_is_over_in_time_is_not_announced() -> None:
+    stream = io.StringIO()
+    with progress(Console(file=stream, width=80)) as steps:
+        steps.step("x", "quick", 0.1)
+        steps.step("x", "quick", 0.1)
+    time.sleep(0.1)
+    assert stream.getvalue() == ""
+
+
+def test_estimates_are_as_rough_as_they_are() -> None:
+    assert [about(seconds) for seconds in (0.2, 22.4, 89, 300, 3600, 36_000)] == [
+        "about 1 s",
+        "about 22 s",
+        "about 89 s",
+        "about 5 min",
+        "about 60 min",
+        "about 10.0 h",
+    ]
+
+
+COLOURED = "from portbar.cli.shared import err, show; show('data', style='bold red'); err().print('said', style='red')"
+
+
+@pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_no_color_is_respected_on_a_terminal(more: dict[str, str], coloured: bool) -> None:
+    text, out = on_terminal(COLOURED, plain_environment(**more))
+    assert "said" in text
+    assert out == "data\n"
+    assert bool(re.search(r"\x1b\[(?:\d+;)*(?:3[0-7]|38|9[0-7])[;m]", text)) is coloured
+
+
+def test_every_command_keeps_colours_from_pipes(seen: dict[str, str]) -> None:
+    for words in (("--help",), ("check", "--list"), ("devices", "--nonsense"), ("completion", "bash")):
+        done = subprocess.run(
+            [sys.executable, "-m", "portbar", *words],
+            capture_output=True,
+            check=False,
+            env={**plain_environment(), **seen},
+        )
+        assert b"\x1b" not in done.stdout + done.stderr, words
+
+
+# Ctrl-C.
+
+CHECK = """
+import sys, time
+from portbar import cli
+from portbar.cli import check as command
+from portbar.device import DeviceAddress, DeviceFacts
+from portbar.litmus.results import blank
+from portbar.usable import Usability
+one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
+command.chosen = lambda _: [(one, one), (other, other)]
+command.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
+command.check_usable = lambda _: Usability(True, "", "", 0.1)
+command.store_verdicts = lambda _, verdicts: print("STORED", verdicts, file=sys.stderr, flush=True)
+def check(device, *, on_progress, **_):
+    for name, status in (("MP-work_group-global-fences", "pass"), ("SB-device-global-ops", STATUS)):
+        forbidden = {"r0=0 r1=0": 3} if status == "fail" else {}
+        on_progress({"begin": ["c11", name]})
+        on_progress({"result": {**blank(name, "c11", 7), "status": status, "instances": 9, "forbidden": forbidden,
+                                "reason": "3 of 9 forbidden" if forbidden else ""}})
+    print("READY", file=sys.stderr, flush=True)
+    time.sleep(60)
+command.check = check
+cli.main()
+"""
+BENCH = """
+import sys, time
+from types import SimpleNamespace
+from portbar import cli
+from portbar.benching import BarrierTime
+from portbar.cli import bench as command
+from portbar.device import DeviceAddress, DeviceFacts
+from portbar.usable import Usability
+one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
+command.chosen = lambda _: [(one, one), (other, other)]
+command.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
+command.check = lambda _: Usability(True, "", "", 0.1)
+command.probe = lambda _: SimpleNamespace(findings=None)
+command.choose = lambda _: SimpleNamespace(max_groups=None)
+command.store_table = lambda *_: print("STORED", file=sys.stderr, flush=True)
+def run_step(task, payload, limit, rows):
+    rows.append(BarrierTime("flag", 2, 64, 2.5, (2.5, 2.6), 9.0, (9.0, 9.1), 100, "", "").to_row())
+    print("READY", file=sys.stderr, flush=True)
+    time.sleep(60)
+command.run_step = run_step
+cli.main()
+"""
+
+
+def interrupted(program: str, *arguments: str) -> tuple[int, str, str]:
+    """Run a program until it says READY, press Ctrl-C, and return its exit status and what it printed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        said = ""
+        while "READY" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    return process.returncode, out, said + err
+
+
+def test_check_keeps_what_is_done_on_ctrl_c() -> None:
+    pytest.importorskip("pyopencl")
+    code, out, err = interrupted(CHECK.replace("STATUS", "'pass'"), "check", "--json")
+    (entry,) = json.loads(out)
+    assert (code, entry["status"], entry["stored"]) == (130, "interrupted", True)
+    assert [result["test"] for result in entry["check"]["results"]] == [
+        "MP-work_group-global-fences",
+        "SB-device-global-ops",
+    ]
+    assert entry["check"]["seed"] == 7
+    assert not entry["check"]["complete"]
+    # Half of the tests prove nothing.
+    assert entry["check"]["verdicts"] == {"c11": "untested: interrupted after 2 tests"}
+    assert "interrupted" in err
+
+
+def test_a_fault_that_was_found_before_ctrl_c_counts() -> None:
+    pytest.importorskip("pyopencl")
+    code, out, err = interrupted(CHECK.replace("STATUS", "'fail'"), "check")
+    assert code == 130
+    assert "c11: fail: SB-device-global-ops: 3 of 9 forbidden" in out
+    assert "STORED {'c11': 'fail: SB-device-global-ops" in err
+    assert "D1" not in out
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_bench_keeps_the_times_on_ctrl_c(extra: tuple[str, ...]) -> None:
+    pytest.importorskip("pyopencl")
+    code, out, err = interrupted(BENCH, "bench", "barrier", *extra)
+    assert code == 130
+    assert "STORED" not in err
+    if extra:
+        (entry,) = json.loads(out)
+        assert (entry["status"], entry["stored"], entry["device"]) == ("interrupted", False, "0:0")
+        assert [row["algorithm"] for row in entry["rows"]] == ["flag"]
+    else:
+        assert re.search(r"flag.*2\.5|2\.5.*flag", " ".join(out.split()))
+        assert "D1" not in out
+
+
+@pytest.mark.device
+def test_check_of_a_device_keeps_what_is_done_on_ctrl_c(device: object, findings: object, tmp_path: Path) -> None:
+    from portbar.device import address_of  # noqa: PLC0415 (needs PyOpenCL)
+
+    where = address_of(device)
+    program = """
+import sys
+from portbar import cli
+from portbar.cli import check
+def say(self, text):
+    print("READY", file=sys.stderr, flush=True)
+from portbar.cli import progress
+progress._Lines.note = say
+cli.main()
+"""
+    selector = f"{where.platform_index}:{where.device_index}"
+    code, out, err = interrupted(program, "check", "-d", selector, "--seconds", "60", "--no-store", "--json")
+    (entry,) = json.loads(out)
+    assert (code, entry["status"]) == (130, "interrupted"), err
+    assert entry["check"]["results"]
