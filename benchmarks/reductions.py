@@ -2,8 +2,9 @@
 
 Not for whether results are right, which the tests tell; but each result is checked before it is timed. A ratio below 1 means
 that portbar is faster. The peers are NumPy, PyOpenCL's `ReductionKernel`, OpenCL's own `work_group_reduce_add`, and on NVIDIA
-devices CUB, in a program that nvcc compiles and that runs in turns with ours. `--tune` measures launch shapes instead, for
-`portbar.reduction.host_shape.SHAPES`.
+devices CUB, in a program that nvcc compiles and that runs in turns with ours. On CPUs a kernel that only reads the array runs
+in turns with them, too: it tells what the memory gives to all threads, beyond which no sum of a large array goes. `--tune`
+measures launch shapes instead, for `portbar.reduction.host_shape.SHAPES`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pyopencl.reduction import ReductionKernel
 import portbar
 from benchmarks.cuda import capability_of, cuda_program
 from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
+from benchmarks.reductions_memory import READS, reader_of
 from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
 from benchmarks.split_barrier import Sample, WrongResultError, each_of, in_turns
 from portbar.benching import device_s, profiled_queue
@@ -288,14 +290,19 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
         parts = np.array_split(values, threads)
         sides["NumPy, one thread"] = partial(by_host, values.sum)
         sides["NumPy, a part each thread"] = partial(by_host, lambda: sum(pool.map(np.sum, parts)))
+        sides[READS] = partial(by_clock, session, reader_of(session.profiled, array, values))
     for run in sides.values():
         run()
     taken = in_turns(sides, session.repeats)
+    limit = {}
+    if READS in taken:
+        read = statistics.median(sample.seconds for sample in taken[READS])
+        limit = {"memory_gb_s": about["bytes"] / read * 1e-9}
     for peer in list(taken)[1:]:
         target, scale = None, 1.0
         if peer == "ReductionKernel":
             target = KERNEL_TARGET[session.kind] if size >= 1 << (26 if session.is_cpu else 30) else None
-        elif dtype == np.float32 and size == 1 << 26:
+        elif dtype == np.float32 and size == 1 << 26 and peer != READS:
             target = NUMPY_TARGET
         if peer == "NumPy, one thread":
             # Bandwidth of each thread used: NumPy has one.
@@ -311,6 +318,7 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
             clock="host",
             threads=threads,
             **about,
+            **limit,
         )
     if session.cub is not None:
         cub = session.cub
@@ -611,6 +619,9 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "peer, us": lambda row: number(row.peer_us),
     "GB/s": lambda row: (
         f"{row.extra['ours_gb_s']:.0f} / {row.extra['peer_gb_s']:.0f}" if "ours_gb_s" in row.extra else ""
+    ),
+    "of memory's": lambda row: (
+        f"{row.extra['ours_gb_s'] / row.extra['memory_gb_s']:.0%}" if "memory_gb_s" in row.extra else ""
     ),
     "target met": lambda row: (
         f"WRONG: {row.extra['error']}"

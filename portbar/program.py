@@ -25,7 +25,7 @@ from portbar.kernel import Kernel
 from portbar.profile import describe
 from portbar.reduction.launching import GangState
 from portbar.reduction.loops import ReductionLoop, check_loops
-from portbar.reduction.rendering import grid_extra_words
+from portbar.reduction.rendering import grid_extra_words, scratch_bytes
 from portbar.reduction.use import HEADER, check_source, use_of
 from portbar.rendering import needed_ordering, resolve_includes
 from portbar.residency import VERBOSE
@@ -184,6 +184,10 @@ class Program:
     def profile(self, device: cl.Device) -> DeviceProfile:
         """What was known of a device when the program was built."""
         return self._profiles[self._own(device)]
+
+    def reduction_bytes(self, device: cl.Device) -> int:
+        """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of the program; 0 without reductions."""
+        return scratch_bytes(self.strategy(device), self.reduction_use) if self.reduction_use is not None else 0
 
     def rendered(self, device: cl.Device) -> str:
         """The OpenCL C that was compiled for a device."""

@@ -1,6 +1,12 @@
 """Values and results of GCC's public OpenACC reduction tests (libgomp.oacc-c-c++-common), done with portbar's levels.
 
-Only what is computed and what comes out is GCC's; each test names the file whose result it must reproduce.
+Only what is computed and what comes out is GCC's; each test names the file whose result it must reproduce. Here are the macro
+family of reduction.h, the functions of reduction-7.c, and what is outside of loops; `test_reduction_catalogue_nests.py` has
+nested loops and whole programs, `test_reduction_catalogue_types.py` has types.
+
+What cannot apply to OpenCL C: Fortran's subroutines, optional, by-reference and allocatable arguments, its internal procedures
+and associate names (the values of those tests are here, without the calls); C's arrays of variable length; __int128, which
+OpenCL C has not; and clauses that ask a compiler to find the reduction (kernels, auto), since here the author names the level.
 """
 
 from __future__ import annotations
@@ -10,23 +16,8 @@ import pytest
 
 import portbar
 from portbar.reduction.loops import LEVELS
-from tests.reduction_support import device_array, host_array, program, scalars, scale
-
-#: Gangs, and work-items of each: 8 gangs of 4 workers of 32 lanes where the device's sub-groups are such.
-GANGS, LOCAL = 8, 128
-
-
-def one(name, dtype, op):
-    return portbar.ReductionLoop(name, {"v": portbar.Reduction(dtype, op)})
-
-
-def results_of(context, queue, source, loops, kernel, size, local, *args):
-    """Launch a kernel once and return what its buffers hold, in the order in which it takes them."""
-    made = program(context, source, loops=loops)
-    held = [device_array(queue, value) if isinstance(value, np.ndarray) else value for value in args]
-    made.kernel(kernel)(queue, (size,), (local,), *held).wait()
-    pairs = zip(held, args, strict=True)
-    return [host_array(queue, buffer, value.dtype) for buffer, value in pairs if isinstance(value, np.ndarray)]
+from tests.reduction_catalogue_support import GANGS, LOCAL, one, results_of
+from tests.reduction_support import scalars, scale
 
 
 def macro_source(level, kind, values):

@@ -175,6 +175,33 @@ kernel void k({"PORTBAR_REDUCTION_PARAM, " if gang else ""}global int *v, uint o
             assert kept.tolist() == [100 + i for i in range(groups * local)]
 
 
+@pytest.mark.device
+@pytest.mark.slow
+@pytest.mark.parametrize("op", ["+", "*"])
+def test_only_the_section_of_an_array_changes_by_atomics_too(context, queue, op):
+    """Sums have atomics of their own, products a loop of compare-exchanges."""
+    loop = portbar.ReductionLoop("a", {"v": portbar.Reduction(np.uint32, op, shape=6)}, deterministic=False)
+    source = """
+#define PORTBAR_REDUCTION_LOCAL_SIZE 64
+#include "portbar/reduction.h"
+kernel void k(PORTBAR_REDUCTION_PARAM, global uint *v, uint offset, uint length)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const a_results results = { v, offset, length };
+    const a_local mine = { { 3u, 3u, 3u, 3u, 3u, 3u } };
+    a_reduce_gang_worker_vector(scratch, results, mine);
+}
+"""
+    kernel = program(context, source, loops=[loop]).kernel("k")
+    v = device_array(queue, np.array([5, 1, 1, 5, 9, 9], np.uint32))
+    expected = [5, 1, 1, 5, 9, 9]
+    for offset, length in ((1, 2), (0, 5), (3, 3), (4, 0)):
+        kernel(queue, (12,), (4,), v, np.uint32(offset), np.uint32(length)).wait()
+        for k in range(offset, offset + (length or 6 - offset)):
+            expected[k] = (expected[k] + 36 if op == "+" else expected[k] * 3**12) % 2**32
+        assert host_array(queue, v, np.uint32).tolist() == expected, (offset, length)
+
+
 def members_of(made, level, groups, local, context):
     """Count the members of a level by what the kernel's own header says of sub-groups."""
     queue = cl.CommandQueue(context)

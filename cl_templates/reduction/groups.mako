@@ -139,6 +139,20 @@ PORTBAR_COLLECTIVE ${kind} portbar_work_group_reduce_${form.op}(private portbar_
             sum = ${combine}(${combine}(${combine}(a.s0, a.s1), ${combine}(a.s2, a.s3)),
                 ${combine}(${combine}(a.s4, a.s5), ${combine}(a.s6, a.s7)));
         }
+% else:
+        /* Four chains at once, each through a quarter of the values, so that none waits for the last result; the order stays. */
+        const uint share = size / 4u;
+        if (share > 1u) {
+            ${kind} b = slots[share], c = slots[2u * share], d = slots[3u * share];
+            for (; i < share; ++i) {
+                sum = ${combine}(sum, slots[i]);
+                b = ${combine}(b, slots[share + i]);
+                c = ${combine}(c, slots[2u * share + i]);
+                d = ${combine}(d, slots[3u * share + i]);
+            }
+            sum = ${combine}(${combine}(sum, b), ${combine}(c, d));
+            i = 4u * share;
+        }
 % endif
         for (; i < size; ++i)
             sum = ${combine}(sum, slots[i]);

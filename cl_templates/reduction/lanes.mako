@@ -232,6 +232,22 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
     const uint id = portbar_reduction_id();
     *PORTBAR_OWN(${kind}, scratch, id) = x;
     PORTBAR_LANE_BARRIER();
+% if lanes == "sub_group":
+    /* The lanes of a small sub-group are those of a vector, which does the same in all of them as fast as in one. */
+    const uint first = sub_group_broadcast(id, 0u), size = portbar_sub_group_size();
+    ${kind} sum = *PORTBAR_OWN(${kind}, scratch, first);
+    if (size <= 64u)
+        for (uint i = 1; i < size; ++i)
+            sum = ${combine}(sum, *PORTBAR_OWN(${kind}, scratch, first + i));
+    else if (id == first) {
+        for (uint i = 1; i < size; ++i)
+            sum = ${combine}(sum, *PORTBAR_OWN(${kind}, scratch, first + i));
+        for (uint i = 0; i < size; ++i)
+            *PORTBAR_OWN(${kind}, scratch, first + i) = sum;
+    }
+    PORTBAR_LANE_BARRIER();
+    return size <= 64u ? sum : *PORTBAR_OWN(${kind}, scratch, id);
+% else:
     if (portbar_sub_group_local_id() == 0u) {
         const uint size = portbar_sub_group_size();
         ${kind} sum = *PORTBAR_OWN(${kind}, scratch, id);
@@ -243,6 +259,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
     }
     PORTBAR_LANE_BARRIER();
     return *PORTBAR_OWN(${kind}, scratch, id);
+% endif
 % else:
     const uint id = portbar_reduction_id();
     const uint lane = portbar_sub_group_local_id(), size = portbar_sub_group_size(), most = portbar_sub_group_max_size();

@@ -35,7 +35,6 @@ _MOST_PLANS: Final = 256
 #: Byte alignment that a plan may rely on.
 _ALIGNMENT: Final = 128
 
-_VECTORS: Final = r"(u?(char|short|int|long)|half|float|double)(2|3|4|8|16)"
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_eqv", "logical_xor"})
 
 
@@ -242,9 +241,7 @@ def _check_name(what: str, name: Any) -> None:
     Error
         It may not.
     """
-    # Only types are vectors: `x2` is none.
-    if not isinstance(name, str) or not re.fullmatch(r"[a-z]+\d+", name) or re.fullmatch(_VECTORS, name):
-        check_identifier(what, name)
+    check_identifier(what, name)
     if name == "i":
         raise Error(f"{what} is called 'i', which is the index in map expressions; call it otherwise")
 

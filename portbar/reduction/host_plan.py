@@ -431,7 +431,8 @@ def _explained(context: cl.Context, device: cl.Device, strategy: Strategy, job: 
         try:
             compile_program(context, device, head + text, build_options(strategy, ()))
         except BuildError as refused:
-            found = re.search(r"error: (.*)", refused.log)
+            # PoCL puts the place in its own temporary file behind the word.
+            found = re.search(r"error: (?:\S+:\d+:\d+: )?(.*)", refused.log)
             cause = found[1].strip() if found else "the driver gives no reason"
             return BuildError(
                 f"{what}, {expression!r}, does not compile on {device.name.strip()}: {cause}",

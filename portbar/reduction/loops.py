@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import Error
 from portbar.reduction.operators import BUILT_INS, BuiltIn, Operator, operator_of
-from portbar.reduction.types import Array, Indexed, Scalar, Struct, Type, array_of, scalars_in, type_of
+from portbar.reduction.types import Array, Indexed, Scalar, Struct, Type, array_of, scalars_in, structs_in, type_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +39,7 @@ _WORDS: Final = """
     image3d_t sampler_t event_t complex imaginary true false NULL
     """
 _TAKEN: Final = frozenset(_WORDS.split()) | {op.name for op in BUILT_INS}
+_VECTOR: Final = re.compile(r"(u?(char|short|int|long)|bool|half|float|double)(2|3|4|8|16)")
 
 
 def check_identifier(what: str, name: Any) -> None:
@@ -53,7 +54,7 @@ def check_identifier(what: str, name: Any) -> None:
         raise Error(
             f"{what} is called {name!r}, which is no identifier of OpenCL C: letters, digits and _, no digit first"
         )
-    if name in _TAKEN or name.startswith(("portbar", "PORTBAR", "__")) or re.fullmatch(r"[a-z]+(2|3|4|8|16)", name):
+    if name in _TAKEN or name.startswith(("portbar", "PORTBAR", "__")) or _VECTOR.fullmatch(name):
         raise Error(f"{what} cannot be called {name!r}, which means something else in OpenCL C or in portbar's header")
 
 
@@ -178,6 +179,12 @@ class ReductionLoop:
                     f"reduction loop {self.name!r} has an array {name!r} and a field {clash!r}, which is what the array's "
                     "section is called; rename one"
                 )
+        ordered = next((name for name, reduction in self.fields.items() if not reduction.operator.commutative), None)
+        if ordered is not None and not self.deterministic:
+            raise Error(
+                f"field {ordered!r} of reduction loop {self.name!r} has an operator that does not commute, and with "
+                "deterministic=False work-groups combine their values in the order in which they come: leave it out"
+            )
         try:
             uses = operator.index(self.uses)
         except TypeError:
@@ -212,7 +219,7 @@ class ReductionLoop:
         made = {f"{self.name}_{part}" for part in ("local", "results", "identity", "combine")}
         made |= {f"{self.name}_{step}_{level}" for step in steps for level in LEVELS}
         made |= {f"{self.name}_{do}_{level}" for do in ("lock", "unlock") for level in ("gang", "worker")}
-        made |= {f"portbar_combine_{self.name}"}
+        made |= {f"portbar_combine_{self.name}"} | {struct.c for struct in structs_in(self.struct)}
         return frozenset(made)
 
 
@@ -231,8 +238,8 @@ def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
     for loop in made:
         if not isinstance(loop, ReductionLoop):
             raise Error(f"reductions= takes portbar.ReductionLoop objects, not {loop!r}")
-        structs = {f"{loop.name}_{name}" for name, kind in loop.types.items() if not isinstance(kind, Scalar)}
-        for name in loop.generated_names | structs:
+        # The same name in each run, and one that the author may have seen.
+        for name in sorted(loop.generated_names, key=lambda made: (made.startswith("portbar"), made)):
             if name in owners:
                 raise Error(f"reduction loops {owners[name]!r} and {loop.name!r} would both define {name}; rename one")
             owners[name] = loop.name

@@ -162,6 +162,17 @@ def local_size_limit(strategy: Strategy, use: Use) -> int:
     return int(context(strategy, use)["limit"])
 
 
+def scratch_bytes(strategy: Strategy, use: Use) -> int:
+    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        As `context`.
+    """
+    return int(context(strategy, use)["scratch_bytes"])
+
+
 def _limit(strategy: Strategy, use: Use, areas: Areas, sub_group_size: int, slot: int) -> int:
     means = strategy.reduction_means
     limit = use.local_size or min(means.local_size, USUAL_LOCAL_SIZE)
@@ -250,6 +261,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         parts=parts,
     )
     where, header_words, _ = places(use.loops)
+    limit, locks = _limit(strategy, use, areas, size, slot), len(use.loops) if use.worker_locks else 0
     group_wide = "all work-items of the work-group, in uniform control flow"
     return {
         "lanes": lanes,
@@ -260,7 +272,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         # A branch around a barrier is for devices that take one; compilers for CPUs may not.
         "early": lanes == "shuffle" or parts,
         "collectives": means.collectives and lanes != "shuffle",
-        "limit": _limit(strategy, use, areas, size, slot),
+        "limit": limit,
+        "scratch_bytes": slot * areas.slots(limit, size) + 4 * locks,
         "own_places": areas.own_places,
         "group_slots": areas.group_slots,
         "sub_group_size": size,
@@ -275,7 +288,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "indexed": code.indexed(use.loops),
         "gangs": use.gangs,
         "vectors": use.vectors,
-        "worker_locks": len(use.loops) if use.worker_locks else 0,
+        "worker_locks": locks,
         "caller": "all work-items of the sub-group (portable: of the work-group), in uniform control flow"
         if lanes != "tree"
         else group_wide,

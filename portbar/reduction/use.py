@@ -12,6 +12,7 @@ from typing import Final
 
 from portbar.errors import BuildError
 from portbar.reduction.loops import LEVELS, ReductionLoop
+from portbar.reduction.uniform import divergent_call
 from portbar.source import includes, kernel_names, mentions, without_comments
 
 HEADER: Final = "portbar/reduction.h"
@@ -26,6 +27,12 @@ _SIZES: Final = {
 }
 #: What may hide a call from view: names made of pieces, and files that portbar does not read.
 _HIDDEN: Final = re.compile(r"##|#\s*include\s*[\"<](?!portbar/)")
+
+#: A function, a macro, a type, or a variable of a name.
+_DEFINITION: Final = (
+    r"\b\w+[\s*]+{word}\s*\([^;{{}}]*\)\s*\{{|#\s*define\s+{word}\b|\btypedef\b[^;]*\b{word}\s*;|\}}\s*{word}\s*;"
+    r"|\b(?!(?:return|else|const|volatile|restrict|global|local|private|constant)\b)\w+[\s*]+{word}\s*[;=,)\[]"
+)
 
 Wanted = frozenset[tuple[str, str, str]]
 
@@ -97,7 +104,8 @@ def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> No
     ------
     BuildError
         The header is not included, a name of a loop's is defined by the source itself, the gang level is used where no
-        parameter carries it, or headers stand in an order in which functions would be missing.
+        parameter carries it, headers stand in an order in which functions would be missing, or a call stands under a condition
+        that cannot hold for all work-items.
     """
     found = [include.name for include in includes(source)]
     if loops and HEADER not in found:
@@ -110,15 +118,12 @@ def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> No
     if barrier in found and found.index(barrier) > found.index(HEADER):
         raise BuildError(f'{name}: #include "{barrier}" must stand before #include "{HEADER}", which builds on it')
     code = without_comments(source, keep_strings=False)
+    _check_uniform(name, code, loops)
     carried = mentions(source, "PORTBAR_REDUCTION_PARAM") or mentions(source, "PORTBAR_GRID_PARAM")
     kernels = set(kernel_names(source))
     for loop in loops:
-        structs = {f"{loop.name}_{field}" for field in loop.fields}
-        for taken in sorted(loop.generated_names | structs):
-            word = re.escape(taken)
-            own = rf"(?:\b\w+[\s*]+{word}\s*\([^;{{}}]*\)\s*\{{)|(?:#\s*define\s+{word}\b)|(?:\btypedef\b[^;]*\b{word}\s*;)"
-            defined = re.search(own, code) if taken not in structs else None
-            if taken in kernels or defined:
+        for taken in sorted(loop.generated_names):
+            if taken in kernels or re.search(_DEFINITION.format(word=re.escape(taken)), code):
                 raise BuildError(
                     f"{name}: {taken!r} is defined in the source, but the reduction loop {loop.name!r} defines a function or "
                     "type of that name too; rename the loop, or what is in the source"
@@ -131,3 +136,15 @@ def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> No
                 f"{name}: {call[0]} needs to know where work-groups leave their values: make PORTBAR_REDUCTION_PARAM the "
                 "kernel's first parameter, or PORTBAR_GRID_PARAM in a kernel with a grid"
             )
+
+
+def _check_uniform(name: str, code: str, loops: tuple[ReductionLoop, ...]) -> None:
+    """Check that no call stands where only some work-items of a group make it."""
+    alone = _SIZES["local_size"].search(code)
+    found = None if alone and int(alone[1]) == 1 else divergent_call(code, loops)
+    if found is not None:
+        call, condition, line = found
+        raise BuildError(
+            f"{name}, line {line}: {call} stands under `if ({condition})`, which does not hold for a whole work-group; all its "
+            "work-items must make the call: make it outside, where the others give the neutral element"
+        )
