@@ -40,7 +40,7 @@ def _findings(of: DeviceFacts) -> Findings | None:
         return matrix.nearest(of)
     if not found.barrier_table:
         known = matrix.nearest(of)
-        if known is not None:
+        if known is not None and known.barrier_table:
             table_of = f"barrier table of {matrix.record_named(known.source)}"
             found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {table_of}")
     return found
