@@ -28,7 +28,8 @@ GANG_LAUNCH_PARAMETER: Final = "portbar_reduction_launch"
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
-_SCALARS: Final = {
+#: Scalar types of OpenCL C, by each of their names -> the NumPy type.
+SCALARS: Final[dict[str, Any]] = {
     "bool": np.uint8,
     "char": np.int8,
     "uchar": np.uint8,
@@ -71,7 +72,7 @@ class Parameter:
     def dtype(self) -> np.dtype[Any] | None:
         """The NumPy type of a scalar parameter, None for anything else."""
         names = self.scalars or (self.type_name,)
-        scalar = _SCALARS.get(names[0])
+        scalar = SCALARS.get(names[0])
         return np.dtype(scalar) if scalar is not None and len(names) == 1 and self.kind == "scalar" else None
 
 
@@ -85,7 +86,7 @@ def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
         given.setdefault(match["name"], set()).add(" ".join(match["type"].split()))
 
     def scalars(name: str, seen: frozenset[str]) -> set[str]:
-        if name in _SCALARS:
+        if name in SCALARS:
             return {name}
         if name in seen or name not in given:
             return set()
@@ -109,7 +110,7 @@ def parameters_of(
                 kind = "local"
             elif type_name.endswith("*"):
                 kind = "pointer"
-            elif type_name in _SCALARS:
+            elif type_name in SCALARS:
                 kind = "scalar"
             else:
                 kind = "other"
@@ -159,7 +160,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
             )
         return None
     if parameter.scalars and isinstance(argument, np.generic):
-        allowed = [np.dtype(_SCALARS[name]) for name in parameter.scalars]
+        allowed = [np.dtype(SCALARS[name]) for name in parameter.scalars]
         if argument.dtype not in allowed:
             types = " or ".join(f"np.{dtype}" for dtype in allowed)
             return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass {types}"

@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from portbar import child
+from portbar.arguments import SCALARS
 from portbar.atomics import TYPES, AtomicType
 from portbar.benching import NO_TIME, Budget, in_one_line
 from portbar.errors import Error
@@ -50,20 +51,6 @@ AFTER: Final[dict[str, Callable[[Values, Values], Values]]] = {
 }
 _INTEGERS: Final = ("fetch_and", "fetch_or", "fetch_xor")
 _WRAPPING: Final = ("fetch_inc", "fetch_dec")
-
-_DTYPES: Final[dict[str, Any]] = {
-    "char": np.int8,
-    "uchar": np.uint8,
-    "short": np.int16,
-    "ushort": np.uint16,
-    "int": np.int32,
-    "uint": np.uint32,
-    "long": np.int64,
-    "ulong": np.uint64,
-    "float": np.float32,
-    "double": np.float64,
-    "half": np.float16,
-}
 
 #: In the order of measuring: those that programs use most come first.
 _ORDER: Final = ("uint", "float", "int", "ulong", "double", "long", "uchar", "ushort", "char", "short", "half")
@@ -118,7 +105,7 @@ def implementation(case: Case, strategy: Strategy) -> str:
 
 def values_of(case: Case) -> tuple[Any, Any]:
     """What a cell holds before the operation, and the operand: such that no two operations leave the same."""
-    dtype = np.dtype(_DTYPES[case.kind.name])
+    dtype = np.dtype(SCALARS[case.kind.name])
     if case.kind.kind == "float":
         before, operand = 1.5, -2.25
     elif case.kind.kind == "int":
