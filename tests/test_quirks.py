@@ -1,4 +1,4 @@
-"""Every entry of the quirk table has a test here that shows its fault in plain PyOpenCL, and fails where the fault is gone.
+"""Every entry of the quirk table has a test here that shows its fault without portbar's workaround, and fails where it is gone.
 
 A fault shows in a child process with a time limit. It is looked for on the device under test (`PORTBAR_TEST_PLATFORM`) where
 the table says that this device has it; the faults of platforms that list no devices are looked for once, by the host tests.
@@ -118,7 +118,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         {"source": "kernel void nothing(void) { }", "options": ["-cl-kernel-arg-info"]},
     ),
     "nvidia-c11-store-buffering": Reproduction(
-        "tests.quirk_programs:missed_stores", value(lambda found: found["both"] > 0), {"launches": 200}, limit=60
+        "tests.quirk_programs:missed_stores", value(lambda found: found["both"] > 0), {"seconds": 15.0}, limit=60
     ),
     "llvmpipe-work-group-size": WORK_GROUP_SIZE,
     "llvmpipe-fences": Reproduction("tests.quirk_programs:exchanged", value(lambda drawn: drawn != list(range(1, 65)))),
