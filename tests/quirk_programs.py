@@ -156,7 +156,7 @@ def promised(payload: dict[str, Any]) -> None:
     kernel = cl.Program(context, MEETS).build(["-cl-std=CL3.0"]).meets
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 4096)
     kernel.set_args(buffer)
-    set_exec_info = vendor._loader().clSetKernelExecInfo
+    set_exec_info = vendor.loader().clSetKernelExecInfo
     set_exec_info.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p]
     dispatch_type, concurrent = 0x4257, ctypes.c_uint32(1)
     assert set_exec_info(kernel.int_ptr, dispatch_type, 4, ctypes.byref(concurrent)) == 0
