@@ -132,6 +132,8 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "release_flags": layout.RELEASE_FLAGS,
         "release_flagged": strategy.release_flagged,
         "in_registers": strategy.in_registers,
+        # What portbar_word_arrive takes besides the counter.
+        "with_lane": ", grid->lane" if strategy.in_registers else "",
         "one_way_fences": strategy.one_way_fences,
         "hold_table": strategy.hold,
         "rest_ns": strategy.rest_ns,

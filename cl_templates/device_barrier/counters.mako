@@ -21,7 +21,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
 % endif
         const uint members = portbar_shard_members(grid, grid->group_id % ${shards}u);
-        const uint missing = phase * members - portbar_word_arrive(grid->own + PORTBAR_SLOT_WHOLE${", grid->lane" if in_registers else ""}) - 1u;
+        const uint missing = phase * members - portbar_word_arrive(grid->own + PORTBAR_SLOT_WHOLE${with_lane}) - 1u;
 % if in_registers:
         bool reached = true;
         if (missing < members) {

@@ -24,7 +24,7 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     if (portbar_is_leader()) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
         if (${LEADS[in_registers]})
-            (void)portbar_word_arrive(${"grid->own + PORTBAR_SLOT_SPLIT" if counts_in_slots else "grid->state + PORTBAR_STATE_SPLIT"}${", grid->lane" if in_registers else ""});
+            (void)portbar_word_arrive(${"grid->own + PORTBAR_SLOT_SPLIT" if counts_in_slots else "grid->state + PORTBAR_STATE_SPLIT"}${with_lane});
     }
     return token;
 }

@@ -2,8 +2,8 @@
 ## Where in a cache a counter lies decides how far each work-group's arrivals and polls travel.
 <%def name="place()">
 /* Finds the slot at which barriers between the participating work-groups are fastest, once for each state, and remembers it
-   there. An H200's cache is in parts, and a barrier through some of them takes a tenth less; which ones, only a measurement
-   tells. Caller: the leader of a participating group. Result: the slot, in its low bits; the same in all groups. Cost: one load; the first time ${"measuring" if placing else "as well"}, ${"about a tenth of a millisecond" if placing else "since this device is not measured"}. */
+   there. An H200's cache is in parts, and a barrier through some of them takes a twentieth less; which ones, only a measurement
+   tells. Caller: the leader of a participating group. Result: the slot, in its low bits; the same in all groups. Cost: one load; the first time ${"measuring" if placing else "as well"}, ${"about a fifth of a millisecond" if placing else "since this device is not measured"}. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
 % if placing:
