@@ -11,6 +11,7 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402 (after the check that PyOpenCL is there)
 from portbar import child, isolation  # noqa: E402
 from portbar.errors import BuildError  # noqa: E402
+from tests.quirk_programs import LOPSIDED  # noqa: E402
 
 RIGHT = """
 #include "portbar/device_barrier.h"
@@ -21,22 +22,6 @@ kernel void meet(PORTBAR_GRID_PARAM, global uint *out)
         out[0] = 1u;
 }
 kernel void plain(global uint *out) { out[0] = 0xDEADu; while (out[0]) { } }
-"""
-
-#: PoCL 5.0 aborts over such a kernel.
-CONDITIONAL = """
-kernel void lopsided(global uint *out, const uint n)
-{
-    local uint shared[64];
-    if (get_local_id(0) < n) {
-        shared[get_local_id(0)] = out[get_local_id(0)];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        out[get_local_id(0)] = shared[0];
-        return;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    out[0] += 1u;
-}
 """
 
 
@@ -111,7 +96,7 @@ def test_every_kernel_is_compiled_for_work_groups_and_none_is_run(context, devic
 def test_barriers_in_conditional_positions_never_take_this_process_down(context, device):
     words = ""
     try:
-        portbar.Program(context, CONDITIONAL, devices=[device], isolate_build=True)
+        portbar.Program(context, LOPSIDED, devices=[device], isolate_build=True)
     except BuildError as error:
         words = str(error)
     assert not words or "aborted" in words

@@ -13,12 +13,11 @@ from portbar.cli.shared import (
     INTERRUPTED,
     chosen,
     device_option,
+    entry_of,
     err,
     examples,
     explained,
     json_option,
-    number,
-    platform_title,
     print_json,
     show,
 )
@@ -86,7 +85,16 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     with progress(err()) as steps:
         try:
             for address, device in chosen(devices):
-                found.append(_entry(address, device))
+                found.append(
+                    entry_of(
+                        address,
+                        facts(device),
+                        "interrupted before all was measured",
+                        barrier_table=[],
+                        stored=False,
+                        rows=[],
+                    )
+                )
                 steps.step(str(address), "measuring", seconds)
                 _measure_into(found[-1], address, device, list(local_sizes), seconds, store=store)
                 if found[-1]["reason"]:
@@ -101,21 +109,6 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
         for entry in found:
             _show(entry)
     sys.exit(INTERRUPTED if interrupted else _status(found))
-
-
-def _entry(address: DeviceAddress, device: cl.Device) -> dict[str, Any]:
-    """What is told of a device, before anything was measured on it."""
-    reported = facts(device)
-    return {
-        "device": number(address),
-        "name": reported.name,
-        "platform": platform_title(reported),
-        "status": "interrupted",
-        "reason": "interrupted before all was measured",
-        "barrier_table": [],
-        "stored": False,
-        "rows": [],
-    }
 
 
 def _measure_into(

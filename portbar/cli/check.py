@@ -14,6 +14,7 @@ from portbar.cli.shared import (
     INTERRUPTED,
     chosen,
     device_option,
+    entry_of,
     err,
     examples,
     explained,
@@ -121,7 +122,9 @@ def command(
     with progress(err()) as steps:
         try:
             for address, device in chosen(devices):
-                found.append(_entry(address, device))
+                found.append(
+                    entry_of(address, facts(device), "interrupted before it was checked", stored=False, check=None)
+                )
                 _check_into(found[-1], steps, address, device, budget, seed, strategies, patterns, store=store)
                 if found[-1]["reason"]:
                     steps.say(f"{address}: {found[-1]['reason']}")
@@ -134,20 +137,6 @@ def command(
         for entry in found:
             _show(entry, outcomes=outcomes)
     sys.exit(INTERRUPTED if interrupted else _status(found))
-
-
-def _entry(address: DeviceAddress, device: cl.Device) -> dict[str, Any]:
-    """What is told of a device, before anything was done on it."""
-    reported = facts(device)
-    return {
-        "device": number(address),
-        "name": reported.name,
-        "platform": platform_title(reported),
-        "status": "interrupted",
-        "reason": "interrupted before it was checked",
-        "stored": False,
-        "check": None,
-    }
 
 
 def _check_into(

@@ -57,6 +57,18 @@ def platform_title(facts: DeviceFacts) -> str:
     return f"{facts.platform_name}, {version}" if version else facts.platform_name
 
 
+def entry_of(address: DeviceAddress, reported: DeviceFacts, reason: str, **more: Any) -> dict[str, Any]:
+    """What a command tells of a device before anything was done on it; `reason` is why there is no more, if it stays so."""
+    return {
+        "device": number(address),
+        "name": reported.name,
+        "platform": platform_title(reported),
+        "status": "interrupted",
+        "reason": reason,
+        **more,
+    }
+
+
 def explained(reason: str, remedy: str) -> str:
     """A reason and what would help, as sentences."""
     return f"{reason}. What would help: {remedy}." if remedy else f"{reason}."
