@@ -10,6 +10,7 @@ traffic between them, the split form with work between its halves, entering a gr
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +49,8 @@ TRAFFIC_TARGET: Final = 0.9
 ENTER_US: Final = {1056: 10.0, 4224: 15.0}
 ENTER_UNKNOWN_US: Final = 60.0
 
+#: What the work-groups do with what they stream.
+STREAMS: Final = ("read", "write", "copy")
 #: Bytes that each work-group streams between two barriers, and bytes in all that it streams through.
 CHUNK: Final = 65536
 FIELD: Final = 1 << 29
@@ -77,17 +80,26 @@ TRAFFIC: Final = f"""
 #define CHUNK_WORDS {CHUNK // 16}u
 #define FIELD_CHUNKS {FIELD // CHUNK}u
 
-/* Streams a chunk a round; with barriers in between where `met` is not 0. */
-kernel void stream(PORTBAR_GRID_PARAM, global const uint4 *field, global uint *sums, const uint rounds, const uint met)
+/* Streams a chunk a round, which is read, written, or half of it read and written to the other half; with barriers in between
+   where `met` is not 0. */
+kernel void stream(PORTBAR_GRID_PARAM, global uint4 *field, global uint *sums, const uint rounds, const uint met)
 {{
     PORTBAR_ENTER(grid);
     const uint me = portbar_group_id(&grid), count = portbar_num_groups(&grid);
     const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0);
     uint4 sum = (uint4)(0u);
     for (uint round = 0u; round < rounds; ++round) {{
-        global const uint4 *chunk = field + (ulong)((round * count + me) % FIELD_CHUNKS) * CHUNK_WORDS;
+        global uint4 *chunk = field + (ulong)((round * count + me) % FIELD_CHUNKS) * CHUNK_WORDS;
+#if defined(STREAM_read)
         for (uint word = item; word < CHUNK_WORDS; word += items)
             sum += chunk[word];
+#elif defined(STREAM_write)
+        for (uint word = item; word < CHUNK_WORDS; word += items)
+            chunk[word] = sum + word;
+#else
+        for (uint word = item; word < CHUNK_WORDS / 2u; word += items)
+            chunk[CHUNK_WORDS / 2u + word] = chunk[word];
+#endif
         if (met != 0u)
             (void)portbar_device_barrier(&grid);
     }}
@@ -221,17 +233,27 @@ __global__ void __launch_bounds__(1024) flag_rounds(unsigned *out, unsigned roun
 
 __global__ void __launch_bounds__(1024) nothing(unsigned *) {}
 
+enum Stream { READ, WRITE, COPY };
+
 /* Streams a chunk a round, with grid.sync() in between where `met` is not 0. */
-__global__ void __launch_bounds__(1024) stream(const uint4 *field, unsigned *sums, unsigned rounds, unsigned met)
+template <Stream how>
+__global__ void __launch_bounds__(1024) stream(uint4 *field, unsigned *sums, unsigned rounds, unsigned met)
 {
     cg::grid_group grid = cg::this_grid();
     uint4 sum = make_uint4(0, 0, 0, 0);
     for (unsigned round = 0; round < rounds; ++round) {
-        const uint4 *chunk = field + size_t((round * gridDim.x + blockIdx.x) % FIELD_CHUNKS) * CHUNK_WORDS;
-        for (unsigned word = threadIdx.x; word < CHUNK_WORDS; word += blockDim.x) {
-            const uint4 got = chunk[word];
-            sum.x += got.x, sum.y += got.y, sum.z += got.z, sum.w += got.w;
-        }
+        uint4 *chunk = field + size_t((round * gridDim.x + blockIdx.x) % FIELD_CHUNKS) * CHUNK_WORDS;
+        if (how == READ)
+            for (unsigned word = threadIdx.x; word < CHUNK_WORDS; word += blockDim.x) {
+                const uint4 got = chunk[word];
+                sum.x += got.x, sum.y += got.y, sum.z += got.z, sum.w += got.w;
+            }
+        else if (how == WRITE)
+            for (unsigned word = threadIdx.x; word < CHUNK_WORDS; word += blockDim.x)
+                chunk[word] = make_uint4(sum.x + word, sum.y + word, sum.z + word, sum.w + word);
+        else
+            for (unsigned word = threadIdx.x; word < CHUNK_WORDS / 2; word += blockDim.x)
+                chunk[CHUNK_WORDS / 2 + word] = chunk[word];
         if (met != 0)
             grid.sync();
     }
@@ -266,7 +288,7 @@ int main()
     char kind[32];
     unsigned groups, local, rounds;
     while (std::scanf("%31s %u %u %u", kind, &groups, &local, &rounds) == 4) {
-        unsigned met = std::strcmp(kind, "stream_sync") == 0;
+        unsigned met = std::strstr(kind, "_sync") != nullptr;
         const bool streams = std::strncmp(kind, "stream", 6) == 0;
         if (streams && field == nullptr &&
             (refused(cudaMalloc(&field, size_t(FIELD_BYTES))) || refused(cudaMemset(field, 1, size_t(FIELD_BYTES)))))
@@ -294,7 +316,10 @@ int main()
         if (replay != nullptr)
             error = cudaGraphLaunch(replay, queue);
         else if (streams)
-            error = cudaLaunchCooperativeKernel((const void *)stream, groups, local, streamed, 0, queue);
+            error = cudaLaunchCooperativeKernel(std::strstr(kind, "_read")    ? (const void *)stream<READ>
+                                                : std::strstr(kind, "_write") ? (const void *)stream<WRITE>
+                                                                              : (const void *)stream<COPY>,
+                                                groups, local, streamed, 0, queue);
         else
             error = cudaLaunchCooperativeKernel(kernel, groups, local, plain, 0, queue);
         cudaEventRecord(after, queue);
@@ -371,38 +396,55 @@ def traffic(session: GridSession) -> Iterator[Row]:
     """What barriers add where each work-group streams 64 KB between them, beside what `grid.sync()` adds."""
     if session.cuda is None:
         return
-    program = portbar.Program(session.context, TRAFFIC, devices=[session.device])
-    kernel = program.kernel("stream")
+    kernels = {
+        how: portbar.Program(session.context, TRAFFIC, [f"-DSTREAM_{how}"], devices=[session.device]).kernel("stream")
+        for how in STREAMS
+    }
     queue = profiled_queue(session.queue)
     field = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, FIELD)
     cl.enqueue_fill_buffer(queue, field, np.full(1, 0x01010101, np.uint32), 0, FIELD)
     rounds = 100 if session.quick else 400
-    for groups, local_size in TRAFFIC_SHAPES:
+    for (groups, local_size), (how, kernel) in itertools.product(TRAFFIC_SHAPES, kernels.items()):
         sums = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, groups * local_size * 4)
 
-        def ours(met: int, groups: int = groups, local_size: int = local_size, sums: cl.Buffer = sums) -> float | None:
-            launch = kernel(
-                queue, None, (local_size,), field, sums, np.uint32(rounds), np.uint32(met), num_groups=groups
-            )
-            launch.wait()
-            return device_s(launch.event, 1e9) * 1e6 / rounds if launch.num_groups == groups else None
-
+        given = (np.uint32(rounds), queue, groups, local_size, field, sums)
         peer = session.cuda
         sides: dict[str, Callable[[], float | None]] = {
-            "portbar": partial(ours, 1),
-            "portbar without": partial(ours, 0),
-            "grid.sync()": partial(peer.us, "stream_sync", groups, local_size, rounds),
-            "CUDA without": partial(peer.us, "stream", groups, local_size, rounds),
+            "portbar": partial(streamed_us, kernel, 1, *given),
+            "portbar without": partial(streamed_us, kernel, 0, *given),
+            "grid.sync()": partial(peer.us, f"stream_{how}_sync", groups, local_size, rounds),
+            "CUDA without": partial(peer.us, f"stream_{how}", groups, local_size, rounds),
         }
         taken = in_turns(sides, session.repeats)
         added = [
             (met - alone, peer_met - peer_alone)
             for met, alone, peer_met, peer_alone in zip(*(taken[side] for side in sides), strict=True)
         ]
-        extra: dict[str, float] = {"groups": groups, "local_size": local_size, "rounds": rounds, "bytes": CHUNK}
+        extra: dict[str, object] = {
+            "streamed": how,
+            "groups": groups,
+            "local_size": local_size,
+            "rounds": rounds,
+            "bytes": CHUNK,
+        }
         extra |= {f"{side}_us": statistics.median(values) for side, values in taken.items()}
         row = session.compare("added_under_traffic", "grid.sync()", added, **extra)
         yield judged(row, TRAFFIC_TARGET)
+
+
+def streamed_us(
+    kernel: portbar.Kernel,
+    met: int,
+    rounds: np.uint32,
+    queue: cl.CommandQueue,
+    groups: int,
+    local_size: int,
+    *buffers: cl.Buffer,
+) -> float | None:
+    """Microseconds a round of a streaming kernel; None where discovery found too few groups."""
+    launch = kernel(queue, None, (local_size,), *buffers, rounds, np.uint32(met), num_groups=groups)
+    launch.wait()
+    return device_s(launch.event, 1e9) * 1e6 / int(rounds) if launch.num_groups == groups else None
 
 
 def overlap(session: GridSession) -> Iterator[Row]:
@@ -566,6 +608,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "benchmark": lambda row: row.benchmark,
     "groups": lambda row: str(row.extra["groups"]),
     "local": lambda row: str(row.extra["local_size"]),
+    "streamed": lambda row: str(row.extra.get("streamed", "")),
     "algorithm": lambda row: str(row.extra.get("algorithm", "")),
     "peer": lambda row: row.peer,
     "ratio": lambda row: "" if row.ratio is None else f"{row.ratio:.3f}",

@@ -23,7 +23,7 @@ from portbar.program import Program
 from portbar.records.reading import measured, missing, samples_of, value_of
 
 #: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
-ALGORITHMS: Final = ("counter", "counter_backoff", "sharded", "flag", "tree", "xf")
+ALGORITHMS: Final = ("counter", "counter_backoff", "sharded", "replicated", "flag", "tree", "xf")
 
 #: How much faster than a simpler algorithm another one must be to replace it.
 ADVANTAGE: Final = 0.03

@@ -19,12 +19,11 @@ TREE_FAN: Final = 64
 
 #: Places among which the counters of a barrier are put, and words from one to the next: caches spread memory over their parts
 #: in pieces of two lines, and neighbouring pieces may all lie in far parts. Each has words for whole barriers, for placing, and
-#: for split barriers; those of a second counter stand SHARD_WORDS further on, in another piece.
+#: for split barriers.
 SLOTS: Final = 24
-SHARD_WORDS: Final = 2 * LINE_WORDS
-SLOT_WORDS: Final = 17 * SHARD_WORDS
+SLOT_WORDS: Final = 34 * LINE_WORDS
 
-#: Counters of the sharded barrier.
+#: Counters of the sharded and of the replicated barrier.
 SHARDS: Final = 2
 
 #: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.

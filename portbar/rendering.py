@@ -49,7 +49,7 @@ _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
 }
 
 #: Algorithms whose barrier is another one's template with other parameters.
-_BARRIER_TEMPLATE: Final = {"counter_backoff": "counter", "sharded": "counters"}
+_BARRIER_TEMPLATE: Final = {"counter_backoff": "counter", "sharded": "counters", "replicated": "counters"}
 
 
 def _barrier_template(strategy: Strategy) -> str:
@@ -97,6 +97,8 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     else:
         pieces += [("discovery/locked.mako", "lock_acquire"), ("discovery/locked.mako", "lock_release")]
     pieces += [(f"discovery/{discovery}.mako", "discover")]
+    if strategy.device_barrier.value == "replicated":
+        pieces.append(("grid/acquire.mako", "word_arrive_twice"))
     if _counts_in_slots(strategy):
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
     pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids")]
@@ -105,7 +107,14 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [
             ("device_barrier/counters.mako", name)
-            for name in ("shard_members", "missing", "wait_longer", "wait_counters", "acquire_counters")
+            for name in (
+                "shard_members",
+                "arrive_counters",
+                "missing",
+                "wait_longer",
+                "wait_counters",
+                "acquire_counters",
+            )
         ]
     pieces += _BARRIER_PIECES[template]
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
@@ -115,7 +124,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
 
 def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
     # Where a tree pays, the split form has as many arrivals to count.
-    many = {"sharded", "tree"} if strategy.in_registers else {"sharded"}
+    many = {"sharded", "replicated", "tree"} if strategy.in_registers else {"sharded", "replicated"}
     shards = layout.SHARDS if strategy.device_barrier.value in many else 1
     return {
         "layout": layout.OFFSETS,
@@ -124,18 +133,21 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "report_words": layout.REPORT_WORDS,
         "tree_fan": layout.TREE_FAN,
         "shards": shards,
+        "replicated": strategy.device_barrier.value == "replicated",
         "slots": layout.SLOTS,
         "slot_words": layout.SLOT_WORDS,
-        "shard_words": layout.SHARD_WORDS,
         "counts_in_slots": _counts_in_slots(strategy),
         "placing": strategy.placing,
         "release_flags": layout.RELEASE_FLAGS,
         "release_flagged": strategy.release_flagged,
         "in_registers": strategy.in_registers,
-        # What portbar_word_arrive takes besides the counter.
-        "with_lane": ", grid->lane" if strategy.in_registers else "",
+        # Whether the caller talks to the other groups, in a launch that is not draining.
+        "leads": "grid->leads != 0u"
+        if strategy.in_registers
+        else "portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u",
         "one_way_fences": strategy.one_way_fences,
         "hold_table": strategy.hold,
+        "first_poll": strategy.first_poll,
         "rest_ns": strategy.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
         "status_open": layout.STATUS_OPEN,

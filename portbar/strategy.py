@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "atomics": ("c11", "ptx", "membar", "cl12"),
     "discovery": ("packed", "ticket", "spin"),
-    "device_barrier": ("counter", "counter_backoff", "sharded", "flag", "tree", "xf", "intel_device_barrier"),
+    "device_barrier": (
+        "counter",
+        "counter_backoff",
+        "sharded",
+        "replicated",
+        "flag",
+        "tree",
+        "xf",
+        "intel_device_barrier",
+    ),
     "split_barrier": split_barrier.STRATEGIES,
     "reduction": reduction_strategies.STRATEGIES,
 }
@@ -79,6 +88,8 @@ class Strategy:
     hold : tuple of (int, int)
         Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
         that is missing when it arrives; empty where the device has no clock to wait by.
+    first_poll : tuple of (int, int)
+        Up to how many work-groups, and how many cycles a work-group then waits in `replicated` before its first poll.
     placing : tuple of int
         From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
         empty where memory is the same everywhere.
@@ -136,6 +147,7 @@ class Strategy:
     sleep_ns: int = 1000
     rest_ns: int = 0
     hold: tuple[tuple[int, int], ...] = ()
+    first_poll: tuple[tuple[int, int], ...] = ()
     placing: tuple[int, ...] = ()
     in_registers: bool = False
     one_way_fences: bool = False
@@ -344,8 +356,10 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
 
 #: Measured on an H200 with driver 580, the only NVIDIA device met so far: see `Strategy.hold`.
 _HOLD: Final = ((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16))
+#: Likewise: see `Strategy.first_poll`.
+_FIRST_POLL: Final = ((96, 220), (200, 270), (320, 350), (0xFFFF_FFFF, 500))
 _REST_NS: Final = 64
-_PLACING: Final = (64, 300, 8)
+_PLACING: Final = (64, 6000, 8)
 
 
 def gpu_parameters(atomics: str, findings: Findings | None) -> dict[str, Any]:
@@ -355,6 +369,7 @@ def gpu_parameters(atomics: str, findings: Findings | None) -> dict[str, Any]:
     return {
         "rest_ns": _REST_NS,
         "hold": _HOLD,
+        "first_poll": _FIRST_POLL,
         "placing": _PLACING,
         "in_registers": True,
         "one_way_fences": findings is not None and findings.builds.get("one_way_fences", False),

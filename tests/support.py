@@ -17,7 +17,7 @@ import pytest
 import portbar
 
 #: Barrier algorithms with a spin limit; `intel_device_barrier` has none and is added where a device has it.
-ALGORITHMS = ("counter", "counter_backoff", "sharded", "flag", "tree", "xf")
+ALGORITHMS = ("counter", "counter_backoff", "sharded", "replicated", "flag", "tree", "xf")
 DISCOVERIES = ("packed", "ticket", "spin")
 
 UInts = np.ndarray[Any, np.dtype[np.uint32]]

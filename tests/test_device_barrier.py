@@ -376,6 +376,16 @@ def test_a_whole_barrier_and_its_halves_may_alternate_between_launches(context, 
             check_chain(support.kernel(context, SOURCE, name), queue, (7,), 4)
 
 
+@pytest.mark.parametrize("name", ["chain", "split_chain"])
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_launches_of_any_size_may_follow_each_other_on_one_queue(context, queue, algorithm, name):
+    """Each begins with counters at nothing, wherever they are: places are measured by the first launch with groups enough."""
+    chain = support.kernel(context, SOURCE, name, device_barrier=algorithm)
+    holds = chain.occupancy(queue, (8,), *arguments(queue, (8,))).groups
+    for groups in (2, 3, 40, 80, 2, holds, 3):
+        check_chain(chain, queue, (8,), 6, num_groups=min(groups, holds))
+
+
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
 def test_a_copy_of_the_grid_meets_as_the_grid_itself_does(context, queue, algorithm):
     made = support.kernel(context, COPIED, "copied", device_barrier=algorithm)

@@ -93,7 +93,7 @@ def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> No
         assembled(target, tmp_path)
 
 
-@pytest.mark.parametrize("algorithm", ["counter", "counter_backoff", "sharded", "flag", "tree", "xf"])
+@pytest.mark.parametrize("algorithm", ["counter", "counter_backoff", "sharded", "replicated", "flag", "tree", "xf"])
 @pytest.mark.parametrize(
     "target", [target for target in TARGETS if target.assemble_for], ids=lambda target: target.name
 )
@@ -102,34 +102,34 @@ def test_the_device_barrier_compiles_for_nvidia(target: Target, algorithm: str, 
     assembled(target, tmp_path)
 
 
-@pytest.mark.parametrize("algorithm", ["counter", "sharded"])
+@pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated"])
 def test_a_barrier_on_the_newest_chips_acquires_without_a_trip_to_memory(algorithm, tmp_path) -> None:
     newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
     kernel = " ".join(ptx_kernels(compiled(replace(newest, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
     # From the arrival, which releases, to the acquire after the last poll.
     met = kernel[kernel.rindex("fence.release.gpu") :]
-    assert re.match(r"fence\.release\.gpu;\s+atom\.add\.relaxed\.gpu", met)
+    arrival = r"red.relaxed.gpu\S+ [^;]+;\s+red" if algorithm == "replicated" else "atom"
+    assert re.match(rf"fence\.release\.gpu;\s+{arrival}\.relaxed\.gpu", met)
     assert met.index("ld.relaxed.gpu") < met.index("fence.acquire.gpu")
     assert "ld.acquire" not in met
     assert "fence.acq_rel" not in met
-    # Many groups hold their first poll back.
+    # Many groups hold their first poll back; replicated counters have it wait in any case.
     assert "%clock" in met
 
 
-def test_only_the_leader_s_lane_arrives_so_that_no_additions_are_combined(tmp_path) -> None:
-    """Seen from the assembler's side: the lane is compared with 0 right before the arrival."""
+@pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "tree"])
+def test_arrivals_are_increments_whose_bound_the_assembler_does_not_know(algorithm, tmp_path) -> None:
+    """It would make one addition of those of a warp's lanes, by a vote that takes time though one lane comes."""
     newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
-    kernel = ptx_kernels(compiled(replace(newest, device_barrier="counter"), BARRIER, tmp_path))["meet"]
-    lanes = {match[1] for line in kernel if (match := re.match(r"mov\.u32\s+(%r\d+), %laneid;", line))}
-    assert lanes
-    compared = {
-        match[1]
-        for line in kernel
-        if (match := re.match(r"setp\.\w+\.[sub]32\s+(%p\d+), (%r\d+), 0;", line)) and match[2] in lanes
-    }
-    arrival = max(at for at, line in enumerate(kernel) if line.startswith("fence.release.gpu"))
-    branch = next(line for line in reversed(kernel[:arrival]) if "bra" in line)
-    assert any(name in branch for name in compared), branch
+    kernel = " ".join(ptx_kernels(compiled(replace(newest, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
+    # The last one: of a tree's, that at its root.
+    begin = max(
+        kernel.rfind(f"fence.{order}.gpu; {kind}") for order in ("release", "acq_rel") for kind in ("atom", "red")
+    )
+    arrivals = re.findall(r"(?:atom|red)\.relaxed\.gpu\.global\.(\w+)\.u32 [^;]*, (\w+);", kernel[begin:])
+    assert len(arrivals) == (2 if algorithm == "replicated" else 1)
+    assert set(arrivals) == {("inc", "most")}
+    assert "mov.u32 most, %lanemask_ge;" in kernel[:begin]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

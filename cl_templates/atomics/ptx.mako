@@ -56,14 +56,19 @@ static inline uint portbar_word_add_release(volatile global uint *p, uint v)
 }
 </%def>
 <%def name="word_chain()">
-/* Fetch-and-add, gpu scope, that passes on what a relaxed read-modify-write before it was released with; returns the old value.
-   The fence acquires for the one and releases for the other. */
-static inline uint portbar_word_add_chained(volatile global uint *p, uint v)
+/* One more arrival at a counter, gpu scope, that passes on what a relaxed read-modify-write before it was released with; returns how
+   many there were before. The fence acquires for the one and releases for the other. Caller: a leader. */
+static inline uint portbar_word_arrive_chained(volatile global uint *p)
 {
-    uint old;
-    __asm__ volatile("fence.acq_rel.gpu;\n\t"
-                     "atom.add.relaxed.gpu.global.u32 %0, [%1], %2;" : "=r"(old) : "l"(p), "r"(v) : "memory");
-    return old;
+    /* As in portbar_word_arrive. */
+    uint before;
+    __asm__ volatile("{\n\t"
+                     ".reg .u32 most;\n\t"
+                     "mov.u32 most, %%lanemask_ge;\n\t"
+                     "fence.acq_rel.gpu;\n\t"
+                     "atom.relaxed.gpu.global.inc.u32 %0, [%1], most;\n\t"
+                     "}" : "=r"(before) : "l"(p) : "memory");
+    return before;
 }
 
 /* Acquire and release, gpu scope, for relaxed operations before and after. */

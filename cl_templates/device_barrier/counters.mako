@@ -1,54 +1,59 @@
 ## -*- coding: utf-8 -*-
-## Counters that only grow, on lines of their own: a work-group arrives at one, by fetch-and-add whose answer is the first poll, and
-## waits for all. With one counter this is what CUDA's cooperative groups do; how long the waiting groups leave the counters alone
-## follows from how many are missing, as in the proportional back-off of Mellor-Crummey and Scott (TOCS 1991).
+## Counters that only grow, on lines of their own, in three ways. One: a work-group arrives by fetch-and-add, whose answer is its
+## first poll, as in CUDA's cooperative groups. Sharded: a work-group arrives at one of several and waits for all. Replicated: a
+## work-group arrives at all of several and waits for one. How long the waiting groups leave the counters alone follows from how
+## many are missing, as in the proportional back-off of Mellor-Crummey and Scott (TOCS 1991).
+<%!
+    def described(counters, replicated):
+        """The algorithm, in the words of its comment."""
+        if counters == 1:
+            return "one central counter"
+        if replicated:
+            return f"{counters} counters, each group arriving at all and waiting for one"
+        return f"{counters} counters, each group arriving at one of them"
+%>
 <%def name="device_barrier()">
-/* Barrier over the grid, by ${"one central counter" if shards == 1 else f"{shards} counters, each group arriving at one of them"}.
+/* Barrier over the grid, by ${described(shards, replicated)}.
    Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
    global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
    limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
-   Cost: two work-group barriers, one atomic a group, polls of ${"one word" if shards == 1 else f"{shards} words"}, and where the result is used a
+   Cost: two work-group barriers, ${f"{shards} atomics" if replicated else "one atomic"} a group, polls of ${"one word" if shards == 1 or replicated else f"{shards} words"}, and where the result is used a
    load from local memory. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
+    /* Asked for before the work-group's barrier, behind which the way to local memory hides. */
+    const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-% if in_registers:
-    if (grid->leads != 0u) {
-        uint phase = grid->phase + 1u;
-% else:
-    if (portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u) {
-        const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+    if (${leads}) {
+        const uint missing = portbar_arrive_counters(grid, PORTBAR_SLOT_WHOLE, phase);
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
-% endif
-        const uint members = portbar_shard_members(grid, grid->group_id % ${shards}u);
-        const uint missing = phase * members - portbar_word_arrive(grid->own + PORTBAR_SLOT_WHOLE${with_lane}) - 1u;
+        if (!portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, missing)) {
+            grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
-        bool reached = true;
-        if (missing < members) {
-            grid->shared[PORTBAR_SHARED_TARGET] = phase;
-% if shards == 1:
-            if (missing != 0u)
-% endif
-                reached = portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, missing * ${shards}u);
-        } else {
-            /* Another copy of the grid has met since this one did: the phase that this one counted was long over. */
-            phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
-            grid->shared[PORTBAR_SHARED_TARGET] = phase;
-            reached = portbar_wait_longer(grid, PORTBAR_SLOT_WHOLE, phase) == PORTBAR_WAIT_REACHED;
-        }
-        grid->phase = phase;
-        if (!reached) {
             grid->leads = 0u;
-            grid->shared[PORTBAR_SHARED_OK] = 0u;
-        }
-% else:
-        if (!portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, missing * ${shards}u))
-            grid->shared[PORTBAR_SHARED_OK] = 0u;
 % endif
+        }
         portbar_acquire_counters(grid, PORTBAR_SLOT_WHOLE);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>
+<%def name="arrive_counters()">
+/* Arrives at the counters' words, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
+static inline uint portbar_arrive_counters(const portbar_grid *grid, uint word, uint phase)
+{
+% if replicated:
+    (void)phase;
+    portbar_word_arrive_twice(grid->counter0 + word, grid->counter1 + word);
+    return grid->num_groups;
+% elif shards == 1:
+    return phase * grid->num_groups - portbar_word_arrive(grid->own + word) - 1u;
+% else:
+    /* The answer of one counter says little of the others. */
+    const uint members = portbar_shard_members(grid, grid->group_id % ${shards}u);
+    return (phase * members - portbar_word_arrive(grid->own + word) - 1u) * ${shards}u | 1u;
+% endif
 }
 </%def>
 <%def name="acquire_counters()">
@@ -60,25 +65,37 @@ static inline void portbar_acquire_counters(const portbar_grid *grid, uint word)
     (void)grid;
     (void)word;
 % else:
-% for shard in range(1 if one_way_fences else shards):
-    portbar_word_acquire(grid->counter${shard} + word);
+% for counter in ["own"] if replicated or one_way_fences else [f"counter{shard}" for shard in range(shards)]:
+    portbar_word_acquire(grid->${counter} + word);
 % endfor
 % endif
 }
 </%def>
 <%def name="shard_members()">
+% if shards > 1 and not replicated:
 /* How many work-groups arrive at a counter in each phase. */
 static inline uint portbar_shard_members(const portbar_grid *grid, uint shard)
 {
     return grid->num_groups / ${shards}u + (shard < grid->num_groups % ${shards}u ? 1u : 0u);
 }
+% endif
 </%def>
 <%def name="missing()">
-/* How many arrivals one of the counters' words lacks for a phase. The loads are all on their way before the first is looked at. */
+<% load = "portbar_word_load_acquire" if acquire_polls else "portbar_word_load" %>\
+% if shards == 1 or replicated:
+/* How many arrivals ${"the group's own counter" if replicated else "the counter"} lacks for a phase, at its word. */
+static inline uint portbar_missing(const portbar_grid *grid, uint word, uint phase)
+{
+    /* Those who have left already may have arrived again. */
+    const int lacking = (int)(phase * grid->num_groups - ${load}(grid->own + word));
+    return lacking > 0 ? (uint)lacking : 0u;
+}
+% else:
+/* How many arrivals the counters' words lack for a phase. The loads are all on their way before the first is looked at. */
 static inline uint portbar_missing(const portbar_grid *grid, uint word, uint phase)
 {
 % for shard in range(shards):
-    const uint seen${shard} = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(grid->counter${shard} + word);
+    const uint seen${shard} = ${load}(grid->counter${shard} + word);
 % endfor
     uint missing = 0u;
 % for shard in range(shards):
@@ -90,37 +107,26 @@ static inline uint portbar_missing(const portbar_grid *grid, uint word, uint pha
 % endfor
     return missing;
 }
+% endif
 </%def>
 <%def name="wait_counters()">
 /* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many have arrived.
    True when all have; portbar_acquire_counters is then due. Caller: a leader. */
 static inline bool portbar_wait_counters(const portbar_grid *grid, uint word, uint phase, uint missing)
 {
-% if shards > 1:
-    /* The answer of one counter says little of the others. */
-% endif
     if (missing != 0u)
         portbar_hold(missing, grid->num_groups);
-    uint outcome = PORTBAR_WAIT_REACHED;
 % if in_registers:
     /* Most waits end here, in the fewest instructions from poll to poll. */
-    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u${" && missing != 0u" if shards == 1 else ""}; --polls) {
+    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u && missing != 0u; --polls) {
         missing = portbar_missing(grid, word, phase);
-% if shards > 1:
-        if (missing == 0u)
-            break;
-% endif
 % if pause != "none":
         if (missing != 0u)
             portbar_relax(missing);
 % endif
     }
-    if (missing != 0u)
-% elif shards == 1:
-    if (missing != 0u)
 % endif
-        outcome = portbar_wait_longer(grid, word, phase);
-    return outcome == PORTBAR_WAIT_REACHED;
+    return missing == 0u || portbar_wait_longer(grid, word, phase) == PORTBAR_WAIT_REACHED;
 }
 </%def>
 <%def name="wait_longer()">

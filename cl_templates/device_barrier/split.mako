@@ -1,9 +1,5 @@
 ## -*- coding: utf-8 -*-
 ## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
-<%!
-    #: Whether the caller talks to the other groups, in a launch that is not draining.
-    LEADS = {True: "grid->leads != 0u", False: "portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u"}
-%>
 <%def name="token_type()">
 /* What an arrival returns and a wait takes: ${"the number of the phase" if counts_in_slots else "the value that the barrier's counter has when the phase is complete"}. */
 typedef uint portbar_device_token;
@@ -23,8 +19,12 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (portbar_is_leader()) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
-        if (${LEADS[in_registers]})
-            (void)portbar_word_arrive(${"grid->own + PORTBAR_SLOT_SPLIT" if counts_in_slots else "grid->state + PORTBAR_STATE_SPLIT"}${with_lane});
+        if (${leads})
+% if counts_in_slots:
+            (void)portbar_arrive_counters(grid, PORTBAR_SLOT_SPLIT, token);
+% else:
+            (void)portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
+% endif
     }
     return token;
 }
@@ -37,7 +37,7 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
 static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_device_token token)
 {
 % if counts_in_slots:
-    if (${LEADS[in_registers]}) {
+    if (${leads}) {
         if (!portbar_wait_counters(grid, PORTBAR_SLOT_SPLIT, token, portbar_missing(grid, PORTBAR_SLOT_SPLIT, token))) {
             grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
@@ -47,7 +47,7 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
         portbar_acquire_counters(grid, PORTBAR_SLOT_SPLIT);
     }
 % else:
-    if (${LEADS[in_registers]} && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
+    if (${leads} && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
         grid->shared[PORTBAR_SHARED_OK] = 0u;
 % endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -21,14 +21,12 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         volatile global uint *root = grid->state + PORTBAR_STATE_COUNTER;
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
         bool last = false;
-        if (portbar_word_arrive(node${with_lane}) + 1u == target) {
+        if (portbar_word_arrive(node) + 1u == target) {
 % if release_flagged:
-            /* As in portbar_word_arrive. */
-            if (grid->lane == 0u)
-                last = portbar_word_add_chained(root, 1u) + 1u == root_target;
+            last = portbar_word_arrive_chained(root) + 1u == root_target;
 % else:
             (void)portbar_word_load_acquire(node);
-            last = portbar_word_arrive(root${with_lane}) + 1u == root_target;
+            last = portbar_word_arrive(root) + 1u == root_target;
 % endif
         }
 % if release_flagged:

@@ -18,22 +18,33 @@ static inline void portbar_relax(uint missing)
 }
 </%def>
 <%def name="hold()">
-/* What a work-group that has just arrived waits before its first poll, so that polls do not hold up the arrivals that are still on
-   their way: about as long as those take. Caller: a waiting leader. */
-static inline void portbar_hold(uint missing, uint groups)
-{
 % if hold_table:
-    /* Sixteenths of a cycle for each group that is missing, as measured on an H200: the more groups there are, the longer each arrival
-       waits for those before it. */
-    const uint each = ${" : ".join(f"groups <= {most}u ? {each}u" for most, each in hold_table[:-1])} : ${hold_table[-1][1]}u;
-    if (each == 0u)
-        return;
-    const uint cycles = min(missing, groups) * each / 16u;
+/* Lets some cycles of the device's clock pass, and nothing else. Any work-item. */
+static inline void portbar_spin(uint cycles)
+{
     uint begin, now;
     __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(begin) :: "memory");
     do {
         __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(now) :: "memory");
     } while (now - begin < cycles);
+}
+
+% endif
+/* What a work-group that has just arrived waits before its first poll, so that polls do not hold up the arrivals that are still on
+   their way: about as long as those take. Caller: a waiting leader. */
+static inline void portbar_hold(uint missing, uint groups)
+{
+% if replicated and first_poll:
+    /* As long as all arrivals take where everybody comes at once, as measured on an H200. Nothing has told how many are missing. */
+    (void)missing;
+    portbar_spin(${"".join(f"groups <= {most}u ? {cycles}u : " for most, cycles in first_poll[:-1])}${first_poll[-1][1]}u);
+% elif hold_table:
+    /* Sixteenths of a cycle for each group that is missing, as measured on an H200: the more groups there are, the longer each arrival
+       waits for those before it. */
+    const uint each = ${"".join(f"groups <= {most}u ? {each}u : " for most, each in hold_table[:-1])}${hold_table[-1][1]}u;
+    if (each == 0u)
+        return;
+    portbar_spin(min(missing, groups) * each / 16u);
 % else:
     (void)missing;
     (void)groups;

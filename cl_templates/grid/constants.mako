@@ -12,15 +12,15 @@
 #define PORTBAR_TREE_FAN ${tree_fan}u
 #define PORTBAR_SLOTS ${slots}u
 #define PORTBAR_SLOT_WORDS ${slot_words}u
-#define PORTBAR_SHARD_WORDS ${shard_words}u
 /* Words of a slot: arrivals at whole barriers, at those that find the best place, and at split barriers. */
 #define PORTBAR_SLOT_WHOLE 0u
 #define PORTBAR_SLOT_PLACING 1u
 #define PORTBAR_SLOT_SPLIT 2u
-/* The slot that launches count in, with a flag once it is measured; until then it is the first. */
+/* The slots that launches count in, one for each counter, with a flag once they are measured. */
 #define PORTBAR_PLACE_MEASURED 0x10000u
-#define PORTBAR_PLACE_SLOT 0xffu
-#define PORTBAR_PLACE_DEFAULT 0u
+#define PORTBAR_PLACE_DEFAULT 0x00100u
+#define PORTBAR_PLACE_FIRST(place) ((place) & 0xffu)
+#define PORTBAR_PLACE_SECOND(place) (((place) >> 8) & 0xffu)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;

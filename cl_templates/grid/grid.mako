@@ -17,9 +17,7 @@ typedef struct {
 % endfor
 % endif
 % if in_registers:
-    uint phase;
     uint leads;
-    uint lane;
 % endif
 } portbar_grid;
 
@@ -67,18 +65,16 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
     grid->limit = launch.w;
 % if counts_in_slots:
     const uint place = shared[PORTBAR_SHARED_PLACE];
-    grid->counter0 = state + PORTBAR_STATE_SLOTS + (place & PORTBAR_PLACE_SLOT) * PORTBAR_SLOT_WORDS;
+    grid->counter0 = state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_FIRST(place) * PORTBAR_SLOT_WORDS;
 % if shards > 1:
-    grid->counter1 = grid->counter0 + PORTBAR_SHARD_WORDS;
+    grid->counter1 = state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_SECOND(place) * PORTBAR_SLOT_WORDS;
     grid->own = (grid->group_id & 1u) ? grid->counter1 : grid->counter0;
 % else:
     grid->own = grid->counter0;
 % endif
 % endif
 % if in_registers:
-    grid->phase = 0u;
     grid->leads = portbar_is_leader() ? 1u : 0u;
-    grid->lane = portbar_lane();
     grid->shared = portbar_local_pointer(shared);
 % endif
     return grid->group_id != PORTBAR_SURPLUS && (launch.x & PORTBAR_DRY_RUN) == 0u;

@@ -29,17 +29,18 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 % if counts_in_slots:
     /* Slots other than this launch's hold what they did when the state was made, or nobody will count in them again. */
 % if placing:
-    const uint place = portbar_word_load(state + PORTBAR_STATE_PLACE);
-    if ((place & PORTBAR_PLACE_MEASURED) == 0u)
+    uint place = portbar_word_load(state + PORTBAR_STATE_PLACE);
+    if ((place & PORTBAR_PLACE_MEASURED) == 0u) {
+        place = PORTBAR_PLACE_DEFAULT;
         for (uint slot = 0; slot < PORTBAR_SLOTS; ++slot)
             portbar_word_store(state + PORTBAR_STATE_SLOTS + slot * PORTBAR_SLOT_WORDS + PORTBAR_SLOT_PLACING, 0u);
-    volatile global uint *counter = state + PORTBAR_STATE_SLOTS + (place & PORTBAR_PLACE_SLOT) * PORTBAR_SLOT_WORDS;
+    }
 % else:
-    volatile global uint *counter = state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_DEFAULT * PORTBAR_SLOT_WORDS;
+    const uint place = PORTBAR_PLACE_DEFAULT;
 % endif
-% for shard in range(shards):
-    portbar_word_store(counter + ${shard}u * PORTBAR_SHARD_WORDS + PORTBAR_SLOT_WHOLE, 0u);
-    portbar_word_store(counter + ${shard}u * PORTBAR_SHARD_WORDS + PORTBAR_SLOT_SPLIT, 0u);
+% for slot in ["FIRST", "SECOND"][:shards]:
+    portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_${slot}(place) * PORTBAR_SLOT_WORDS + PORTBAR_SLOT_WHOLE, 0u);
+    portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_${slot}(place) * PORTBAR_SLOT_WORDS + PORTBAR_SLOT_SPLIT, 0u);
 % endfor
 % endif
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
