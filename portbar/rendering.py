@@ -100,15 +100,17 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if strategy.device_barrier.value == "replicated":
         pieces.append(("grid/acquire.mako", "word_arrive_twice"))
     if _counts_in_slots(strategy):
+        pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
     pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids")]
     pieces += [("device_barrier/wait.mako", name) for name in ("relax", "rest", "wait_word", "wait_counted")]
     if _counts_in_slots(strategy):
-        pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [
             ("device_barrier/counters.mako", name)
             for name in (
                 "shard_members",
+                "unknown",
+                "counters_of",
                 "arrive_counters",
                 "missing",
                 "wait_longer",

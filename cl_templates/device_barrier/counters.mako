@@ -25,49 +25,97 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (${leads}) {
-        const uint missing = portbar_arrive_counters(grid, PORTBAR_SLOT_WHOLE, phase);
+        const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_WHOLE);
+        const uint missing = portbar_arrive_counters(grid, &counters, phase);
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
-        if (!portbar_wait_counters(grid, PORTBAR_SLOT_WHOLE, phase, missing)) {
+        if (!portbar_wait_counters(grid, &counters, phase, missing)) {
             grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
             grid->leads = 0u;
 % endif
         }
-        portbar_acquire_counters(grid, PORTBAR_SLOT_WHOLE);
+        portbar_acquire_counters(&counters);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
+<%def name="counters_of()">
+/* Where a barrier counts: the counter that the work-group waits for, ${"and the one that it arrives at as well" if replicated else "or both and which of them it arrives at" if shards > 1 else "at which it arrives"}. */
+typedef struct {
+% if shards == 1 or replicated:
+    volatile global uint *own;
+% if replicated:
+    volatile global uint *other;
+% endif
+% else:
+    volatile global uint *first;
+    volatile global uint *second;
+% endif
+} portbar_counters;
+
+/* The counters' words of one kind. Caller: a leader. */
+static inline portbar_counters portbar_counters_of(const portbar_grid *grid, uint word)
+{
+    portbar_counters counters;
+% if shards == 1:
+    const uint own = portbar_unknown(grid->first);
+    counters.own = grid->state + own + word;
+% elif replicated:
+    const bool odd = (grid->group_id & 1u) != 0u;
+    const uint own = portbar_unknown(odd ? grid->second : grid->first), other = portbar_unknown(odd ? grid->first : grid->second);
+    counters.own = grid->state + own + word;
+    counters.other = grid->state + other + word;
+% else:
+    const uint first = portbar_unknown(grid->first), second = portbar_unknown(grid->second);
+    counters.first = grid->state + first + word;
+    counters.second = grid->state + second + word;
+% endif
+    return counters;
+}
+</%def>
+<%def name="unknown()">
+/* The same number${", of which the compiler does not know that: what follows from it is worked out where it is used, and kept in no\n   register through the author's kernel" if in_registers else ""}. */
+static inline uint portbar_unknown(uint number)
+{
+% if in_registers:
+    __asm__ volatile("" : "+r"(number));
+% endif
+    return number;
+}
+</%def>
 <%def name="arrive_counters()">
-/* Arrives at the counters' words, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
-static inline uint portbar_arrive_counters(const portbar_grid *grid, uint word, uint phase)
+/* Arrives, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
+static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
 % if replicated:
     (void)phase;
-    portbar_word_arrive_twice(grid->counter0 + word, grid->counter1 + word);
+    portbar_word_arrive_twice(counters->own, counters->other);
     return grid->num_groups;
 % elif shards == 1:
-    return phase * grid->num_groups - portbar_word_arrive(grid->own + word) - 1u;
+    return phase * grid->num_groups - portbar_word_arrive(counters->own) - 1u;
 % else:
-    /* The answer of one counter says little of the others. */
-    const uint members = portbar_shard_members(grid, grid->group_id % ${shards}u);
-    return (phase * members - portbar_word_arrive(grid->own + word) - 1u) * ${shards}u | 1u;
+    /* The answer of one counter says little of the other. */
+    const uint shard = grid->group_id % ${shards}u;
+    const uint before = portbar_word_arrive(shard != 0u ? counters->second : counters->first);
+    return (phase * portbar_shard_members(grid, shard) - before - 1u) * ${shards}u | 1u;
 % endif
 }
 </%def>
 <%def name="acquire_counters()">
-/* Acquire, device scope, from all who have arrived at the counters' words. Caller: a leader that saw that nobody is missing. */
-static inline void portbar_acquire_counters(const portbar_grid *grid, uint word)
+/* Acquire, device scope, from all who have arrived. Caller: a leader that saw that nobody is missing. */
+static inline void portbar_acquire_counters(const portbar_counters *counters)
 {
 % if acquire_polls:
     /* Every poll has done so. */
-    (void)grid;
-    (void)word;
+    (void)counters;
+% elif shards == 1 or replicated:
+    portbar_word_acquire(counters->own);
 % else:
-% for counter in ["own"] if replicated or one_way_fences else [f"counter{shard}" for shard in range(shards)]:
-    portbar_word_acquire(grid->${counter} + word);
-% endfor
+    portbar_word_acquire(counters->first);
+% if not one_way_fences:
+    portbar_word_acquire(counters->second);
+% endif
 % endif
 }
 </%def>
@@ -83,20 +131,19 @@ static inline uint portbar_shard_members(const portbar_grid *grid, uint shard)
 <%def name="missing()">
 <% load = "portbar_word_load_acquire" if acquire_polls else "portbar_word_load" %>\
 % if shards == 1 or replicated:
-/* How many arrivals ${"the group's own counter" if replicated else "the counter"} lacks for a phase, at its word. */
-static inline uint portbar_missing(const portbar_grid *grid, uint word, uint phase)
+/* How many arrivals ${"the group's own counter" if replicated else "the counter"} lacks for a phase. */
+static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
     /* Those who have left already may have arrived again. */
-    const int lacking = (int)(phase * grid->num_groups - ${load}(grid->own + word));
+    const int lacking = (int)(phase * grid->num_groups - ${load}(counters->own));
     return lacking > 0 ? (uint)lacking : 0u;
 }
 % else:
-/* How many arrivals the counters' words lack for a phase. The loads are all on their way before the first is looked at. */
-static inline uint portbar_missing(const portbar_grid *grid, uint word, uint phase)
+/* How many arrivals the counters lack for a phase. The loads are all on their way before the first is looked at. */
+static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
-% for shard in range(shards):
-    const uint seen${shard} = ${load}(grid->counter${shard} + word);
-% endfor
+    const uint seen0 = ${load}(counters->first);
+    const uint seen1 = ${load}(counters->second);
     uint missing = 0u;
 % for shard in range(shards):
     {
@@ -112,26 +159,26 @@ static inline uint portbar_missing(const portbar_grid *grid, uint word, uint pha
 <%def name="wait_counters()">
 /* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many have arrived.
    True when all have; portbar_acquire_counters is then due. Caller: a leader. */
-static inline bool portbar_wait_counters(const portbar_grid *grid, uint word, uint phase, uint missing)
+static inline bool portbar_wait_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase, uint missing)
 {
     if (missing != 0u)
         portbar_hold(missing, grid->num_groups);
 % if in_registers:
     /* Most waits end here, in the fewest instructions from poll to poll. */
     for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u && missing != 0u; --polls) {
-        missing = portbar_missing(grid, word, phase);
+        missing = portbar_missing(grid, counters, phase);
 % if pause != "none":
         if (missing != 0u)
             portbar_relax(missing);
 % endif
     }
 % endif
-    return missing == 0u || portbar_wait_longer(grid, word, phase) == PORTBAR_WAIT_REACHED;
+    return missing == 0u || portbar_wait_longer(grid, counters, phase) == PORTBAR_WAIT_REACHED;
 }
 </%def>
 <%def name="wait_longer()">
 /* The wait with its limit; portbar_wait_counters says the rest. */
-static inline uint portbar_wait_longer(const portbar_grid *grid, uint word, uint phase)
+static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
     uint missing = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
@@ -139,7 +186,7 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, uint word, uint
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
 % endif
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u; --i) {
-            missing = portbar_missing(grid, word, phase);
+            missing = portbar_missing(grid, counters, phase);
             if (missing == 0u)
                 return PORTBAR_WAIT_REACHED;
 % if rest_ns:

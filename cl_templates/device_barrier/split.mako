@@ -19,12 +19,14 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (portbar_is_leader()) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
-        if (${leads})
+        if (${leads}) {
 % if counts_in_slots:
-            (void)portbar_arrive_counters(grid, PORTBAR_SLOT_SPLIT, token);
+            const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_SPLIT);
+            (void)portbar_arrive_counters(grid, &counters, token);
 % else:
             (void)portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
 % endif
+        }
     }
     return token;
 }
@@ -38,13 +40,14 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
 {
 % if counts_in_slots:
     if (${leads}) {
-        if (!portbar_wait_counters(grid, PORTBAR_SLOT_SPLIT, token, portbar_missing(grid, PORTBAR_SLOT_SPLIT, token))) {
+        const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_SPLIT);
+        if (!portbar_wait_counters(grid, &counters, token, portbar_missing(grid, &counters, token))) {
             grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
             grid->leads = 0u;
 % endif
         }
-        portbar_acquire_counters(grid, PORTBAR_SLOT_SPLIT);
+        portbar_acquire_counters(&counters);
     }
 % else:
     if (${leads} && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
@@ -63,8 +66,9 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
 {
     if (portbar_is_leader()) {
 % if counts_in_slots:
-        const bool complete = portbar_missing(grid, PORTBAR_SLOT_SPLIT, token) == 0u;
-        portbar_acquire_counters(grid, PORTBAR_SLOT_SPLIT);
+        const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_SPLIT);
+        const bool complete = portbar_missing(grid, &counters, token) == 0u;
+        portbar_acquire_counters(&counters);
 % else:
         const bool complete = (int)(portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT) - token) >= 0;
 % endif

@@ -12,10 +12,12 @@
 #define PORTBAR_TREE_FAN ${tree_fan}u
 #define PORTBAR_SLOTS ${slots}u
 #define PORTBAR_SLOT_WORDS ${slot_words}u
-/* Words of a slot: arrivals at whole barriers, at those that find the best place, and at split barriers. */
+/* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the first slot, at those
+   after which all know what group 0 found. */
 #define PORTBAR_SLOT_WHOLE 0u
 #define PORTBAR_SLOT_PLACING 1u
 #define PORTBAR_SLOT_SPLIT 2u
+#define PORTBAR_SLOT_AGREED 3u
 /* The slots that launches count in, one for each counter, with a flag once they are measured. */
 #define PORTBAR_PLACE_MEASURED 0x10000u
 #define PORTBAR_PLACE_DEFAULT 0x00100u

@@ -11,10 +11,10 @@ typedef struct {
     uint capacity;
     uint limit;
 % if counts_in_slots:
-    volatile global uint *own;
-% for shard in range(shards):
-    volatile global uint *counter${shard};
-% endfor
+    uint first;
+% if shards > 1:
+    uint second;
+% endif
 % endif
 % if in_registers:
     uint leads;
@@ -65,12 +65,9 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
     grid->limit = launch.w;
 % if counts_in_slots:
     const uint place = shared[PORTBAR_SHARED_PLACE];
-    grid->counter0 = state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_FIRST(place) * PORTBAR_SLOT_WORDS;
+    grid->first = PORTBAR_STATE_SLOTS + PORTBAR_PLACE_FIRST(place) * PORTBAR_SLOT_WORDS;
 % if shards > 1:
-    grid->counter1 = state + PORTBAR_STATE_SLOTS + PORTBAR_PLACE_SECOND(place) * PORTBAR_SLOT_WORDS;
-    grid->own = (grid->group_id & 1u) ? grid->counter1 : grid->counter0;
-% else:
-    grid->own = grid->counter0;
+    grid->second = PORTBAR_STATE_SLOTS + PORTBAR_PLACE_SECOND(place) * PORTBAR_SLOT_WORDS;
 % endif
 % endif
 % if in_registers:

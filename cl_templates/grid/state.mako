@@ -32,6 +32,7 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
     uint place = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((place & PORTBAR_PLACE_MEASURED) == 0u) {
         place = PORTBAR_PLACE_DEFAULT;
+        portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED, 0u);
         for (uint slot = 0; slot < PORTBAR_SLOTS; ++slot)
             portbar_word_store(state + PORTBAR_STATE_SLOTS + slot * PORTBAR_SLOT_WORDS + PORTBAR_SLOT_PLACING, 0u);
     }
