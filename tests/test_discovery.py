@@ -275,13 +275,23 @@ def test_launches_go_on_when_the_tags_wrap(context, queue):
     assert notes.found() == [groups, groups * 8, 0]
 
 
+def leave_out_launches(monkeypatch, queue):
+    """Enqueue markers in place of kernels on this queue; the dry runs that measure occupancy have another one."""
+    enqueue = portbar.kernel._enqueue
+    monkeypatch.setattr(
+        portbar.kernel,
+        "_enqueue",
+        lambda on, *rest: cl.enqueue_marker(on) if on == queue else enqueue(on, *rest),
+    )
+
+
 @pytest.mark.parametrize("dropped", [1, 2, 3, 63, 64, 65, 127, 128, 129])
 def test_launches_that_never_ran_do_not_break_the_next(note, queue, monkeypatch, dropped):
     """A driver drops a launch whose wait list failed; here the enqueue itself is left out, which every device survives."""
     notes = Notes.for_launches(queue, note, (8,))
     note(queue, None, (8,), *notes.args, np.uint32(0)).wait()
     with monkeypatch.context() as patched:
-        patched.setattr(portbar.kernel, "_enqueue", lambda queue, *_: cl.enqueue_marker(queue))
+        leave_out_launches(patched, queue)
         for _ in range(dropped):
             note(queue, None, (8,), *Notes(queue, 1).args, np.uint32(0))
     gc.collect()
@@ -296,7 +306,7 @@ def test_launches_that_never_ran_do_not_break_the_next(note, queue, monkeypatch,
 def test_a_launch_that_never_ran_says_so_when_waited_for(note, queue, monkeypatch):
     note.occupancy(queue, (8,))
     with monkeypatch.context() as patched:
-        patched.setattr(portbar.kernel, "_enqueue", lambda queue, *_: cl.enqueue_marker(queue))
+        leave_out_launches(patched, queue)
         launch = note(queue, None, (8,), *Notes(queue, 1).args, np.uint32(0))
     with pytest.raises(portbar.Error, match=r"'note'.*never"):
         launch.wait()

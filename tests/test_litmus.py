@@ -323,6 +323,8 @@ def test_message_passing_catches_a_missing_release_and_a_narrow_scope_on_a_gpu(
 ) -> None:
     if not is_gpu(queue.device) or "Oclgrind" in queue.device.name or "llvmpipe" in queue.device.name:
         pytest.skip("the host's processor keeps stores in order and its caches coherent, whatever is asked for")
+    if how == "work_group_fence" and portbar.choose(portbar.describe(queue.device)).atomics.value == "cl12":
+        pytest.skip("OpenCL 1.2's fences have no scope that could be too narrow")
     assert caught(weakened(queue, how), ["MP-device-global", "LAST-BLOCK", "LOOK-BACK"], 20.0)
 
 

@@ -401,12 +401,11 @@ def patched_headers(monkeypatch, change):
 def test_the_probe_sees_a_barrier_that_lets_groups_through(probes, found, monkeypatch):
     needs_two_groups(found)
     wait = re.compile(
-        r"!portbar_wait_\w+\(grid, counter, target[^)]*\)|\breached = portbar_wait_counters\([^;]*;"
-        r"|!portbar_wait_counters\(grid, PORTBAR_SLOT_WHOLE[^)]*\)"
+        r"!portbar_wait_(?:word|counted)\(grid, counter, target[^)]*\)|!portbar_wait_counters\(grid, &counters, phase[^)]*\)"
     )
 
     def hasty(found):
-        return "reached = true;" if "reached" in found[0] else "target == 0u" if "target" in found[0] else "phase == 0u"
+        return "target == 0u" if "target" in found[0] else "phase == 0u"
 
     patched_headers(monkeypatch, lambda text: wait.sub(hasty, text))
     assert re.match(r"fail: \d+ of \d+ rounds saw stale data", probes.ordering(best_of(probes)))

@@ -296,7 +296,7 @@ def test_an_expression_of_an_array_s_reduction_is_shown_with_its_cause_alone(con
 @pytest.mark.device
 def test_values_for_which_the_device_has_no_local_memory_are_refused(context):
     room = context.devices[0].local_mem_size
-    huge = portbar.ReductionLoop("own", {"v": portbar.Reduction(np.int32, "+", shape=room // 16)})
+    huge = portbar.ReductionLoop("own", {"v": portbar.Reduction(np.int32, "+", shape=room // 4 + 1)})
     source = OWN.replace("const own_local mine = { out[0] };", "own_local mine = own_identity();").replace(
         ").v;", ").v[0];"
     )
