@@ -1,12 +1,14 @@
 """Tries to compile a program in a child process, so that a driver's abort over it becomes an error here.
 
-Some runtimes compile twice: when a program is built, and again when a kernel is first enqueued, for its local size (PoCL 5.0
-aborts there over barriers in conditional positions). So the child enqueues each kernel, too, behind an event that never
-comes, so that none of the program's code runs.
+Some runtimes compile twice: when a program is built, and again for work-groups, when a kernel is first enqueued or when it is
+about to run (PoCL 5.0 and 6.0 abort there over barriers in conditional positions). None of the program's code may run, so
+the child asks for the program's binary, for which PoCL compiles all of it, and enqueues each kernel behind an event that
+never comes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Sequence
@@ -14,10 +16,10 @@ from typing import Any, Final
 
 import pyopencl as cl
 
-from portbar import child
+from portbar import child, quirks
 from portbar.arguments import parameters_of
 from portbar.build import compile_program, save_source
-from portbar.device import DeviceAddress, list_devices
+from portbar.device import DeviceAddress, facts, list_devices
 from portbar.errors import BuildError, DeviceError
 
 _TASK: Final = "portbar.isolation:build_task"
@@ -58,10 +60,13 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
     path = save_source(text)
     ended = "took too long" if result.status == "timeout" else "aborted"
     doing = result.progress[-1]["doing"] if result.progress else "starting"
+    hint = quirks.remedy(facts(device), result.message) or (
+        "barriers that stand where only some work-items come, or in code that follows an early return, take some compilers "
+        "down; let all work-items of a work-group reach every barrier"
+    )
     message = (
         f"the driver of {device.name.strip()} {ended} while it was {doing} (options: {' '.join(options) or 'none'}): "
-        f"{result.message}\nRendered source: {path}\nHint: barriers that stand where only some work-items come, or in code "
-        "that follows an early return, take some compilers down; let all work-items of a work-group reach every barrier"
+        f"{result.message}\nRendered source: {path}\nHint: {hint}"
     )
     raise BuildError(message, device=device.name.strip(), options=tuple(options), log=result.message, source_path=path)
 
@@ -72,6 +77,9 @@ def build_task(payload: dict[str, Any]) -> None:
     context = cl.Context([device])
     child.progress({"doing": "building the program"})
     program = compile_program(context, device, payload["text"], payload["options"])
+    child.progress({"doing": "compiling the program for work-groups of any size"})
+    with contextlib.suppress(cl.Error):
+        program.get_info(cl.program_info.BINARIES)
     names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0").split(";")
     for name in filter(None, names):
         child.progress({"doing": f"compiling kernel {name!r} for work-groups"})

@@ -38,7 +38,7 @@ from portbar.occupancy import Occupancy, Retry, drain, is_complete, measure
 from portbar.reduction import launching
 from portbar.reduction.rendering import local_size_limit
 from portbar.residency import Resources, computed_bound, resources_in
-from portbar.source import mentions
+from portbar.source import kernel_text, mentions
 from portbar.strategy import Strategy
 from portbar.timing import limit_rounds, patience_rounds, rounds
 from portbar.vendor import vendor_bound
@@ -415,7 +415,11 @@ class Kernel:
     ) -> None:
         """Check that work-groups have as many work-items as the scratch memory of their reductions is for."""
         use = self.program.reduction_use
-        if use is None or not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device):
+        if use is None:
+            return
+        # PoCL from 5.0 on reports no local memory for any kernel.
+        reduces = mentions(kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH")
+        if not reduces and not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device):
             return
         limit = local_size_limit(strategy, use)
         if local is not None and math.prod(local) > limit:

@@ -26,6 +26,9 @@ UNDERSTATED_WORK_GROUP_SIZE = "understated work-group size"
 XF_BROKEN = "xf broken"
 """An effect: the barrier algorithm `xf` must not be compiled."""
 
+LEADER_FORGOTTEN = "leader forgotten"
+"""An effect: what stands between two barriers under an if for one work-item must have something beside it that all do."""
+
 FENCES_ARE_BARRIERS = "fences are barriers"
 """An effect: fences must not stand in loops that work-items leave at different times."""
 
@@ -180,6 +183,21 @@ QUIRKS: tuple[Quirk, ...] = (
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
         retire=_retire("pocl-barrier-under-if", "PoCL"),
+    ),
+    Quirk(
+        name="pocl-leader-forgotten",
+        effect=LEADER_FORGOTTEN,
+        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 6,
+        fault=(
+            "between two barriers, what one work-item does under an if may be left out where no other work-item does anything "
+            "there: a barrier between work-groups then let them through, and said that it held"
+        ),
+        seen="PoCL 6.0 (Debian 13), loopvec, programs of two kernels, 2026-11",
+        workaround=(
+            "portbar lets every work-item write a private volatile word there; in kernels of your own do likewise, or use "
+            "another runtime"
+        ),
+        retire=_retire("pocl-leader-forgotten", "PoCL 6"),
     ),
     Quirk(
         name="pocl-xf",

@@ -143,6 +143,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "release_flags": layout.RELEASE_FLAGS,
         "release_flagged": strategy.release_flagged,
         "in_registers": strategy.in_registers,
+        "leader_forgotten": strategy.leader_forgotten,
         # Whether the caller talks to the other groups, in a launch that is not draining.
         "leads": "grid->leads != 0u"
         if strategy.in_registers

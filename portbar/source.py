@@ -60,6 +60,16 @@ def kernel_names(text: str) -> list[str]:
     return [m["name"] for m in _KERNEL.finditer(without_comments(text, keep_strings=False))]
 
 
+def kernel_text(text: str, name: str) -> str:
+    """The code from a kernel's definition to that of the next, comments and strings left out; "" if it is not spelled out."""
+    code = without_comments(text, keep_strings=False)
+    kernels = list(_KERNEL.finditer(code))
+    following = [*(kernel.start() for kernel in kernels[1:]), len(code)]
+    # One more end than there are kernels where there are none.
+    pairs = zip(kernels, following, strict=False)
+    return "".join(code[kernel.start() : end] for kernel, end in pairs if kernel["name"] == name)
+
+
 def early_statement(text: str) -> tuple[str, int] | None:
     """The first kernel that does something before PORTBAR_ENTER, with the 1-based line of what it does; None if none does.
 

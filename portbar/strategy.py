@@ -118,6 +118,8 @@ class Strategy:
         Polls after which an atomic wait or a lock gives up.
     fences_are_barriers : bool
         Whether the device makes barriers of fences, so that none is issued; from the quirk table.
+    leader_forgotten : bool
+        Whether a leader's part of a barrier may be left out where no other work-item does anything; from the quirk table.
     small_by_12 : bool
         Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
     asm_anywhere : bool
@@ -162,6 +164,7 @@ class Strategy:
     atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
     wait_polls: int = 1 << 26
     fences_are_barriers: bool = False
+    leader_forgotten: bool = False
     small_by_12: bool = False
     asm_anywhere: bool = False
     weakened: str = ""
@@ -498,6 +501,7 @@ def choose(
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         wait_polls=_wait_polls(facts, findings),
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
+        leader_forgotten=quirks.has_effect(quirks.LEADER_FORGOTTEN, facts),
         asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
         reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),

@@ -246,18 +246,23 @@ def rounds_of_one(payload: dict[str, Any]) -> None:
         child.progress({"rounds": _run(payload, source, ((128,), (64,)), 128, np.uint32(200))[1]})
 
 
+#: A barrier under a condition that is the same for all work-items, and behind it a value that either branch may have left.
 UNDER_IF = """
 kernel void under_if(global uint *out, const uint n)
 {
     local uint shared[64];
+    uint value = out[get_global_id(0)];
     for (uint i = 0; i < n; ++i) {
         if (i % 2u == 1u) {
-            shared[get_local_id(0)] = i;
+            shared[get_local_id(0)] = value;
             barrier(CLK_LOCAL_MEM_FENCE);
-            out[get_global_id(0)] += shared[63u - get_local_id(0)];
+            value += shared[63u - get_local_id(0)];
             barrier(CLK_LOCAL_MEM_FENCE);
-        }
+        } else
+            value *= 3u;
+        value ^= i;
     }
+    out[get_global_id(0)] = value;
 }
 """
 #: Seen to abort PoCL 5.0.
@@ -339,3 +344,59 @@ def carried(payload: dict[str, Any]) -> None:
         said = builds({**payload, "source": CARRIES.replace("KIND", kind)})
         assert said == "", said
         child.progress({"built": kind})
+
+
+#: A sum over a grid by hand. Behind the barrier one work-item reads what the other group left.
+LEFT_BEHIND = """
+#define PORTBAR_REDUCTION_LOCAL_SIZE 128
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+
+kernel void left_behind(PORTBAR_GRID_PARAM, global long *values, global long *out)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint id = portbar_reduction_id(), size = portbar_reduction_size(), group = portbar_group_id(&grid);
+    const uint share = (group + size - 1u) / size;
+    const long mine = portbar_work_group_scan_inclusive_add(scratch, 1L + group);
+    if (id + 1u == size)
+        values[group] = mine;
+    (void)portbar_device_barrier(&grid);
+    long before = 0;
+    for (uint i = min(id * share, group); i < min((id + 1u) * share, group); ++i)
+        before += values[i];
+    out[portbar_global_id(&grid)] = portbar_work_group_reduce_add(scratch, before);
+}
+
+/* A second kernel with a barrier: the compiler then has functions that are not used in one place only. */
+kernel void beside(PORTBAR_GRID_PARAM, global long *out)
+{
+    PORTBAR_ENTER(grid);
+    out[portbar_global_id(&grid)] = portbar_device_barrier(&grid);
+}
+"""
+
+
+def left_behind(payload: dict[str, Any]) -> int:
+    """In how many of 40 launches the second of two work-groups did not find what the first had left before a barrier."""
+    from dataclasses import replace  # noqa: PLC0415 (one program's)
+
+    from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
+    from portbar.profile import describe  # noqa: PLC0415
+    from portbar.strategy import choose  # noqa: PLC0415
+
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    strategy = replace(choose(describe(device), {"device_barrier": "counter"}), leader_forgotten=payload["forgotten"])
+    kernel = Program(context, LEFT_BEHIND, strategy=strategy).kernel("left_behind")
+    missed = 0
+    for _ in range(40):
+        values, out = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 8 * 128) for _ in range(2))
+        cl.enqueue_fill_buffer(queue, values, np.zeros(1, np.int64), 0, 8 * 128)
+        launch = kernel(queue, None, (33,), values, out, num_groups=2)
+        launch.wait()
+        found = np.zeros(128, np.int64)
+        cl.enqueue_copy(queue, found, out)
+        missed += launch.num_groups == 2 and found[33:66].tolist() != [33] * 33
+    return missed

@@ -84,6 +84,13 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         environment=LOOPVEC,
     ),
     "pocl-xf": Reproduction("portbar.isolation:build_task", aborts("pocl-xf"), limit=60, environment=LOOPVEC),
+    "pocl-leader-forgotten": Reproduction(
+        "tests.quirk_programs:left_behind",
+        value(lambda missed: missed > 0),
+        payload={"forgotten": False},
+        limit=60,
+        environment=LOOPVEC,
+    ),
     "pocl-break-after-return": Reproduction(
         "tests.quirk_programs:rounds_of_one",
         # With one exit it is right. With a break it is run by all 64 work-items of each group, or hangs.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.source import includes, kernel_names, mentions, without_comments
+from portbar.source import includes, kernel_names, kernel_text, mentions, without_comments
 
 INCLUDE = '#include "portbar/device_barrier.h"'
 
@@ -112,3 +112,16 @@ def test_any_identifier_can_name_a_kernel(name):
     assert kernel_names(f"kernel void {name}(int a) {{}}") == [name]
     assert mentions(f"kernel void {name}(int a) {{}}", name)
     assert not mentions(f"kernel void {name}x(int a) {{}}", name) or re.fullmatch("kernel|void|int|a", name)
+
+
+def test_a_kernel_s_text_ends_where_the_next_one_begins():
+    source = """
+    void helper(void) { shared; }
+    kernel void one(int a) { first; /* second */ }
+    __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void two(void) { second; }
+    """
+    assert "first" in kernel_text(source, "one")
+    assert "second" not in kernel_text(source, "one")
+    assert "second" in kernel_text(source, "two")
+    assert "shared" not in kernel_text(source, "one") + kernel_text(source, "two")
+    assert kernel_text(source, "three") == kernel_text("KERNEL(three) { }", "three") == ""

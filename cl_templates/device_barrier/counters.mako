@@ -21,10 +21,16 @@
    load from local memory. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
+% if in_registers:
     /* Asked for before the work-group's barrier, behind which the way to local memory hides. */
     const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+% endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (${leads}) {
+% if not in_registers:
+        /* Not before: PoCL 5.0 with cbs was seen to lose private values at barriers. */
+        const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+% endif
         const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_WHOLE);
         const uint missing = portbar_arrive_counters(grid, &counters, phase);
         grid->shared[PORTBAR_SHARED_TARGET] = phase;

@@ -18,6 +18,11 @@ static inline uint portbar_local_linear_size(void)
 /* True in the one work-item of each work-group that talks to the other groups. */
 static inline bool portbar_is_leader(void)
 {
+% if leader_forgotten:
+    /* Something that each work-item does: see the quirk pocl-leader-forgotten. */
+    volatile uint item = (uint)get_local_id(0);
+    (void)item;
+% endif
     return (get_local_id(0) | get_local_id(1) | get_local_id(2)) == 0;
 }
 </%def>
