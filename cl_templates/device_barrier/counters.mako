@@ -31,7 +31,8 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         /* Not before: PoCL 5.0 with cbs was seen to lose private values at barriers. */
         const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
 % endif
-        const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_WHOLE);
+        portbar_counters counters;
+        portbar_counters_of(grid, PORTBAR_SLOT_WHOLE, &counters);
         const uint missing = portbar_arrive_counters(grid, &counters, phase);
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
         if (!portbar_wait_counters(grid, &counters, phase, missing)) {
@@ -60,24 +61,22 @@ typedef struct {
 % endif
 } portbar_counters;
 
-/* The counters' words of one kind. Caller: a leader. */
-static inline portbar_counters portbar_counters_of(const portbar_grid *grid, uint word)
+/* Fills in the counters' words of one kind. Caller: a leader. */
+static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
 {
-    portbar_counters counters;
 % if shards == 1:
     const uint own = portbar_unknown(grid->first);
-    counters.own = grid->state + own + word;
+    counters->own = grid->state + own + word;
 % elif replicated:
     const bool odd = (grid->group_id & 1u) != 0u;
     const uint own = portbar_unknown(odd ? grid->second : grid->first), other = portbar_unknown(odd ? grid->first : grid->second);
-    counters.own = grid->state + own + word;
-    counters.other = grid->state + other + word;
+    counters->own = grid->state + own + word;
+    counters->other = grid->state + other + word;
 % else:
     const uint first = portbar_unknown(grid->first), second = portbar_unknown(grid->second);
-    counters.first = grid->state + first + word;
-    counters.second = grid->state + second + word;
+    counters->first = grid->state + first + word;
+    counters->second = grid->state + second + word;
 % endif
-    return counters;
 }
 </%def>
 <%def name="unknown()">

@@ -21,7 +21,8 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
         if (${leads}) {
 % if counts_in_slots:
-            const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_SPLIT);
+            portbar_counters counters;
+            portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
             (void)portbar_arrive_counters(grid, &counters, token);
 % else:
             (void)portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
@@ -40,7 +41,8 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
 {
 % if counts_in_slots:
     if (${leads}) {
-        const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_SPLIT);
+        portbar_counters counters;
+        portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
         if (!portbar_wait_counters(grid, &counters, token, portbar_missing(grid, &counters, token))) {
             grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
@@ -66,7 +68,8 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
 {
     if (portbar_is_leader()) {
 % if counts_in_slots:
-        const portbar_counters counters = portbar_counters_of(grid, PORTBAR_SLOT_SPLIT);
+        portbar_counters counters;
+        portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
         const bool complete = portbar_missing(grid, &counters, token) == 0u;
         portbar_acquire_counters(&counters);
 % else:
