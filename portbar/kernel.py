@@ -417,9 +417,10 @@ class Kernel:
         use = self.program.reduction_use
         if use is None:
             return
-        # PoCL from 5.0 on reports no local memory for any kernel.
-        reduces = mentions(kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH")
-        if not reduces and not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device):
+        # PoCL from 5.0 on reports no local memory for any kernel: there, and there only, the text is read.
+        if not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device) and not mentions(
+            kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH"
+        ):
             return
         limit = local_size_limit(strategy, use)
         if local is not None and math.prod(local) > limit:
