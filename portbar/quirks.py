@@ -23,11 +23,14 @@ NO_DEVICES = "lists no devices"
 UNDERSTATED_WORK_GROUP_SIZE = "understated work-group size"
 """An effect: the kernel's own limit cannot be believed, so that the device's is checked instead."""
 
-XF_BROKEN = "xf broken"
-"""An effect: the barrier algorithm `xf` must not be compiled."""
+BRANCHES_ABORT = "branches abort"
+"""An effect: what branches much must not stand between two barriers in a loop."""
 
 LEADER_FORGOTTEN = "leader forgotten"
 """An effect: what stands between two barriers under an if for one work-item must have something beside it that all do."""
+
+IDS_LOST = "ids lost"
+"""An effect: what a work-item asks of its ids behind a barrier may be the leader's."""
 
 FENCES_ARE_BARRIERS = "fences are barriers"
 """An effect: fences must not stand in loops that work-items leave at different times."""
@@ -94,6 +97,11 @@ def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
     """Return the version of PoCL, or None for another platform."""
     match = re.search(r"PoCL (\d+)\.(\d+)", facts.platform_version)
     return (int(match[1]), int(match[2])) if match else None
+
+
+def _pocl_method() -> str:
+    """How PoCL makes loops of work-items; "" for its own choice, which is loopvec."""
+    return os.environ.get("POCL_WORK_GROUP_METHOD", "")
 
 
 def _pocl_cache() -> Path:
@@ -200,14 +208,46 @@ QUIRKS: tuple[Quirk, ...] = (
         retire=_retire("pocl-leader-forgotten", "PoCL 6"),
     ),
     Quirk(
-        name="pocl-xf",
-        effect=XF_BROKEN,
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5,
+        name="pocl-cbs-ids",
+        effect=IDS_LOST,
+        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5 and _pocl_method() == "cbs",
+        fault=(
+            "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() behind a barrier may be those of the first "
+            "work-item in every work-item, where they were asked for before it as well"
+        ),
+        seen="PoCL 5.0 (Debian, 16 cores), `s[get_local_id(0)] = 5; barrier(...); out[...] = get_local_id(0);`, 2026-11",
+        workaround=(
+            "take the work-item's number from portbar_global_id(), or keep it in a volatile private word from before the first "
+            "barrier; or leave POCL_WORK_GROUP_METHOD unset"
+        ),
+        retire=_retire("pocl-cbs-ids", "PoCL 5"),
+    ),
+    Quirk(
+        name="pocl-cbs-loop",
+        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 6 and _pocl_method() == "cbs",
+        fault=(
+            "with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of rounds behind a barrier may be left out with "
+            "all that it writes"
+        ),
+        seen="PoCL 6.0 (Debian 13), `s[l] = a[g]; barrier(...); for (i = 0; i < 3; ++i) a[i * n + g] = s[l] + i;`, 2026-11",
+        workaround="let the number of rounds be an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
+        retire=_retire("pocl-cbs-loop", "PoCL 6"),
+    ),
+    Quirk(
+        name="pocl-loops-in-branches",
+        effect=BRANCHES_ABORT,
+        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5 and _pocl_method() != "cbs",
         symptom=r"createParallelRegionBefore",
-        fault="the process aborts while it compiles the barrier algorithm xf, and with cbs work-groups never meet in it",
-        seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec, loops and cbs, 2026-11",
-        workaround="use another algorithm",
-        retire=_retire("pocl-xf", "PoCL 5"),
+        fault=(
+            "the process aborts while it compiles, between two barriers in a loop, branches that hold more than a compiler "
+            "makes a selection of: `if (a) loop else if (b) loop` is enough"
+        ),
+        seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec and loops, 2026-11",
+        workaround=(
+            "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or make one loop of the two; portbar refuses the barrier "
+            "algorithm xf there, and its debug builds of split_barrier.h keep faults without printing them"
+        ),
+        retire=_retire("pocl-loops-in-branches", "PoCL 5"),
     ),
     Quirk(
         name="pocl-break-after-return",

@@ -128,6 +128,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
     # Where a tree pays, the split form has as many arrivals to count.
     many = {"sharded", "replicated", "tree"} if strategy.in_registers else {"sharded", "replicated"}
     shards = layout.SHARDS if strategy.device_barrier.value in many else 1
+    leader = "grid->item == 0u" if strategy.ids_lost else "portbar_is_leader()"
     return {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -145,9 +146,11 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "in_registers": strategy.in_registers,
         "leader_forgotten": strategy.leader_forgotten,
         # Whether the caller talks to the other groups, in a launch that is not draining.
-        "leads": "grid->leads != 0u"
-        if strategy.in_registers
-        else "portbar_is_leader() && grid->shared[PORTBAR_SHARED_OK] != 0u",
+        "leads": "grid->leads != 0u" if strategy.in_registers else f"{leader} && grid->shared[PORTBAR_SHARED_OK] != 0u",
+        "ids_lost": strategy.ids_lost,
+        # Who talks to the other groups, and its number in its own.
+        "leader": leader,
+        "item": "grid->item" if strategy.ids_lost else "portbar_local_linear_id()",
         "one_way_fences": strategy.one_way_fences,
         "hold_table": strategy.hold,
         "first_poll": strategy.first_poll,

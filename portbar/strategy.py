@@ -111,7 +111,7 @@ class Strategy:
     debug : bool
         Whether misuse is looked for on the device.
     prints : bool
-        Whether kernels may call printf.
+        Whether kernels may call printf; it branches, which some compilers abort over.
     atomics_table : AtomicsTable
         What `portbar/atomics.h` offers.
     wait_polls : int
@@ -120,6 +120,8 @@ class Strategy:
         Whether the device makes barriers of fences, so that none is issued; from the quirk table.
     leader_forgotten : bool
         Whether a leader's part of a barrier may be left out where no other work-item does anything; from the quirk table.
+    ids_lost : bool
+        Whether a kernel must ask for the ids of a work-item before its first barrier only; from the quirk table.
     small_by_12 : bool
         Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
     asm_anywhere : bool
@@ -165,6 +167,7 @@ class Strategy:
     wait_polls: int = 1 << 26
     fences_are_barriers: bool = False
     leader_forgotten: bool = False
+    ids_lost: bool = False
     small_by_12: bool = False
     asm_anywhere: bool = False
     weakened: str = ""
@@ -447,6 +450,7 @@ def choose(
     else:
         discovery = Choice("packed", "lock-free, one atomic a group; needs nothing but 32-bit atomics")
 
+    branches_abort = quirks.has_effect(quirks.BRANCHES_ABORT, facts)
     table = findings.barrier_table if findings is not None else ()
     if "device_barrier" in asked:
         barrier, table = Choice(asked["device_barrier"], "asked for"), ()
@@ -454,7 +458,7 @@ def choose(
             raise UnsupportedFeatureError(
                 f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
             )
-        if barrier.value == "xf" and quirks.has_effect(quirks.XF_BROKEN, facts):
+        if barrier.value == "xf" and branches_abort:
             raise UnsupportedFeatureError(
                 f"{facts.name}: xf was asked for, but this runtime cannot compile it rightly; use another device_barrier"
             )
@@ -497,11 +501,12 @@ def choose(
         split_features=split_barrier.carried(split, findings),
         compute_capability=facts.compute_capability,
         debug=debug,
-        prints=findings is None or findings.builds.get("printf", True),
+        prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         wait_polls=_wait_polls(facts, findings),
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
         leader_forgotten=quirks.has_effect(quirks.LEADER_FORGOTTEN, facts),
+        ids_lost=quirks.has_effect(quirks.IDS_LOST, facts),
         asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
         reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),

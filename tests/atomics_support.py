@@ -327,7 +327,8 @@ def history_kernel(name: str, listed: Sequence[Case], space: str) -> str:
 
     `cells` has a place for each case, group and work-item. Where work-items share a cell, it is the first place of the group,
     or the first of all in global memory at a scope that covers several groups; places that are left over must not change.
-    `rounds` is an argument, since a loop of a constant length is unrolled, which takes compilers several times as long.
+    `rounds` is an argument, since a loop of a constant length is unrolled, which takes compilers several times as long;
+    `count`, the number of cases, is one for the sake of the quirk pocl-cbs-loop.
     """
     blocks = []
     for i, case in enumerate(listed):
@@ -354,7 +355,7 @@ def history_kernel(name: str, listed: Sequence[Case], space: str) -> str:
     }}
 """)
     parameters = """global T *cells, global const T *operands, global const T *desired, global T *seen, global uint *hits,
-    const uint rounds, local T *shelf"""
+    const uint rounds, const uint count, local T *shelf"""
     places = """    const uint items = get_local_size(0), item = get_local_id(0), group = get_group_id(0);
     const uint total = get_global_size(0), me = get_global_id(0);
 """
@@ -368,12 +369,12 @@ APART void {name}_steps({parameters}, {at})
 
 kernel void {name}({parameters})
 {{
-{places}    for (uint i = 0u; i < {len(listed)}u; ++i)
+{places}    for (uint i = 0u; i < count; ++i)
         shelf[i * items + item] = cells[i * total + me];
     barrier(CLK_LOCAL_MEM_FENCE);
-    {name}_steps(cells, operands, desired, seen, hits, rounds, shelf, items, item, group, total, me);
+    {name}_steps(cells, operands, desired, seen, hits, rounds, count, shelf, items, item, group, total, me);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint i = 0u; i < {len(listed)}u; ++i)
+    for (uint i = 0u; i < count; ++i)
         cells[i * total + me] = shelf[i * items + item];
 }}
 """
@@ -458,7 +459,8 @@ def run(made: Setting, source: str, name: str, parts: Sequence[Part], size: Shap
     queue = made.queue
     buffers = [support.to_device(queue, array) for array in (cells, operands, desired, seen, hits)]
     shelf = cl.LocalMemory((count if made.space == "local" else 1) * size.items * dtype.itemsize)
-    made.kernel(source, name)(queue, (size.total,), (size.items,), *buffers, np.uint32(size.rounds), shelf).wait()
+    numbers = np.uint32(size.rounds), np.uint32(count)
+    made.kernel(source, name)(queue, (size.total,), (size.items,), *buffers, *numbers, shelf).wait()
     for array, buffer in ((cells, buffers[0]), (seen, buffers[3]), (hits, buffers[4])):
         cl.enqueue_copy(queue, array, buffer)
     places = cells.reshape(count, size.groups, size.items)

@@ -377,6 +377,66 @@ kernel void beside(PORTBAR_GRID_PARAM, global long *out)
 """
 
 
+TWO_LOOPS = """
+kernel void two_loops(global uint *out, const uint size, local uint *shelf)
+{
+    const uint id = (uint)get_local_id(0), first = id - id % size;
+    for (uint round = 0u; round < 32u; ++round) {
+        shelf[id] = round + id;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        uint sum = shelf[first];
+        if (size <= 4u)
+            for (uint i = 1u; i < size; ++i)
+                sum += shelf[first + i];
+        else if (id == first) {
+            for (uint i = 1u; i < size; ++i)
+                sum += shelf[first + i];
+            shelf[first] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        out[round * 16u + id] = size <= 4u ? sum : shelf[id];
+    }
+}
+"""
+
+
+def looped_twice(payload: dict[str, Any]) -> list[int]:
+    """What a kernel writes that has loops in two branches between barriers; compiling it may take the process down."""
+    return _run(payload, TWO_LOOPS, ((16,), (16,)), 512, np.uint32(8), cl.LocalMemory(64))
+
+
+IDS_AGAIN = """
+kernel void ids_again(global uint *out, local uint *shelf)
+{
+    shelf[get_local_id(0)] = 5u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_global_id(0)] = (uint)get_local_id(0) + 1u;
+}
+"""
+
+
+def numbered(payload: dict[str, Any]) -> list[int]:
+    """What work-items of two groups of 8 write that ask for their number once more behind a barrier."""
+    return _run(payload, IDS_AGAIN, ((16,), (8,)), 16, cl.LocalMemory(32))
+
+
+COPIES = """
+kernel void copies(global uint *cells, local uint *shelf)
+{
+    const uint here = (uint)get_local_id(0), me = (uint)get_global_id(0);
+    shelf[here] = cells[me];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = 0u; i < 3u; ++i)
+        cells[i * 16u + me] = shelf[here] + i + 1u;
+}
+"""
+
+
+def copied(payload: dict[str, Any]) -> list[int]:
+    """What work-items of two groups of 8 write in a loop of three rounds behind a barrier."""
+    return _run(payload, COPIES, ((16,), (8,)), 48, cl.LocalMemory(32))
+
+
 def left_behind(payload: dict[str, Any]) -> int:
     """In how many of 40 launches the second of two work-groups did not find what the first had left before a barrier."""
     from dataclasses import replace  # noqa: PLC0415 (one program's)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,24 +50,6 @@ def aborts(name: str) -> Callable[[ChildResult], object]:
     return lambda result: result.status == "crash" and re.search(symptom(name), result.message)
 
 
-def _xf(device: Any) -> dict[str, Any]:
-    """A kernel with portbar's barrier algorithm xf, which the strategy for this device would refuse."""
-    from portbar.build import build_options  # noqa: PLC0415 (needs PyOpenCL)
-    from portbar.profile import describe  # noqa: PLC0415
-    from portbar.rendering import resolve_includes  # noqa: PLC0415
-    from portbar.strategy import Choice, choose  # noqa: PLC0415
-
-    source = """#include "portbar/device_barrier.h"
-    kernel void meet(PORTBAR_GRID_PARAM, global uint *out)
-    {
-        PORTBAR_ENTER(grid);
-        if (portbar_device_barrier(&grid))
-            out[0] = 1u;
-    }"""
-    strategy = replace(choose(describe(device)), device_barrier=Choice("xf", "the quirk's test asks for it"))
-    return {"text": resolve_includes(source, strategy, name="xf"), "options": list(build_options(strategy, ()))}
-
-
 WORK_GROUP_SIZE = Reproduction(
     "tests.quirk_programs:work_group_sizes", value(lambda found: found["right"] and found["said"] < found["size"])
 )
@@ -83,7 +65,9 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         limit=60,
         environment=LOOPVEC,
     ),
-    "pocl-xf": Reproduction("portbar.isolation:build_task", aborts("pocl-xf"), limit=60, environment=LOOPVEC),
+    "pocl-loops-in-branches": Reproduction(
+        "tests.quirk_programs:looped_twice", aborts("pocl-loops-in-branches"), limit=60
+    ),
     "pocl-leader-forgotten": Reproduction(
         "tests.quirk_programs:left_behind",
         value(lambda missed: missed > 0),
@@ -91,6 +75,8 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         limit=60,
         environment=LOOPVEC,
     ),
+    "pocl-cbs-ids": Reproduction("tests.quirk_programs:numbered", value(lambda found: found != 2 * list(range(1, 9)))),
+    "pocl-cbs-loop": Reproduction("tests.quirk_programs:copied", value(lambda found: found == [0] * 48)),
     "pocl-break-after-return": Reproduction(
         "tests.quirk_programs:rounds_of_one",
         # With one exit it is right. With a break it is run by all 64 work-items of each group, or hangs.
@@ -164,7 +150,7 @@ def test_the_fault_shows(name: str, device: Any, findings: Any) -> None:
     if not by_name(name).matches(reported, ""):
         pytest.skip(f"the table does not say that {reported.name} ({reported.platform_version}) has {name}")
     one = REPRODUCTIONS[name]
-    payload = {"address": address_of(device).to_json(), **one.payload, **(_xf(device) if name == "pocl-xf" else {})}
+    payload = {"address": address_of(device).to_json(), **one.payload}
     # What a compiler gets wrong must be compiled.
     environment = {"PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0", **one.environment}
     result = child.run_task(one.task, payload, timeout=one.limit, env=environment)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 import portbar
+from portbar import quirks
+from portbar.device import facts
 from tests.checkout import ROOT, environment
 from tests.split_barrier_support import OVERLAPPING, PRELUDE
 from tests.support import filled, uints
@@ -236,24 +238,31 @@ def printed_by(what: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def skip_where_nothing_is_printed(context):
+    quirk = next(
+        (one for one in quirks.matching(facts(context.devices[0])) if one.effect == quirks.BRANCHES_ABORT), None
+    )
+    if quirk is not None:
+        pytest.skip(f"debug builds do not print here: see the quirk {quirk.name}")
+    hello = printed_by("printf")
+    if hello.returncode != 0 or "hello 42" not in hello.stdout:
+        pytest.skip(f"no printf here: {(hello.stderr.strip() or 'nothing was printed').splitlines()[-1]}")
+
+
 PRINTED = [MISUSES[0], MISUSES[2], MISUSES[4], MISUSES[6], MISUSES[-1]]
 
 
 @pytest.mark.parametrize("misuse", PRINTED, ids=lambda misuse: misuse.title)
 def test_the_fault_is_printed_where_the_runtime_can_print(context, misuse):
     build(context, misuse, "default")
-    hello = printed_by("printf")
-    if hello.returncode != 0 or "hello 42" not in hello.stdout:
-        pytest.skip(f"no printf here: {(hello.stderr.strip() or 'nothing was printed').splitlines()[-1]}")
+    skip_where_nothing_is_printed(context)
     done = printed_by(misuse.title)
     assert done.returncode == 0, done.stderr
     assert "portbar: split barrier: " in done.stdout
 
 
 def test_different_faults_are_printed_in_different_words_and_none_by_a_right_program(context):
-    hello = printed_by("printf")
-    if hello.returncode != 0 or "hello 42" not in hello.stdout:
-        pytest.skip("no printf here")
+    skip_where_nothing_is_printed(context)
     words = set()
     for misuse in PRINTED[:4]:
         done = printed_by(misuse.title)

@@ -17,7 +17,7 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     const portbar_device_token token = grid->shared[PORTBAR_SHARED_SPLIT] + grid->num_groups;
 % endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (portbar_is_leader()) {
+    if (${leader}) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
         if (${leads}) {
 % if counts_in_slots:
@@ -66,7 +66,7 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
    follows answers false. Cost: one load, two work-group barriers. */
 static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_device_token token)
 {
-    if (portbar_is_leader()) {
+    if (${leader}) {
 % if counts_in_slots:
         portbar_counters counters;
         portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);

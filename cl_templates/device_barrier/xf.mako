@@ -13,15 +13,15 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     volatile global uint *released = arrived + grid->capacity;
     const uint me = grid->group_id;
     const bool sound = grid->shared[PORTBAR_SHARED_FAULT] == 0u;
-    if (portbar_is_leader())
+    if (${leader})
         grid->shared[PORTBAR_SHARED_TARGET] += 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const uint stamp = (grid->epoch << 16) | (grid->shared[PORTBAR_SHARED_TARGET] & 0xffffu);
-    if (sound && portbar_is_leader())
+    if (sound && ${leader})
         portbar_word_store_release(arrived + me, stamp);
     if (me == 0u) {
         bool gathered = sound;
-        for (uint other = portbar_local_linear_id() + 1u; gathered && other < grid->num_groups; other += portbar_local_linear_size())
+        for (uint other = ${item} + 1u; gathered && other < grid->num_groups; other += portbar_local_linear_size())
             gathered = portbar_wait_stamp(grid, arrived, arrived + other, stamp);
         if (!gathered)
             grid->shared[PORTBAR_SHARED_FAULT] = 1u;
@@ -29,9 +29,9 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (me == 0u) {
         if (grid->shared[PORTBAR_SHARED_FAULT] == 0u)
-            for (uint other = portbar_local_linear_id() + 1u; other < grid->num_groups; other += portbar_local_linear_size())
+            for (uint other = ${item} + 1u; other < grid->num_groups; other += portbar_local_linear_size())
                 portbar_word_store_release(released + other, stamp);
-    } else if (sound && portbar_is_leader() && !portbar_wait_stamp(grid, arrived, released + me, stamp)) {
+    } else if (sound && ${leader} && !portbar_wait_stamp(grid, arrived, released + me, stamp)) {
         grid->shared[PORTBAR_SHARED_FAULT] = 1u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -19,6 +19,10 @@ typedef struct {
 % if in_registers:
     uint leads;
 % endif
+% if ids_lost:
+    /* The work-item, asked for before the first barrier and kept in memory: see the quirk pocl-cbs-ids. */
+    volatile uint item;
+% endif
 } portbar_grid;
 
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
@@ -37,7 +41,10 @@ typedef struct {
    Caller: all work-items of a work-group. Order: what the host wrote is visible. Cost: one discovery. */
 static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, const uint4 launch, local uint *shared)
 {
-    if (portbar_is_leader()) {
+% if ids_lost:
+    grid->item = portbar_local_linear_id();
+% endif
+    if (${leader}) {
         uint count = 1u;
         uint id = portbar_discover(state, launch, &count);
         if (id != PORTBAR_SURPLUS && count == 0u) {
@@ -93,7 +100,7 @@ static inline uint portbar_num_groups(const portbar_grid *grid)
 /* Linear id of the work-item among those of all participating work-groups, from 0. Any work-item. */
 static inline uint portbar_global_id(const portbar_grid *grid)
 {
-    return grid->group_id * portbar_local_linear_size() + portbar_local_linear_id();
+    return grid->group_id * portbar_local_linear_size() + ${item};
 }
 
 /* Work-items of all participating work-groups together: the stride of a grid-stride loop. Any work-item. */

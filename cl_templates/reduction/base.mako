@@ -107,6 +107,11 @@ PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, 
 {
     scratch->memory = memory;
     scratch->turn = 0u;
+% if ids_lost:
+    /* Asks for the ids before the first barrier of a reduction: see the quirk pocl-cbs-ids. */
+    volatile uint item = portbar_reduction_id();
+    (void)item;
+% endif
 % if gangs:
     scratch->device_turn = 0u;
 % for number in range(len(loops)):

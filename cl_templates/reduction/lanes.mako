@@ -236,15 +236,12 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
     /* The lanes of a small sub-group are those of a vector, which does the same in all of them as fast as in one. */
     const uint first = sub_group_broadcast(id, 0u), size = portbar_sub_group_size();
     ${kind} sum = *PORTBAR_OWN(${kind}, scratch, first);
-    if (size <= 64u)
-        for (uint i = 1; i < size; ++i)
-            sum = ${combine}(sum, *PORTBAR_OWN(${kind}, scratch, first + i));
-    else if (id == first) {
-        for (uint i = 1; i < size; ++i)
-            sum = ${combine}(sum, *PORTBAR_OWN(${kind}, scratch, first + i));
+    const uint most = size <= 64u || id == first ? size : 1u;
+    for (uint i = 1; i < most; ++i)
+        sum = ${combine}(sum, *PORTBAR_OWN(${kind}, scratch, first + i));
+    if (size > 64u && id == first)
         for (uint i = 0; i < size; ++i)
             *PORTBAR_OWN(${kind}, scratch, first + i) = sum;
-    }
     PORTBAR_LANE_BARRIER();
     return size <= 64u ? sum : *PORTBAR_OWN(${kind}, scratch, id);
 % else:

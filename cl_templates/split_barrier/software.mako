@@ -19,23 +19,24 @@ typedef struct __attribute__((aligned(8))) {
 % if debug:
 #define PORTBAR_SPLIT_BARRIER_VALID 0x70623031u
 
-/* Keeps the first fault of a barrier, and prints each. */
-static inline __attribute__((always_inline)) void portbar_split_fault(local portbar_split_barrier *b, uint fault)
+/* Keeps the first fault of a barrier and prints each, where one is found. Without branches but for the printing: between two barriers
+   in a loop some compilers abort over many (the quirk pocl-loops-in-branches). */
+static inline __attribute__((always_inline)) void portbar_split_fault(local portbar_split_barrier *b, bool found, uint fault)
 {
-    /* What lies in memory that is no barrier is no fault. */
-    uint none = fault == PORTBAR_FAULT_INVALID ? portbar_atomic_load_explicit(&b->fault, memory_order_relaxed, ${GROUP}) : 0u;
+    /* What lies in memory that is no barrier is no fault; and no barrier holds 0xffffffff, so nothing is kept where none was found. */
+    const uint kept = portbar_atomic_load_explicit(&b->fault, memory_order_relaxed, ${GROUP});
+    uint none = !found ? 0xffffffffu : fault == PORTBAR_FAULT_INVALID ? kept : 0u;
     portbar_atomic_compare_exchange_strong_explicit(&b->fault, &none, fault, memory_order_relaxed, memory_order_relaxed, ${GROUP});
 % if prints:
 % for name, (number, words) in fault_words.items():
-    if (fault == ${number}u)
+    if (found && fault == ${number}u)
         printf("portbar: split barrier: ${words}\n");
 % endfor
 % endif
 }
 static inline __attribute__((always_inline)) void portbar_split_check(local portbar_split_barrier *b)
 {
-    if (b->valid != PORTBAR_SPLIT_BARRIER_VALID)
-        portbar_split_fault(b, PORTBAR_FAULT_INVALID);
+    portbar_split_fault(b, b->valid != PORTBAR_SPLIT_BARRIER_VALID, PORTBAR_FAULT_INVALID);
 }
 % endif
 /* The first fault that a debug build (`Program(debug=True)`) found with this barrier, 0 for none; always 0 in other builds. Caller: any
@@ -97,12 +98,9 @@ static inline __attribute__((always_inline)) portbar_arrival_token portbar_split
 % endif
     const uint pending = portbar_atomic_fetch_sub_explicit(&b->pending, count, memory_order_relaxed, ${GROUP});
 % if debug:
-    if (pending < count) {
-        portbar_atomic_add_explicit(&b->pending, count, memory_order_relaxed, ${GROUP});
-        portbar_split_fault(b, PORTBAR_FAULT_OVER_EXPECTED);
-    }
-    if (pending == count && !may_complete)
-        portbar_split_fault(b, PORTBAR_FAULT_COMPLETED);
+    portbar_atomic_add_explicit(&b->pending, pending < count ? count : 0u, memory_order_relaxed, ${GROUP});
+    portbar_split_fault(b, pending < count, PORTBAR_FAULT_OVER_EXPECTED);
+    portbar_split_fault(b, pending == count && !may_complete, PORTBAR_FAULT_COMPLETED);
 % else:
     (void)may_complete;
 % endif
@@ -188,8 +186,7 @@ static inline __attribute__((always_inline)) bool portbar_split_completed(local 
     const uint phase = portbar_atomic_load_explicit(&b->phase, memory_order_relaxed, ${GROUP});
 % if debug:
     portbar_split_check(b);
-    if (phase - (uint)(token >> 32) > 1u)
-        portbar_split_fault(b, PORTBAR_FAULT_STALE_TOKEN);
+    portbar_split_fault(b, phase - (uint)(token >> 32) > 1u, PORTBAR_FAULT_STALE_TOKEN);
 % endif
     return phase != (uint)(token >> 32);
 }

@@ -16,8 +16,7 @@ static inline __attribute__((always_inline)) bool portbar_split_barrier_wait${fo
 % if counted:
     const bool complete = ${"portbar_split_completed(b, token)" if not form else "portbar_split_passed(b, parity)"};
 % if debug:
-    if (!complete)
-        portbar_split_fault(b, PORTBAR_FAULT_NOT_COMPLETE);
+    portbar_split_fault(b, !complete, PORTBAR_FAULT_NOT_COMPLETE);
 % endif
     return complete;
 % else:

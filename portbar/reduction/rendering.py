@@ -299,6 +299,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "polls": strategy.wait_polls,
         "atomics": strategy.atomics_table.types,
         "fences_are_barriers": strategy.fences_are_barriers,
+        "ids_lost": strategy.ids_lost,
     }
 
 
