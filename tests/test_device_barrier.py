@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 cl = pytest.importorskip("pyopencl")
 
+import portbar  # noqa: E402
 from portbar import quirks  # noqa: E402
 from portbar.device import facts  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
@@ -384,6 +386,17 @@ def test_launches_of_any_size_may_follow_each_other_on_one_queue(context, queue,
     holds = chain.occupancy(queue, (8,), *arguments(queue, (8,))).groups
     for groups in (2, 3, 40, 80, 2, holds, 3):
         check_chain(chain, queue, (8,), 6, num_groups=min(groups, holds))
+
+
+@pytest.mark.parametrize("quirk", ["ids_lost", "leader_forgotten"])
+@pytest.mark.parametrize("algorithm", ["replicated", "flag", "tree"])
+def test_the_forms_for_faulty_compilers_are_right_everywhere(context, queue, algorithm, quirk):
+    """So that they stay right where the compilers that need them are not at hand."""
+    profile = portbar.describe(queue.device)
+    strategy = replace(portbar.choose(profile, {"device_barrier": algorithm}), **{quirk: True})
+    program = portbar.Program(context, SOURCE, strategy=strategy, spin_limit=20.0)
+    for name in ("chain", "split_chain"):
+        check_chain(program.kernel(name), queue, (8,), 6)
 
 
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyopencl as cl
 import pytest
@@ -103,6 +105,16 @@ def test_a_thousand_reductions_back_to_back_do_not_disturb_each_other(context, q
     wrong = device_array(queue, np.zeros(4 * local, np.uint32))
     rounds = 20 if size.is_simulator else 30 if size.is_cut_short else 1000
     made.kernel("groups")(queue, (4 * local,), (local,), wrong, np.uint32(rounds)).wait()
+    assert not host_array(queue, wrong, np.uint32).any()
+
+
+@pytest.mark.device
+def test_the_form_for_a_compiler_that_loses_ids_is_right_everywhere(context, queue):
+    """So that it stays right where that compiler is not at hand."""
+    strategy = replace(portbar.choose(portbar.describe(queue.device)), ids_lost=True)
+    made = portbar.Program(context, BACK_TO_BACK.partition("kernel void grids")[0], strategy=strategy)
+    wrong = device_array(queue, np.zeros(128, np.uint32))
+    made.kernel("groups")(queue, (128,), (32,), wrong, np.uint32(10)).wait()
     assert not host_array(queue, wrong, np.uint32).any()
 
 

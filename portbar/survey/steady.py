@@ -46,7 +46,7 @@ def _is_unsteady(times: Sequence[BarrierTime]) -> bool:
     fastest = min(times, key=lambda time: time.us or 0.0)
     assert fastest.us is not None
     for time in times:
-        # Some may be fast by luck, as where two groups came to share a core, so of many samples the fastest fifth does not count.
+        # Some may be fast by luck, as where two groups came to share a core: of many, the fastest fifth does not count.
         least, us = sorted(time.samples_us)[len(time.samples_us) // 5], time.us or 0.0
         if least <= fastest.us and (len(time.samples_us) < _LEAST_SAMPLES or us > SPREAD * least):
             return True
