@@ -449,7 +449,10 @@ def work_group(session: ReductionSession, kind: str, local: int) -> Iterator[Row
     strategy = program.strategy(device)
     kernels = {"portbar": cl.Kernel(program.built(device, strategy), "loop")}
     options = build_options(strategy, ())
-    for std in ("-cl-std=CL3.0", "-cl-std=CL2.0"):
+    findings = portbar.describe(device).findings
+    # Where the probe's child did not survive it, as with PoCL 6.0 and cbs, this process would not.
+    built_in = findings is None or findings.builds.get("work_group_collectives", True)
+    for std in ("-cl-std=CL3.0", "-cl-std=CL2.0") if built_in else ():
         try:
             with_std = (*(option for option in options if not option.startswith("-cl-std")), std)
             built = compile_program(session.context, device, text(before="", call="work_group_reduce_add(x)"), with_std)
