@@ -93,15 +93,15 @@ class Quirk:
     loop_limit: int = 0
 
 
-def _pocl(facts: DeviceFacts) -> tuple[int, int] | None:
-    """Return the version of PoCL, or None for another platform."""
-    match = re.search(r"PoCL (\d+)\.(\d+)", facts.platform_version)
-    return (int(match[1]), int(match[2])) if match else None
+def _pocl_major(facts: DeviceFacts) -> int | None:
+    """Return the major version of PoCL, or None for another platform."""
+    match = re.search(r"PoCL (\d+)\.\d+", facts.platform_version)
+    return int(match[1]) if match else None
 
 
-def _pocl_method() -> str:
-    """How PoCL makes loops of work-items; "" for its own choice, which is loopvec."""
-    return os.environ.get("POCL_WORK_GROUP_METHOD", "")
+def _by_cbs() -> bool:
+    """Whether PoCL compiles barriers by continuations; else it does by loops of work-items, which is its own choice."""
+    return os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"
 
 
 def _pocl_cache() -> Path:
@@ -130,7 +130,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-unknown-cpu",
         effect=ANOTHER_RUNTIME,
-        matches=lambda facts, log: _pocl(facts) is not None and "unknown target CPU" in log,
+        matches=lambda facts, log: _pocl_major(facts) is not None and "unknown target CPU" in log,
         symptom=r"unknown target CPU",
         fault="nothing compiles on a processor newer than the LLVM inside PoCL",
         seen="PoCL 3.0-rc2 of pocl-binary-distribution 3.0 on AMD family 26, 2026-11",
@@ -142,7 +142,9 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="pocl-unwritable-cache",
-        matches=lambda facts, log: _pocl(facts) is not None and NO_DEVICES in log and not _can_write(_pocl_cache()),
+        matches=lambda facts, log: (
+            _pocl_major(facts) is not None and NO_DEVICES in log and not _can_write(_pocl_cache())
+        ),
         symptom=NO_DEVICES,
         fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
         seen="PoCL 3.0-rc2 and 3.1, 2026-11",
@@ -185,7 +187,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="pocl-barrier-under-if",
-        matches=lambda facts, _log: (5, 0) <= (_pocl(facts) or (0, 0)) < (7, 0),
+        matches=lambda facts, _log: _pocl_major(facts) in {5, 6},
         symptom=r"addContextSaveRestore|Cannot add context restore",
         fault="the process aborts while it compiles a barrier under an if inside a loop",
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
@@ -195,7 +197,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-leader-forgotten",
         effect=LEADER_FORGOTTEN,
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 6,
+        matches=lambda facts, _log: _pocl_major(facts) == 6,
         fault=(
             "between two barriers, what one work-item does under an if may be left out where no other work-item does anything "
             "there: a barrier between work-groups then let them through, and said that it held"
@@ -210,7 +212,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-cbs-ids",
         effect=IDS_LOST,
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5 and _pocl_method() == "cbs",
+        matches=lambda facts, _log: _pocl_major(facts) == 5 and _by_cbs(),
         fault=(
             "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() behind a barrier may be those of the first "
             "work-item in every work-item, where they were asked for before it as well"
@@ -224,7 +226,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="pocl-cbs-loop",
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 6 and _pocl_method() == "cbs",
+        matches=lambda facts, _log: _pocl_major(facts) == 6 and _by_cbs(),
         fault=(
             "with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of rounds behind a barrier may be left out with "
             "all that it writes"
@@ -236,7 +238,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-loops-in-branches",
         effect=BRANCHES_ABORT,
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 5 and _pocl_method() != "cbs",
+        matches=lambda facts, _log: _pocl_major(facts) == 5 and not _by_cbs(),
         symptom=r"createParallelRegionBefore",
         fault=(
             "the process aborts while it compiles, between two barriers in a loop, branches that hold more than a compiler "
@@ -252,7 +254,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-break-after-return",
         # Seen in 3.1; 3.0 compiles nothing on the processors that were at hand, so it counts as faulty.
-        matches=lambda facts, _log: (_pocl(facts) or (0, 0))[0] == 3,
+        matches=lambda facts, _log: _pocl_major(facts) == 3,
         fault=(
             "behind a return that stands before a barrier, as the one in PORTBAR_ENTER does, a loop with a break that stands "
             "under an if for one work-item is run by all of them, or never ends"
