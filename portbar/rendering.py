@@ -129,6 +129,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
     many = {"sharded", "replicated", "tree"} if strategy.in_registers else {"sharded", "replicated"}
     shards = layout.SHARDS if strategy.device_barrier.value in many else 1
     leader = "grid->item == 0u" if strategy.ids_lost else "portbar_is_leader()"
+    sound_leader = f"{leader} && grid->shared[PORTBAR_SHARED_OK] != 0u"
     return {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -145,11 +146,12 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "release_flagged": strategy.release_flagged,
         "in_registers": strategy.in_registers,
         "leader_forgotten": strategy.leader_forgotten,
-        # Whether the caller talks to the other groups, in a launch that is not draining.
-        "leads": "grid->leads != 0u" if strategy.in_registers else f"{leader} && grid->shared[PORTBAR_SHARED_OK] != 0u",
         "ids_lost": strategy.ids_lost,
-        # Who talks to the other groups, and its number in its own.
+        # Whether the caller talks to the other groups: in any launch; in one that is not draining; the same as known from a
+        # register, where there is one. Then its number in its group.
         "leader": leader,
+        "sound_leader": sound_leader,
+        "leads": "grid->leads != 0u" if strategy.in_registers else sound_leader,
         "item": "grid->item" if strategy.ids_lost else "portbar_local_linear_id()",
         "one_way_fences": strategy.one_way_fences,
         "hold_table": strategy.hold,

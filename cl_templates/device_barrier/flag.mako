@@ -9,7 +9,7 @@
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (${leader} && grid->shared[PORTBAR_SHARED_OK] != 0u) {
+    if (${sound_leader}) {
         const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *flag = grid->state + PORTBAR_STATE_FLAG;

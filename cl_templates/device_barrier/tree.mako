@@ -10,7 +10,7 @@
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (${leader} && grid->shared[PORTBAR_SHARED_OK] != 0u) {
+    if (${sound_leader}) {
         const uint count = grid->shared[PORTBAR_SHARED_COUNT];
         const uint index = grid->shared[PORTBAR_SHARED_ID] / PORTBAR_TREE_FAN;
         const uint members = min(PORTBAR_TREE_FAN, count - index * PORTBAR_TREE_FAN);
