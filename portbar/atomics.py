@@ -179,8 +179,14 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *
     spaces = ["global", "local"]
     if atomics == "c11" and builds.get("generic_address_space"):
         spaces.append("generic")
-    # A CPU has no such instruction: the built-in is a loop there too, and one without the pause that portbar's has.
-    by_builtin = atomics == "c11" and "CPU" not in facts.type
+
+    def adds(kind: str, probe: str) -> bool:
+        if atomics in {"ptx", "membar"}:
+            # PTX ISA: atom.add.f64 requires sm_60.
+            return kind != "double" or facts.compute_capability >= 60
+        # A CPU has no such instruction: its built-in is a loop too, without the pause of portbar's loop.
+        return atomics == "c11" and "CPU" not in facts.type and bool(builds.get(probe))
+
     return AtomicsTable(
         types=tuple(kind.name for kind in TYPES if kind.name in types),
         spaces=tuple(spaces),
@@ -189,7 +195,7 @@ def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *
             (kind, space)
             for kind, probes in NATIVE_ADD_PROBES.items()
             for space, probe in probes.items()
-            if kind in types and (atomics in {"ptx", "membar"} or (by_builtin and builds.get(probe)))
+            if kind in types and adds(kind, probe)
         ),
         refused=refused,
     )

@@ -314,8 +314,6 @@ def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> 
         return False, f"the ordering probe {_REFUTED} {measured}"
     if name == "ptx":
         return True, "the PTX memory model gives acquire and release at gpu scope; not yet probed here"
-    if name == "membar" and facts.compute_capability < 70:
-        return True, "PTX fences order memory at gpu scope; not yet probed here"
     if name == "c11" and _claims_device_ordering(facts):
         return True, "the device claims acquire and release at device scope; not yet probed here"
     return False, "not confirmed by the ordering probe (run portbar survey, or portbar.probe(device))"

@@ -95,8 +95,14 @@ def test_system_scope_needs_shared_memory_with_atomics_and_the_claim(facts):
 def test_ptx_adds_floats_by_itself_and_cl12_never_does():
     probed = Findings(builds={"float_atomics": True})
     assert ("float", "local") in atomics_table(FULL, None, "ptx").native_add
-    assert ("double", "global") in atomics_table(FULL, None, "membar").native_add
+    assert ("float", "global") in atomics_table(FULL, None, "membar").native_add
     assert atomics_table(FULL, probed, "cl12").native_add == frozenset()
+
+
+@pytest.mark.parametrize(("capability", "native"), [(5, False), (6, True), (9, True)])
+def test_ptx_adds_doubles_by_itself_from_sm_60_on(capability, native):
+    facts = replace(FULL, nvidia={"compute_capability_major": capability})
+    assert (("double", "global") in atomics_table(facts, None, "membar").native_add) is native
 
 
 def test_a_cpu_adds_floats_by_portbar_s_loop_whatever_its_built_in_is_called():

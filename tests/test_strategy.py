@@ -81,7 +81,6 @@ def refusal(facts, found=None, **overrides):
             "ordering probe",
         ),
         (HOPPER, findings(builds={"ptx": False}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
-        (PASCAL, None, "membar", None, "PTX fences"),
         (PASCAL, findings(builds={"membar": True}, ordering={"membar": "pass"}), "membar", None, "ordering probe"),
         (PASCAL, findings(ordering={"membar": "3 stale", "cl12": "pass"}), "cl12", None, "ordering probe"),
         (HOPPER, findings(builds={"ptx": False, "membar": True}, ordering={"membar": "pass"}), "membar", None, "probe"),
@@ -106,7 +105,7 @@ def test_a_claim_without_a_compile_is_not_enough():
     assert "no -cl-std with C11 atomics compiles" in refusal(STRONG, found)
 
 
-@pytest.mark.parametrize("facts", [WEAK, OLD, DeviceFacts()])
+@pytest.mark.parametrize("facts", [WEAK, OLD, PASCAL, DeviceFacts()])
 def test_a_device_whose_ordering_nobody_confirmed_is_refused_with_the_remedy(facts):
     message = refusal(facts)
     assert facts.name in message
