@@ -137,10 +137,11 @@ ${roles}
 </%def>
 <%def name="collect()">
 /* Packs the outcome of each instance into one word, two bits a value, what is larger as ${unread}: registers, then the final values
-   of the locations in `finals`, a bit each, which lie in global memory; `columns` counts both. One work-item an instance, after
-   the test's kernel is complete. */
+   of the locations in `finals`, a bit each, which lie in global memory; `columns` counts both. `places` has a byte for each
+   location: the lower half is the location in whose word it lies, the upper half its index there among objects of `bits`.
+   One work-item per instance, after the test's kernel is complete. */
 kernel void portbar_litmus_collect(global const uint *mem, global const uint *regs, global uint *codes, global const uint *n,
-    uint registers, uint finals, uint columns)
+    uint registers, uint finals, uint columns, uint bits, uint places)
 {
     const uint i = (uint)get_global_id(0), teams = n[${number["teams"]}], instances = teams * n[${number["rounds"]}];
     if (i >= instances)
@@ -150,7 +151,10 @@ kernel void portbar_litmus_collect(global const uint *mem, global const uint *re
         code |= min(regs[column * instances + i], ${unread}u) << (2u * column);
     for (uint which = 0; which < ${most_locations}u; ++which)
         if ((finals >> which) & 1u) {
-            const uint value = mem[portbar_litmus_place(n, which, i / teams, i % teams)];
+            const uint host = (places >> (8u * which)) & 0xfu, index = (places >> (8u * which + 4u)) & 0xfu;
+            global const uint *word = mem + portbar_litmus_place(n, host, i / teams, i % teams);
+            const uint value = bits == 8u ? ((global const uchar *)word)[index]
+                               : bits == 16u ? ((global const ushort *)word)[index] : *word;
             code |= min(value, ${unread}u) << (2u * column);
             ++column;
         }

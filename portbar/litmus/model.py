@@ -69,6 +69,11 @@ class Litmus:
         `global` or `local`.
     form : str
         How it is ordered: `ops`, `fences`, ...
+    bits : int
+        Size of the objects in `together`; all others have 32 bits.
+    together : tuple of str
+        Locations that lie side by side in one 32-bit word, in this order. Their final values belong to the outcome, since
+        an access to one must not undo a store to another.
     """
 
     name: str
@@ -79,6 +84,8 @@ class Litmus:
     scope: str = "device"
     space: str = "global"
     form: str = "ops"
+    bits: int = 32
+    together: tuple[str, ...] = ()
 
     @property
     def locations(self) -> tuple[str, ...]:
@@ -98,7 +105,7 @@ class Litmus:
     @property
     def finals(self) -> tuple[str, ...]:
         """The locations whose final value belongs to the outcome."""
-        named = {name for outcome in self.forbidden for name in outcome}
+        named = {name for outcome in self.forbidden for name in outcome} | set(self.together)
         return tuple(location for location in self.locations if location in named)
 
     @property

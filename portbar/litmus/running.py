@@ -270,9 +270,8 @@ class Runner:
         codes = self._buffer("codes", size.instances)
         bits = sum(1 << k for k, name in enumerate(test.locations) if name in test.finals)
         finals = bits if test.space == "global" else 0
-        self._collect.set_args(
-            mem, regs, codes, n, np.uint32(test.registers), np.uint32(finals), np.uint32(len(test.columns))
-        )
+        layout = (test.registers, finals, len(test.columns), test.bits, _places(test))
+        self._collect.set_args(mem, regs, codes, n, *map(np.uint32, layout))
         local_size = min(64, self.scale.most_local)
         items = -(-size.instances // local_size) * local_size
         cl.enqueue_nd_range_kernel(self.queue, self._collect, (items,), (local_size,))
@@ -290,6 +289,18 @@ class Runner:
                 tally.weak += 0 if forbidden else count
             elif values not in outcomes.serial(test):
                 tally.interleaved += count
+
+
+def _places(test: Litmus) -> int:
+    """Where each location lies, a byte each: the location whose word it is in, and the index there in the upper half."""
+    places = 0
+    for k, name in enumerate(test.locations):
+        if name in test.together:
+            host, index = test.locations.index(test.together[0]), test.together.index(name)
+        else:
+            host, index = k, 0
+        places |= (host | index << 4) << 8 * k
+    return places
 
 
 def label(strategy: Strategy) -> str:

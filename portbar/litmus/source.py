@@ -85,8 +85,16 @@ def _role(test: Litmus, number: int, thread: Thread) -> str:
     return f"{start}case {number}u: {{\n{body}\n{_INDENT}break;\n{start}}}"
 
 
+def _object(test: Litmus, location: str) -> str:
+    """A location as an lvalue."""
+    if location in test.together:
+        kind = {8: "uchar", 16: "ushort"}[test.bits]
+        return f"((global {kind} *)(mem + {test.together[0]}))[{test.together.index(location)}]"
+    return f"{'arena' if test.space == 'local' else 'mem'}[{location}]"
+
+
 def _statement(test: Litmus, op: Operation) -> str:
-    word = f"{'arena' if test.space == 'local' else 'mem'}[{op.location}]"
+    word = _object(test, op.location)
     how = f"memory_order_{op.order}, memory_scope_{test.scope}"
     if op.kind == "fence":
         return f"portbar_atomic_work_item_fence(CLK_{test.space.upper()}_MEM_FENCE, {how});"

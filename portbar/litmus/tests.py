@@ -230,9 +230,53 @@ _COHERENCE: Final = (
     ),
 )
 
+_NEIGHBOURS_WHY: Final = (
+    "the two objects are distinct memory locations, however an operation on one is carried out, so no store may be lost"
+)
+#: Operations on 8 and 16 bits may work on the 32 bits around their object, beside loads and stores of the object alone:
+#: accesses of mixed sizes, for which no published model of PTX says anything.
+_SMALL: Final = (
+    Litmus(
+        "MP-device-global-8bit",
+        "message passing by a byte, whose neighbour is added to",
+        (
+            (_store("x", 1, "plain"), _store("y", 1, "release")),
+            (Operation("add", "z", 1), _load(0, "y", "acquire"), _load(1, "x", "plain", guard=(0, 1))),
+        ),
+        ({"r0": 1, "r1": 0},),
+        f"{_MP_WHY}; {_NEIGHBOURS_WHY}",
+        form="8bit",
+        bits=8,
+        together=("y", "z"),
+    ),
+    Litmus(
+        "MP-device-global-16bit",
+        "message passing by an exchange of 16 bits, whose neighbour is stored to",
+        (
+            (_store("x", 1, "plain"), Operation("exchange", "y", 1, "release")),
+            (_store("z", 1), _load(0, "y", "acquire"), _load(1, "x", "plain", guard=(0, 1))),
+        ),
+        ({"r0": 1, "r1": 0},),
+        f"{_MP_WHY}; {_NEIGHBOURS_WHY}",
+        form="16bit",
+        bits=16,
+        together=("y", "z"),
+    ),
+    Litmus(
+        "NEIGHBOUR-device-global-8bit",
+        "a plain store to a byte beside one that is added to",
+        ((Operation("add", "y", 1),), (_store("z", 1, "plain"),)),
+        ({"y": 0}, {"z": 0}),
+        _NEIGHBOURS_WHY,
+        form="8bit",
+        bits=8,
+        together=("y", "z"),
+    ),
+)
+
 #: Every test of threads and operations, by name. The patterns are in `portbar.litmus.patterns`.
 TESTS: Final[Mapping[str, Litmus]] = {
-    test.name: test for test in (*_MESSAGE_PASSING, *_SEQUENTIAL, *_CAUSALITY, *_COHERENCE)
+    test.name: test for test in (*_MESSAGE_PASSING, *_SEQUENTIAL, *_CAUSALITY, *_COHERENCE, *_SMALL)
 }
 
 
