@@ -48,6 +48,9 @@ _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
     ),
 }
 
+#: The device barrier in two halves, whatever the algorithm.
+_SPLIT_PIECES: Final = ("token_type", "arrive", "wait", "split_missing", "test_goes_on", "test_wait")
+
 #: Algorithms whose barrier is another one's template with other parameters.
 _BARRIER_TEMPLATE: Final = {"counter_backoff": "counter", "sharded": "counters", "replicated": "counters"}
 
@@ -120,7 +123,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         ]
     pieces += _BARRIER_PIECES[template]
     pieces.append((f"device_barrier/{template}.mako", "device_barrier"))
-    pieces += [("device_barrier/split.mako", name) for name in ("token_type", "arrive", "wait", "test_wait")]
+    pieces += [("device_barrier/split.mako", name) for name in _SPLIT_PIECES]
     return pieces
 
 
@@ -158,6 +161,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "first_poll": strategy.first_poll,
         "rest_ns": strategy.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
+        "tests_in_round": 1 if strategy.tests_are_rounds else layout.POLLS_PER_ROUND,
         "status_open": layout.STATUS_OPEN,
         "status_timeout": layout.STATUS_TIMEOUT,
         "status_lost": layout.STATUS_LOST,

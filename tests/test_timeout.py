@@ -11,13 +11,15 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
+from portbar import layout  # noqa: E402
+from portbar.timing import limit_rounds  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
 
 LIMIT = 0.02
 
-SOURCE = """
+SOURCE = r"""
 #include "portbar/device_barrier.h"
 
 /* Groups below `skippers` leave after `sound` barriers; the others go on and count what held, as if nothing were wrong. */
@@ -49,6 +51,38 @@ kernel void split_skip(PORTBAR_GRID_PARAM, global uint *held, const uint polls)
     held_here += portbar_device_barrier(&grid) ? 8u : 0u;
     held[portbar_global_id(&grid)] = held_here + polls;
 }
+
+/* Nobody waits: all groups but the first test in a loop. `most` turns end the loop of a test that does not end it. */
+kernel void all_test(PORTBAR_GRID_PARAM, global uint *held, const uint most)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_group_id(&grid) == 0u)
+        return;
+    const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+    uint turns = 0u;
+    while (!portbar_device_barrier_test_wait(&grid, token) && turns < most)
+        ++turns;
+    uint held_here = turns < most ? 16u : 0u;
+    held_here += portbar_device_barrier_wait(&grid, token) ? 1u : 0u;
+    held_here += portbar_device_barrier(&grid) ? 2u : 0u;
+    held[portbar_global_id(&grid)] = held_here;
+}
+
+/* One group, so that the whole barrier holds although the launch is draining; the token is of a phase that never completes. */
+#define ANSWERS(name, ask) \
+    kernel void name(PORTBAR_GRID_PARAM, global uint *held) \
+    { \
+        PORTBAR_ENTER(grid); \
+        const portbar_device_token token = portbar_device_barrier_arrive(&grid) + 1u; \
+        if (portbar_global_id(&grid) == 0u) \
+            portbar_report_fault(grid.state, grid.epoch, PORTBAR_STATUS_TIMEOUT, 0u, 0u); \
+        const bool whole = portbar_device_barrier(&grid); \
+        const bool split = ask(&grid, token); \
+        const bool after = portbar_device_barrier_wait(&grid, token); \
+        held[portbar_global_id(&grid)] = (whole ? 1u : 0u) + (split ? 2u : 0u) + (after ? 4u : 0u); \
+    }
+ANSWERS(answers_of_wait, portbar_device_barrier_wait)
+ANSWERS(answers_of_test_wait, portbar_device_barrier_test_wait)
 """
 
 
@@ -153,3 +187,30 @@ def test_a_sound_kernel_is_not_cut_off_by_a_small_limit(context, queue):
     launch = made(queue, None, (4,), held, np.uint32(20), np.uint32(0), np.uint32(0))
     launch.wait()
     assert (support.uints(queue, held)[: 4 * launch.num_groups] == 20).all()
+
+
+@pytest.mark.parametrize("algorithm", ["counter", "sharded", "xf"])
+def test_a_loop_on_test_wait_in_all_groups_ends_at_the_spin_limit(context, queue, algorithm):
+    made = support.kernel(context, SOURCE, "all_test", spin_limit=LIMIT, device_barrier=algorithm)
+    # More turns than the limit counts, so that a test without a limit fails here and does not hang.
+    turns = 4 * layout.POLLS_PER_ROUND * limit_rounds(made.program.profile(queue.device), LIMIT)
+    if made.program.strategy(queue.device).tests_are_rounds:
+        turns //= layout.POLLS_PER_ROUND
+    launch, held, groups = run(made, queue, (4,), min(turns, 2**32 - 1))
+    with pytest.raises(portbar.BarrierTimeoutError) as caught:
+        launch.wait()
+    assert (caught.value.arrived, caught.value.expected) == (groups - 1, groups)
+    assert (support.uints(queue, held)[4 : 4 * groups] == 16).all()
+
+
+@pytest.mark.parametrize(("name", "expected"), [("answers_of_wait", 1), ("answers_of_test_wait", 3)])
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_work_items_of_a_group_get_the_same_answers_while_the_launch_drains(
+    context, queue, algorithm, name, expected
+):
+    made = support.kernel(context, SOURCE, name, spin_limit=LIMIT, device_barrier=algorithm)
+    held = support.filled(queue, 64)
+    launch = made(queue, None, (64,), held, num_groups=1)
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    assert support.uints(queue, held).tolist() == 64 * [expected]

@@ -19,6 +19,7 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (${leader}) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
+        grid->shared[PORTBAR_SHARED_TESTS] = 0u;
         if (${leads}) {
 % if counts_in_slots:
             portbar_counters counters;
@@ -36,9 +37,11 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
 /* Second half: waits until every participating work-group has arrived.
    Caller: all work-items of the work-group, in uniform control flow, with the token of their last arrival. Order: acquire,
    device scope. Result: false when the spin limit was reached now or before; valid in every work-item. Cost: polls by one
-   work-item, one work-group barrier. */
+   work-item, two work-group barriers. */
 static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_device_token token)
 {
+    /* Other work-items may still read the answer of an earlier barrier, which a fault overwrites. */
+    barrier(CLK_LOCAL_MEM_FENCE);
 % if counts_in_slots:
     if (${leads}) {
         portbar_counters counters;
@@ -59,34 +62,71 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
+<%def name="split_missing()">
+/* How many work-groups have not arrived for a token; acquires, device scope, when all have. Caller: a leader. */
+static inline uint portbar_split_missing(const portbar_grid *grid, portbar_device_token token)
+{
+% if counts_in_slots:
+    portbar_counters counters;
+    portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
+    const uint missing = portbar_missing(grid, &counters, token);
+    if (missing == 0u)
+        portbar_acquire_counters(&counters);
+    return missing;
+% else:
+    const int missing = (int)(token - portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT));
+    return missing > 0 ? (uint)missing : 0u;
+% endif
+}
+</%def>
+<%def name="test_goes_on()">
+/* Counts a test that found arrivals missing against the spin limit. False when the launch is draining, or at the limit, which
+   it reports. Caller: a leader. */
+static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
+{
+    const uint tests = grid->shared[PORTBAR_SHARED_TESTS] + 1u;
+    grid->shared[PORTBAR_SHARED_TESTS] = tests;
+    if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
+        return false;
+    portbar_yield(tests);
+    if (tests / ${tests_in_round}u < min(grid->limit, 0xffffffffu / ${tests_in_round}u))
+        return true;
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - min(missing, grid->num_groups),
+                         grid->group_id);
+    return false;
+}
+</%def>
 <%def name="test_wait()">
-/* Whether every participating work-group has arrived, without waiting. After true, no wait is needed.
+/* Whether every participating work-group has arrived, without waiting for them. After true, no wait is needed.
    Caller: all work-items of the work-group, in uniform control flow. Order: acquire, device scope, when true. Result: the
-   same in every work-item; true also once the launch is draining after a fault, so that a loop on it ends: the wait that
-   follows answers false. Cost: one load, two work-group barriers. */
+   same in every work-item. True also when the launch is draining after a fault, and when the tests since the arrival have used
+   up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns false. Cost: ${"a poll" if tests_in_round > 1 else f"up to {polls_per_round} polls"},
+   one more load where arrivals are missing, two work-group barriers. */
 static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_device_token token)
 {
+    /* As in portbar_device_barrier_wait. */
+    barrier(CLK_LOCAL_MEM_FENCE);
     if (${leader}) {
-% if counts_in_slots:
-        portbar_counters counters;
-        portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
-        const bool complete = portbar_missing(grid, &counters, token) == 0u;
-        portbar_acquire_counters(&counters);
-% else:
-        const bool complete = (int)(portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT) - token) >= 0;
+        bool done = true;
+        if (${leads}) {
+            uint missing = portbar_split_missing(grid, token);
+% if tests_in_round == 1:
+            /* A round of polls takes about as long as the barriers, and makes a test cost what the spin limit counts. */
+            for (uint i = PORTBAR_POLLS - 1u; i != 0u && missing != 0u; --i)
+                missing = portbar_split_missing(grid, token);
 % endif
-        const bool aborted = portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u;
-        grid->shared[PORTBAR_SHARED_DONE] = complete || aborted;
-        if (aborted) {
-            grid->shared[PORTBAR_SHARED_OK] = 0u;
+            done = missing == 0u;
+            if (!done && !portbar_test_goes_on(grid, missing)) {
+                done = true;
+                grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
-            grid->leads = 0u;
+                grid->leads = 0u;
 % endif
+            }
         }
+        grid->shared[PORTBAR_SHARED_DONE] = done ? 1u : 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    const bool done = grid->shared[PORTBAR_SHARED_DONE] != 0u;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    return done;
+    return grid->shared[PORTBAR_SHARED_DONE] != 0u;
 }
 </%def>
