@@ -39,10 +39,17 @@ FAULTS: Final = {
     "NOT_COMPLETE": (5, "all work-items wait for a phase that lacks arrivals"),
 }
 
-#: Calls that show counts; without any of them, a strategy whose waits are group-wide need not count.
+#: Calls that show counts; without any of them, a strategy whose waits are group-wide need not count. `({` is an expression
+#: whose value may be that of a statement in it.
 _OBSERVERS: Final = re.compile(
-    r"portbar_split_barrier_(?:test_wait|try_wait|wait_parity|pending_count)|##|#\s*include\s*[\"<](?!portbar/)"
+    r"portbar_split_barrier_(?:test_wait|try_wait|wait_parity|pending_count)|##|#\s*include\s*[\"<](?!portbar/)|\(\s*\{"
 )
+
+#: Waits, whose answer shows counts unless the program drops it.
+_WAIT: Final = re.compile(r"portbar_split_barrier_(?:arrive_and_)?wait\b")
+
+#: What stands before a statement.
+_BEFORE_STATEMENT: Final = re.compile(r"(?:\A|[;{}]|\belse|\bdo)\Z")
 
 _EXTENSION: Final = "cl_intel_split_work_group_barrier"
 
@@ -104,9 +111,28 @@ def select(
 
 
 def shows_counts(source: str, options: tuple[str, ...] = ()) -> bool:
-    """Whether a program may look at counts of arrivals: by a call, by a name made of pieces, or in a file that is not seen."""
+    """Whether a program may look at counts of arrivals.
+
+    It may by a call that shows them, by the answer of a wait unless the call is a statement of its own, by a name made of
+    pieces, or in a file that is not seen.
+    """
     text = "\n".join([without_comments(source), *options])
-    return _OBSERVERS.search(text) is not None
+    return _OBSERVERS.search(text) is not None or any(not _is_statement(text, wait) for wait in _WAIT.finditer(text))
+
+
+def _is_statement(text: str, call: re.Match[str]) -> bool:
+    """Whether a call is a whole statement, so that nothing uses its answer. Where that is hard to tell, it is not."""
+    before = re.sub(r"\(\s*void\s*\)\Z", "", text[: call.start()].rstrip()).rstrip()
+    block = before[max(before.rfind("{"), before.rfind("}")) + 1 :]
+    # In the head of a `for`, a semicolon ends no statement.
+    if block.count("(") != block.count(")") or _BEFORE_STATEMENT.search(before) is None:
+        return False
+    depth = 0
+    for at in range(call.end(), len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0 and not text[at].isspace():
+            return text[at] == ")" and text[at + 1 :].lstrip().startswith(";")
+    return False
 
 
 def _progress(findings: Findings | None, who: str) -> bool:

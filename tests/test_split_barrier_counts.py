@@ -265,3 +265,28 @@ def test_one_work_item_drops_in_every_phase_whoever_completes_it(context, queue,
     sink = to_device(queue, np.zeros(64 * groups, np.uint32))
     arguments = (np.uint32(60), np.uint32(turns), salt, sink)
     judge(queue, made, (64,), *arguments, groups=groups, note=f"seed {seed}")
+
+
+MISSING = r"""
+kernel void missing(global uint *bad)
+{
+    BEGIN;
+    local portbar_split_barrier b;
+    INITIALIZE(b, n + 1u);
+    const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
+    ASKED
+    END(b);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "const bool held = portbar_split_barrier_wait(&b, token); CHECK(0, !held);",
+        "if (portbar_split_barrier_wait(&b, token)) wrong = 1u;",
+        "CHECK(0, !portbar_split_barrier_wait(&b, token));",
+    ],
+)
+def test_a_wait_of_the_whole_group_is_false_while_arrivals_are_missing(context, queue, asked):
+    judge(queue, kernel(context, MISSING.replace("ASKED", asked), "uniform"), (8,))

@@ -11,6 +11,7 @@ from portbar.errors import UnsupportedFeatureError
 from portbar.findings import Findings
 from portbar.rendering import header_names, render_header
 from portbar.source import without_comments
+from portbar.split_barrier import shows_counts
 from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
@@ -229,3 +230,43 @@ def test_memory_between_work_groups_is_no_concern_of_a_split_barrier(name):
     found = Findings(builds={"cl12": True}, progress=INDEPENDENT, source="test")
     strategy = choose(DeviceProfile(weak, found), {"split_barrier": name}, ordering="work_group")
     assert "portbar_split_barrier_arrive" in render_header("split_barrier", strategy)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "portbar_split_barrier_wait(&b, token);",
+        "{ portbar_split_barrier_wait ( &b, (token) ) ; }",
+        "for (uint i = 0; i < 3u; ++i) { portbar_split_barrier_arrive_and_wait(&b); }",
+        "(void)portbar_split_barrier_wait(&b, token); /* if (portbar_split_barrier_wait(&b, token)) */",
+        "do portbar_split_barrier_wait(&b, token); while (0);",
+        "portbar_split_barrier_wait(&b, portbar_split_barrier_arrive(&b));",
+    ],
+)
+def test_a_wait_whose_answer_is_dropped_does_not_look_at_counts(statement):
+    assert not shows_counts(f"kernel void k(void) {{ {statement} }}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if (portbar_split_barrier_wait(&b, token)) x = 1;",
+        "x = portbar_split_barrier_wait(&b, token);",
+        "x = (uint)portbar_split_barrier_arrive_and_wait(&b);",
+        "return portbar_split_barrier_wait(&b, token);",
+        "for (; portbar_split_barrier_wait(&b, token); ++x) ;",
+        "x = ({ portbar_split_barrier_wait(&b, token); });",
+        "portbar_split_barrier_wait(&b, token) ? f() : g();",
+        "x = 0, portbar_split_barrier_wait(&b, token);",
+        "CHECK(portbar_split_barrier_wait(&b, token));",
+        "#define WAIT portbar_split_barrier_wait\n WAIT(&b, token);",
+        "#define WAIT() portbar_split_barrier_wait(&b, token)\n if (WAIT()) x = 1;",
+        "portbar_split_barrier_wait(&b, token); x = portbar_split_barrier_wait(&b, token);",
+    ],
+)
+def test_any_other_use_of_a_wait_looks_at_counts(statement):
+    assert shows_counts(f"kernel void k(void) {{ {statement} }}")
+
+
+def test_a_wait_named_by_a_build_option_looks_at_counts():
+    assert shows_counts("kernel void k(void) { WAIT(&b, token); }", ("-DWAIT=portbar_split_barrier_wait",))

@@ -9,7 +9,7 @@ static inline __attribute__((always_inline)) void portbar_split_arrived(void)
 % for form, argument, name in (("", "portbar_arrival_token token", "token"), ("_parity", "uint parity", "parity")):
 % if counted or not form:
 /* Waits for a phase. Release and acquire order, local and global memory. Caller: all work-items of the group, in uniform control flow.
-   Result: the same in all; ${"false when the phase was not complete although all had come here" if counted else "true"}. Cost: one barrier(). */
+   Result: the same in all; ${"false when the phase was not complete although all had come here" if counted else "of no use: this program drops it"}. Cost: one barrier(). */
 static inline __attribute__((always_inline)) bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
