@@ -105,7 +105,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if _counts_in_slots(strategy):
         pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
-    pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids")]
+    pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids", "ok")]
     pieces += [("device_barrier/wait.mako", name) for name in ("relax", "rest", "wait_word", "wait_counted")]
     if _counts_in_slots(strategy):
         pieces += [

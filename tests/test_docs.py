@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from portbar import layout
+from portbar.reduction.use import use_of
 from portbar.rendering import header_names, render_header, resolve_includes
 from portbar.source import kernel_names
 from portbar.strategy import ALTERNATIVES, Choice, Strategy
@@ -71,7 +72,7 @@ def complete(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if complete(page)], ids=lambda page: page.stem)
 def test_complete_kernels_render_for_every_strategy(page: Path) -> None:
     for source, strategy in itertools.product(complete(page), STRATEGIES):
-        text = resolve_includes(source, strategy, name=page.name)
+        text = resolve_includes(source, strategy, name=page.name, use=use_of(source))
         assert "#include" not in text
         assert kernel_names(text) == kernel_names(source) != []
 
@@ -85,7 +86,7 @@ def test_documented_c_names_are_those_of_the_header() -> None:
     page = (DOCS / "device_barrier.md").read_text(encoding="utf-8")
     functions = re.findall(r"^```\{c:function\} (.*)$", page, re.MULTILINE)
     others = re.findall(r"^```\{c:(?:macro|type)\} (\w+)", page, re.MULTILINE)
-    public = r"portbar_(?:group_id|num_groups|global_\w+|local_linear_\w+|device_barrier\w*)\b"
+    public = r"portbar_(?:group_id|num_groups|global_\w+|local_linear_\w+|device_barrier\w*|device_ok)\b"
     for strategy in STRATEGIES:
         text = render_header("device_barrier", strategy)
         defined = set(re.findall(r"^static inline (\w+ portbar_\w+\(.*\))$", text, re.MULTILINE))

@@ -109,3 +109,12 @@ static inline uint portbar_global_size(const portbar_grid *grid)
     return grid->num_groups * portbar_local_linear_size();
 }
 </%def>
+<%def name="ok()">
+/* Whether every barrier of this launch that this work-group has been in has held: for loops that have no answer of a barrier to look at.
+   Caller: any work-item. Result: the same in all work-items of the group between two calls of barriers; groups learn of a fault at
+   their next barrier. Cost: a load from local memory. */
+static inline bool portbar_device_ok(const portbar_grid *grid)
+{
+    return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>

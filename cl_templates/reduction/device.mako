@@ -23,7 +23,7 @@
 <%
     kind, combine, op = form.kind, form.combine, form.op
     neutral = f"PORTBAR_NEUTRAL_{form.op}_{form.kind}"
-    after = "The answer of a barrier that gave up is not specified, and the next barrier answers false."
+    after = "After a fault all get the neutral element, at once from then on."
 %>
 % if ("device", "reduce", op) in wanted:
 /* What the device-wide functions share: `x` of the first work-item of each work-group, combined in the order of the groups. */
@@ -36,13 +36,15 @@ PORTBAR_COLLECTIVE ${kind} portbar_grid_combine_${op}(private portbar_grid *grid
     scratch->device_turn ^= 1u;
     if (id == 0u)
         values[grid->group_id] = mine;
-    (void)portbar_device_barrier(grid);
+    const bool held = portbar_device_barrier(grid);
 % if folds:
     /* Groups are few here, as many as threads. */
     mine = values[0];
     for (uint i = 1; i < groups; ++i)
         mine = ${combine}(mine, values[i]);
     (void)size;
+    if (!held)
+        mine = ${neutral};
     return mine;
 % else:
     mine = ${neutral};
@@ -54,6 +56,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_grid_combine_${op}(private portbar_grid *grid
     for (uint i = min(id * share, groups); i < min((id + 1u) * share, groups); ++i)
         mine = ${combine}(mine, values[i]);
 % endif
+    /* Asked for behind the loads, whose time hides it. */
+    if (!held)
+        mine = ${neutral};
     return portbar_work_group_reduce_${op}(scratch, mine);
 % endif
 }
@@ -85,13 +90,16 @@ PORTBAR_COLLECTIVE ${kind} portbar_device_scan_${which}_${op}(private portbar_gr
 % endif
     if (id + 1u == size)
         values[group] = through;
-    (void)portbar_device_barrier(grid);
+    const bool held = portbar_device_barrier(grid);
     ${kind} before = ${neutral};
     const uint share = (group + size - 1u) / size;
     for (uint i = min(id * share, group); i < min((id + 1u) * share, group); ++i)
         before = ${combine}(before, values[i]);
     before = portbar_work_group_reduce_${op}(scratch, before);
-    return group == 0u ? x : ${combine}(before, x);
+    x = group == 0u ? x : ${combine}(before, x);
+    if (!held)
+        x = ${neutral};
+    return x;
 }
 % endif
 % endfor
@@ -99,16 +107,19 @@ PORTBAR_COLLECTIVE ${kind} portbar_device_scan_${which}_${op}(private portbar_gr
 % for kind, size in kinds:
 % if ("device", "broadcast", "") in wanted:
 /* The value that the work-item with `portbar_global_id` `from` has, in all work-items of the grid. `from` is the same in all of them.
-   Caller: all work-items of all participating work-groups, in uniform control flow. Cost: a device barrier. The answer of a barrier that gave
-   up is not specified. */
+   Caller: all work-items of all participating work-groups, in uniform control flow. Cost: a device barrier. After a fault all get zero. */
 PORTBAR_COLLECTIVE ${kind} portbar_device_broadcast(private portbar_grid *grid, private portbar_scratch *scratch, ${kind} x, uint from)
 {
     global PORTBAR_SLOT(${kind}) *values = PORTBAR_GRID_VALUES(${kind}, grid, scratch);
     scratch->device_turn ^= 1u;
     if (grid->group_id * portbar_reduction_size() + portbar_reduction_id() == from)
         values[0] = x;
-    (void)portbar_device_barrier(grid);
-    return values[0];
+    const ${kind} zero = { 0 };
+    const bool held = portbar_device_barrier(grid);
+    x = values[0];
+    if (!held)
+        x = zero;
+    return x;
 }
 % endif
 % endfor
