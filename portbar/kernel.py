@@ -95,7 +95,7 @@ class Kernel:
     uses_grid : bool
         Whether it takes PORTBAR_GRID_PARAM.
     reduces_gangs : bool
-        Whether it takes PORTBAR_REDUCTION_PARAM.
+        Whether it takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which are one.
     """
 
     def __init__(self, program: Program, name: str) -> None:
@@ -114,7 +114,9 @@ class Kernel:
         parameters = parameters_of(handle, self._typedefs)
         if parameters is None:
             self.uses_grid = mentions(program.source, "PORTBAR_GRID_PARAM")
-            self.reduces_gangs = not self.uses_grid and mentions(program.source, "PORTBAR_REDUCTION_PARAM")
+            self.reduces_gangs = not self.uses_grid and any(
+                mentions(program.source, name) for name in ("PORTBAR_REDUCTION_PARAM", "PORTBAR_WAIT_PARAM")
+            )
         else:
             self.uses_grid = bool(parameters) and parameters[0].name == GRID_PARAMETER
             if not self.uses_grid and any(p.name == GRID_PARAMETER for p in parameters):
@@ -122,7 +124,10 @@ class Kernel:
             self.reduces_gangs = bool(parameters) and parameters[0].name == GANG_PARAMETER
             if not self.reduces_gangs and any(p.name == GANG_PARAMETER for p in parameters):
                 other = "; with a grid, call the functions that take &grid instead" if self.uses_grid else ""
-                raise LaunchError(f"kernel {name!r}: PORTBAR_REDUCTION_PARAM must be the first parameter{other}")
+                hidden_name = "PORTBAR_REDUCTION_PARAM"
+                if not mentions(program.source, hidden_name):
+                    hidden_name = "PORTBAR_WAIT_PARAM"
+                raise LaunchError(f"kernel {name!r}: {hidden_name} must be the first parameter{other}")
         hidden = HIDDEN if self.uses_grid or self.reduces_gangs else 0
         self._count = handle.num_args - hidden
         self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None

@@ -67,7 +67,7 @@ class Launch:
                 self._report = Report.from_words(words, self._epoch)
             else:
                 self._report = self._state.read(self._epoch)
-            if self._report.status not in {layout.STATUS_OPEN, layout.STATUS_TIMEOUT}:
+            if self._report.status not in {layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_WAIT}:
                 # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
                 self._state.broken = True
         return self._report
@@ -99,6 +99,15 @@ class Launch:
                 kernel=kernel,
                 device=device,
                 arrived=report.arrived,
+                expected=report.groups,
+            )
+        if report.status == layout.STATUS_WAIT:
+            raise BarrierTimeoutError(
+                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit in work-group {report.group} of "
+                f"{report.groups}. Likely causes: the value that it waits for was never stored, or by a work-item that cannot "
+                "run at the same time. Raise spin_limit= if the work is that long.",
+                kernel=kernel,
+                device=device,
                 expected=report.groups,
             )
         if report.status == layout.STATUS_LOST:

@@ -33,6 +33,7 @@ from portbar.source import early_statement, includes, mentions
 from portbar.split_barrier import FEATURES, shows_counts
 from portbar.state import QueueState
 from portbar.strategy import DeviceProfile, Strategy, choose
+from portbar.timing import limit_rounds
 
 #: Seconds that a barrier waits before it gives up, unless the program says otherwise.
 DEFAULT_SPIN_LIMIT: Final = 10.0
@@ -270,7 +271,8 @@ class Program:
         key = queue.int_ptr
         state = self._gang_states.get(key)
         if state is None or state.broken or groups > state.capacity:
-            state = self._gang_states[key] = GangState(queue, groups, self.reductions, state)
+            limit = limit_rounds(self.profile(queue.device), self.spin_limit)
+            state = self._gang_states[key] = GangState(queue, groups, self.reductions, state, limit)
             while len(self._gang_states) > _MAX_STATES:
                 self._gang_states.popitem(last=False)
         self._gang_states.move_to_end(key)

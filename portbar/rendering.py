@@ -105,7 +105,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if _counts_in_slots(strategy):
         pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
-    pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids", "ok")]
+    pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids", "ok", "atomic_waits")]
     pieces += [("device_barrier/wait.mako", name) for name in ("relax", "rest", "wait_word", "wait_counted")]
     if _counts_in_slots(strategy):
         pieces += [
@@ -165,6 +165,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "status_open": layout.STATUS_OPEN,
         "status_timeout": layout.STATUS_TIMEOUT,
         "status_lost": layout.STATUS_LOST,
+        "status_wait": layout.STATUS_WAIT,
         "barrier": strategy.device_barrier.value,
         "lock": strategy.discovery.value,
         "pause": strategy.relax,
@@ -228,6 +229,7 @@ def _atomics_context(strategy: Strategy) -> dict[str, Any]:
         "weakened": strategy.weakened,
         "ordered": _orders(strategy.weakened),
         "wait_polls": strategy.wait_polls,
+        "wait_fault": reduction.FAULTS["wait"],
     }
 
 

@@ -129,7 +129,7 @@ def test_documented_layout_is_the_layout() -> None:
     assert "`REPORTS + (epoch % 64) * 8`" in page
     assert (layout.REPORTS, layout.REPORT_WORDS, layout.DRY_RUN) == (64, 8, 1 << 31)
     assert "status: 1 fine, 2 a barrier reached the limit, 3 a group waited" in page
-    assert (layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_LOST) == (1, 2, 3)
+    assert (layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_LOST, layout.STATUS_WAIT) == (1, 2, 3, 4)
     assert f"At {layout.EPOCH_MASK - 1:,} make a new buffer" in page
     assert f"at most {layout.MAX_LAUNCHED_GROUPS:,} work-groups" in page
 
@@ -373,6 +373,23 @@ def test_the_last_work_group_sums_up_what_all_others_wrote(context: cl.Context, 
         partial, done, result = (cl.array.zeros(queue, size, np.uint32) for size in (16, 1, 1))
         kernel(queue, (16 * 32,), (32,), a, np.uint32(n), partial, done, result).wait()
         assert result.get()[0] == n * (n - 1) // 2
+
+
+@pytest.mark.device
+def test_the_documented_wait_gets_the_value(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "atomics.md") if "kernel void hand_over" in text)
+    try:
+        kernel = portbar.Program(context, source).kernel("hand_over")
+    except portbar.BuildError as error:
+        pytest.skip(f"order between work-groups is refused here: {error}")
+    ready, value, out = (cl.array.zeros(queue, size, np.uint32) for size in (1, 1, 4))
+    kernel(queue, (4 * 8,), (8,), ready, value, out).wait()
+    assert out.get().tolist() == [0, 42, 42, 42]
 
 
 @pytest.mark.device

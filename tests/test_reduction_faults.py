@@ -59,9 +59,9 @@ def test_a_loop_around_a_reduction_ends_after_a_fault(context, queue, name):
     kind, condition, call = LOOPS[name]
     source = HEADERS + KERNEL.replace("TYPE", kind).replace("CONDITION", condition).replace("CALL", call)
     loop = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.uint32, "+")})
-    made = portbar.Program(
-        context, source, reductions=[loop] if name == "declared" else [], spin_limit=0.02
-    ).kernel("go_on")
+    made = portbar.Program(context, source, reductions=[loop] if name == "declared" else [], spin_limit=0.02).kernel(
+        "go_on"
+    )
     bound = support.need_groups(made, queue, (8,), 2)
     most = 1_000 if support.scale(queue.device).is_simulator else 100_000
     for _ in range(20):
@@ -77,7 +77,9 @@ def test_a_loop_around_a_reduction_ends_after_a_fault(context, queue, name):
 
 
 def test_a_reduction_orders_plain_stores_as_a_barrier_does(context, queue):
-    source = HEADERS + """
+    source = (
+        HEADERS
+        + """
     kernel void ring(PORTBAR_GRID_PARAM, global uint *values, global uint *wrong, const uint rounds)
     {
         PORTBAR_ENTER(grid);
@@ -94,6 +96,7 @@ def test_a_reduction_orders_plain_stores_as_a_barrier_does(context, queue):
         wrong[me] = bad;
     }
     """
+    )
     made = portbar.Program(context, source).kernel("ring")
     values, wrong = support.cells(made, queue, (8,)), support.cells(made, queue, (8,))
     rounds = support.scale(queue.device).rounds

@@ -60,6 +60,16 @@
 #define PORTBAR_ATOMIC_WAIT_POLLS ${wait_polls}u
 #endif
 
+/* How a wait ended: by what it waits for; without it, which the host need not know or knows; or at its limit. */
+#define PORTBAR_WAIT_REACHED 0u
+#define PORTBAR_WAIT_DRAIN 1u
+#define PORTBAR_WAIT_LIMIT 2u
+
+/* First parameter of a kernel without a grid whose waits tell the host when they give up; the Python runtime fills both in. In
+   kernels without it the names stand for "none". */
+#define PORTBAR_WAIT_PARAM volatile global uint *portbar_reduction_param, const uint4 portbar_reduction_launch
+enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
+
 /* What the compiler checks at each call. An order or a scope that is no constant would leave a switch in the binary. */
 #define PORTBAR_ATOMIC static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_REFUSE(condition, words) __attribute__((diagnose_if(condition, "portbar: " words, "error")))
@@ -355,18 +365,32 @@ PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, ui
 % endif
         if (found != ${kind.to_bits("old")})
             return true;
-        if ((i & 63u) == 63u)
-            portbar_between_polls(i >> 6);
     }
     return false;
 }
-PORTBAR_ATOMIC bool portbar_atomic_wait_explicit(${P}p, ${T} old, int order, int scope, uint polls) PORTBAR_LOAD_RULES
+PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint rounds, ${P}p, ${T} old, int order, int scope, uint polls) PORTBAR_LOAD_RULES
 {
-    return portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, polls);
+    (void)abort;
+    (void)rounds;
+    for (uint round = 0; polls != 0u; ++round) {
+        const uint now = min(polls, 64u);
+        if (portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, now))
+            return PORTBAR_WAIT_REACHED;
+        polls -= now;
+        portbar_between_polls(round);
+    }
+    return PORTBAR_WAIT_DRAIN;
 }
-PORTBAR_ATOMIC bool portbar_atomic_wait_explicit(${P}p, ${T} old, int order, int scope) PORTBAR_LOAD_RULES
+PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint rounds, ${P}p, ${T} old, int order, int scope) PORTBAR_LOAD_RULES
 {
-    return portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, PORTBAR_ATOMIC_WAIT_POLLS);
+    for (uint round = 0; round < rounds; ++round) {
+        if (portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, 64u))
+            return PORTBAR_WAIT_REACHED;
+        if (abort != 0 && portbar_raw_load(abort, memory_order_relaxed, memory_scope_device) != 0u)
+            return PORTBAR_WAIT_DRAIN;
+        portbar_between_polls(round);
+    }
+    return PORTBAR_WAIT_LIMIT;
 }
 % endfor
 % for kind in ("int", "uint"):
@@ -503,7 +527,7 @@ void PORTBAR_UNAVAILABLE("fetch_${op} ${WRAP}") portbar_atomic_fetch_${op}_expli
 ${kind.name if kind.name != "half" else "float"} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_load_explicit(volatile ${space} ${kind.name} *p, int order, int scope);
 void PORTBAR_UNAVAILABLE("${why}") portbar_atomic_store_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
 bool PORTBAR_UNAVAILABLE("${why}") portbar_atomic_compare_exchange_strong_explicit(volatile ${space} ${kind.name} *p, private ${kind.name} *expected, ${value} desired, int success, int failure, int scope);
-bool PORTBAR_UNAVAILABLE("${why}") portbar_atomic_wait_explicit(volatile ${space} ${kind.name} *p, ${value} old, int order, int scope, uint polls);
+uint PORTBAR_UNAVAILABLE("${why}") portbar_wait_watched(volatile global uint *abort, uint rounds, volatile ${space} ${kind.name} *p, ${value} old, int order, int scope, uint polls);
 % for op in ("exchange", "fetch_add", "fetch_sub", "fetch_min", "fetch_max", "fetch_and", "fetch_or", "fetch_xor", "fetch_inc", "fetch_dec"):
 ${value} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_${op}_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
 % endfor
@@ -518,6 +542,32 @@ ${value} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_${op}_explicit(volatile ${
 % for op in ("add", "sub", "min", "max", "and", "or", "xor", "inc", "dec"):
 #define portbar_atomic_${op}_explicit(p, v, order, scope) ((void)portbar_atomic_fetch_${op}_explicit(p, v, order, scope))
 % endfor
+
+/* Rounds of polls that a wait in a kernel without a grid makes, and what it does at the end of them. Any work-item. */
+static inline uint portbar_lone_rounds(const uint4 launch)
+{
+    return launch.z != 0u ? launch.z : PORTBAR_ATOMIC_WAIT_POLLS / 64u + 1u;
+}
+static inline bool portbar_lone_told(volatile global uint *state, const uint4 launch, uint outcome)
+{
+    if (outcome == PORTBAR_WAIT_LIMIT && state != 0) {
+        portbar_raw_store(state + 1, ${wait_fault}u, memory_order_relaxed, memory_scope_device);
+        portbar_raw_store(state, launch.x, memory_order_relaxed, memory_scope_device);
+    }
+    return outcome == PORTBAR_WAIT_REACHED;
+}
+#define PORTBAR_LONE_ROUNDS portbar_lone_rounds((uint4)(portbar_reduction_launch))
+#define PORTBAR_LONE_TOLD(outcome) <%text>\</%text>
+    portbar_lone_told((volatile global uint *)portbar_reduction_param, (uint4)(portbar_reduction_launch), outcome)
+/* What a wait watches beside its object: an abort flag or none, and its limit in rounds of 64 polls; and who is told of its outcome.
+   portbar/device_barrier.h puts the grid in the place of these. */
+#ifndef PORTBAR_WATCH
+#define PORTBAR_WATCH 0, PORTBAR_LONE_ROUNDS
+#define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(outcome)
+#endif
+/* Waits until the bits of `*p` differ from those of `old`; a further argument sets the polls after which this wait gives up without
+   telling anybody. Caller: any work-item. Result: false when it gave up. */
+#define portbar_atomic_wait_explicit(...) PORTBAR_TOLD(portbar_wait_watched(PORTBAR_WATCH, __VA_ARGS__))
 
 /* Waiters poll, so there is nobody to wake. */
 #define portbar_atomic_notify_one(p) ((void)(p))

@@ -73,4 +73,5 @@
 #define PORTBAR_STATUS_OPEN ${status_open}u
 #define PORTBAR_STATUS_TIMEOUT ${status_timeout}u
 #define PORTBAR_STATUS_LOST ${status_lost}u
+#define PORTBAR_STATUS_WAIT ${status_wait}u
 </%def>

@@ -34,6 +34,8 @@ typedef struct {
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
     portbar_grid grid;                                           ${"\\"}
+    const portbar_grid *const portbar_entered_grid = &grid;      ${"\\"}
+    (void)portbar_entered_grid;                                  ${"\\"}
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
 <%def name="enter()">
@@ -117,4 +119,41 @@ static inline bool portbar_device_ok(const portbar_grid *grid)
 {
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
+</%def>
+<%def name="atomic_waits()">
+/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER. In other functions the name stands for
+   "no grid"; there portbar_device_atomic_wait takes `&grid`. */
+enum { portbar_entered_grid = 0 };
+#define PORTBAR_ENTERED_GRID ((const portbar_grid *)portbar_entered_grid)
+/* The abort flag that a wait looks at, 0 without a grid. */
+static inline volatile global uint *portbar_watched_abort(const portbar_grid *grid)
+{
+    return grid != 0 ? grid->state + PORTBAR_STATE_ABORT : 0;
+}
+/* Rounds of polls after which a wait gives up. */
+static inline uint portbar_watched_rounds(const portbar_grid *grid, uint otherwise)
+{
+    return grid != 0 ? grid->limit : otherwise;
+}
+/* Reports a wait that reached the limit, once a launch, and returns its outcome. Caller: any work-item. */
+static inline uint portbar_grid_told(const portbar_grid *grid, uint outcome)
+{
+    if (grid != 0 && outcome == PORTBAR_WAIT_LIMIT) {
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_WAIT, 0u, grid->group_id);
+        return PORTBAR_WAIT_DRAIN;
+    }
+    return outcome;
+}
+#undef PORTBAR_WATCH
+#undef PORTBAR_TOLD
+#define PORTBAR_WATCH <%text>\</%text>
+    portbar_watched_abort(PORTBAR_ENTERED_GRID), portbar_watched_rounds(PORTBAR_ENTERED_GRID, PORTBAR_LONE_ROUNDS)
+#define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(portbar_grid_told(PORTBAR_ENTERED_GRID, outcome))
+/* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item. Result: false
+   when the spin limit was reached, which the host is told, or when the launch is draining. */
+#define portbar_device_atomic_wait_explicit(grid, p, old, order, scope) <%text>\</%text>
+    (portbar_grid_told(grid, portbar_wait_watched(portbar_watched_abort(grid), portbar_watched_rounds(grid, 0u), p, old, order, scope)) <%text>\</%text>
+     == PORTBAR_WAIT_REACHED)
+#define portbar_device_atomic_wait(grid, p, old) <%text>\</%text>
+    portbar_device_atomic_wait_explicit(grid, p, old, memory_order_seq_cst, memory_scope_device)
 </%def>

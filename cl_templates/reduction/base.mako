@@ -99,7 +99,6 @@ typedef struct {
 /* First parameter of a kernel without a grid that reduces at gang level; the Python runtime fills both in. In other kernels the
    names stand for "none". */
 #define PORTBAR_REDUCTION_PARAM volatile global uint *portbar_reduction_param, const uint4 portbar_reduction_launch
-enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
 % endif
 
 /* What PORTBAR_REDUCTION_SCRATCH calls; not for direct use. */

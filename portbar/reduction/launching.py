@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.errors import Error, LaunchError
+from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launch import Launch
 from portbar.reduction.loops import ReductionLoop
 from portbar.reduction.rendering import FAULTS, places
@@ -21,7 +21,7 @@ from portbar.reduction.rendering import FAULTS, places
 if TYPE_CHECKING:
     from portbar.program import Program
 
-#: The hidden launch argument, an OpenCL uint4 in the host's byte order: epoch, and capacity in work-groups.
+#: The hidden launch argument, an OpenCL uint4 in the host's byte order: epoch, capacity in work-groups, and spin limit.
 _WORDS: Final = struct.Struct("=4I")
 
 
@@ -35,7 +35,8 @@ def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...] | None)
     """
     if local is None:
         raise LaunchError(
-            f"kernel {kernel!r} takes PORTBAR_REDUCTION_PARAM, so portbar must know its work-groups: give a local size"
+            f"kernel {kernel!r} takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, so portbar must know its work-groups: "
+            "give a local size"
         )
     if len(local) != len(size):
         raise LaunchError(f"kernel {kernel!r}: global size {size} and local size {local} differ in dimensions")
@@ -50,9 +51,16 @@ class GangState:
     """
 
     def __init__(
-        self, queue: cl.CommandQueue, groups: int, loops: tuple[ReductionLoop, ...], previous: GangState | None
+        self,
+        queue: cl.CommandQueue,
+        groups: int,
+        loops: tuple[ReductionLoop, ...],
+        previous: GangState | None,
+        limit: int = 0,
     ) -> None:
         self.loops = loops
+        #: Rounds of polls after which an atomic wait gives up.
+        self.limit = limit
         self.queue = queue
         self.capacity = 1 << max(6, (groups - 1).bit_length())
         found, header, values = places(loops)
@@ -74,6 +82,14 @@ class GangState:
             self._reader = cl.CommandQueue(self.queue.context, self.queue.device)
         cl.enqueue_copy(self._reader, words, self.buffer, is_blocking=True)
         kernel, device = label
+        if int(words[0]) == epoch and int(words[1]) == FAULTS["wait"]:
+            raise BarrierTimeoutError(
+                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit and gave up. Likely causes: the value "
+                "never changed, or the work-items it waits for could not run at the same time. Raise spin_limit= if the work "
+                "is that long; `portbar survey` shows what the device does.",
+                kernel=kernel,
+                device=device,
+            )
         if int(words[0]) == epoch:
             loop = self.loops[int(words[2])]
             if int(words[1]) == FAULTS["uses"]:
@@ -131,7 +147,7 @@ def enqueue(program: Program, plan: Any, args: Sequence[Any], wait_for: Sequence
     state.epoch = (state.epoch + 1) % (1 << 32) or 1
     if not state.in_order and state.last_event is not None:
         wait_for = [*(wait_for or ()), state.last_event]
-    plan.handle.set_args(state.buffer, bytearray(_WORDS.pack(state.epoch, state.capacity, 0, 0)), *args)
+    plan.handle.set_args(state.buffer, bytearray(_WORDS.pack(state.epoch, state.capacity, state.limit, 0)), *args)
     event = cl.enqueue_nd_range_kernel(plan.queue, plan.handle, plan.global_size, plan.local_size, None, wait_for)
     if not state.in_order:
         state.last_event = event

@@ -32,7 +32,7 @@ EVERYTHING: Final[Wanted] = frozenset(
 )
 
 #: Faults that a kernel without a grid leaves word of -> number.
-FAULTS: Final = {"uses": 1, "lock": 2}
+FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
 
 LINE_WORDS: Final = 32
 

@@ -1,0 +1,137 @@
+"""Atomic waits that give up: at the spin limit, with the other groups released and the host told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = pytest.mark.device
+
+GRIDS = """
+#include "portbar/FIRST.h"
+#include "portbar/SECOND.h"
+
+static bool waited(const portbar_grid *grid, volatile global uint *flag)
+{
+    return portbar_device_atomic_wait(grid, flag, 0u);
+}
+static bool told_nobody(volatile global uint *flag)
+{
+    return portbar_atomic_wait_explicit(flag, 0u, memory_order_relaxed, memory_scope_device, 200u);
+}
+
+/* Group 0 waits for what nobody stores; the others wait for it at a barrier. */
+#define KERNEL(name, wait) \\
+    kernel void name(PORTBAR_GRID_PARAM, volatile global uint *flag, global uint *out) \\
+    { \\
+        PORTBAR_ENTER(grid); \\
+        bool came = true; \\
+        if (portbar_global_id(&grid) == 0u) \\
+            came = wait; \\
+        const bool held = portbar_group_id(&grid) == 0u || portbar_device_barrier(&grid); \\
+        out[portbar_global_id(&grid)] = (came ? 1u : 0u) + (held ? 2u : 0u); \\
+    }
+KERNEL(in_kernel, portbar_atomic_wait_explicit(flag, 0u, memory_order_relaxed, memory_scope_device))
+KERNEL(in_function, waited(&grid, flag))
+
+kernel void comes(PORTBAR_GRID_PARAM, volatile global uint *flag, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    bool came = true, missed = false;
+    if (get_local_id(0) == 0u) {
+        if (portbar_group_id(&grid) == portbar_num_groups(&grid) - 1u) {
+            portbar_atomic_store(flag, 1u);
+            missed = told_nobody(flag + 1);
+        }
+        came = portbar_atomic_wait(flag, 0u) && waited(&grid, flag);
+    }
+    out[portbar_global_id(&grid)] = came && !missed ? 1u : 0u;
+}
+"""
+
+#: The wait alone, the host told or not, and how long a wait of its own number of polls is.
+ALONE = """
+#include "portbar/atomics.h"
+kernel void told(PORTBAR_WAIT_PARAM, global uint *flag, global uint *out)
+{
+    if (get_global_id(0) == 0)
+        out[0] = portbar_atomic_wait_explicit(flag, 0u, memory_order_relaxed, memory_scope_device) ? 1u : 2u;
+}
+kernel void own_limit(PORTBAR_WAIT_PARAM, global uint *flag, global uint *out)
+{
+    if (get_global_id(0) == 0)
+        out[0] = portbar_atomic_wait_explicit(flag, 0u, memory_order_relaxed, memory_scope_device, 100u) ? 1u : 2u;
+}
+"""
+
+
+def launched(made, queue, least=2):
+    bound = support.need_groups(made, queue, (4,), least)
+    for _ in range(20):
+        flag, out = support.filled(queue, 2), support.filled(queue, 4 * 4, 0xDEAD)
+        start = time.monotonic()
+        launch = made(queue, None, (4,), flag, out, num_groups=min(bound, 4))
+        if launch.num_groups >= least:
+            return launch, support.uints(queue, out)[: 4 * launch.num_groups], time.monotonic() - start
+    pytest.skip(f"the busy machine never ran {least} work-groups at once")
+
+
+def built(context, first="device_barrier", second="atomics", limit=0.02):
+    return support.program(context, GRIDS.replace("FIRST", first).replace("SECOND", second), spin_limit=limit)
+
+
+@pytest.mark.parametrize("name", ["in_kernel", "in_function"])
+@pytest.mark.parametrize("headers", [("device_barrier", "atomics"), ("atomics", "device_barrier")], ids="-".join)
+def test_a_wait_in_a_grid_gives_up_at_its_spin_limit_and_releases_the_others(context, queue, headers, name):
+    launch, out, took = launched(built(context, *headers).kernel(name), queue)
+    with pytest.raises(portbar.BarrierTimeoutError) as caught:
+        launch.wait()
+    assert caught.value.kernel == name
+    assert out[0] == 2
+    assert (out[1:4] == 3).all()
+    assert (out[4:] == 1).all(), "a barrier held although a group never came"
+    assert took < 30
+
+
+def test_the_error_names_the_wait_or_the_barrier_that_gave_up_first(context, queue):
+    launch, _, _ = launched(built(context).kernel("in_function"), queue)
+    with pytest.raises(portbar.BarrierTimeoutError, match=r"an atomic wait|a device barrier"):
+        launch.wait()
+
+
+def test_a_wait_alone_in_its_grid_is_what_the_error_names(context, queue):
+    made = built(context).kernel("in_kernel")
+    flag, out = support.filled(queue, 2), support.filled(queue, 4)
+    launch = made(queue, None, (4,), flag, out, num_groups=1)
+    with pytest.raises(portbar.BarrierTimeoutError, match=r"an atomic wait .* work-group 0 of 1") as caught:
+        launch.wait()
+    assert caught.value.expected == 1
+    launch = made(queue, None, (4,), support.filled(queue, 2, 1), out, num_groups=1)
+    launch.wait()
+    assert (support.uints(queue, out) == 3).all()
+
+
+def test_waits_for_what_comes_are_true_and_one_with_polls_of_its_own_tells_nobody(context, queue):
+    launch, out, _ = launched(built(context, limit=5.0).kernel("comes"), queue, least=1)
+    launch.wait()
+    assert (out == 1).all()
+
+
+def test_a_kernel_without_a_grid_tells_the_host_of_a_wait_that_gave_up(context, queue):
+    program = support.program(context, ALONE, spin_limit=0.02)
+    flag, out = support.filled(queue, 1), support.filled(queue, 1)
+    launch = program.kernel("told")(queue, (8,), (4,), flag, out)
+    with pytest.raises(portbar.BarrierTimeoutError, match=r"'told' .* an atomic wait"):
+        launch.wait()
+    assert support.uints(queue, out)[0] == 2
+    launch = program.kernel("told")(queue, (8,), (4,), support.filled(queue, 1, 7), out)
+    launch.wait()
+    assert support.uints(queue, out)[0] == 1
+    program.kernel("own_limit")(queue, (8,), (4,), flag, out).wait()
+    assert support.uints(queue, out)[0] == 2
