@@ -441,6 +441,12 @@ class Kernel:
                 f"work-items, and this launch has a local size of {local} and a global size of {size or 'whole groups'}: "
                 "launch whole groups of that size, or take the promise back"
             )
+        if use.whole_groups and not whole:
+            raise LaunchError(
+                f"kernel {self.name!r}: its program shares work among the sub-groups of all work-groups, which cannot be "
+                f"done where the last ones may be smaller: global size {size}, local size {local}. Give a global size that is "
+                "a multiple of the local size, or share work at level gang_worker_vector"
+            )
 
     def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
         """Work-groups that the caller asks for, None for as many as fit."""

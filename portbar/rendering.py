@@ -87,6 +87,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
         for name in (
             "local_linear_id",
             "local_linear_size",
+            "is_smaller",
             "is_leader",
             "state_prepare",
             "report_open",

@@ -29,7 +29,8 @@ typedef struct {
 #define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
 
 /* First statement of every kernel that uses a grid, once, in the kernel's outermost block. Discovers which work-groups are
-   resident at the same time, declares `grid` for them, and returns from the kernel in every surplus work-group.
+   resident at the same time, declares `grid` for them, and returns from the kernel in every surplus work-group. A work-group that
+   is smaller than the others is surplus.
    Caller: all work-items of all work-groups. */
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
@@ -48,7 +49,8 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
 % endif
     if (${leader}) {
         uint count = 1u;
-        uint id = portbar_discover(state, launch, &count);
+        /* Ids in the grid assume work-groups of one size. */
+        uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
         if (id != PORTBAR_SURPLUS && count == 0u) {
             portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id);
             id = PORTBAR_SURPLUS;

@@ -14,6 +14,19 @@ static inline uint portbar_local_linear_size(void)
     return (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
 }
 </%def>
+<%def name="is_smaller()">
+/* True in a work-group at the end of a dimension whose global size is no multiple of the local size, as launches from OpenCL C 2.0 on may
+   have. Any work-item. */
+static inline bool portbar_is_smaller(void)
+{
+#if __OPENCL_C_VERSION__ >= 200
+    return get_local_size(0) * get_num_groups(0) < get_global_size(0) || get_local_size(1) * get_num_groups(1) < get_global_size(1)
+        || get_local_size(2) * get_num_groups(2) < get_global_size(2);
+#else
+    return false;
+#endif
+}
+</%def>
 <%def name="is_leader()">
 /* True in the one work-item of each work-group that talks to the other groups. */
 static inline bool portbar_is_leader(void)

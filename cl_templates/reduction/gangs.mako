@@ -13,6 +13,20 @@ PORTBAR_COLLECTIVE uint portbar_gang_count(void)
 {
     return (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
 }
+/* Work-items of all work-groups before the caller's, and of the launch: the last work-groups of a dimension may be smaller. Any
+   work-item. */
+PORTBAR_COLLECTIVE uint portbar_items_before(void)
+{
+    const size_t x = get_global_id(0) - get_local_id(0) - get_global_offset(0);
+    const size_t y = get_global_id(1) - get_local_id(1) - get_global_offset(1);
+    const size_t z = get_global_id(2) - get_local_id(2) - get_global_offset(2);
+    return (uint)((z * get_global_size(1) + y * get_local_size(2)) * get_global_size(0)
+                  + x * get_local_size(1) * get_local_size(2));
+}
+PORTBAR_COLLECTIVE uint portbar_items(void)
+{
+    return (uint)(get_global_size(0) * get_global_size(1) * get_global_size(2));
+}
 </%def>
 <%def name="locks()">
 /* Leaves word of a fault for the host, once a launch. Caller: one work-item of a work-group. */

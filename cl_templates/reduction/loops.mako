@@ -111,25 +111,31 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 <%def name="ids()">
 /* Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count). The members of
    a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one without workers are in the first
-   sub-group of each work-group, or in each sub-group where there is no gang either. Any work-item. */
+   sub-group of each work-group, or in each sub-group where there is no gang either. At levels of gangs with vectors or workers alone, all
+   work-groups have the same size. Any work-item. */
 % for level in LEVELS:
 <%
     low = inner(level) if level.startswith("gang") else level
+    # A device's own first sub-group may be smaller than its largest, as Intel's are in groups with short rows.
+    own = level == "vector" or not virtual
     id, count = {
         "": ("0u", "1u"),
-        "vector": ("portbar_sub_group_local_id()", "portbar_sub_group_size()" if level == "vector" else "portbar_sub_group_max_size()"),
+        "vector": ("portbar_sub_group_local_id()", "portbar_sub_group_size()" if own else "portbar_sub_group_max_size()"),
         "worker": ("portbar_sub_group_id()", "portbar_num_sub_groups()"),
         "worker_vector": ("portbar_reduction_id()", "portbar_reduction_size()"),
     }[low]
     gang = level.startswith("gang")
+    before, all = (f"portbar_gang_id() * {count} + ", f"portbar_gang_count() * {count}") if gang else ("", count)
+    if level == "gang_worker_vector":
+        before, all = "portbar_items_before() + ", "portbar_items()"
 %>
 PORTBAR_COLLECTIVE uint portbar_loop_id_${level}(void)
 {
-    return ${f"portbar_gang_id() * {count} + {id}" if gang else id};
+    return ${before + id};
 }
 PORTBAR_COLLECTIVE uint portbar_loop_count_${level}(void)
 {
-    return ${f"portbar_gang_count() * {count}" if gang else count};
+    return ${all};
 }
 % if gang:
 #ifdef PORTBAR_DEVICE_BARRIER_H

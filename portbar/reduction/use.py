@@ -50,6 +50,8 @@ class Use:
         The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
     exact : bool
         Whether the author promises by `PORTBAR_REDUCTION_EXACT` that every work-group has that local size.
+    whole_groups : bool
+        Whether loops share work among the sub-groups of all work-groups, which must be of one size then.
     gangs : bool
         Whether work-groups combine their values.
     worker_locks : bool
@@ -69,6 +71,7 @@ class Use:
     vectors: bool = True
     locks: bool = False
     exact: bool = False
+    whole_groups: bool = False
 
 
 def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = ()) -> Use:
@@ -94,6 +97,7 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
         exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
+        whole_groups=bool(loops) and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
     )
 
 
