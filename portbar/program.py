@@ -270,7 +270,7 @@ class Program:
         """What work-groups without a grid leave their values in, enough for `groups` of them. The caller holds the lock."""
         key = queue.int_ptr
         state = self._gang_states.get(key)
-        if state is None or state.broken or groups > state.capacity:
+        if state is None or groups > state.capacity:
             limit = limit_rounds(self.profile(queue.device), self.spin_limit)
             state = self._gang_states[key] = GangState(queue, groups, self.reductions, state, limit)
             while len(self._gang_states) > _MAX_STATES:

@@ -1,104 +1,136 @@
-"""Reductions over a grid after a fault: their answers end the loops around them."""
+"""Faults at gang level are reported by the launch that made them, and disturb no other."""
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
+import portbar
+from portbar.reduction.rendering import LAUNCHES
+from tests.reduction_support import device_array, host_array, program
 
 pytestmark = pytest.mark.device
 
-#: A loop that only a fault ends, since group 0 leaves -> the type of its value, its condition and the call.
-LOOPS = {
-    "sum_above": ("float", "value > 0.5f", "portbar_device_reduce_add(&grid, scratch, 1.0f)"),
-    "changed": ("int", "value", "portbar_device_reduce_logical_or(&grid, scratch, 1)"),
-    "greatest_above": ("float", "value > -1000.0f", "portbar_device_reduce_max(&grid, scratch, 3.0f)"),
-    "least_below": ("int", "value < 1000", "portbar_device_reduce_min(&grid, scratch, 3)"),
-    "not_all": ("uint", "!value", "portbar_device_reduce_logical_and(&grid, scratch, 0u)"),
-    "scanned": ("uint", "value != 0u", "portbar_device_scan_inclusive_add(&grid, scratch, 1u)"),
-    "broadcast": ("uint", "value", "portbar_device_broadcast(&grid, scratch, 1u, 0u)"),
-    "declared": ("uint", "value", "sum_reduce_gang_worker_vector(&grid, scratch, (sum_local){ 1u }).v"),
-    "asks": (
-        "uint",
-        "value < 1000000u && portbar_device_ok(&grid)",
-        "portbar_device_reduce_add(&grid, scratch, 1u)",
-    ),
-}
-
-HEADERS = """
+SUM = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.int32, "+")})
+SOURCE = """
 #define PORTBAR_REDUCTION_LOCAL_SIZE 8
-#include "portbar/device_barrier.h"
+#define PORTBAR_REDUCTION_POLLS 1000
 #include "portbar/reduction.h"
-"""
-
-#: `most` turns end a loop that a fault does not end.
-KERNEL = """
-kernel void go_on(PORTBAR_GRID_PARAM, global uint *ends, const uint most)
+kernel void some(PORTBAR_REDUCTION_PARAM, global int *total, uint without)
 {
-    PORTBAR_ENTER(grid);
     PORTBAR_REDUCTION_SCRATCH(scratch);
-    TYPE value = CALL;
-    const bool began = (CONDITION) && portbar_device_ok(&grid);
-    if (portbar_group_id(&grid) == 0u)
-        return;
-    uint turns = 0u;
-    for (; (CONDITION) && turns < most; ++turns)
-        value = CALL;
-    ends[portbar_global_id(&grid)] = (began ? 1u : 0u) + (turns != 0u && turns < most ? 2u : 0u)
-        + (portbar_device_ok(&grid) ? 4u : 0u) + (portbar_device_barrier(&grid) ? 8u : 0u);
+    const sum_results results = { total };
+    const sum_local one = { 1 };
+    if (get_group_id(0) != without)
+        sum_reduce_gang(scratch, results, one);
+}
+kernel void again(PORTBAR_REDUCTION_PARAM, global int *total, uint times)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const sum_results results = { total };
+    const sum_local one = { 1 };
+    for (uint i = 0; i < times; ++i)
+        sum_reduce_gang(scratch, results, one);
+}
+kernel void hold(PORTBAR_REDUCTION_PARAM, global int *taken, uint give_back)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    if (get_global_id(0) == 0) {
+        taken[0] += sum_lock_gang(scratch);
+        if (give_back)
+            sum_unlock_gang(scratch);
+    }
 }
 """
+GROUPS, LOCAL = 10, 2
+ALL = GROUPS  # no group has this id, so that all make the call
 
 
-@pytest.mark.parametrize("name", LOOPS)
-def test_a_loop_around_a_reduction_ends_after_a_fault(context, queue, name):
-    kind, condition, call = LOOPS[name]
-    source = HEADERS + KERNEL.replace("TYPE", kind).replace("CONDITION", condition).replace("CALL", call)
-    loop = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.uint32, "+")})
-    made = portbar.Program(context, source, reductions=[loop] if name == "declared" else [], spin_limit=0.02).kernel(
-        "go_on"
-    )
-    bound = support.need_groups(made, queue, (8,), 2)
-    most = 1_000 if support.scale(queue.device).is_simulator else 100_000
-    for _ in range(20):
-        ends = support.filled(queue, 8 * 4)
-        launch = made(queue, None, (8,), ends, np.uint32(most), num_groups=min(bound, 4))
-        if launch.num_groups >= 2:
-            break
-    else:
-        pytest.skip("the busy machine never ran 2 work-groups at once")
-    with pytest.raises(portbar.BarrierTimeoutError):
-        launch.wait()
-    assert (support.uints(queue, ends)[8 : 8 * launch.num_groups] == 3).all()
+@pytest.fixture
+def launch(context, queue):
+    """Return a function that launches a kernel with one number, and what it adds to."""
+    made, total = program(context, SOURCE, loops=[SUM]), device_array(queue, np.zeros(1, np.int32))
+
+    def run(name, number, on=queue):
+        return made.kernel(name)(on, (GROUPS * LOCAL,), (LOCAL,), total, np.uint32(number))
+
+    run.total = lambda: int(host_array(queue, total, np.int32)[0])
+    return run
 
 
-def test_a_reduction_orders_plain_stores_as_a_barrier_does(context, queue):
-    source = (
-        HEADERS
-        + """
-    kernel void ring(PORTBAR_GRID_PARAM, global uint *values, global uint *wrong, const uint rounds)
-    {
-        PORTBAR_ENTER(grid);
-        PORTBAR_REDUCTION_SCRATCH(scratch);
-        const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
-        uint bad = 0u;
-        for (uint r = 1u; r <= rounds; ++r) {
-            values[me] = r * (me + 1u);
-            bad += portbar_device_reduce_max(&grid, scratch, r) != r;
-            const uint other = (me + 8u * r + 3u) % all;
-            bad += values[other] != r * (other + 1u);
-            bad += portbar_device_broadcast(&grid, scratch, r, 0u) != r;
-        }
-        wrong[me] = bad;
-    }
-    """
-    )
-    made = portbar.Program(context, source).kernel("ring")
-    values, wrong = support.cells(made, queue, (8,)), support.cells(made, queue, (8,))
-    rounds = support.scale(queue.device).rounds
-    made(queue, None, (8,), values, wrong, np.uint32(rounds)).wait()
-    assert not support.uints(queue, wrong).any()
+def faults(launches):
+    """Return which launches raise, by their places."""
+    found = []
+    for place, one in enumerate(launches):
+        try:
+            one.wait()
+        except portbar.Error:
+            found.append(place)
+    return found
+
+
+def test_a_call_that_some_groups_leave_out_is_told_by_its_own_launch(launch):
+    launches = [launch("some", without) for without in (3, ALL, ALL, ALL)]
+    launches[3].wait()
+    with pytest.raises(portbar.Error, match=r"9 of the 10 work-groups reduced loop 'sum'"):
+        launches[0].wait()
+    assert faults(launches) == [0], "every wait of a wrong launch raises"
+    assert launch.total() == 3 * GROUPS
+
+
+def test_a_right_launch_is_right_after_a_wrong_one_that_nobody_waits_for(launch):
+    launch("some", 3)
+    for number in range(3):
+        launch("some", ALL).wait()
+        assert launch.total() == (number + 1) * GROUPS
+
+
+def test_more_uses_than_declared_are_told_by_their_own_launch(launch):
+    launches = [launch("again", times) for times in (5, 1, 2)]
+    assert faults(launches[::-1]) == [2]
+    assert launch.total() == (4 + 1 + 2) * GROUPS
+
+
+def test_a_lock_that_one_launch_keeps_is_free_in_the_next(launch):
+    launches = [launch("hold", give_back) for give_back in (0, 1, 1)]
+    assert launch.total() == 3
+    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' .*not given back.*sum_unlock_gang"):
+        launches[0].wait()
+    assert faults(launches) == [0]
+
+
+@pytest.mark.parametrize("out_of_order", [False, True])
+def test_faults_are_kept_for_as_long_as_the_launch_is(context, queue, launch, out_of_order):
+    on = queue
+    if out_of_order:
+        try:
+            on = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        except cl.Error:
+            pytest.skip("the device has no out-of-order queues")
+    wrong = (0, 7, LAUNCHES - 1, LAUNCHES, 2 * LAUNCHES + 1)
+    launches = [launch("some", 3 if number in wrong else ALL, on) for number in range(2 * LAUNCHES + 6)]
+    on.finish()
+    assert launch.total() == (len(launches) - len(wrong)) * GROUPS
+    assert faults(launches) == list(wrong)
+
+
+def test_waiting_beside_a_thread_that_launches_reports_every_fault(launch):
+    launches, told, done = [], [], threading.Event()
+
+    def wait_for_all():
+        place = 0
+        while not (done.is_set() and place == len(launches)):
+            if place < len(launches):
+                told.extend(place for _ in faults([launches[place]]))
+                place += 1
+
+    waiting = threading.Thread(target=wait_for_all, daemon=True)
+    waiting.start()
+    launches.extend(launch("some", 3 if number % 5 == 0 else ALL) for number in range(4 * LAUNCHES))
+    done.set()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    assert told == list(range(0, 4 * LAUNCHES, 5))

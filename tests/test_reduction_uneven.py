@@ -172,9 +172,7 @@ def test_a_foreign_host_s_smaller_groups_take_no_part_in_a_grid(context, queue, 
     device, n = context.devices[0], 1000
     chosen = strategy(context, None)
     made = program(context, GRID.replace('#include "portbar/r', '#include "portbar/atomics.h"\n#include "portbar/r'))
-    kernel = cl.Kernel(
-        compile_program(context, device, made.rendered(device), build_options(chosen, ())), "shared"
-    )
+    kernel = cl.Kernel(compile_program(context, device, made.rendered(device), build_options(chosen, ())), "shared")
     times, wrong = device_array(queue, np.zeros(n, np.uint32)), device_array(queue, np.zeros(1, np.uint32))
     state = np.zeros(layout.state_words(64) + 4096, np.uint32)
     state[layout.OFFSETS["POLL_ODD"]] = 128

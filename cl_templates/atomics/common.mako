@@ -550,10 +550,8 @@ static inline uint portbar_lone_rounds(const uint4 launch)
 }
 static inline bool portbar_lone_told(volatile global uint *state, const uint4 launch, uint outcome)
 {
-    if (outcome == PORTBAR_WAIT_LIMIT && state != 0) {
-        portbar_raw_store(state + 1, ${wait_fault}u, memory_order_relaxed, memory_scope_device);
-        portbar_raw_store(state, launch.x, memory_order_relaxed, memory_scope_device);
-    }
+    if (outcome == PORTBAR_WAIT_LIMIT && state != 0)
+        portbar_raw_store(state + launch.x, ${wait_fault}u, memory_order_relaxed, memory_scope_device);
     return outcome == PORTBAR_WAIT_REACHED;
 }
 #define PORTBAR_LONE_ROUNDS portbar_lone_rounds((uint4)(portbar_reduction_launch))

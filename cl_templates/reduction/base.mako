@@ -83,6 +83,7 @@ typedef struct {
     uint turn;
 % if gangs:
     uint device_turn;
+    /* The launch's own words of the state begin at `launch.x`; the state has values for `launch.y` work-groups. */
     volatile global uint *state;
     uint4 launch;
 % if loops:

@@ -32,12 +32,11 @@ PORTBAR_COLLECTIVE uint portbar_items(void)
 /* Leaves word of a fault for the host, once a launch. Caller: one work-item of a work-group. */
 PORTBAR_COLLECTIVE void portbar_gang_fault(private portbar_scratch *scratch, uint code, uint which)
 {
-    volatile global uint *state = scratch->state;
-    if (state == 0)
+    if (scratch->state == 0)
         return;
-    portbar_atomic_store_explicit(state + 1, code, memory_order_relaxed, memory_scope_device);
-    portbar_atomic_store_explicit(state + 2, which, memory_order_relaxed, memory_scope_device);
-    portbar_atomic_store_explicit(state, scratch->launch.x, memory_order_release, memory_scope_device);
+    volatile global uint *words = scratch->state + scratch->launch.x;
+    portbar_atomic_store_explicit(words + 1, which, memory_order_relaxed, memory_scope_device);
+    portbar_atomic_store_explicit(words, code, memory_order_release, memory_scope_device);
 }
 
 /* Takes and gives back a lock that is 0 while it is free; false when that took too long. Acquire and release order of global memory at
@@ -77,7 +76,7 @@ PORTBAR_COLLECTIVE void portbar_update_${op}(${R} results, ${L} mine)
 }
 % if each.deterministic:
 /* The values of all work-groups, combined in the order of the groups, into the receivers. The group that comes last does it, so nobody
-   waits; it also sets the counter back for the next launch. `mine` counts in the first work-item of each group.
+   waits; it also sets the counter back. `mine` counts in the first work-item of each group.
    Caller: all work-items of all work-groups. Order: the last group acquires what the others released. Cost: an atomic a group; in the last
    one, a read for each group and one reduction over the work-group. */
 PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
@@ -85,8 +84,8 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
     const uint id = portbar_reduction_id(), groups = portbar_gang_count();
     const uint use = scratch->used[${number}]++;
     volatile global uint *state = scratch->state;
-    volatile global uint *counter = state + ${place.counters}u + use;
-    global PORTBAR_SLOT(${L}) *values = (global PORTBAR_SLOT(${L}) *)(state + ${header_words}u)
+    volatile global uint *counter = state + scratch->launch.x + ${place.counters}u + use;
+    global PORTBAR_SLOT(${L}) *values = (global PORTBAR_SLOT(${L}) *)(state + ${value_words}u)
         + (size_t)scratch->launch.y * use;
     values = (global PORTBAR_SLOT(${L}) *)((global uint *)values + (size_t)scratch->launch.y * ${place.before}u);
     uint last = 0u;
@@ -145,7 +144,7 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
     ${line}
 % endfor
 % else:
-    volatile global uint *lock = scratch->state + ${place.lock}u;
+    volatile global uint *lock = scratch->state + scratch->launch.x + ${place.lock}u;
     if (portbar_gang_take(lock)) {
         portbar_update_${op}(results, mine);
         portbar_gang_give(lock);
@@ -161,14 +160,14 @@ PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_scratch *scratch)
 {
     if (scratch->state == 0)
         return false;
-    const bool taken = portbar_gang_take(scratch->state + ${place.lock}u);
+    const bool taken = portbar_gang_take(scratch->state + scratch->launch.x + ${place.lock}u);
     if (!taken)
         portbar_gang_fault(scratch, ${faults["lock"]}u, ${number}u);
     return taken;
 }
 PORTBAR_COLLECTIVE void ${op}_unlock_gang(private portbar_scratch *scratch)
 {
-    portbar_gang_give(scratch->state + ${place.lock}u);
+    portbar_gang_give(scratch->state + scratch->launch.x + ${place.lock}u);
 }
 % endfor
 </%def>

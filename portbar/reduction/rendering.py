@@ -36,6 +36,9 @@ FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
 
 LINE_WORDS: Final = 32
 
+#: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
+LAUNCHES: Final = 64
+
 _SCANS: Final = tuple(
     (level, what) for level in ("sub_group", "work_group") for what in ("scan_inclusive", "scan_exclusive")
 )
@@ -53,8 +56,8 @@ def scalars_of(strategy: Strategy) -> tuple[Scalar, ...]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a loop's words lie in the state of kernels without a grid: its lock, its counters, and the words of values that a
-    work-group has before this loop's.
+    """Where a loop's words lie in the state of kernels without a grid: its lock and its counters among each launch's words,
+    and the words of values that a work-group has before this loop's.
     """
 
     lock: int
@@ -63,7 +66,7 @@ class Place:
 
 
 def places(loops: tuple[ReductionLoop, ...]) -> tuple[dict[str, Place], int, int]:
-    """Place of each loop, words before the values, and words of values for each work-group."""
+    """Place of each loop, words of each launch's own, and words of values for each work-group."""
     found: dict[str, Place] = {}
     counters = (1 + len(loops)) * LINE_WORDS
     values = 0
@@ -293,7 +296,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         if lanes != "tree"
         else group_wide,
         "places": where,
-        "header_words": header_words,
+        "value_words": LAUNCHES * header_words,
         "grid_words": grid_words(use),
         "faults": FAULTS,
         "polls": strategy.wait_polls,

@@ -97,7 +97,8 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
         exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
-        whole_groups=bool(loops) and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
+        whole_groups=bool(loops)
+        and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
     )
 
 
