@@ -54,6 +54,28 @@ def compiled(target, source, folder, loops=(), reduction=None):
     return (folder / "out.s").read_text(encoding="utf-8")
 
 
+def test_a_barrier_hands_the_values_of_other_groups_on_to_the_whole_group(tmp_path):
+    """One work-item acquires them, all read them: a barrier with the global fence stands between."""
+    source = """
+#include "portbar/reduction.h"
+kernel void k(PORTBAR_REDUCTION_PARAM, global uint *out)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const sum_results results = { out };
+    const sum_local mine = { 1u };
+    sum_reduce_gang_worker_vector(scratch, results, mine);
+}
+"""
+    sums = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.uint32, "+")})
+    for target, reduction in [(target, how) for target in TARGETS for how in (None, "tree")]:
+        strategy = target_strategy(target, reduction=reduction)
+        text = resolve_includes(source, strategy, use=use_of(source, (), (sums,)))
+        finish = text[text.index("void portbar_finish_sum(") :]
+        handed_on = finish[finish.index("portbar_atomic_fetch_add_explicit(counter") : finish.index("values[i]")]
+        assert "    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);" in handed_on, (target.name, reduction)
+        compiled(target, source, tmp_path, (sums,), reduction)
+
+
 def every_form(strategy, op):
     kernels = []
     for kind in scalars_of(strategy):

@@ -114,7 +114,8 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
         return;
     const uint count = groups;
 % endif
-    portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_device);
+    /* The first work-item acquired what the other groups released; this hands it on to the others, which a local fence does not. */
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const uint size = portbar_reduction_size();
     mine = ${op}_identity();
 % if each.commutative:
