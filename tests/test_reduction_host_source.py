@@ -94,6 +94,50 @@ def test_what_groups_leave_with_a_tag_needs_no_fence(target: Target, name: str, 
     assembled(target, tmp_path)
 
 
+def executions_of_tags(groups: int, *, checked: bool) -> set[tuple[int, ...]]:
+    """Tags that the groups of one launch read, in every consistent execution in which the last group leaves the next tag.
+
+    A read may return the tag of the launch before, 0, or what the last group stores, however late that is. Without `checked`
+    the last group goes by the count alone.
+    """
+    found = set()
+    for read in itertools.product((0, 1), repeat=groups):
+        # The last group, here the last of the tuple: a barrier orders its reads before its store.
+        wanted = read[-1] + 1
+        stored = wanted if not checked or all(tag + 1 == wanted for tag in read) else None
+        if read[-1] == 0 and stored is not None and set(read) <= {0, stored}:
+            found.add(read)
+    return found
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_no_execution_lets_a_group_read_the_next_launch_s_tag(groups: int) -> None:
+    assert executions_of_tags(groups, checked=True) == {(0,) * groups}
+    assert len(executions_of_tags(groups, checked=False)) == 2 ** (groups - 1)
+
+
+@pytest.mark.parametrize("name", ["split", "fixed", "ordered"])
+def test_the_next_tag_is_left_after_the_parts_of_all_groups_were_read(name: str) -> None:
+    """What the argument in docs/internals.md rests on: parts carry the tag, reads wait for it, the store comes last."""
+    target = next(target for target in PTX if target.atomics == "ptx")
+    text = replace(job(**JOBS[name], shuffles=True), tagged=True).text(strategy_for(target))
+    kernel = text[text.index("kernel ") :]
+    order = [
+        "const uint tag = *(volatile global uint *)found + 1u;",
+        "portbar_leave(found + 1u + group * PORTBAR_ITEM_WORDS, own, tag);",
+        "portbar_count_one(counters) + 1u == groups",
+        "barrier(CLK_LOCAL_MEM_FENCE);",
+        "PORTBAR_FOUND(",
+        "own = portbar_tree(own, room);",
+        "*(volatile global uint *)found = tag;",
+    ]
+    places = [kernel.index(order[0])]
+    for what in order[1:]:
+        places.append(kernel.index(what, places[-1]))
+    assert kernel.count(order[-1]) == kernel.count(order[0]) == 1
+    assert "(uint)(word >> 32) != tag" in text
+
+
 @pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 def test_one_atomic_a_group_where_that_is_asked_for(tmp_path: Path) -> None:
     target = next(target for target in PTX if target.assemble_for == "sm_70")

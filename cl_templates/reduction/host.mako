@@ -324,7 +324,8 @@ ${parameters()}\
     local uint last_of_all;
 % endif
 % if job.tagged:
-    /* Read here, where nobody waits for it. The last group of the launch writes the next one, when all have read this one. */
+    /* Read here, where nobody waits for it. The last group of the launch writes the next one only after it has found this one in the
+       parts of every group, so each group has read this one. */
     const uint tag = *(volatile global uint *)found + 1u;
 % endif
 % if job.ordered:
