@@ -129,6 +129,34 @@ def test_out(reduce: Any, queue: cl.CommandQueue) -> None:
     np.testing.assert_array_equal(array.get(queue), NUMBERS)
 
 
+def test_out_in_another_sub_buffer_of_the_same_memory(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    step = max(64, context.devices[0].mem_base_addr_align // 8)
+    whole = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * step)
+    cl.enqueue_fill_buffer(queue, whole, np.ones(1, np.int32), 0, whole.size)
+
+    def array(start: int, size: int, shape: Any = None, offset: int = 0) -> Any:
+        shape = size // 4 if shape is None else shape
+        return cla.Array(queue, shape, np.int32, data=whole.get_sub_region(start, size), offset=offset)
+
+    first = array(0, 2 * step)
+    for out in (array(0, step, ()), array(step, step, ()), cla.Array(queue, (), np.int32, data=whole, offset=step)):
+        with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+            reduce(first, out=out)
+    with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+        reduce(cla.Array(queue, 4 * step // 4, np.int32, data=whole), out=array(3 * step, step, ()))
+    again = {"a": array(2 * step, step, ()), "b": array(2 * step, 2 * step, ())}
+    with pytest.raises(portbar.LaunchError, match="two outputs"):
+        reduce(first, outputs={"a": "+", "b": "max"}, out=again)
+    # Parts that only touch are apart, also where each counts from its own start.
+    out = array(2 * step, step, ())
+    reduce(first, out=out)
+    assert out.get(queue) == 2 * step // 4
+    reduce(cla.Array(queue, step // 4, np.int32, data=whole), out=array(step, 2 * step, (), offset=step))
+
+
 @pytest.mark.parametrize(
     ("more", "shown"),
     [

@@ -423,9 +423,20 @@ def _results(
 
 
 def _overlap(a: cl.array.Array, b: cl.array.Array) -> bool:
-    if a.base_data is None or b.base_data is None or a.base_data != b.base_data:
+    (memory, start), (other, other_start) = _place(a), _place(b)
+    if memory is None or other is None or memory != other:
         return False
-    return bool(a.offset < b.offset + b.nbytes and b.offset < a.offset + a.nbytes)
+    return bool(start < other_start + b.nbytes and other_start < start + a.nbytes)
+
+
+def _place(array: cl.array.Array) -> tuple[Any, int]:
+    """The memory that an array lies in, and its first byte there; a sub-buffer counts as part of its buffer."""
+    memory, start = array.base_data, int(array.offset)
+    if isinstance(memory, cl.MemoryObjectHolder):
+        whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if whole is not None:
+            return whole, start + int(memory.get_info(cl.mem_info.OFFSET))
+    return memory, start
 
 
 def _starts(known: _Known, initial: Any) -> list[bytes | None]:
