@@ -51,6 +51,8 @@ SCALARS: Final[dict[str, Any]] = {
 
 _TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)?)\s+(?P<name>[A-Za-z_]\w*)\s*;")
 
+_OBJECT: Final = re.compile(r"\b(?P<kind>image|sampler)\w*_t\b")
+
 #: What PyOpenCL passes to a pointer into global or constant memory.
 _MEMORY: Final = (cl.MemoryObjectHolder, cl.SVMPointer, pyopencl.array.Array)
 
@@ -159,6 +161,14 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
                 "a pyopencl.array.Array or shared virtual memory"
             )
         return None
+    found = _OBJECT.search(parameter.type_name)
+    if found is not None:
+        # Some drivers end the process over anything else (seen with PoCL 3.1).
+        wanted, name = (cl.Sampler, "Sampler") if found["kind"] == "sampler" else (cl.MemoryObjectHolder, "Image")
+        if not isinstance(argument, wanted) or isinstance(argument, cl.Buffer):
+            given = "None" if argument is None else f"a {type(argument).__name__}"
+            return f"is {given}, the parameter is the {parameter.type_name}: pass a pyopencl.{name}"
+        return None
     if parameter.scalars and isinstance(argument, np.generic):
         allowed = [np.dtype(SCALARS[name]) for name in parameter.scalars]
         if argument.dtype not in allowed:
@@ -213,17 +223,38 @@ def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
 def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[int], arguments: Sequence[Any]) -> None:
     """Check that the buffers at these places belong to the program's context; some drivers take any.
 
+    Empty arrays have no memory, and shared virtual memory does not tell its context: both pass.
+
     Raises
     ------
     LaunchError
         A buffer of another context.
     """
     for index in indices:
-        if arguments[index].get_info(_CONTEXT) != context:
+        memory = arguments[index]
+        if isinstance(memory, cl.MemoryObjectHolder) and memory.get_info(_CONTEXT) != context:
             raise LaunchError(
                 f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the context that the "
                 "program was built for"
             )
+
+
+def check_local_memory(kernel: cl.Kernel, device: cl.Device, sizes: Sequence[int]) -> None:
+    """Check that a launch's `LocalMemory` arguments fit a device; some drivers end the process over it (seen with PoCL 3.1).
+
+    `kernel` has no arguments yet: some drivers count those that are set as the kernel's own memory.
+
+    Raises
+    ------
+    LaunchError
+        Together with the kernel's own they are larger than the device's local memory.
+    """
+    own = int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device))
+    if own + sum(sizes) > device.local_mem_size:
+        raise LaunchError(
+            f"kernel {kernel.function_name!r}: its LocalMemory arguments take {sum(sizes)} bytes of local memory and its own "
+            f"variables {own}, but {device.name.strip()} has {device.local_mem_size}; pass a smaller pyopencl.LocalMemory"
+        )
 
 
 def events_of(kernel: str, wait_for: Iterable[Any]) -> list[cl.Event]:

@@ -25,6 +25,7 @@ from portbar.arguments import (
     Parameter,
     base_buffer,
     check_arguments,
+    check_local_memory,
     check_memory_contexts,
     dummy_arguments,
     events_of,
@@ -217,7 +218,7 @@ class Kernel:
         LaunchError
             The kernel has no grid, the local size cannot be right, or the arguments are needed.
         """
-        bare, local_memory = self._bare_arguments(args)
+        bare, local_memory = self._bare_arguments(queue.device, args)
         strategy = self.program.strategy(queue.device)
         handle = self._handle(queue.device, strategy)
         local = self._local_size(queue.device, handle, local_size)
@@ -281,7 +282,7 @@ class Kernel:
         """
         strategy = self.program.strategy(queue.device)
         local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
-        bare = self._bare_arguments(args)[0]
+        bare = self._bare_arguments(queue.device, args)[0]
         groups = self._counted("the number of work-groups", groups)
         most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
         if groups > most:
@@ -293,7 +294,7 @@ class Kernel:
         given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
         return self._dry_run(queue, strategy, local, groups, given, bare)
 
-    def _bare_arguments(self, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def _bare_arguments(self, device: cl.Device, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """Arguments for a dry run (invented ones if none are given), and the sizes of those in local memory."""
         if not self.uses_grid:
             raise LaunchError(
@@ -303,7 +304,9 @@ class Kernel:
             return dummy_arguments(self.program.context, self.name, self._parameters, self._count), ()
         signature = self._check(tuple(map(type, args)), args)
         bare = self._unwrapped(signature, args)
-        return bare, tuple(bare[i].size for i in signature.locals)
+        local_memory = tuple(bare[i].size for i in signature.locals)
+        self._check_local_memory(device, local_memory)
+        return bare, local_memory
 
     def _handle(self, device: cl.Device, strategy: Strategy) -> cl.Kernel:
         key = (device, strategy.device_barrier.value)
@@ -333,6 +336,10 @@ class Kernel:
         for index in signature.arrays:
             bare[index] = base_buffer(self.name, index, bare[index])
         return tuple(bare)
+
+    def _check_local_memory(self, device: cl.Device, sizes: tuple[int, ...]) -> None:
+        if sizes:
+            check_local_memory(cl.Kernel(self.program.built(device, self.program.strategy(device)), self.name), device, sizes)
 
     def _local_size(self, device: cl.Device, handle: cl.Kernel, local_size: Sequence[int] | None) -> Size:
         """The local size to use, checked against the kernel's and the device's limits."""
@@ -373,6 +380,7 @@ class Kernel:
         strategy = self.program.strategy(device)
         if queue.context != self.program.context:
             raise LaunchError(f"kernel {self.name!r}: the queue belongs to another context than the program")
+        self._check_local_memory(device, local_memory)
         handle = self._handle(device, strategy)
         if not self.uses_grid:
             if global_size is None or num_groups is not None:

@@ -247,6 +247,46 @@ def test_an_argument_of_the_wrong_type(queue, meet, data, index, wrong, words):
     refused(["'meet'", *words], meet, queue, None, (4,), *args)
 
 
+@on_device
+@pytest.mark.parametrize("size", [1 << 40, 1 << 62, None])
+def test_more_local_memory_than_the_device_has(queue, meet, data, size):
+    """The kernel's own, of which a grid has some, counts as well."""
+    size = size or queue.device.local_mem_size
+    words = ["'meet'", f"{size} bytes of local memory", f"has {queue.device.local_mem_size}", "LocalMemory"]
+    args = data, np.uint32(1), cl.LocalMemory(size)
+    refused(words, meet, queue, None, (4,), *args)
+    refused(words, meet, queue, (4,), (4,), *args)
+    refused(words, meet.occupancy, queue, (4,), *args)
+    refused(words, meet.discover, queue, (4,), 1, *args)
+
+
+OBJECTS = """
+kernel void look(read_only image2d_t picture, const sampler_t how, global float4 *out)
+{
+    out[0] = read_imagef(picture, how, (int2)(0, 0));
+}
+"""
+
+
+@on_device
+@pytest.mark.parametrize("index", [0, 1])
+def test_what_is_no_image_or_no_sampler(context, queue, index):
+    """Some drivers end the process over it."""
+    if not queue.device.image_support:
+        pytest.skip("the device has no images")
+    look = support.kernel(context, OBJECTS, "look")
+    pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+    out = support.filled(queue, 4)
+    picture = cl.create_image(context, cl.mem_flags.READ_ONLY, pixels, shape=(4, 4))
+    how = cl.Sampler(context, False, cl.addressing_mode.CLAMP, cl.filter_mode.NEAREST)
+    name, kind = [("'picture'", "pyopencl.Image"), ("'how'", "pyopencl.Sampler")][index]
+    for wrong in (None, out, np.uint32(1), 7):
+        args = [picture, how, out]
+        args[index] = wrong
+        refused(["'look'", f"argument {index}", name, kind], look, queue, (1,), (1,), *args)
+    look(queue, (1,), (1,), picture, how, out).wait()
+
+
 TYPEDEFS = (
     HEADER
     + """

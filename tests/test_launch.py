@@ -13,6 +13,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import pyopencl.array as cl_array  # noqa: E402
+import pyopencl.tools as cl_tools  # noqa: E402
 
 import portbar  # noqa: E402
 from portbar import quirks  # noqa: E402
@@ -70,6 +71,19 @@ kernel void staged(PORTBAR_GRID_PARAM, local uint *first, global uint *out, loca
     second[n - 1u - i] = 1000u * (i + 1u);
     portbar_device_barrier(&grid);
     out[portbar_global_id(&grid)] = first[n - 1u - i] + second[i];
+}
+
+kernel void given(PORTBAR_GRID_PARAM, global const uint *memory, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    if (portbar_group_id(&grid) == 0u)
+        out[get_local_id(0)] = memory == 0 ? 2u : 1u;
+}
+
+kernel void given_without_a_grid(global const uint *memory, global uint *out)
+{
+    out[get_global_id(0)] = memory == 0 ? 2u : 1u;
 }
 
 /* Takes a while, and writes only at its end. */
@@ -140,6 +154,27 @@ def test_arrays_are_taken_with_their_events(context, queue):
     assert launch.event in a.events
     launch.wait()
     np.testing.assert_array_equal(out.get(), RIGHT)
+
+
+def test_an_empty_array_is_a_null_pointer(context, queue):
+    empty = cl_array.zeros(queue, 0, np.uint32)
+    for name, size in [("given", None), ("given_without_a_grid", (4,))]:
+        made = support.kernel(context, SOURCE, name)
+        for memory, told in [(empty, 2), (cl_array.zeros(queue, 4, np.uint32), 1), (empty, 2)]:
+            out = cl_array.zeros(queue, 4, np.uint32)
+            made(queue, size, (4,), memory, out).wait()
+            assert out.get().tolist() == [told] * 4
+
+
+def test_arrays_on_shared_virtual_memory_are_taken(context, queue):
+    device = queue.device
+    if device.platform._get_cl_version() < (2, 0) or not device.svm_capabilities:
+        pytest.skip("the device has no shared virtual memory")
+    allocator = cl_tools.SVMAllocator(context, flags=cl.svm_mem_flags.READ_WRITE, queue=queue)
+    a, between, out = (cl_array.to_device(queue, values, allocator=allocator) for values in (INTS, 0 * INTS, 0 * INTS))
+    support.kernel(context, SOURCE, "reverse")(queue, None, (8,), a, between, out, *SCALARS).wait()
+    np.testing.assert_array_equal(out.get(), RIGHT)
+    assert portbar.reduce(queue, out).get() == RIGHT.sum()
 
 
 def test_an_array_that_the_kernel_would_see_otherwise_is_refused(context, queue):
