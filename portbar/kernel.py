@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
@@ -41,7 +40,7 @@ from portbar.reduction.rendering import local_size_limit
 from portbar.residency import Resources, computed_bound, resources_in
 from portbar.source import kernel_text, mentions
 from portbar.strategy import Strategy
-from portbar.timing import limit_rounds, patience_rounds, rounds
+from portbar.timing import is_time, limit_rounds, patience_rounds, rounds, shortened
 from portbar.vendor import vendor_bound
 
 if TYPE_CHECKING:
@@ -288,8 +287,10 @@ class Kernel:
         if groups > most:
             why = f": {strategy.max_groups_reason}" if strategy.max_groups is not None else ""
             raise LaunchError(f"kernel {self.name!r}: {groups} work-groups in one launch, above {most}{why}")
-        if patience is not None and not (isinstance(patience, int | float | np.number) and patience >= 0):
-            raise LaunchError(f"kernel {self.name!r}: patience is a number of seconds, 0 or more, not {patience!r}")
+        if patience is not None and not (is_time(patience) and patience >= 0):
+            raise LaunchError(
+                f"kernel {self.name!r}: patience is a finite number of seconds, 0 or more, not {shortened(patience)}"
+            )
         profile = self.program.profile(queue.device)
         given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
         return self._dry_run(queue, strategy, local, groups, given, bare)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pyopencl as cl
 
 from portbar import quirks
@@ -33,7 +32,7 @@ from portbar.source import early_statement, includes, mentions
 from portbar.split_barrier import FEATURES, shows_counts
 from portbar.state import QueueState
 from portbar.strategy import DeviceProfile, Strategy, choose
-from portbar.timing import limit_rounds
+from portbar.timing import is_time, limit_rounds, shortened
 
 #: Seconds that a barrier waits before it gives up, unless the program says otherwise.
 DEFAULT_SPIN_LIMIT: Final = 10.0
@@ -105,8 +104,8 @@ class Program:
             options = options.split()
         if not isinstance(source, str | Path):
             raise Error(f"the source of a program is text or a pathlib.Path, not {type(source).__name__}")
-        if not isinstance(spin_limit, int | float | np.number) or not spin_limit > 0:
-            raise Error(f"spin_limit is a number of seconds above 0, not {spin_limit!r}")
+        if not is_time(spin_limit) or not spin_limit > 0:
+            raise Error(f"spin_limit is a finite number of seconds above 0, not {shortened(spin_limit)}")
         self.context = context
         self.name = source.name if isinstance(source, Path) else "program.cl"
         self.source = source.read_text(encoding="utf-8") if isinstance(source, Path) else source

@@ -5,7 +5,10 @@ Not for measuring the rate: the probe does.
 
 from __future__ import annotations
 
-from typing import Final
+import math
+import reprlib
+from numbers import Real
+from typing import Any, Final
 
 from portbar import layout
 from portbar.strategy import DeviceProfile
@@ -22,6 +25,19 @@ _PATIENCE_OTHER: Final = 0.002
 _PATIENCE_NVIDIA: Final = 1e-5
 
 
+def is_time(value: Any) -> bool:
+    """Whether a caller's value is a number that may count seconds: real, finite, and within what a float holds."""
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def shortened(value: Any) -> str:
+    """A caller's value for a message; a number may have any number of digits."""
+    return reprlib.repr(value)
+
+
 def is_cpu(profile: DeviceProfile) -> bool:
     """Whether work-groups are run by threads of the host."""
     return "CPU" in profile.facts.type
@@ -32,7 +48,7 @@ def rounds(profile: DeviceProfile, seconds: float) -> int:
     rate = profile.findings.polls_per_second if profile.findings is not None else None
     if rate is None:
         rate = _ASSUMED_CPU if is_cpu(profile) else _ASSUMED_OTHER
-    return max(1, min(0xFFFF_FFF0, int(seconds * rate / layout.POLLS_PER_ROUND)))
+    return max(1, int(min(0xFFFF_FFF0, seconds * rate / layout.POLLS_PER_ROUND)))
 
 
 def patience_rounds(profile: DeviceProfile) -> int:

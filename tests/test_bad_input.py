@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 import subprocess
 import sys
 import warnings
@@ -351,9 +352,9 @@ def test_a_discovery_of_groups_that_cannot_be(queue, scale, data, groups, words)
 
 
 @on_device
-@pytest.mark.parametrize("patience", [-1, float("nan"), "long"])
+@pytest.mark.parametrize("patience", [-1, float("nan"), "long", float("inf"), 10**400, 1j])
 def test_a_discovery_with_a_patience_that_is_no_time(queue, scale, data, patience):
-    refused(["patience", repr(patience)], scale.discover, queue, (4,), 1, data, np.uint32(1), patience=patience)
+    refused(["patience", reprlib.repr(patience)], scale.discover, queue, (4,), 1, data, np.uint32(1), patience=patience)
 
 
 @on_device
@@ -607,9 +608,18 @@ def test_a_header_that_does_not_exist(context):
 
 
 @on_device
-@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "a"])
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "a", float("inf"), np.float32("inf"), 10**400, 1j, None])
 def test_a_spin_limit_that_is_none(context, limit):
-    refused(["spin_limit", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error)
+    error = refused(
+        ["spin_limit", "finite", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error
+    )
+    assert len(str(error)) < 200
+
+
+@on_device
+@pytest.mark.parametrize("limit", [10**19, np.uint64(2**63), np.float32(3e38), 1e308, 1e-300])
+def test_a_spin_limit_far_from_what_the_device_counts(context, queue, data, limit):
+    build(context, SOURCE, spin_limit=limit).kernel("scale")(queue, None, (4,), data, np.uint32(1), num_groups=1).wait()
 
 
 @on_device
