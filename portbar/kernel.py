@@ -35,6 +35,7 @@ from portbar.arguments import (
 from portbar.errors import LaunchError
 from portbar.launch import Launch
 from portbar.occupancy import Occupancy, Retry, drain, is_complete, measure
+from portbar.order import awaited, hides_failures
 from portbar.reduction import launching
 from portbar.reduction.rendering import local_size_limit
 from portbar.residency import Resources, computed_bound, resources_in
@@ -109,6 +110,7 @@ class Kernel:
         self._resources: dict[cl.Device, Resources | None] = {}
         self._signatures: dict[tuple[type, ...], _Signature] = {}
         self._typedefs = scalar_typedefs(program.source)
+        self._failures_hidden = any(map(hides_failures, program.devices))
         first = program.devices[0]
         handle = self._handle(first, program.strategy(first))
         parameters = parameters_of(handle, self._typedefs)
@@ -166,7 +168,7 @@ class Kernel:
         Raises
         ------
         LaunchError
-            Sizes or arguments that cannot be right; nothing was enqueued.
+            Sizes or arguments that cannot be right, or something to wait for that has failed; nothing was enqueued.
         """
         types = tuple(map(type, args))
         signature = self._signatures.get(types)
@@ -178,7 +180,9 @@ class Kernel:
         if signature.arrays:
             arrays = tuple(args[i] for i in signature.arrays)
             args = self._unwrapped(signature, args)
-            wait_for = [*(wait_for or ()), *(event for array in arrays for event in array.events)]
+        if wait_for or arrays:
+            places = dict(zip(signature.arrays, arrays, strict=True))
+            wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)
         check_memory_contexts(self.name, self.program.context, signature.memories, args)
         local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
         key = (queue.int_ptr, global_size, local_size, num_groups, local_memory)
@@ -340,7 +344,9 @@ class Kernel:
 
     def _check_local_memory(self, device: cl.Device, sizes: tuple[int, ...]) -> None:
         if sizes:
-            check_local_memory(cl.Kernel(self.program.built(device, self.program.strategy(device)), self.name), device, sizes)
+            check_local_memory(
+                cl.Kernel(self.program.built(device, self.program.strategy(device)), self.name), device, sizes
+            )
 
     def _local_size(self, device: cl.Device, handle: cl.Kernel, local_size: Sequence[int] | None) -> Size:
         """The local size to use, checked against the kernel's and the device's limits."""
@@ -559,15 +565,14 @@ class Kernel:
                 plan.generation = program.generation
             epoch = state.epoch + 1
             saved = state.save_before(epoch)
-            if not state.in_order:
-                order = [event for event in (saved, state.last_event) if event is not None]
-                wait_for = [*(wait_for or ()), *order]
+            before = state.order.after(wait_for)
+            if saved is not None and not state.order.in_order:
+                before = [*(before or ()), saved]
             _FIRST_WORD.pack_into(words, 0, plan.flags | state.capacity_log2 << 24 | epoch)
             handle.set_args(state.buffer, words, *args)
-            event = _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for)
+            event = _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, before)
             state.epoch = epoch
-            if not state.in_order:
-                state.last_event = event
+            state.order.add(event, wait_for)
             launch = Launch(event, plan.label, state, epoch)
             state.remember(epoch, launch)
         return launch

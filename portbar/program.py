@@ -250,7 +250,7 @@ class Program:
             state = QueueState(queue, groups, None if use is None else lambda capacity: grid_extra_words(use, capacity))
             if previous is not None:
                 # Launches on an out-of-order queue keep following one another across the change of buffers.
-                state.last_event = previous.last_event
+                state.order = previous.order
             self._states[key] = state
             self.generation += 1
             while len(self._states) > _MAX_STATES:

@@ -47,6 +47,9 @@ ARGUMENT_INFO_BREAKS = "argument info breaks"
 LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
 """An effect: operations of 8 and 16 bits must not go by C11's atomics."""
 
+FAILURES_HIDDEN = "failures hidden"
+"""An effect: a failed event looks complete until somebody waits for it, and ends an out-of-order queue."""
+
 INLINED_STRUCTURES_UNKNOWN = "inlined structures unknown"
 """An effect: functions that return structures must not be inlined."""
 
@@ -294,6 +297,21 @@ QUIRKS: tuple[Quirk, ...] = (
         seen="Intel CPU runtime 2026.22.10, 2026-11",
         workaround="keep the context in a variable for as long as its queues; portbar does so for those that it makes",
         retire=_retire("intel-queue-without-context", "Intel"),
+    ),
+    Quirk(
+        name="intel-failed-wait-list",
+        effect=FAILURES_HIDDEN,
+        matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "CPU" in facts.type,
+        fault=(
+            "a command whose wait list fails never runs, but its event has the status of a complete one; in an out-of-order "
+            "queue the process dies at the next command"
+        ),
+        seen="Intel CPU runtime 2026.22.10, a user event in the wait list set to -5, 2026-11",
+        workaround=(
+            "wait for such an event, which raises an error, before you use what the command should have written, and use a new "
+            "queue; portbar refuses to launch behind it"
+        ),
+        retire=_retire("intel-failed-wait-list", "Intel"),
     ),
     Quirk(
         name="intel-values-across-barriers",

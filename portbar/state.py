@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 
 from portbar import layout
+from portbar.order import Order
 
 if TYPE_CHECKING:
     from portbar.launch import Launch
@@ -51,8 +52,7 @@ class Report:
 class QueueState:
     """State buffer for the grid launches of one program on one queue.
 
-    Launches on one state never overlap: an in-order queue sees to it, and on an out-of-order queue each grid launch waits
-    for the one before. The host writes the buffer once, when it is made.
+    Launches on one state never overlap: `order` sees to it. The host writes the buffer once, when it is made.
     """
 
     def __init__(self, queue: cl.CommandQueue, groups: int, more_words: Callable[[int], int] | None = None) -> None:
@@ -66,8 +66,7 @@ class QueueState:
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
         self.epoch = 0
-        self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-        self.last_event: cl.Event | None = None
+        self.order = Order(queue)
         self.broken = False
         self._reader: cl.CommandQueue | None = None
         self._launches: list[weakref.ref[Launch] | None] = [None] * layout.REPORTS
@@ -88,6 +87,9 @@ class QueueState:
         """Save the report that the launch `epoch` will overwrite, if anyone may still ask for it; without blocking."""
         reference = self._launches[epoch % layout.REPORTS]
         if reference is None or (launch := reference()) is None or launch.has_report:
+            return None
+        if launch.event.command_execution_status < 0:
+            # It never ran, and PoCL would wait for its event for ever.
             return None
         words = np.empty(layout.REPORT_WORDS, np.uint32)
         event = cl.enqueue_copy(

@@ -188,6 +188,27 @@ def without_its_context(payload: dict[str, Any]) -> str:
     return ""
 
 
+def failed(payload: dict[str, Any]) -> None:
+    """Let a command fail by its wait list; report its status, whether a wait says more, then whether another one runs."""
+    context, _ = _queue(payload)
+    queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+    kernel = cl.Program(context, "kernel void one(global uint *out) { out[0] = 1; }").build().one
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    kernel.set_args(buffer)
+    cause = cl.UserEvent(context)
+    event = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[cause])
+    queue.flush()
+    cause.set_status(-5)
+    said = ""
+    try:
+        event.wait()
+    except cl.Error as error:
+        said = str(error)
+    child.progress({"status": event.command_execution_status, "failed": bool(said)})
+    cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,)).wait()
+    child.progress({"status": 0, "failed": False})
+
+
 def flushed(payload: dict[str, Any]) -> None:
     """Flush a queue whose command waits for an event that this thread sets afterwards."""
     context, queue = _queue(payload)

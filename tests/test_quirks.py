@@ -100,6 +100,10 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "tests.quirk_programs:without_its_context",
         value(lambda said: re.search(symptom("intel-queue-without-context"), said)),
     ),
+    "intel-failed-wait-list": Reproduction(
+        "tests.quirk_programs:failed",
+        lambda result: result.status == "crash" and result.progress == [{"status": 0, "failed": True}],
+    ),
     "intel-values-across-barriers": Reproduction(
         "tests.quirk_programs:carried",
         lambda result: aborts("intel-values-across-barriers")(result) and result.progress == [{"built": "volatile"}],

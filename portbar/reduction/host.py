@@ -20,6 +20,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from portbar.errors import Error, LaunchError
+from portbar.order import awaited, hides_failures
 from portbar.reduction.host_plan import Plan, Request, make_plan
 from portbar.reduction.host_shape import TRIAL
 from portbar.reduction.host_source import Output, literal
@@ -113,7 +114,7 @@ def reduce(
     Error
         An operator, type, name or expression that cannot be, before anything is enqueued.
     LaunchError
-        Arrays that cannot be.
+        Arrays that cannot be, or something to wait for that has failed.
     BuildError
         An expression does not compile; the message shows it.
     UnsupportedFeatureError
@@ -149,7 +150,7 @@ def reduce(
                     _plans.popitem(last=False)
 
     context = queue.context
-    events: list[cl.Event] = [] if wait_for is None else list(wait_for)
+    arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
     args: list[Any] = []
     for one in inputs:
         if one.context != context:
@@ -158,15 +159,16 @@ def reduce(
             )
         data = one.base_data
         args += (data, one.offset // one.dtype.itemsize)
-        events += one.events
     results = _results(queue, inputs, known, out)
     starts = _starts(known, initial)
     for place, one in enumerate(results):
         if out is not None:
-            events += one.events
+            arrays[f"out {place}"] = one
         args += (one.base_data, one.offset // one.dtype.itemsize)
         if starts[place] is not None:
             args.append(starts[place])
+    hidden = hides_failures(queue.device) if known.plan is None else known.plan.state.order.hidden
+    events = awaited("portbar.reduce", wait_for, arrays, hidden=hidden)
     event: cl.Event
     if known.plan is None:
         event = cl.enqueue_marker(queue, wait_for=events)
@@ -178,7 +180,7 @@ def reduce(
         event = known.plan.launch(args, events or None)
     for one in results:
         one.add_event(event)
-    if known.plan is not None and not known.plan.state.in_order:
+    if known.plan is not None and not known.plan.state.order.in_order:
         for one in inputs:
             one.add_event(event)
     answer = results[0] if known.names is None else dict(zip(known.names, results, strict=True))

@@ -17,6 +17,7 @@ import pyopencl as cl
 
 from portbar.build import build_options, compile_program
 from portbar.errors import BuildError, UnsupportedFeatureError
+from portbar.order import Order
 from portbar.profile import describe
 from portbar.reduction.host_shape import (
     FIXED_ITEMS,
@@ -85,7 +86,7 @@ class Request:
 class State:
     """Memory that the launches on one queue share: counters, which each launch leaves at zero, and what groups found.
 
-    Launches never overlap: an in-order queue sees to it, and on an out-of-order queue each waits for the one before.
+    Launches never overlap: `order` sees to it.
     """
 
     def __init__(self, queue: cl.CommandQueue) -> None:
@@ -93,8 +94,7 @@ class State:
         # Intel's queues do not keep their context alive.
         self.context = queue.context
         self.lock = threading.RLock()
-        self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-        self.last_event: cl.Event | None = None
+        self.order = Order(queue)
         self._buffers: dict[str, cl.Buffer] = {}
 
     def cleared(self, name: str, size: int) -> cl.Buffer:
@@ -168,11 +168,9 @@ class Plan:
                         last[place] = value
                 else:
                     kernel.set_arg(place, value)
-            if not state.in_order and state.last_event is not None:
-                wait_for = [*(wait_for or ()), state.last_event]
-            event = cl.enqueue_nd_range_kernel(state.queue, kernel, self.global_size, self.local_size, None, wait_for)
-            if not state.in_order:
-                state.last_event = event
+            before = state.order.after(wait_for)
+            event = cl.enqueue_nd_range_kernel(state.queue, kernel, self.global_size, self.local_size, None, before)
+            state.order.add(event, wait_for)
         return event
 
 

@@ -16,6 +16,7 @@ import pyopencl as cl
 
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launch import Launch
+from portbar.order import Order
 from portbar.reduction.loops import ReductionLoop
 from portbar.reduction.rendering import FAULTS, LAUNCHES, places
 
@@ -50,9 +51,9 @@ def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...] | None)
 class GangState:
     """The buffer in which the work-groups of one queue's launches leave their values, for as many as `capacity` groups.
 
-    Launches on one state never overlap: an in-order queue sees to it, and on an out-of-order queue each waits for the one
-    before. Locks, counters and faults lie in one of `LAUNCHES` sets of words, which launches take in turn and the host clears
-    once per turn. So a wrong launch leaves its traces to itself, and its `Launch` finds them there.
+    Launches on one state never overlap: `order` sees to it. Locks, counters and faults lie in one of `LAUNCHES` sets of words,
+    which launches take in turn and the host clears once per turn. So a wrong launch leaves its traces to itself, and its
+    `Launch` finds them there.
     """
 
     def __init__(
@@ -72,9 +73,8 @@ class GangState:
         #: Kept alive while launches that use it may still run.
         size = 4 * (LAUNCHES * self.words + max(1, values) * self.capacity)
         self.buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
-        cleared = cl.enqueue_copy(queue, self.buffer, np.zeros(LAUNCHES * self.words, np.uint32), is_blocking=True)
-        self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-        self.last_event: cl.Event | None = previous.last_event if previous is not None else cleared
+        cl.enqueue_copy(queue, self.buffer, np.zeros(LAUNCHES * self.words, np.uint32), is_blocking=True)
+        self.order: Order = previous.order if previous is not None else Order(queue)
         self._started = 0
         self._launches: list[weakref.ref[GangLaunch] | None] = [None] * LAUNCHES
         self._reader: cl.CommandQueue | None = None
@@ -93,18 +93,17 @@ class GangState:
 
     def _clear(self) -> None:
         """Clear the words of all launches, and save those that may still be asked for; without blocking."""
-        order = [] if self.in_order or self.last_event is None else [self.last_event]
+        before = self.order.after(None)
         found = [reference() for reference in self._launches if reference is not None]
         if waiting := [launch for launch in found if launch is not None and not launch.has_words]:
             words = np.empty((LAUNCHES, self.words), np.uint32)
-            saved = cl.enqueue_copy(self.queue, words, self.buffer, is_blocking=False, wait_for=order)
+            saved = cl.enqueue_copy(self.queue, words, self.buffer, is_blocking=False, wait_for=before)
             for launch in waiting:
                 launch.keep_copy(words, saved)
-            order = [] if self.in_order else [saved]
+            before = [saved]
         size = 4 * LAUNCHES * self.words
-        cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, np.zeros(1, np.uint32), 0, size, wait_for=order)
-        if not self.in_order:
-            self.last_event = cleared
+        cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, np.zeros(1, np.uint32), 0, size, wait_for=before)
+        self.order.add(cleared, None)
 
     def read(self, place: int) -> Words:
         """The words of a launch that is complete; blocks for one small transfer on a queue of its own."""
@@ -201,13 +200,11 @@ def enqueue(program: Program, plan: Any, args: Sequence[Any], wait_for: Sequence
     """Enqueue a plan of `portbar.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
     state = program.gang_state(plan.queue, plan.groups)
     place = state.next_place()
-    if not state.in_order and state.last_event is not None:
-        wait_for = [*(wait_for or ()), state.last_event]
+    before = state.order.after(wait_for)
     words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)
     plan.handle.set_args(state.buffer, bytearray(words), *args)
-    event = cl.enqueue_nd_range_kernel(plan.queue, plan.handle, plan.global_size, plan.local_size, None, wait_for)
-    if not state.in_order:
-        state.last_event = event
+    event = cl.enqueue_nd_range_kernel(plan.queue, plan.handle, plan.global_size, plan.local_size, None, before)
+    state.order.add(event, wait_for)
     launch = GangLaunch(event, plan.label, state, place, plan.groups)
     state.remember(place, launch)
     return launch
