@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 import threading
 import warnings
@@ -22,6 +23,9 @@ import platformdirs
 from portbar._version import __version__
 
 ENVIRONMENT_VARIABLE = "PORTBAR_CACHE_DIR"
+
+#: Largest entry that is read.
+_MOST_BYTES = 1 << 22
 
 _lock = threading.Lock()
 _memory: dict[tuple[Path | None, str, str], str] = {}
@@ -48,8 +52,8 @@ def cache_dir() -> Path | None:
 def load(kind: str, key: str) -> dict[str, Any] | None:
     """Return what was stored under a kind and a key by this version of portbar, or None.
 
-    A file that cannot be read as such an entry is reported once, as a `CacheWarning` that names its path. It
-    counts as absent, and the next `store` replaces it. An entry of another version of portbar is absent
+    A file that cannot be read as such an entry, or that another user may have written, is reported once, as a
+    `CacheWarning` that names its path. It counts as absent, and the next `store` replaces it. An entry of another version of portbar is absent
     without a word.
 
     Parameters
@@ -68,10 +72,10 @@ def load(kind: str, key: str) -> dict[str, Any] | None:
         return None
     path = _path(folder, kind, key)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, _DistrustedError) as error:
         _ignore(path, str(error))
         return None
     try:
@@ -152,6 +156,38 @@ def safe_name(text: str) -> str:
     if plain == text and plain:
         return plain
     return f"{plain or 'x'}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+class _DistrustedError(Exception):
+    """A file is not one that this user's portbar wrote; the text says why."""
+
+
+def _read(path: Path) -> str:
+    """Return the text of an entry."""
+
+    def opened(name: str, flags: int) -> int:
+        # Otherwise opening a pipe waits for a writer.
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    with open(path, "rb", opener=opened) as stream:
+        why = _distrust(os.fstat(stream.fileno()))
+        if why:
+            raise _DistrustedError(why)
+        return stream.read(_MOST_BYTES).decode()
+
+
+def _distrust(about: os.stat_result) -> str:
+    """Return why a file is not to be believed, or an empty text."""
+    if not stat.S_ISREG(about.st_mode):
+        return "it is no regular file"
+    if about.st_size > _MOST_BYTES:
+        return f"it has {about.st_size} bytes, more than any entry"
+    if hasattr(os, "geteuid"):
+        if about.st_uid not in {os.geteuid(), 0}:
+            return f"it belongs to another user, with the id {about.st_uid}"
+        if about.st_mode & stat.S_IWOTH:
+            return "every user may write to it; chmod o-w if you trust it"
+    return ""
 
 
 def _path(folder: Path, kind: str, key: str) -> Path:

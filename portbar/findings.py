@@ -16,6 +16,13 @@ T = TypeVar("T")
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
 CACHE_KIND: Final = "findings-8"
 
+#: Largest count that a finding may have: thirty times the work-groups of the largest GPU, and loops of 32-bit counters.
+_MOST_GROUPS: Final = 1 << 20
+_MOST_ITERATIONS: Final = 1 << 32
+
+#: Polls per second that a device may have: a poll takes at least a cycle or two, and spin limits are computed from them.
+RATES: Final = (1e3, 2e10)
+
 BarrierTable = tuple[tuple[int, int, str], ...]
 
 
@@ -92,8 +99,8 @@ class Findings:
                 ordering={str(k): _exactly(str, v) for k, v in value.get("ordering", {}).items()},
                 litmus={str(k): _exactly(str, v) for k, v in value.get("litmus", {}).items()},
                 progress={str(k): _exactly(str, v) for k, v in value.get("progress", {}).items()},
-                groups_in_flight=_optional_count(value.get("groups_in_flight")),
-                loop_limit=_optional_count(value.get("loop_limit")),
+                groups_in_flight=_optional_count(value.get("groups_in_flight"), _MOST_GROUPS),
+                loop_limit=_optional_count(value.get("loop_limit"), _MOST_ITERATIONS),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
                 lost={str(k): _exactly(str, v) for k, v in value.get("lost", {}).items()},
@@ -108,7 +115,7 @@ class Findings:
 def _table_entry(*entry: Any) -> tuple[int, int, str]:
     """Read an entry of a barrier table; older ones have no local size and were measured with few work-items."""
     local_size, groups, name = entry if len(entry) == 3 else (1, *entry)
-    return _exactly(int, local_size), _exactly(int, groups), _algorithm(name)
+    return _count(local_size, _MOST_GROUPS), _count(groups, _MOST_GROUPS), _algorithm(name)
 
 
 def _exactly(kind: type[T], value: Any) -> T:
@@ -126,17 +133,22 @@ def _algorithm(value: Any) -> str:
     return str(value)
 
 
-def _optional_count(value: Any) -> int | None:
-    if value is None:
-        return None
+def _count(value: Any, most: int) -> int:
     if _exactly(int, value) < 0:
         raise ValueError(f"{value!r} is negative")
+    if value > most:
+        raise ValueError(f"{value!r} is above {most}, more than any device has")
     return int(value)
+
+
+def _optional_count(value: Any, most: int) -> int | None:
+    return None if value is None else _count(value, most)
 
 
 def _optional_rate(value: Any) -> float | None:
     if value is None:
         return None
-    if type(value) not in (int, float) or not 0 < value < 1e15:
-        raise ValueError(f"{value!r} is no rate")
+    least, most = RATES
+    if type(value) not in (int, float) or not least <= value <= most:
+        raise ValueError(f"{value!r} is no rate from {least:g} to {most:g} per second")
     return float(value)

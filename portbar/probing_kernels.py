@@ -18,7 +18,7 @@ import pyopencl as cl
 from portbar import layout
 from portbar.device import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
-from portbar.findings import Findings
+from portbar.findings import RATES, Findings
 from portbar.program import Program
 from portbar.rendering import WORDS, resolve_includes
 from portbar.strategy import Choice, DeviceProfile, Strategy, gpu_parameters, polls_acquire
@@ -326,7 +326,7 @@ class Probes:
         for _ in range(2):
             seconds = self._run(kernel, 1, 1, self._buffer(words), np.uint32(rounds))
             best = max(best, rounds * layout.POLLS_PER_ROUND / seconds)
-        return best
+        return min(max(best, RATES[0]), RATES[1])
 
     def _polls(self, seconds: float, atomics: str) -> int:
         """Polls that take about `seconds`, fewer where loops would be cut short."""

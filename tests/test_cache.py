@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 
 import pytest
@@ -104,3 +105,47 @@ def test_a_failed_write_leaves_the_old_entry_and_no_scraps(folder, monkeypatch):
         cache.store("findings", "gpu", {"n": float("nan")})
     assert cache.load("findings", "gpu") == {"n": 1}
     assert [path.name for path in (folder / "findings").iterdir()] == ["gpu.json"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "pipe by a link", "folder", "device", "huge"])
+def test_what_is_no_file_of_findings_neither_hangs_nor_counts(folder, kind):
+    cache.store("findings", "gpu", {"n": 1})
+    path = only_file(folder)
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "pipe by a link":
+        os.mkfifo(folder / "pipe")
+        path.symlink_to(folder / "pipe")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as stream:
+            stream.truncate(1 << 40)
+    with pytest.warns(cache.CacheWarning, match="gpu.json"):
+        assert cache.load("findings", "gpu") is None
+    if kind != "folder":
+        cache.store("findings", "gpu", {"n": 2})
+        assert cache.load("findings", "gpu") == {"n": 2}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="the system has no owners of files")
+def test_a_file_that_others_may_have_written_is_not_believed(folder, monkeypatch):
+    cache.store("findings", "gpu", {"n": 1})
+    path = only_file(folder)
+    path.chmod(0o646)
+    with pytest.warns(cache.CacheWarning, match="every user may write"):
+        assert cache.load("findings", "gpu") is None
+    path.chmod(0o664)
+    assert cache.load("findings", "gpu") == {"n": 1}
+    # Only the superuser may give a file away.
+    about = path.stat()
+    owned = os.stat_result((about.st_mode, 1, 1, 1, about.st_uid + 1, *about[5:]))
+    assert "another user" in cache._distrust(owned)
+    monkeypatch.setattr(os, "geteuid", lambda: about.st_uid + 1)
+    assert not cache._distrust(owned)
+    assert not cache._distrust(os.stat_result((about.st_mode, 1, 1, 1, 0, *about[5:])))

@@ -48,7 +48,17 @@ def test_an_entry_from_before_lost_measurements_were_told_has_none() -> None:
         ("groups_in_flight", "x", "'x'"),
         ("groups_in_flight", -1, "negative"),
         ("loop_limit", 1.5, "int"),
+        ("groups_in_flight", 10**9, "1000000000 is above"),
+        ("groups_in_flight", 1 << 40, "above"),
+        ("groups_in_flight", True, "int"),
+        ("loop_limit", 1 << 40, "above"),
+        ("barrier_table", [[1, -4, "counter"]], "negative"),
+        ("barrier_table", [[1 << 40, 4, "counter"]], "above"),
         ("polls_per_second", 0, "rate"),
+        ("polls_per_second", 10**14, "rate"),
+        ("polls_per_second", 1e-3, "rate"),
+        ("polls_per_second", 10**400, "rate"),
+        ("polls_per_second", float("inf"), "rate"),
         ("builds", {"cl12": 1}, "bool"),
         ("ordering", {"cl12": True}, "str"),
         ("lost", {"loop_limit": 3}, "str"),
@@ -66,7 +76,7 @@ def test_older_tables_without_local_sizes_speak_for_few_work_items() -> None:
     assert known.barrier_table == ((1, 1, "flag"), (1, 70, "tree"))
 
 
-@pytest.mark.parametrize("damage", [{"barrier_table": [[1, "nonsense"]]}, {"groups_in_flight": "x"}])
+@pytest.mark.parametrize("damage", [{"barrier_table": [[1, "nonsense"]]}, {"groups_in_flight": "x"}, {"polls_per_second": 1e14}])
 def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_absent(
     damage: dict[str, object], tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
