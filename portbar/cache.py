@@ -11,10 +11,13 @@ import json
 import os
 import re
 import stat
+import sys
 import tempfile
 import threading
+import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +25,19 @@ import platformdirs
 
 from portbar._version import __version__
 
+if sys.platform != "win32":
+    import fcntl
+
 ENVIRONMENT_VARIABLE = "PORTBAR_CACHE_DIR"
 
 #: Largest entry that is read.
 _MOST_BYTES = 1 << 22
 
+#: Seconds that a change waits for that of another process.
+_LOCK_S = 10.0
+
 _lock = threading.Lock()
+_changes = threading.Lock()
 _memory: dict[tuple[Path | None, str, str], str] = {}
 _warned: set[Path] = set()
 
@@ -126,6 +136,43 @@ def store(kind: str, key: str, value: dict[str, Any]) -> None:
             return
     with _lock:
         _memory[folder, kind, key] = entry
+
+
+@contextmanager
+def changing() -> Iterator[None]:
+    """Keep other threads and processes out between a `load` and the `store` of what changed, if they ask for this as well.
+
+    After `_LOCK_S` seconds, or where the disk has no locks, this goes on without the lock: a change may be lost then.
+    """
+    with _changes:
+        descriptor = _lock_of(cache_dir())
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+
+def _lock_of(folder: Path | None) -> int | None:
+    """Lock a cache for this process until the descriptor is closed; None where that cannot be."""
+    if folder is None or sys.platform == "win32":
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError:
+        return None
+    deadline = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) or time.monotonic() > deadline:
+                os.close(descriptor)
+                return None
+            time.sleep(0.005)
+        else:
+            return descriptor
 
 
 def reject(kind: str, key: str, why: str) -> None:

@@ -99,10 +99,13 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     # Without a known end of loops grids have one work-group, which a probe of a machine that was busy must not decide for good.
     if stored is None or refresh or stored.source.endswith(_CUT_SHORT) or "loop_limit" in stored.lost:
         found = _probe_in_children(address_of(device), timeout)
-        if stored is not None:
-            # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
-            found = replace(found, barrier_table=stored.barrier_table, litmus=stored.litmus)
-        cache.store(CACHE_KIND, key, found.to_json())
+        with cache.changing():
+            # Another process may have added to them meanwhile.
+            stored = stored_findings(reported) or stored
+            if stored is not None:
+                # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
+                found = replace(found, barrier_table=stored.barrier_table, litmus=stored.litmus)
+            cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device)
 

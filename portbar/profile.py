@@ -90,18 +90,21 @@ def forget() -> None:
 def change_findings(device: cl.Device, what: str, change: Callable[[Findings], Findings]) -> Findings:
     """Change the cached findings of a device, so that the next `describe` tells them; `what` is added to them, in words.
 
+    Changes that other threads and processes make at the same time are kept.
+
     Raises
     ------
     Error
         The device was never probed on this machine, so there is nothing to add to.
     """
     reported = facts(device)
-    found = stored_findings(reported)
-    if found is None:
-        raise Error(
-            f"{device.name.strip()} has no findings on this machine to add {what} to: run portbar.probe(device) first"
-        )
-    found = change(found)
-    cache.store(CACHE_KIND, device_key(reported), found.to_json())
+    with cache.changing():
+        found = stored_findings(reported)
+        if found is None:
+            raise Error(
+                f"{device.name.strip()} has no findings on this machine to add {what} to: run portbar.probe(device) first"
+            )
+        found = change(found)
+        cache.store(CACHE_KIND, device_key(reported), found.to_json())
     forget()
     return found

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from portbar import cache, profile
+from portbar import cache, probing, profile
 from portbar.device import DeviceFacts, device_key
 from portbar.errors import RecordError
 from portbar.findings import CACHE_KIND, Findings
+from tests import checkout
 
 FOUND = Findings(
     builds={"cl12": True, "c11@CL3.0": False},
@@ -76,7 +86,9 @@ def test_older_tables_without_local_sizes_speak_for_few_work_items() -> None:
     assert known.barrier_table == ((1, 1, "flag"), (1, 70, "tree"))
 
 
-@pytest.mark.parametrize("damage", [{"barrier_table": [[1, "nonsense"]]}, {"groups_in_flight": "x"}, {"polls_per_second": 1e14}])
+@pytest.mark.parametrize(
+    "damage", [{"barrier_table": [[1, "nonsense"]]}, {"groups_in_flight": "x"}, {"polls_per_second": 1e14}]
+)
 def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_absent(
     damage: dict[str, object], tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,3 +102,74 @@ def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_abs
     assert len(caught) == 1
     cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
     assert profile.stored_findings(FACTS) == FOUND
+
+
+@pytest.fixture
+def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """A device with findings in a cache of its own."""
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(cache, "_memory", {})
+    monkeypatch.setattr(profile, "facts", lambda _: FACTS)
+    cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
+    yield SimpleNamespace(name=FACTS.name)
+    profile.forget()
+
+
+def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
+    def add(thread: int) -> None:
+        for turn in range(10):
+            name = f"{thread}.{turn}"
+            profile.change_findings(
+                known, "a verdict", lambda found, name=name: replace(found, litmus={**found.litmus, name: "pass"})
+            )
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(8)))
+    assert len(profile.stored_findings(FACTS).litmus) == 80 + len(FOUND.litmus)
+
+
+_COUNTING = """
+import sys
+from portbar import cache
+
+for _ in range(40):
+    with cache.changing():
+        count = cache.load("counts", "x") or {"n": 0}
+        cache.store("counts", "x", {"n": count["n"] + 1})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are kept apart where the system has flock")
+def test_changes_of_several_processes_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
+    environment = checkout.environment()
+    children = [subprocess.Popen([sys.executable, "-c", _COUNTING], env=environment) for _ in range(3)]
+    assert [one.wait(60) for one in children] == [0] * 3
+    assert cache.load("counts", "x") == {"n": 120}
+
+
+def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(
+    known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_LOCK_S", 0.05)
+    held = cache._lock_of(tmp_path)
+    try:
+        profile.change_findings(known, "nothing", lambda found: replace(found, source="changed"))
+    finally:
+        if held is not None:
+            os.close(held)
+    assert profile.stored_findings(FACTS).source == "changed"
+
+
+def test_a_litmus_failure_that_comes_during_a_probe_is_kept(known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(*_: object) -> Findings:
+        profile.change_findings(known, "a verdict", lambda found: replace(found, litmus={"cl12": "fail: MP 3 of 9"}))
+        return Findings(source="probed anew")
+
+    monkeypatch.setattr(probing, "facts", lambda _: FACTS)
+    monkeypatch.setattr(probing, "describe", lambda _: None)
+    monkeypatch.setattr(probing, "address_of", lambda _: None)
+    monkeypatch.setattr(probing, "_probe_in_children", measured)
+    probing.probe(known, refresh=True)
+    kept = profile.stored_findings(FACTS)
+    assert (kept.source, kept.litmus) == ("probed anew", {"cl12": "fail: MP 3 of 9"})
