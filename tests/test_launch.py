@@ -339,6 +339,43 @@ def test_many_host_threads_launch_one_kernel_at_once(context):
     assert not any(worker.is_alive() for worker in workers)
 
 
+@pytest.mark.slow
+def test_threads_that_launch_for_seconds_see_no_error_and_no_wrong_value(context):
+    """Half of the threads have a queue of their own, the others share one; some wait for each launch, some for every tenth."""
+    skip_where_threads_abort(context.devices[0])
+    made, shared = support.kernel(context, SOURCE, "reverse"), cl.CommandQueue(context)
+    made.occupancy(shared, (8,))
+    launches, errors, wrong, end = [0] * 8, [], [], time.monotonic() + 3
+
+    def work(seed):
+        queue = shared if seed % 2 else cl.CommandQueue(context)
+        source, between, out = (support.to_device(queue, values) for values in (INTS, 0 * INTS, 0 * INTS))
+        reader = cl.CommandQueue(context)
+        while time.monotonic() < end and len(errors) < 10:
+            try:
+                offset = launches[seed] % 1000
+                pending = [
+                    made(queue, None, (8,), source, between, out, np.uint32(N), np.int16(3), np.float32(offset))
+                    for _ in range(1 if seed % 4 < 2 else 10)
+                ]
+                for launch in pending:
+                    launch.wait()
+                launches[seed] += len(pending)
+                if not np.array_equal(support.uints(reader, out).view(np.int32), INTS[::-1] * 3 + offset):
+                    wrong.append((seed, launches[seed]))
+            except Exception as error:  # noqa: BLE001 (they are counted)
+                errors.append(f"thread {seed}, launch {launches[seed]}: {error!r}")
+
+    workers = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(90)
+    assert not any(worker.is_alive() for worker in workers)
+    assert (errors, wrong) == ([], []), f"of {sum(launches)} launches"
+    assert all(launches)
+
+
 def test_threads_may_share_one_queue(context, queue):
     skip_where_threads_abort(queue.device)
     made = support.kernel(context, SOURCE, "bump")
