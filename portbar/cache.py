@@ -63,8 +63,8 @@ def load(kind: str, key: str) -> dict[str, Any] | None:
     """Return what was stored under a kind and a key by this version of portbar, or None.
 
     A file that cannot be read as such an entry, or that another user may have written, is reported once, as a
-    `CacheWarning` that names its path. It counts as absent, and the next `store` replaces it. An entry of another version of portbar is absent
-    without a word.
+    `CacheWarning` that names its path. It counts as absent, and the next `store` replaces it. An entry of
+    another version of portbar is absent without a word.
 
     Parameters
     ----------

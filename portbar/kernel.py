@@ -41,7 +41,7 @@ from portbar.reduction.rendering import local_size_limit
 from portbar.residency import Resources, computed_bound, resources_in
 from portbar.source import kernel_text, mentions
 from portbar.strategy import Strategy
-from portbar.timing import is_time, limit_rounds, patience_rounds, rounds, shortened
+from portbar.timing import is_time, limit_rounds, patience_rounds, rounds, shared_patience_rounds, shortened
 from portbar.vendor import vendor_bound
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ _MAX_PLANS: Final = 256
 
 #: The hidden launch argument, an OpenCL uint4 in the host's byte order.
 _WORDS: Final = struct.Struct("=4I")
-_FIRST_WORD: Final = struct.Struct("=I")
+#: One of its words.
+_WORD: Final = struct.Struct("=I")
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class _Plan:
     words: bytearray | None
     state: QueueState | None = None
     generation: int = 0
+    #: Patience with the device to itself, and beside a launch in another queue; None where that makes no difference.
+    patience: tuple[int, int] | None = None
     #: Whether another launch may go by it; not where the occupancy is to be measured again.
     lasting: bool = True
 
@@ -424,11 +427,14 @@ class Kernel:
         profile = self.program.profile(device)
         limit = limit_rounds(profile, self.program.spin_limit)
         words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
+        patience = None
+        if quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, profile.facts):
+            patience = patience_rounds(profile), shared_patience_rounds(profile)
         lasting = not any(
             (device, s.device_barrier.value, local, local_memory) in self._retries for s in (strategy, tuned)
         )
         label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
-        return _Plan(queue, handle, label, size, local, groups, 0, words, lasting=lasting)
+        return _Plan(queue, handle, label, size, local, groups, 0, words, patience=patience, lasting=lasting)
 
     def _check_reductions(
         self, device: cl.Device, strategy: Strategy, handle: cl.Kernel, local: Size | None, size: Size | None = None
@@ -568,7 +574,9 @@ class Kernel:
             before = state.order.after(wait_for)
             if saved is not None and not state.order.in_order:
                 before = [*(before or ()), saved]
-            _FIRST_WORD.pack_into(words, 0, plan.flags | state.capacity_log2 << 24 | epoch)
+            _WORD.pack_into(words, 0, plan.flags | state.capacity_log2 << 24 | epoch)
+            if plan.patience is not None:
+                _WORD.pack_into(words, 8, plan.patience[state.shares_device])
             handle.set_args(state.buffer, words, *args)
             event = _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, before)
             state.epoch = epoch

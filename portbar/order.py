@@ -100,6 +100,11 @@ class Order:
         self._before: list[cl.Event] | None = None
         self._many = _MANY
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the last launch is not known to have ended."""
+        return self._last is not None and self._last.command_execution_status > _COMPLETE
+
     def after(self, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
         """The wait list of the next launch: the caller's, and what the launch must not overlap.
 

@@ -50,6 +50,9 @@ LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
 FAILURES_HIDDEN = "failures hidden"
 """An effect: a failed event looks complete until somebody waits for it, and ends an out-of-order queue."""
 
+QUEUES_SPLIT_THREADS = "queues split threads"
+"""An effect: a launch beside one in another queue need not wait long for threads, which the other has."""
+
 INLINED_STRUCTURES_UNKNOWN = "inlined structures unknown"
 """An effect: functions that return structures must not be inlined."""
 
@@ -312,6 +315,21 @@ QUIRKS: tuple[Quirk, ...] = (
             "queue; portbar refuses to launch behind it"
         ),
         retire=_retire("intel-failed-wait-list", "Intel"),
+    ),
+    Quirk(
+        name="intel-queues-split-threads",
+        effect=QUEUES_SPLIT_THREADS,
+        matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "CPU" in facts.type,
+        fault=(
+            "kernels in several queues run at the same time and split the threads, so that neither has as many work-groups at "
+            "once as the device runs of one"
+        ),
+        seen="Intel CPU runtime 2026.22.10, 2 threads, kernels of two work-groups that meet, in turns in two queues, 2026-11",
+        workaround=(
+            "launch grids in one queue, or wait before you use the other; portbar shortens the wait for more work-groups to a "
+            "millisecond while another queue has a grid of the same process"
+        ),
+        retire=_retire("intel-queues-split-threads", "Intel"),
     ),
     Quirk(
         name="intel-values-across-barriers",

@@ -5,10 +5,12 @@ Not for what the words mean on the device (`portbar.layout`, and the templates) 
 
 from __future__ import annotations
 
+import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -49,6 +51,11 @@ class Report:
         return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]))
 
 
+#: The states on each device, by its handle, so that a launch can tell whether the device has another one to run.
+_on_device: Final[defaultdict[int, weakref.WeakSet[QueueState]]] = defaultdict(weakref.WeakSet)
+_on_device_lock: Final = threading.Lock()
+
+
 class QueueState:
     """State buffer for the grid launches of one program on one queue.
 
@@ -70,6 +77,16 @@ class QueueState:
         self.broken = False
         self._reader: cl.CommandQueue | None = None
         self._launches: list[weakref.ref[Launch] | None] = [None] * layout.REPORTS
+        self._device = queue.device.int_ptr
+        with _on_device_lock:
+            _on_device[self._device].add(self)
+
+    @property
+    def shares_device(self) -> bool:
+        """Whether a launch on another state of the same device, in this process, is not known to have ended."""
+        with _on_device_lock:
+            states = [*_on_device[self._device]]
+        return any(state.order.is_busy for state in states if state.order is not self.order)
 
     @property
     def exhausted(self) -> bool:

@@ -21,6 +21,8 @@ _ASSUMED_OTHER: Final = 3e6
 #: group that waits for it until the scheduler moves it: tens of milliseconds where threads outnumber cores.
 _PATIENCE_CPU: Final = 0.25
 _PATIENCE_OTHER: Final = 0.002
+#: The same beside a launch in another queue that takes some of the threads: they come back when it ends, not when they wake.
+_PATIENCE_SHARED: Final = 0.001
 #: NVIDIA's devices start work-groups nanoseconds apart (seen on an H200: 4,224 within 20 microseconds).
 _PATIENCE_NVIDIA: Final = 1e-5
 
@@ -56,6 +58,11 @@ def patience_rounds(profile: DeviceProfile) -> int:
     if is_cpu(profile):
         return rounds(profile, _PATIENCE_CPU)
     return rounds(profile, _PATIENCE_NVIDIA if profile.facts.compute_capability else _PATIENCE_OTHER)
+
+
+def shared_patience_rounds(profile: DeviceProfile) -> int:
+    """The same for a launch on a CPU beside one in another queue, where queues split the threads."""
+    return rounds(profile, _PATIENCE_SHARED)
 
 
 def limit_rounds(profile: DeviceProfile, seconds: float) -> int:

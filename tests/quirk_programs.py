@@ -209,6 +209,41 @@ def failed(payload: dict[str, Any]) -> None:
     child.progress({"status": 0, "failed": False})
 
 
+MEETS = """
+kernel void meets(global uint *words, const uint limit)
+{
+    atomic_inc(words);
+    for (uint i = 0u; i < limit; ++i)
+        if (atomic_add(words, 0u) == 2u) {
+            atomic_inc(words + 1);
+            break;
+        }
+}
+"""
+
+
+def split(payload: dict[str, Any]) -> dict[str, int]:
+    """Launches of two work-groups in which both met, of thirty in one queue and of thirty in turns in two."""
+    context, queue = _queue(payload)
+    kernel = cl.Program(context, MEETS).build().meets
+    queues, met = [queue, cl.CommandQueue(context)], {"one": 0, "two": 0}
+    for name, turns in (("one", [0] * 30), ("two", [0, 1] * 15)):
+        zeros = np.zeros(2, np.uint32)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        words = [cl.Buffer(context, flags, hostbuf=zeros) for _ in turns]
+        for turn, buffer in zip(turns, words, strict=True):
+            kernel.set_args(buffer, np.uint32(1_000_000))
+            cl.enqueue_nd_range_kernel(queues[turn], kernel, (2,), (1,))
+        for one in queues:
+            one.flush()
+        for one in queues:
+            one.finish()
+        for buffer in words:
+            cl.enqueue_copy(queue, zeros, buffer)
+            met[name] += int(zeros[1] == 2)
+    return met
+
+
 def flushed(payload: dict[str, Any]) -> None:
     """Flush a queue whose command waits for an event that this thread sets afterwards."""
     context, queue = _queue(payload)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -299,6 +301,48 @@ def test_several_queues_and_contexts_at_once(context, device, queue):
             launch.wait()
         reader = cl.CommandQueue(wrong.get_info(cl.mem_info.CONTEXT))
         assert support.uints(reader, wrong)[0] == 0
+
+
+def test_a_launch_beside_one_in_another_queue_waits_less_for_threads(context, device):
+    """Two grids that split the threads would each wait for the other's until their patience is spent."""
+    if not quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, facts(device)):
+        pytest.skip("queues do not split the threads of this device")
+    # A program of its own, whose plans are few.
+    made = portbar.Program(context, SOURCE).kernel("bump")
+    first, second = cl.CommandQueue(context), cl.CommandQueue(context)
+    cells, wrong = support.cells(made, first, (8,)), support.filled(first, 1)
+
+    def patience():
+        made(second, None, (8,), cells, wrong, np.uint32(0)).wait()
+        return next(int(plan.words[2]) for plan in plans() if plan.queue == second)
+
+    def plans():
+        return [replace(plan, words=struct.unpack("=4I", plan.words)) for plan in made._plans.values()]
+
+    alone = patience()
+    cause = cl.UserEvent(context)
+    blocked = made(first, None, (8,), cells, wrong, np.uint32(0), wait_for=[cause])
+    beside = patience()
+    cause.set_status(cl.command_execution_status.COMPLETE)
+    blocked.wait()
+    assert beside < alone
+    assert patience() == alone
+
+
+def test_two_queues_in_turns(context, queue):
+    """On a device whose queues split the threads, each of these took a quarter of a second once."""
+    made, turns = support.kernel(context, SOURCE, "bump"), 20
+    queues = [queue, cl.CommandQueue(context)]
+    rooms = [(support.cells(made, one, (8,)), support.filled(one, 1)) for one in queues]
+    launches = []
+    for _ in range(turns):
+        for one, (cells, wrong) in zip(queues, rooms, strict=True):
+            launches.append(made(one, None, (8,), cells, wrong, np.uint32(2)))
+            one.flush()
+    for launch in launches:
+        launch.wait()
+    for one, (_, wrong) in zip(queues, rooms, strict=True):
+        assert support.uints(one, wrong)[0] == 0
 
 
 def skip_where_threads_abort(device):

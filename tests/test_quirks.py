@@ -104,6 +104,9 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         "tests.quirk_programs:failed",
         lambda result: result.status == "crash" and result.progress == [{"status": 0, "failed": True}],
     ),
+    "intel-queues-split-threads": Reproduction(
+        "tests.quirk_programs:split", value(lambda met: met["two"] < met["one"] - 5), limit=60
+    ),
     "intel-values-across-barriers": Reproduction(
         "tests.quirk_programs:carried",
         lambda result: aborts("intel-values-across-barriers")(result) and result.progress == [{"built": "volatile"}],
