@@ -108,7 +108,9 @@ class Program:
             raise Error(f"spin_limit is a finite number of seconds above 0, not {shortened(spin_limit)}")
         self.context = context
         self.name = source.name if isinstance(source, Path) else "program.cl"
-        self.source = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        # Editors mark UTF-8 by it, and compilers of OpenCL C refuse it.
+        self.source = text.removeprefix("\ufeff")
         self.options = tuple(options)
         self.spin_limit = float(spin_limit)
         self.devices = tuple(context.devices if devices is None else devices)
@@ -139,7 +141,8 @@ class Program:
         if early is not None:
             raise BuildError(
                 f"{self.name}, line {early[1]}: kernel {early[0]!r} does something before PORTBAR_ENTER, which surplus "
-                "work-groups and the measurement of its occupancy would do too; move it behind PORTBAR_ENTER"
+                "work-groups and the measurement of its occupancy would do too; move it behind PORTBAR_ENTER. Only "
+                "declarations may stand before it, with values that call nothing but get_local_id and its like"
             )
         #: Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
         self.lock = threading.RLock()

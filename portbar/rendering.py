@@ -15,7 +15,7 @@ from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.reduction import rendering as reduction
 from portbar.reduction.use import Use
-from portbar.source import includes
+from portbar.source import ends_of_skipped, includes, line_of
 from portbar.strategy import Strategy
 from portbar.templates import render_def
 
@@ -389,19 +389,22 @@ def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl
         An include names a header that does not exist; the message gives the author's line.
     """
     quoted = name.replace("\\", "/").replace('"', "'").replace("\n", " ")
-    parts = [f'#line 1 "{quoted}"\n']
-    done = 0
+    pieces = [(0, 0, "")]
     for include in includes(source):
         try:
             text = render_header(include.name, strategy, use)
         except RenderError as error:
             raise RenderError(f"{name}, line {include.line}: {error}") from None
-        parts += [
-            source[done : include.start],
-            f'#line 1 "{include.name}"\n',
-            text,
-            f'#line {include.line + 1} "{quoted}"',
-        ]
-        done = include.end
+        pieces.append((include.start, include.end, f'#line 1 "{include.name}"\n{text}'))
+    # A compiler ignores the directives of headers that it skips.
+    pieces += [(position, position, "") for position in ends_of_skipped(source)]
+    parts: list[str] = []
+    done = 0
+    for start, end, text in sorted(pieces):
+        before = source[done:start]
+        if before.rpartition("\n")[2].strip():
+            before += "\n"
+        parts += [before, text, f'#line {line_of(source, end)} "{quoted}"\n']
+        done = end
     parts.append(source[done:])
     return "".join(parts)

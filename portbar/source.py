@@ -11,25 +11,53 @@ from dataclasses import dataclass
 
 _TOKEN = re.compile(
     r"""
-    (?P<comment> //(?:\\\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+    (?P<comment> //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z) )
   | (?P<string> "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' )
     """,
     re.VERBOSE | re.DOTALL,
 )
-_INCLUDE = re.compile(r'^[ \t]*\#[ \t]*include[ \t]*["<](?P<name>portbar/[^">\n]*)[">][^\n]*$', re.MULTILINE)
+#: Directives that matter here, in text whose comments are spaces, line breaks in them included.
+_DIRECTIVE = re.compile(
+    r"""
+    ^[ \t]* (?P<sign>\#) (?:[ \t]|\\\r?\n)*
+    (?: include (?:[ \t]|\\\r?\n)* ["<](?P<name>portbar/[^">\n]*)[">]
+      | (?P<conditional>ifdef|ifndef|if|elif|else|endif)\b (?:\\\r?\n|[^\n])* \n? )
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
 _KERNEL = re.compile(
     r"\b(?:__kernel|kernel)\b(?:\s|__attribute__\s*\(\(.*?\)\))*\bvoid\b"
     r"(?:\s|__attribute__\s*\(\(.*?\)\))*\b(?P<name>[A-Za-z_]\w*)\s*\(",
     re.DOTALL,
 )
 
-#: What makes a statement more than a declaration: a call, a block, a store through a pointer or into an array.
-_ACTION = re.compile(r"[({]|->|\][^=]*=|\+\+|--|^\s*\*+\s*\w+\s*=")
+#: What a declaration may hold without doing anything: attributes, built-in functions that only compute, pointers to arrays.
+_HARMLESS = re.compile(
+    r"""
+    __attribute__\s*\(\(.*?\)\)
+  | ^[ \t]*\#(?:\\\r?\n|[^\n])*
+  | \b(?: sizeof | min | max | (?:convert|as)_(?:u?(?:char|short|int|long)|half|float|double)\w*
+        | get_(?: work_dim | (?:local|global)_(?:linear_)?id | (?:enqueued_)?local_size
+                | (?:group|sub_group|sub_group_local)_id | global_(?:size|offset) | num_(?:groups|sub_groups) ) ) \b (?=\s*\()
+  | \w\s*\(\s*\*\s*\w*\s*\)\s*\[[^]]*\]
+    """,
+    re.MULTILINE | re.VERBOSE | re.DOTALL,
+)
+
+#: What makes a statement more than a declaration: a call or a condition, a block, a store through a pointer or into an array.
+_ACTION = re.compile(
+    r"""
+    \w\s*\( | \+\+ | -- | ^\s*[*(]
+  | (?:^|[^\s=,{(])\s*\{
+  | (?:\]|->\s*\w+) (?:\s*\.\s*\w+)* \s* (?:[-+*/%&|^]|<<|>>)? = (?![={]|\s*\{)
+    """,
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True)
 class Include:
-    """One `#include "portbar/..."` line: its header, its 1-based line, and the span of text it takes."""
+    """One `#include "portbar/..."`: its header, its 1-based line, and its span from `#` to the closing quote."""
 
     name: str
     line: int
@@ -37,22 +65,48 @@ class Include:
     end: int
 
 
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
 def without_comments(text: str, *, keep_strings: bool = True) -> str:
     """`text` with each comment (and each string, unless kept) blanked out, same length and same lines."""
+    return _TOKEN.sub(lambda match: match[0] if match["string"] is not None and keep_strings else _blank(match), text)
 
-    def blank(match: re.Match[str]) -> str:
-        if match["string"] is not None and keep_strings:
-            return match[0]
-        return re.sub(r"[^\n]", " ", match[0])
 
-    return _TOKEN.sub(blank, text)
+def _directives(text: str) -> Iterator[re.Match[str]]:
+    """Each include of a portbar header and each conditional directive outside comments, in order."""
+    # To a preprocessor, a comment is one space: a directive goes on behind one that ends lines later.
+    code = _TOKEN.sub(lambda match: match[0] if match["string"] is not None else " " * len(match[0]), text)
+    return _DIRECTIVE.finditer(code)
+
+
+def line_of(text: str, position: int) -> int:
+    """The 1-based line that a position in `text` stands in."""
+    return text.count("\n", 0, position) + 1
 
 
 def includes(text: str) -> Iterator[Include]:
     """Each include of a portbar header outside comments, in order."""
-    for match in _INCLUDE.finditer(without_comments(text)):
-        line = text.count("\n", 0, match.start()) + 1
-        yield Include(match["name"], line, match.start(), match.end())
+    for match in _directives(text):
+        if match["name"] is not None:
+            yield Include(match["name"], line_of(text, match.start("sign")), match.start("sign"), match.end())
+
+
+def ends_of_skipped(text: str) -> Iterator[int]:
+    """Where compiled text may go on after includes of portbar headers that were not: behind `#elif`, `#else` and `#endif`."""
+    open_conditionals: list[bool] = []
+    for match in _directives(text):
+        what = match["conditional"]
+        if what is None:
+            open_conditionals = [True] * len(open_conditionals)
+        elif what in {"if", "ifdef", "ifndef"}:
+            open_conditionals.append(False)
+        elif open_conditionals:
+            if open_conditionals[-1]:
+                yield match.end()
+            if what == "endif":
+                open_conditionals.pop()
 
 
 def kernel_names(text: str) -> list[str]:
@@ -73,8 +127,8 @@ def kernel_text(text: str, name: str) -> str:
 def early_statement(text: str) -> tuple[str, int] | None:
     """The first kernel that does something before PORTBAR_ENTER, with the 1-based line of what it does; None if none does.
 
-    Declarations do nothing, nor do their initial values unless they call something. Kernels whose PORTBAR_ENTER comes from a
-    macro of the author's are not judged.
+    Declarations do nothing, nor do their initial values unless they call something other than the built-in functions of
+    `_HARMLESS`. Kernels whose PORTBAR_ENTER comes from a macro of the author's are not judged.
     """
     code = without_comments(text, keep_strings=False)
     for match in _KERNEL.finditer(code):
@@ -83,12 +137,11 @@ def early_statement(text: str) -> tuple[str, int] | None:
         following = _KERNEL.search(code, match.end())
         if body < 0 or enter is None or (following is not None and following.start() < enter.start()):
             continue
-        done = body + 1
-        for statement in re.finditer(r"[^;]*", code[body + 1 : enter.start()]):
-            doing = re.sub(r"__attribute__\s*\(\(.*?\)\)|\#[^\n]*", "", statement[0])
-            if _ACTION.search(doing):
+        before = _HARMLESS.sub(_blank, code[body + 1 : enter.start()])
+        for statement in re.finditer(r"[^;]+", before):
+            if _ACTION.search(statement[0]):
                 blank = len(statement[0]) - len(statement[0].lstrip())
-                return match["name"], code.count("\n", 0, done + statement.start() + blank) + 1
+                return match["name"], line_of(code, body + 1 + statement.start() + blank)
     return None
 
 

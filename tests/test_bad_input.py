@@ -530,6 +530,28 @@ def test_a_syntax_error_on_line_12_says_12_and_everything_else_one_needs(context
 
 
 @on_device
+def test_lines_after_a_header_that_is_not_compiled_are_the_author_s(context):
+    lines = ["#if 0", HEADER.strip(), "#endif", "", "kernel void k(global int *p) { p[0] = missing_here; }"]
+    error = refused(["missing_here"], build, context, "\n".join(lines), error=portbar.BuildError)
+    Path(error.source_path).unlink()
+    where = [line for line in str(error).splitlines() if "missing_here" in line and "error" in line]
+    assert any(":5:" in line or "line 5" in line for line in where), str(error)
+
+
+@on_device
+def test_a_byte_order_mark_and_comments_beside_an_include_are_valid(context, queue, tmp_path):
+    source = f"""{HEADER.strip()} /* a comment that is
+    ended here */ kernel void k(global int *p) {{ p[0] = 42; }}
+    """
+    path = tmp_path / "from_windows.cl"
+    path.write_text(source, encoding="utf-8-sig")
+    for given in (path, "\ufeff" + source):
+        out = support.filled(queue, 1)
+        build(context, given).kernel("k")(queue, (1,), None, out).wait()
+        assert support.uints(queue, out).tolist() == [42]
+
+
+@on_device
 def test_a_source_file_is_named_in_the_log(context, tmp_path):
     path = tmp_path / "stencil_of_mine.cl"
     path.write_text(f"{HEADER}\n\nkernel void k(global int *p) {{ p[0] = nothing; }}\n", encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.source import includes, kernel_names, kernel_text, mentions, without_comments
+from portbar.source import early_statement, includes, kernel_names, kernel_text, mentions, without_comments
 
 INCLUDE = '#include "portbar/device_barrier.h"'
 
@@ -69,7 +69,78 @@ def test_an_include_is_found_on_its_line(before, indent, angled):
     text = "int a; /* b\n" + "\n" * before + "*/\n" + line + "\nint c;"
     (found,) = includes(text)
     assert (found.name, found.line) == ("portbar/device_barrier.h", before + 3)
-    assert text[found.start : found.end].strip() == line.strip()
+    assert text[found.start : found.end] + " /* why */" == line.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"{INCLUDE} /* begun here\nended there */", " /* begun here\nended there */"),
+        (f"/* begun here\nended there */ {INCLUDE}", "/* begun here\nended there */ "),
+        (f"/**/ # /* odd */ include /* as\n it is */ {INCLUDE[9:]}\n", "/**/ \n"),
+        (f"# \\\n include \\\r\n {INCLUDE[9:]}\r\n", "\r\n"),
+    ],
+)
+def test_an_include_takes_no_comment_beside_it(text, kept):
+    (found,) = includes(text)
+    assert text[: found.start] + text[found.end :] == kept
+
+
+HARMLESS_BEFORE_ENTER = [
+    "const uint n = (uint)5;",
+    "const float w = (1.0f + 2.0f) * 3.0f; uint four = 4;",
+    "uint4 v = (uint4)(1, 2, 3, 4);",
+    "const uint id = get_local_id(0) + get_local_size (0) * get_work_dim();",
+    "const uint size = sizeof(float) * min(4, max(1, (int)sizeof n));",
+    "const float3 half_of = convert_float3(q) * 0.5f; uint bits = as_uint(1.0f);",
+    "float w[3] = {0.25f, (0.5f), 0.25f}, v[2][2] = {{1, 2}, {3, 4}};",
+    "uint x = a[0], y = a[1] == 1 ? a[2] : a[n <= 3], z = a[y] != x;",
+    "const uint n = p->n + p->q.x; global float *row = p->row;",
+    "global float *const b = a + n, *c = (global float *)a;",
+    "local float tile[64]; private uint *r = &n;",
+    "global float (*rows)[16] = (global float (*)[16])a;",
+    "__attribute__((aligned(16))) float f[4] = {0}; uint n __attribute__((unused)) = 1;",
+    "/* if (x) f(); */ const uint n = 5; // g();",
+    "\n#define STRANGE(x) f(x)\n#if 1\nuint n = (1);\n#endif\n",
+]
+DOES_SOMETHING = [
+    "atomic_inc(a);",
+    "if (n) a[0] = 1;",
+    "const uint ticket = get_ticket(a);",
+    "const uint old = (uint)(atomic_add(a, 1));",
+    "uint v[2] = {1, atomic_inc(a)};",
+    "*a = 1;",
+    "*(a + 1) = 1;",
+    "(*a) = 1;",
+    "a[0] = 1;",
+    "a[0] += 1;",
+    "a[0] <<= 1;",
+    "a[0].x = 1;",
+    "p->n = 1;",
+    "p->q.x |= 1;",
+    "a[p->n].v[2] = 1;",
+    "n++;",
+    "{ a[0] = 1; }",
+    "do a[0] = 1; while (0);",
+    "barrier(CLK_LOCAL_MEM_FENCE);",
+    "for (uint i = 0; i < 3; i += 1) n += i;",
+    '__asm__ volatile ("");',
+]
+
+
+def entered(before: str) -> str:
+    return f"kernel void k(PORTBAR_GRID_PARAM, global uint *a)\n{{\n{before}\nPORTBAR_ENTER(grid);\na[0] = f(1);\n}}"
+
+
+@pytest.mark.parametrize("before", ["", *HARMLESS_BEFORE_ENTER])
+def test_declarations_may_stand_before_the_grid_is_entered(before):
+    assert early_statement(entered(before)) is None
+
+
+@pytest.mark.parametrize("before", DOES_SOMETHING)
+@pytest.mark.parametrize("first", ["", "const uint one = (uint)1;", "uint w[2] = {1, 2};"])
+def test_what_does_something_before_the_grid_is_entered_is_found(before, first):
+    assert early_statement(entered(f"{first}\n{before}")) == ("k", 4)
 
 
 @pytest.mark.parametrize(
