@@ -12,6 +12,7 @@ import pytest
 
 from portbar.records import text
 from portbar.report.build import build
+from tests.checkout import ROOT
 from tests.report_support import device, published, record
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -34,6 +35,8 @@ document.body.dataset.cut = Array.from(document.querySelectorAll("svg.plot text"
     const box = one.getBoundingClientRect(), svg = one.closest("svg").getBoundingClientRect();
     return box.left < svg.left - 1 || box.right > svg.right + 1 || box.top < svg.top - 1 || box.bottom > svg.bottom + 1;
 }).map((one) => one.textContent).join("; ");
+const verdicts = document.querySelector("#verdicts");
+document.body.dataset.hidden = verdicts.scrollWidth - verdicts.closest(".scroll").clientWidth;
 const input = document.querySelector("input");
 input.value = "gpu 3"; input.dispatchEvent(new Event("input"));
 document.body.dataset.left = Array.from(document.querySelectorAll("#verdicts tbody tr")).filter((row) => !row.hidden).length;
@@ -143,6 +146,14 @@ def test_nothing_is_cut_off(page: Path, browse: Browse, window: str) -> None:
     assert float(found["smallest"]) >= 8
     assert found["left"] == "1"
     assert found["hash"] == "#sort=verdicts,2,down"
+
+
+def test_the_verdicts_of_the_published_table_fit_a_small_desktop(tmp_path: Path, browse: Browse) -> None:
+    """The last columns, known faults among them, are seen without scrolling sideways."""
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    file = tmp_path / "report.html"
+    file.write_text(build(ROOT / "vendor_matrix").to_html(), encoding="utf-8")
+    assert float(measured(file, browse, DESKTOP)["hidden"]) <= 0
 
 
 def test_colours_follow_dark_mode(page: Path, browse: Browse) -> None:

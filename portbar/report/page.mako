@@ -62,6 +62,12 @@ svg.plot { display: block; width: 100%; height: auto; font-family: system-ui, sa
 .f-s6 { fill: var(--s6); } .s-s6 { stroke: var(--s6); } .f-s7 { fill: var(--s7); } .s-s7 { stroke: var(--s7); }
 summary { cursor: pointer; }
 [hidden] { display: none; }
+@media (max-width: 90rem) {
+  th, td { padding: 0.3rem 0.35rem; }
+  tbody th { min-width: 9rem; }
+  td:nth-child(2):not(.num) { min-width: 6rem; }
+  #verdicts { font-size: 0.8125rem; }
+}
 @media (max-width: 40rem) {
   th, td { padding: 0.25rem 0.4rem; }
   tbody th { min-width: 7.5rem; max-width: 8.5rem; font-size: 0.8125rem; }
