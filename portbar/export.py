@@ -1,4 +1,4 @@
-"""Writes portbar's headers as plain OpenCL C for hosts in C or C++: `portbar.render` and `portbar export`.
+"""Writes portbar's headers as plain OpenCL C, and `portbar/host.h` for C hosts: `portbar.render` and `portbar export`.
 
 Not for Python hosts: a `Program` renders what it needs by itself.
 """
@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from portbar import layout
+from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.profile import describe
-from portbar.rendering import header_names, needed_ordering, render_header
-from portbar.strategy import Strategy, choose
+from portbar.reduction.rendering import grid_extra_words
+from portbar.reduction.use import Use
+from portbar.rendering import HOST_HEADER, header_names, needed_ordering, render_header
+from portbar.strategy import DeviceProfile, Strategy, choose
+from portbar.templates import render_def
+from portbar.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+#: Capacities are this or a power of two above it.
+_LEAST_CAPACITY: Final = 64
 
 
 def render(
@@ -29,14 +38,15 @@ def render(
     ----------
     device : pyopencl.Device
     headers : sequence of str
-        Names without folder and ending, such as ``("device_barrier",)``; one name may stand alone.
+        Names without folder and ending, such as ``("device_barrier",)``; one name may stand alone. ``"host"`` is the header
+        for C and C++ hosts, all others are for kernels.
     strategy : Strategy or mapping of str to str, optional
         As for `Program`.
 
     Returns
     -------
     str
-        OpenCL C that includes nothing.
+        OpenCL C that includes nothing; C that includes the standard library's headers for ``"host"``.
 
     Raises
     ------
@@ -48,12 +58,52 @@ def render(
     if isinstance(headers, str):
         headers = (headers,)
     ordering = needed_ordering(headers)
-    chosen = strategy if isinstance(strategy, Strategy) else choose(describe(device), strategy, ordering=ordering)
-    return "\n".join(render_header(name, chosen) for name in headers)
+    profile = describe(device)
+    chosen = strategy if isinstance(strategy, Strategy) else choose(profile, strategy, ordering=ordering)
+    return "\n".join(
+        _host_header(profile, chosen) if name == HOST_HEADER else render_header(name, chosen) for name in headers
+    )
+
+
+def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
+    """Text of `portbar/host.h`: the sizes and limits of the headers that are exported for the device."""
+    least = _LEAST_CAPACITY
+    # Sizes grow linearly over the capacities that there are.
+    sizes = {
+        "state": [layout.state_words(capacity) for capacity in (least, 2 * least)],
+        "reduction": [grid_extra_words(Use(), capacity) for capacity in (least, 2 * least)],
+    }
+    linear = {f"{name}_base": 2 * one - two for name, (one, two) in sizes.items()}
+    linear |= {f"{name}_share": two - one for name, (one, two) in sizes.items()}
+    findings = profile.findings
+    context = {
+        "version": __version__,
+        "device": " ".join(f"{profile.facts.name} ({profile.facts.platform_name})".split()).replace("*/", "* /"),
+        "options": f"-cl-std={strategy.std}" if strategy.std else "",
+        "max_groups": strategy.max_groups or layout.MAX_LAUNCHED_GROUPS,
+        "last_epoch": layout.EPOCH_MASK - 1,
+        "layout": layout.OFFSETS,
+        "report_words": layout.REPORT_WORDS,
+        "reports": layout.REPORTS,
+        "dry_run": layout.DRY_RUN,
+        "measured": findings is not None and findings.polls_per_second is not None,
+        "polls_per_second": polls_per_second(profile),
+        "polls_per_round": layout.POLLS_PER_ROUND,
+        "most_rounds": MOST_ROUNDS,
+        "patience": patience_rounds(profile),
+        "least_limit": limit_rounds(profile, 0.0),
+        "least_capacity": least,
+        "status_open": layout.STATUS_OPEN,
+        "status_timeout": layout.STATUS_TIMEOUT,
+        "status_lost": layout.STATUS_LOST,
+        "status_wait": layout.STATUS_WAIT,
+        **linear,
+    }
+    return render_def("host/host.mako", "host", context)
 
 
 def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, str] | None = None) -> list[Path]:
-    """Write every header to `folder`/portbar/, ready for the driver's `-I folder`; the paths written.
+    """Write every header, `host.h` too, to `folder`/portbar/, ready for `-I folder`; the paths written.
 
     A header that the device cannot have becomes an `#error` with the reason.
 
@@ -65,7 +115,7 @@ def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, st
     written: list[Path] = []
     try:
         (folder / "portbar").mkdir(parents=True, exist_ok=True)
-        for name in header_names():
+        for name in (*header_names(), HOST_HEADER):
             path = folder / "portbar" / f"{name}.h"
             path.write_text(_text_or_reason(device, name, strategy), encoding="utf-8")
             written.append(path)

@@ -322,6 +322,9 @@ _HEADERS: Final[Mapping[str, _Header]] = {
     "reduction": _reduction_header(Use()),
 }
 
+#: The header for C hosts, which no kernel includes: `portbar.export` renders it.
+HOST_HEADER: Final = "host"
+
 #: Headers that need memory order within a work-group only, and refuse what goes further where it is used.
 _LOCAL_HEADERS: Final = frozenset({"atomics", "split_barrier", "reduction"})
 
@@ -337,6 +340,20 @@ def header_names() -> tuple[str, ...]:
     return tuple(_HEADERS)
 
 
+#: Clang's -Wall names each function of the main text that is not called. Every compiler of OpenCL C met so far is made of Clang.
+_UNUSED_BEGIN: Final = """\
+/* A program calls only some of these functions. */
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunused-function"
+#endif
+"""
+_UNUSED_END: Final = """\
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif"""
+
+
 def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
     header = _reduction_header(use) if name == "reduction" and use is not None else _HEADERS[name]
     context = header.context(strategy)
@@ -349,11 +366,12 @@ def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
         f"#define {guard}",
         f"#define PORTBAR_{name.upper()} 1",
         "",
+        _UNUSED_BEGIN,
         *(_header_text(required, strategy) for required in header.requires),
     ]
     for template, def_name in header.pieces(strategy):
         parts.append(render_def(template, def_name, context))
-    parts.append(f"#endif /* {guard} */")
+    parts += [_UNUSED_END, f"#endif /* {guard} */"]
     return "\n".join(parts) + "\n"
 
 
@@ -371,6 +389,8 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
     if key not in _HEADERS:
         near = difflib.get_close_matches(key, _HEADERS, n=1)
         hint = f"; did you mean portbar/{near[0]}.h?" if near else "."
+        if key == HOST_HEADER:
+            hint = " for kernels: it is for C and C++ hosts."
         raise RenderError(
             f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )

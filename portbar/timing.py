@@ -17,6 +17,9 @@ from portbar.strategy import DeviceProfile
 _ASSUMED_CPU: Final = 5e8
 _ASSUMED_OTHER: Final = 3e6
 
+#: Most rounds of polls that one wait can be given.
+MOST_ROUNDS: Final = 0xFFFF_FFF0
+
 #: Seconds without a new arrival after which discovery closes the poll. On a CPU a thread may be kept off its core by the very
 #: group that waits for it until the scheduler moves it: tens of milliseconds where threads outnumber cores.
 _PATIENCE_CPU: Final = 0.25
@@ -45,12 +48,17 @@ def is_cpu(profile: DeviceProfile) -> bool:
     return "CPU" in profile.facts.type
 
 
-def rounds(profile: DeviceProfile, seconds: float) -> int:
-    """Rounds of polls that take about `seconds` on a device; at least 1, at most what 32 bits hold."""
+def polls_per_second(profile: DeviceProfile) -> float:
+    """Polls per second that a probe measured on a device; an assumption without one."""
     rate = profile.findings.polls_per_second if profile.findings is not None else None
     if rate is None:
         rate = _ASSUMED_CPU if is_cpu(profile) else _ASSUMED_OTHER
-    return max(1, int(min(0xFFFF_FFF0, seconds * rate / layout.POLLS_PER_ROUND)))
+    return float(rate)
+
+
+def rounds(profile: DeviceProfile, seconds: float) -> int:
+    """Rounds of polls that take about `seconds` on a device; at least 1, at most what 32 bits hold."""
+    return max(1, int(min(MOST_ROUNDS, seconds * polls_per_second(profile) / layout.POLLS_PER_ROUND)))
 
 
 def patience_rounds(profile: DeviceProfile) -> int:
@@ -67,4 +75,4 @@ def shared_patience_rounds(profile: DeviceProfile) -> int:
 
 def limit_rounds(profile: DeviceProfile, seconds: float) -> int:
     """Rounds of polls after which a wait gives up: the asked time, and never less than discovery may rightly take."""
-    return max(rounds(profile, seconds), min(0xFFFF_FFF0, 4 * patience_rounds(profile)))
+    return max(rounds(profile, seconds), min(MOST_ROUNDS, 4 * patience_rounds(profile)))

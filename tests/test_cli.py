@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -19,12 +20,12 @@ import pyopencl as cl
 
 import portbar
 from portbar import cli, icd, quirks
-from portbar.cli import bench, devices, doctor
-from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices
+from portbar.cli import bench, devices, doctor, export
+from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
 from portbar.errors import DeviceError
-from portbar.rendering import header_names
+from portbar.rendering import HOST_HEADER, header_names
 from portbar.usable import EmptyPlatform, Usability
-from tests.checkout import environment
+from tests.checkout import ROOT, environment
 
 #: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
@@ -332,7 +333,7 @@ def test_export_writes_the_headers_that_render_gives(portbar_command, device, se
     code, out, _ = portbar_command("export", "-d", selector, "-o", tmp_path / "include")
     assert code == 0
     written = [Path(line) for line in out.splitlines()]
-    assert {path.stem for path in written} == set(header_names())
+    assert {path.stem for path in written} == {*header_names(), HOST_HEADER}
     for path in written:
         assert path.parent == tmp_path / "include" / "portbar"
         try:
@@ -373,6 +374,31 @@ def test_export_for_more_than_one_device_is_wrong_usage(portbar_command, device,
     assert (code, out) == (2, "")
     assert "--device" in err
     assert not (tmp_path / "include").exists()
+
+
+PAGE = (ROOT / "docs" / "c_and_cpp.md").read_text(encoding="utf-8")
+EXPORTS = [
+    *re.findall(r"^portbar (export [^#\n]*?) *(?:#.*)?$", PAGE, re.MULTILINE),
+    *re.findall(r"^  portbar (export .*)$", export.command.epilog, re.MULTILINE),
+]
+
+
+@pytest.mark.parametrize("shown", EXPORTS)
+def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
+    portbar_command, monkeypatch, tmp_path, shown
+):
+    name = "Portable Computing Language"
+    known = [
+        (DeviceAddress(0, 0, name, "pthread", "OpenCL 3.0 PoCL 3.1+debian"), "first"),
+        (DeviceAddress(1, 0, name, "pthread", "OpenCL 3.0 PoCL 3.0-rc2"), "second"),
+    ]
+    exported = []
+    monkeypatch.setattr("portbar.device.list_devices", lambda: known)
+    monkeypatch.setattr("portbar.cli.export.chosen", select_devices)
+    monkeypatch.setattr("portbar.cli.export.export", lambda device, *_: exported.append(device) or [])
+    monkeypatch.chdir(tmp_path)
+    code, _, err = portbar_command(*shlex.split(shown))
+    assert (code, exported) == (0, ["first"]), err
 
 
 @pytest.mark.device

@@ -65,8 +65,9 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def complete(page: Path) -> list[str]:
-    """Return the C blocks that are whole programs: those that include a header of portbar's."""
-    return [block.text for block in blocks(page) if block.language == "c" and '#include "portbar/' in block.text]
+    """Return the C blocks that are whole programs for a device: those that include a header of portbar's for kernels."""
+    texts = [block.text for block in blocks(page) if block.language == "c" and '#include "portbar/' in block.text]
+    return [text for text in texts if "portbar/host.h" not in text]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if complete(page)], ids=lambda page: page.stem)
@@ -118,20 +119,9 @@ def test_every_name_on_a_page_is_in_its_header(header: str, prefix: str) -> None
 
 def test_documented_layout_is_the_layout() -> None:
     text = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
-    page = " ".join(text.split())
     table = text.partition("<!-- layout -->")[2].partition("<!-- end -->")[0]
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", table, re.MULTILINE)
     assert {name: int(word) for name, word in rows} == layout.OFFSETS
-    for capacity in (64, 1 << 14):
-        assert layout.state_words(capacity) == 27424 + 2 * capacity + 32 * -(-capacity // 64)
-    assert "rounds of 64 polls" in page
-    assert layout.POLLS_PER_ROUND == 64
-    assert "`REPORTS + (epoch % 64) * 8`" in page
-    assert (layout.REPORTS, layout.REPORT_WORDS, layout.DRY_RUN) == (64, 8, 1 << 31)
-    assert "status: 1 fine, 2 a barrier reached the limit, 3 a group waited" in page
-    assert (layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_LOST, layout.STATUS_WAIT) == (1, 2, 3, 4)
-    assert f"At {layout.EPOCH_MASK - 1:,} make a new buffer" in page
-    assert f"at most {layout.MAX_LAUNCHED_GROUPS:,} work-groups" in page
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -256,63 +246,6 @@ def test_wrong_programs_say_what_the_page_claims(
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused, as it should be where it cannot work: {error}")
     assert compared >= 1
-
-
-@pytest.mark.device
-def test_protocol_of_the_c_page_works_without_the_runtime(context: cl.Context, tmp_path: Path) -> None:
-    """Do what a C host does by `c_and_cpp.md`, with plain PyOpenCL and numbers from that page."""
-    import pyopencl as cl  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-    from portbar.export import export  # noqa: PLC0415
-
-    device = context.devices[0]
-    try:
-        export(device, tmp_path)
-        strategy = portbar.choose(portbar.describe(device))
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
-    source = """#include "portbar/device_barrier.h"
-    kernel void shifted(PORTBAR_GRID_PARAM, global uint *a, global uint *b)
-    {
-        PORTBAR_ENTER(grid);
-        const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
-        a[me] = me + 1;
-        if (portbar_device_barrier(&grid))
-            b[me] = a[(me + 1) % all];
-    }"""
-    options = [f"-I{tmp_path}", *([f"-cl-std={strategy.std}"] if strategy.std else [])]
-    kernel = cl.Kernel(cl.Program(context, source).build(options), "shifted")
-    queue = cl.CommandQueue(context)
-    local, log2_capacity = 8, 6
-    capacity = 1 << log2_capacity
-    words = np.zeros(27424 + 2 * capacity + 32 * -(-capacity // 64), np.uint32)
-    words[1] = 2 * capacity
-    state = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=words)
-    cpu = bool(device.type & cl.device_type.CPU)
-    rate = 5e8 if cpu else 3e6
-    patience = int(rate * (0.25 if cpu else 0.002) / 64)
-    a, b = (cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * capacity * local) for _ in range(2))
-    report, out = np.zeros(8, np.uint32), np.zeros(capacity * local, np.uint32)
-
-    def launch(epoch: int, groups: int, *, dry: bool) -> int:
-        first = dry << 31 | log2_capacity << 24 | epoch
-        kernel.set_args(state, np.array([first, groups, patience, int(rate * 10 / 64)], np.uint32), a, b)
-        cl.enqueue_nd_range_kernel(queue, kernel, (groups * local,), (local,))
-        cl.enqueue_copy(queue, report, state, src_offset=4 * (26912 + epoch % 64 * 8))
-        assert report[0] == epoch
-        assert report[1] == 1
-        return int(report[2])
-
-    cl.enqueue_copy(queue, b, out)
-    # Where loops are cut short, a group that waits for others may give up too early.
-    found = launch(1, strategy.max_groups or min(device.max_compute_units, capacity), dry=True)
-    cl.enqueue_copy(queue, out, b)
-    assert not out.any()
-    for epoch in range(2, 70):
-        size = launch(epoch, found, dry=False) * local
-        cl.enqueue_copy(queue, out, b)
-        np.testing.assert_array_equal(out[:size], np.roll(np.arange(1, size + 1), -1))
 
 
 @pytest.mark.device

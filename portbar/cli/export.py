@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import chosen, device_option, examples, json_option, print_json
+from portbar.cli.shared import chosen, device_option, examples, json_option, number, print_json
 from portbar.errors import UnsupportedFeatureError
 from portbar.export import export
 from portbar.strategy import parse_overrides
@@ -22,8 +22,8 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
 @click.command(
     name="export",
     epilog=examples(
-        "portbar export --device pocl -o include",
-        "portbar export --device 0:0 --strategy device_barrier=flag -o include",
+        "portbar export --device 0:0 -o include",
+        "portbar export --device 'pocl 3.1' --strategy device_barrier=flag -o include",
     ),
 )
 @device_option
@@ -43,12 +43,15 @@ def command(devices: tuple[str, ...], as_json: bool, output: Path, overrides: di
     """Write portbar's headers for one device as plain OpenCL C, for hosts in C or C++.
 
     The text is the same that the Python runtime compiles. Pass the folder to the driver with -I, and
-    `#include "portbar/device_barrier.h"`.
+    `#include "portbar/device_barrier.h"`. Hosts include portbar/host.h, which is plain C.
     """
     found = chosen(devices)
     if len(found) != 1:
         listing = "\n".join(f"  {address}" for address, _ in found)
-        raise click.UsageError(f"headers are for one device, and {len(found)} match; choose with --device:\n{listing}")
+        raise click.UsageError(
+            f"headers are for one device, and {len(found)} match; choose one by its number, such as --device "
+            f"{number(found[0][0])}:\n{listing}"
+        )
     written = export(found[0][1], output, overrides)
     if as_json:
         print_json({"device": found[0][0].to_json(), "files": [str(path) for path in written]})
