@@ -122,12 +122,11 @@ def author_lines(log: str, text: str) -> str:
     return re.sub(rf"(?:{'|'.join(map(re.escape, names))}):(?P<line>\d+):", place, log)
 
 
-def _log_of(program: cl.Program, device: cl.Device, error: cl.Error) -> str:
+def _log_of(program: cl.Program, device: cl.Device) -> str:
     try:
-        log = str(program.get_build_info(device, cl.program_build_info.LOG)).strip("\0 \n")
+        return str(program.get_build_info(device, cl.program_build_info.LOG)).strip("\0 \n")
     except (cl.Error, AttributeError):
-        log = ""
-    return log or str(error)
+        return ""
 
 
 @cache
@@ -169,13 +168,21 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
     ------
     BuildError
         With the device, the options, the driver's log, the path of the rendered source, and a hint where one is known.
+
+    Warns
+    -----
+    pyopencl.CompilerWarning
+        The log has a warning; as PyOpenCL does, with the log itself where `PYOPENCL_COMPILER_OUTPUT=1`.
     """
     _import_invoker()
     program = _uncached(context, text)
     try:
-        program.build(list(options), devices=[device])
+        with warnings.catch_warnings():
+            # PyOpenCL warns of every log, and Intel's compiler writes one each time.
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            program.build(list(options), devices=[device])
     except cl.Error as error:
-        log = author_lines(_log_of(program, device, error), text)
+        log = author_lines(_log_of(program, device) or str(error), text)
         if _ARGUMENT_INFO in options and _is_broken_by_argument_info(device, log):
             return compile_program(context, device, text, [option for option in options if option != _ARGUMENT_INFO])
         path = save_source(text)
@@ -190,4 +197,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         raise BuildError(
             message, device=device.name.strip(), options=tuple(options), log=log, source_path=path
         ) from error
+    log = _log_of(program, device)
+    if re.search(r"\bwarning\b", log):
+        cl.compiler_output(f"{device.name.strip()} compiled the program with warnings.\n{author_lines(log, text)}")
     return program

@@ -340,7 +340,7 @@ def header_names() -> tuple[str, ...]:
     return tuple(_HEADERS)
 
 
-#: Clang's -Wall names each function of the main text that is not called. Every compiler of OpenCL C met so far is made of Clang.
+#: Clang's -Wall names each function of the main text that is not called. All compilers of OpenCL C met so far are Clang's.
 _UNUSED_BEGIN: Final = """\
 /* A program calls only some of these functions. */
 #ifdef __clang__

@@ -1,0 +1,96 @@
+"""Headers compile without a warning, and a build tells of those in the author's own text."""
+
+from __future__ import annotations
+
+import subprocess
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from portbar.rendering import header_names, render_header
+from portbar.strategy import ALTERNATIVES, Choice
+from tests import gpu_code
+from tests.gpu_code import TARGETS, Target, strategy_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyopencl as cl
+
+CASES = [(target, "device_barrier", barrier) for target in TARGETS for barrier in ALTERNATIVES["device_barrier"]] + [
+    (target, header, "counter") for target in TARGETS for header in header_names() if header != "device_barrier"
+]
+EMPTY = "\nkernel void empty(global int *p) { p[0] = 1; }\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(gpu_code.clang() is None, reason="clang is not installed")
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_clang_warns_of_nothing(target: Target, tmp_path: Path) -> None:
+    for case, header, barrier in CASES:
+        if case is not target:
+            continue
+        discovery = "ticket" if barrier == "xf" else "packed"
+        strategy = replace(
+            strategy_for(target), device_barrier=Choice(barrier, "test"), discovery=Choice(discovery, "test")
+        )
+        file = tmp_path / f"{header}_{barrier}.cl"
+        file.write_text(render_header(header, strategy) + EMPTY, encoding="utf-8")
+        command = [
+            str(gpu_code.clang()),
+            "-x",
+            "cl",
+            "-Xclang",
+            "-finclude-default-header",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+        ]
+        options = [option for option in target.options if option != "-emit-llvm"]
+        done = subprocess.run(
+            [*command, *options, "-fsyntax-only", str(file)], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, f"{header}, {barrier}: {done.stderr[:3000]}"
+
+
+def build_log(context: cl.Context, source: str) -> tuple[str, list[warnings.WarningMessage]]:
+    """Build a program with -Wall where the driver takes that; its log and the warnings that Python got."""
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            try:
+                made = portbar.Program(context, source, ["-Wall"])
+            except portbar.BuildError as error:
+                if "-Wall" not in error.log:
+                    raise
+                made = portbar.Program(context, source)
+        except portbar.UnsupportedFeatureError as error:
+            pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    device = context.devices[0]
+    built = made.built(device, made.strategy(device))
+    log = str(built.get_build_info(device, cl.program_build_info.LOG))
+    return log, [one for one in caught if issubclass(one.category, cl.CompilerWarning)]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("header", header_names())
+def test_a_header_builds_without_a_warning(context: cl.Context, header: str) -> None:
+    before = '#include "portbar/device_barrier.h"\n' if header == "reduction" else ""
+    log, caught = build_log(context, f'{before}#include "portbar/{header}.h"\n{EMPTY}')
+    assert "warning" not in log
+    assert caught == []
+
+
+@pytest.mark.device
+def test_a_warning_of_the_author_s_text_is_told(context: cl.Context) -> None:
+    source = f'#include "portbar/device_barrier.h"\n#warning something of mine\n{EMPTY}'
+    log, caught = build_log(context, source)
+    if "something of mine" not in log:
+        pytest.skip("the driver logs no warnings")
+    assert len(caught) == 1
