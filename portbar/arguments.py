@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pyopencl as cl
@@ -62,13 +62,16 @@ class Parameter:
     """One parameter of a kernel: its name, its type as written, and what kind of argument it takes.
 
     `kind` is `local`, `pointer`, `scalar`, or `other` (images, samplers, vectors, structs: left to PyOpenCL). `scalars` are
-    the scalar types that a typedef of the author's may stand for, several where they depend on the preprocessor.
+    the scalar types that a typedef of the author's may stand for, several where they depend on the preprocessor. `access` is
+    `unchanging` for a pointer to what nothing may write during the launch (`constant`, or `const` and `restrict`), `writable`
+    for a pointer to what the kernel may write, and empty for the rest.
     """
 
     name: str
     type_name: str
     kind: str
     scalars: tuple[str, ...] = ()
+    access: str = ""
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -116,10 +119,48 @@ def parameters_of(
                 kind = "scalar"
             else:
                 kind = "other"
-            found.append(_with_scalars(Parameter(name, type_name, kind), typedefs or {}))
+            access = _access(kernel, index, address) if kind == "pointer" else ""
+            found.append(_with_scalars(Parameter(name, type_name, kind, access=access), typedefs or {}))
     except cl.Error:
         return None
     return tuple(found)
+
+
+def _access(kernel: cl.Kernel, index: int, address: object) -> str:
+    of_pointer = cl.kernel_arg_type_qualifier
+    if address == cl.kernel_arg_address_qualifier.CONSTANT:
+        return "unchanging"
+    try:
+        qualifier: Any = kernel.get_arg_info(index, cl.kernel_arg_info.TYPE_QUALIFIER)
+    except cl.Error:
+        return ""
+    if not qualifier & of_pointer.CONST:
+        return "writable"
+    return "unchanging" if qualifier & of_pointer.RESTRICT and not qualifier & of_pointer.VOLATILE else ""
+
+
+def exclusive_pairs(parameters: Sequence[Parameter] | None) -> tuple[tuple[int, int], ...]:
+    """Places of parameters that must not get one buffer: one that a compiler takes for unchanging, and one that is written."""
+    places: dict[str, list[int]] = {"unchanging": [], "writable": [], "": []}
+    for index, parameter in enumerate(parameters or ()):
+        places[parameter.access].append(index)
+    return tuple((fixed, written) for fixed in places["unchanging"] for written in places["writable"])
+
+
+def refuse_shared(kernel: str, parameters: Sequence[Parameter], fixed: int, written: int) -> NoReturn:
+    """Refuse one buffer for both parameters of a pair of `exclusive_pairs`.
+
+    Raises
+    ------
+    LaunchError
+        Always; the message names both parameters.
+    """
+    first, second = parameters[fixed].name, parameters[written].name
+    raise LaunchError(
+        f"kernel {kernel!r}: arguments {fixed} ({first!r}) and {written} ({second!r}) are one buffer, but the first is "
+        "declared `constant` or `const restrict`: the device may read old values through it after a barrier. Drop restrict (or "
+        "use global for constant), or pass sub-buffers if the two parts are disjoint"
+    )
 
 
 def _with_scalars(parameter: Parameter, typedefs: Mapping[str, tuple[str, ...]]) -> Parameter:

@@ -28,8 +28,10 @@ from portbar.arguments import (
     check_memory_contexts,
     dummy_arguments,
     events_of,
+    exclusive_pairs,
     parameters_of,
     passed_as,
+    refuse_shared,
     scalar_typedefs,
 )
 from portbar.errors import LaunchError
@@ -136,6 +138,8 @@ class Kernel:
         hidden = HIDDEN if self.uses_grid or self.reduces_gangs else 0
         self._count = handle.num_args - hidden
         self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None
+        # Without a grid no work-group waits for what another one writes.
+        self._exclusive = exclusive_pairs(self._parameters) if self.uses_grid else ()
 
     def __call__(
         self,
@@ -183,6 +187,9 @@ class Kernel:
         if signature.arrays:
             arrays = tuple(args[i] for i in signature.arrays)
             args = self._unwrapped(signature, args)
+        for fixed, written in self._exclusive:
+            if args[fixed] is args[written] and args[fixed] is not None:
+                refuse_shared(self.name, self._parameters or (), fixed, written)
         if wait_for or arrays:
             places = dict(zip(signature.arrays, arrays, strict=True))
             wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)

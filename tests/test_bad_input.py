@@ -629,6 +629,51 @@ def test_a_header_that_does_not_exist(context):
             error=portbar.RenderError)  # fmt: skip
 
 
+READERS = (
+    HEADER
+    + """
+kernel void grid(PORTBAR_GRID_PARAM, const global uint *restrict fixed, constant uint *table, const global uint *plain,
+                 global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    const uint sum = fixed[0] + table[0] + plain[0];
+    portbar_device_barrier(&grid);
+    out[portbar_global_id(&grid)] = sum;
+}
+kernel void apart(const global uint *restrict fixed, constant uint *table, const global uint *plain, global uint *out)
+{
+    out[get_global_id(0)] = fixed[0] + table[0] + plain[0];
+}
+"""
+)
+
+
+@on_device
+def test_a_buffer_that_a_grid_both_writes_and_takes_for_constant_is_refused(context, queue):
+    made = build(context, READERS).kernel("grid")
+    other, out = (support.filled(queue, 8 * support.room(made, queue, (4,)), 1) for _ in range(2))
+    array = cl.array.zeros(queue, out.size // 4, np.uint32)
+    for first, second in ((out, out), (array, array)):
+        words = ["'table'", "'out'", "one buffer", "sub-buffers"]
+        refused(words, made, queue, None, (4,), other, first, other, second)
+    # Inputs may share a buffer, and plain pointers may be one.
+    for plain in (other, out):
+        made(queue, None, (4,), other, other, plain, out).wait()
+    qualifiers = made._handle(queue.device, made.program.strategy(queue.device)).get_arg_info(
+        2, cl.kernel_arg_info.TYPE_QUALIFIER
+    )
+    if not qualifiers & cl.kernel_arg_type_qualifier.RESTRICT:
+        pytest.skip("the driver does not report restrict")
+    refused(["'fixed'", "'out'", "const restrict"], made, queue, None, (4,), out, other, other, out)
+
+
+@on_device
+def test_a_kernel_without_a_grid_may_get_one_buffer_twice(context, queue):
+    out = support.filled(queue, 4, 1)
+    build(context, READERS).kernel("apart")(queue, (1,), None, out, out, out, out).wait()
+    assert support.uints(queue, out)[0] == 3
+
+
 @on_device
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "a", float("inf"), np.float32("inf"), 10**400, 1j, None])
 def test_a_spin_limit_that_is_none(context, limit):
