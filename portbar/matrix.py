@@ -51,7 +51,7 @@ def _read() -> Iterator[tuple[str, DeviceFacts, Findings]]:
 
 def version_numbers(text: str) -> tuple[int, ...]:
     """The numbers of the first dotted version in `text`: `580.65.06` and `PoCL 3.1+debian` alike."""
-    match = re.search(r"\d+(?:\.\d+)+", text)
+    match = re.search(r"(?<!\d)\d+(?:\.\d+)+", text)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 

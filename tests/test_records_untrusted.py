@@ -41,7 +41,7 @@ BASES = (record(), old_record())
 )
 def test_what_no_record_is_is_refused_with_the_cause(text, said):
     with pytest.raises(RecordError) as caught:
-        untrusted.parse(text if isinstance(text, bytes) else text.encode())
+        records.checked(untrusted.parse(text if isinstance(text, bytes) else text.encode()))
     assert said in str(caught.value)
     assert str(caught.value).isprintable()
 
