@@ -12,17 +12,17 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from portbar import files
 from portbar._version import __version__
 
 if sys.platform != "win32":
@@ -185,16 +185,7 @@ def reject(kind: str, key: str, why: str) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file, and the folders above it; readers see the old content or the new, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        temporary.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    files.replace(path, content)
 
 
 def safe_name(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from portbar import layout
+from portbar import files, layout
 from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.profile import describe
@@ -117,11 +117,12 @@ def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, st
         (folder / "portbar").mkdir(parents=True, exist_ok=True)
         for name in (*header_names(), HOST_HEADER):
             path = folder / "portbar" / f"{name}.h"
-            path.write_text(_text_or_reason(device, name, strategy), encoding="utf-8")
+            files.write(path, _text_or_reason(device, name, strategy))
             written.append(path)
     except OSError as error:
         raise RenderError(
-            f"cannot write headers to {folder}: {error.strerror or error}; name a folder with -o"
+            f"cannot write headers to {folder}: {error.strerror or error}; {len(written)} are new, the others as they were; "
+            "name a folder with -o"
         ) from error
     return written
 

@@ -252,9 +252,16 @@ def _shared_salt(path: Path) -> bytes:
         raise Error(
             f"{path} cannot be written ({error.strerror or error}): name another folder with --output"
         ) from error
-    with os.fdopen(descriptor, "wb") as stream:
-        salt = secrets.token_bytes(_SALT_BYTES)
-        stream.write(salt.hex().encode())
+    salt = secrets.token_bytes(_SALT_BYTES)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(salt.hex().encode())
+    except OSError as error:
+        # Cut short, it would stop every later survey into this folder.
+        path.unlink(missing_ok=True)
+        raise Error(
+            f"{path} cannot be written ({error.strerror or error}): name another folder with --output"
+        ) from error
     return salt
 
 
@@ -279,7 +286,8 @@ def _write(path: Path, text: str) -> None:
         write_atomically(path, text.encode())
     except OSError as error:
         raise Error(
-            f"{path} cannot be written ({error.strerror or error}): name another folder with --output"
+            f"{path} cannot be written ({error.strerror or error}) and is as it was: make room, or name another folder with "
+            "--output"
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -26,10 +27,8 @@ def seconds(read: Callable[[Any], object], value: Any) -> float:
     taken = []
     for _ in range(3):
         start = time.process_time()
-        try:
+        with suppress(RecordError):
             read(value)
-        except RecordError:
-            pass
         taken.append(time.process_time() - start)
     return min(taken)
 

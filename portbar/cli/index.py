@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from portbar.cli.shared import examples, json_option, print_json
-from portbar.records.index import PAGE
+from portbar.records.index import PAGE, write
 from portbar.records.index import index as index_of
 
 
@@ -35,7 +35,7 @@ def command(folder: Path, check: bool, as_json: bool) -> None:
     old, new = index_of(folder)
     stale = old != new
     if stale and not check:
-        page.write_text(new, encoding="utf-8", newline="\n")
+        write(folder, new)
     outcome = ("stale" if check else "written") if stale else "up to date"
     if as_json:
         print_json({"page": str(page), "outcome": outcome})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from portbar import files
 from portbar.cli.shared import err, examples, json_option, print_json
 from portbar.report.build import build
 
@@ -58,8 +59,9 @@ def _write(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        files.write(output, text)
     except OSError as error:
         raise click.UsageError(
-            f"the report cannot be written to {output} ({error.strerror or error}); name another file with --output"
+            f"the report cannot be written to {output} ({error.strerror or error}), so the file is as it was; name another "
+            "with --output"
         ) from error

@@ -11,7 +11,7 @@ import click
 from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import load
-from portbar.records.index import PAGE, index
+from portbar.records.index import PAGE, index, write
 from portbar.records.placing import Placement, place
 
 _SAID = {
@@ -71,9 +71,9 @@ def _index(matrix: Path) -> str:
     """Bring the folder's page up to date; why that could not be done, or nothing."""
     try:
         _, text = index(matrix)
+        write(matrix, text)
     except RecordError as error:
         return str(error)
-    (matrix / PAGE).write_text(text, encoding="utf-8", newline="\n")
     return ""
 
 

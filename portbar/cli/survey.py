@@ -13,8 +13,7 @@ from typing import Any
 
 import click
 
-from portbar import records
-from portbar.cache import write_atomically
+from portbar import files, records
 from portbar.cli import completing, survey_check, survey_cluster
 from portbar.cli.progress import progress
 from portbar.cli.shared import INTERRUPTED, chosen, device_option, err, examples, json_option, print_json, show
@@ -120,8 +119,9 @@ def command(
         if check is not None:
             if output is not None and _folder(output, always=False) is not None:
                 raise click.UsageError("--check is about one machine: name a file with --output, no folder")
-            run = _Run(job, _file(output), None, "")
-            sys.exit(survey_check.run(check, factor or FACTOR, job, run.survey, as_json=as_json))
+            run = _Run(job, _file(output))
+            status = survey_check.run(check, factor or FACTOR, job, run.survey, as_json=as_json)
+            sys.exit(status or int(run.is_lost))
         sys.exit(_survey(job, launch, output, matrix, as_json=as_json))
 
 
@@ -145,7 +145,7 @@ def _survey(job: Job, launch: Launch | None, output: str | None, matrix: Path | 
     many = launch is not None and launch.is_many
     folder = _folder(output, always=many) if output is not None else None
     if folder is None:
-        return _here(_Run(job, _file(output), None, ""), matrix, as_json=as_json)
+        return _here(_Run(job, _file(output)), matrix, as_json=as_json)
     label = folder.label(host_name())
     with only_here(folder, label) as alone:
         if not alone:
@@ -155,29 +155,38 @@ def _survey(job: Job, launch: Launch | None, output: str | None, matrix: Path | 
             _say(f"this host was surveyed before: remove {folder.file(label)} to have it done again")
             return 0
         _say(f"this host is {label}")
-        return _here(_Run(job, None, folder, label), matrix, as_json=as_json)
+        return _here(_Run(job, folder.file(label)), matrix, as_json=as_json)
 
 
 def _here(run: _Run, matrix: Path | None, *, as_json: bool) -> int:
     record = run.survey(chosen(run.job.devices))
-    if matrix is not None:
-        for slug, one in records.split(record):
-            _write(matrix / f"{slug}.json", records.text(one))
-    if as_json:
+    lost = run.is_lost
+    for slug, one in records.split(record) if matrix is not None else ():
+        try:
+            _write(matrix / f"{slug}.json", one)
+        except OSError as error:
+            _say(f"{matrix / slug}.json cannot be written ({error.strerror or error}) and is as it was")
+            lost = True
+    if lost:
+        _say("the whole record follows on standard output, as JSON")
+    if as_json or lost:
         print_json(record)
     else:
         show(record_view(record))
     if record["interrupted"]:
         _say("interrupted; the record is partial and marked so")
-    return status_of(record)
+    return status_of(record) or int(lost)
 
 
 class _Run:
     """A survey of this machine, written to where the user wants it as it grows."""
 
-    def __init__(self, job: Job, file: Path | None, folder: HostFolder | None, label: str) -> None:
+    def __init__(self, job: Job, file: Path | None) -> None:
         self.job = job
-        self._file, self._folder, self._label = file, folder, label
+        #: Whether the file does not hold the newest state of the record, since the disk refused it.
+        self.is_lost = False
+        self._file = file
+        self._is_written = False
 
     def survey(self, devices: list[Any], *, quick: bool | None = None, keep: bool = True) -> dict[str, Any]:
         """Survey these devices; with `keep`, the record is written."""
@@ -195,13 +204,25 @@ class _Run:
             record = survey.run(devices)
         if keep:
             self._keep(record)
+            if self.is_lost:
+                _say(f"{self._file} holds the record as it was after an earlier step, marked partial")
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
-        if self._folder is not None:
-            self._folder.write(self._label, records.text(record))
-        elif self._file is not None:
-            _write(self._file, records.text(record))
+        """Write the record. What was measured is worth more than a file, so only the first failure ends the survey."""
+        if self._file is None:
+            return
+        try:
+            _write(self._file, record)
+        except OSError as error:
+            why = f"the record cannot be written to {self._file} ({error.strerror or error})"
+            if not self._is_written:
+                raise click.UsageError(f"{why}; name another file with --output") from error
+            if not self.is_lost:
+                _say(f"{why}; the survey goes on and tries again after each step")
+            self.is_lost = True
+        else:
+            self._is_written, self.is_lost = True, False
 
 
 def _is_superfluous(launch: Launch | None, output: str | None) -> bool:
@@ -236,13 +257,9 @@ def _file(output: str | None) -> Path | None:
     return None if output is None else Path(output)
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise click.UsageError(
-            f"the record cannot be written to {path} ({error.strerror or error}); name another file with --output"
-        ) from error
+def _write(path: Path, record: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, records.text(record))
 
 
 def _say(text: str) -> None:

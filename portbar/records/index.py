@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
+from portbar import files
 from portbar.errors import RecordError
 from portbar.records.folder import read_folder
 from portbar.records.reading import value_of
@@ -56,6 +57,22 @@ def index(folder: Path) -> tuple[str, str]:
         )
     table = table_of([(path.name, record) for path, record in read_folder(folder)])
     return text, f"{before}{BEGIN}\n\n{table}\n{END}{after}"
+
+
+def write(folder: Path, text: str) -> None:
+    """Write a folder's page.
+
+    Raises
+    ------
+    RecordError
+        It cannot be written, and is as it was.
+    """
+    try:
+        files.write(folder / PAGE, text)
+    except OSError as error:
+        raise RecordError(
+            f"{PAGE} cannot be written ({error.strerror or error}) and is as it was; make room, then run `portbar index`"
+        ) from None
 
 
 def table_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from portbar.cache import write_atomically
+from portbar import files
 from portbar.errors import RecordError
 from portbar.records.folder import load
 from portbar.records.naming import split
@@ -28,7 +28,7 @@ class Placement:
     path : Path
         The file that holds it, or would.
     outcome : {"new", "replaced", "unchanged", "kept"}
-        `kept`: the file that is there was left as it is.
+        `kept`: the file that is there was left as it is, or none could be written.
     reason : str
         Why it was kept; empty otherwise.
     """
@@ -54,11 +54,6 @@ def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> li
     -------
     list of Placement
         One for each device that says something of use to others; empty if none does.
-
-    Raises
-    ------
-    RecordError
-        A file cannot be written.
     """
     placed: list[Placement] = []
     for slug, one in split(record):
@@ -83,10 +78,11 @@ def _place(slug: str, record: Mapping[str, Any], path: Path, force: bool) -> Pla
     if why:
         return Placement(slug, path, "kept", f"{why}; --force replaces it all the same")
     try:
-        write_atomically(path, content)
-        path.chmod(0o644)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(path, content, mode=0o644)
     except OSError as error:
-        raise RecordError(f"{path.name} cannot be written: {error.strerror or error}") from None
+        why = f"{path.name} cannot be written: {error.strerror or error}"
+        return Placement(slug, path, "kept", f"{why}; {'the old file is' if there else 'nothing is'} there")
     return Placement(slug, path, "replaced" if there else "new")
 
 

@@ -1,0 +1,256 @@
+"""A disk that is full costs what is written now and nothing that was there before; the message says what is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from portbar import cache, export, files, hosts, records
+from portbar.cli import cli
+from portbar.cli import survey as survey_module
+from portbar.errors import Error, RenderError
+from portbar.records.index import BEGIN, END
+from tests.records_support import device, record
+
+resource = pytest.importorskip("resource", reason="file sizes are limited by POSIX systems only")
+
+SLUG = "test-platform--test-gpu-r-5--10.20.30.40"
+PAGE = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nafter\n"
+
+
+@contextmanager
+def full_disk(room: int = 16) -> Iterator[None]:
+    """No file of this process grows beyond `room` bytes: a write is cut short there, and the next one is refused."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def run_on_full_disk(*arguments: object) -> Result:
+    with full_disk():
+        return run(*arguments)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    folder = tmp_path / "matrix"
+    folder.mkdir()
+    (folder / "README.md").write_text(PAGE, encoding="utf-8")
+    (folder / "a.json").write_text(records.text(record()), encoding="utf-8")
+    return folder
+
+
+def test_the_limit_is_one_that_writing_in_place_does_not_survive(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old " * 10)
+    with full_disk(), pytest.raises(OSError, match="File too large"):
+        path.write_text("new " * 10)
+    assert path.read_text() != "old " * 10
+
+
+def test_index_keeps_the_page(matrix: Path) -> None:
+    result = run_on_full_disk("index", matrix)
+    assert (matrix / "README.md").read_text(encoding="utf-8") == PAGE
+    assert result.exit_code == 1
+    assert "README.md cannot be written (File too large) and is as it was" in str(result.exception)
+    assert names(matrix) == {"README.md", "a.json"}
+
+
+def test_submit_keeps_the_page_and_the_record_that_is_there(tmp_path: Path, matrix: Path) -> None:
+    old, new = records.text(record()), record(created="2026-11-22T10:00:00Z")
+    (matrix / f"{SLUG}.json").write_text(old, encoding="utf-8")
+    (tmp_path / "new.json").write_text(records.text(new), encoding="utf-8")
+    result = run_on_full_disk("submit", tmp_path / "new.json", "--matrix", matrix)
+    assert result.exit_code == 1
+    assert "not written" in result.stdout
+    assert "File too large; the old file is there" in result.stdout
+    assert (matrix / f"{SLUG}.json").read_text(encoding="utf-8") == old
+    assert (matrix / "README.md").read_text(encoding="utf-8") == PAGE
+    assert names(matrix) == {"README.md", "a.json", f"{SLUG}.json"}
+
+
+def test_submit_says_when_only_the_page_could_not_be_written(
+    tmp_path: Path, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new.json").write_text(records.text(record()), encoding="utf-8")
+
+    def write(_path: Path, _text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write", write)
+    result = run("submit", tmp_path / "new.json", "--matrix", matrix)
+    assert "The index was not written: README.md cannot be written (No space left on device)" in result.stdout
+    assert records.load(matrix / f"{SLUG}.json") == record()
+
+
+@pytest.mark.parametrize("form", ["--markdown", "--no-plots"])
+def test_report_keeps_the_old_page(tmp_path: Path, matrix: Path, form: str) -> None:
+    page = tmp_path / "report"
+    page.write_text("the old page, which took an hour", encoding="utf-8")
+    result = run_on_full_disk("report", matrix, form, "-o", page)
+    assert result.exit_code == 2
+    assert "as it was" in " ".join(result.stderr.split())
+    assert page.read_text(encoding="utf-8") == "the old page, which took an hour"
+
+
+def test_exported_headers_are_whole_or_the_old_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "_text_or_reason", lambda *_: "new " * 100)
+    folder = tmp_path / "portbar"
+    folder.mkdir()
+    for name in export.header_names():
+        (folder / f"{name}.h").write_text("old")
+    with full_disk(), pytest.raises(RenderError, match="as they were"):
+        export.export(None, tmp_path)  # type: ignore[arg-type]
+    assert {path.read_text() for path in folder.iterdir()} == {"old"}
+
+
+def test_a_cache_entry_is_whole_or_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cache, "_memory", {})
+    monkeypatch.setattr(cache, "_warned", set())
+    cache.store("findings", "gpu", {"n": 1})
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with full_disk(), pytest.warns(cache.CacheWarning, match="File too large"):
+        cache.store("findings", "gpu", {"n": 2})
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert cache.load("findings", "gpu") == {"n": 2}
+
+
+def test_a_folder_of_hosts_keeps_its_records_and_gets_no_salt_that_is_cut_short(tmp_path: Path) -> None:
+    folder = hosts.HostFolder(tmp_path / "records")
+    with full_disk(), pytest.raises(Error, match="File too large"):
+        folder.label("a host")
+    label = folder.label("a host")
+    folder.write(label, "the old record")
+    folder.write_states({label: hosts.HostState("done")})
+    for write in (lambda: folder.write(label, "new " * 9), lambda: folder.write_states({})):
+        with full_disk(), pytest.raises(Error, match="as it was"):
+            write()
+    assert folder.file(label).read_text() == "the old record"
+    assert folder.read_states() == {label: hosts.HostState("done")}
+
+
+class Survey:
+    """Stands for a survey of three steps; `during` is called before each."""
+
+    during: Any = None
+
+    def __init__(self, _quick: bool, _timeout: float, on_step: Any, **_more: object) -> None:
+        self.record = record(device(seconds=0.0))
+        self._on_step = on_step
+
+    def run(self, _devices: object) -> dict[str, Any]:
+        for number in range(3):
+            type(self).during(number)
+            self.record["devices"][0]["seconds"] = float(number)
+            self._on_step("GPU", f"step {number}", 9.0)
+        self.record["devices"][0]["seconds"] = 99.0
+        return self.record
+
+
+@pytest.fixture
+def survey(monkeypatch: pytest.MonkeyPatch) -> type[Survey]:
+    monkeypatch.setattr(survey_module, "Survey", Survey)
+    monkeypatch.setattr(survey_module, "chosen", lambda _: [])
+    monkeypatch.setattr(Survey, "during", staticmethod(lambda _: None))
+    return Survey
+
+
+def test_survey_is_refused_at_once_where_nothing_can_be_written(tmp_path: Path, survey: type[Survey]) -> None:
+    result = run_on_full_disk("survey", "-o", tmp_path / "r.json")
+    assert result.exit_code == 2
+    assert "File too large" in result.stderr
+    assert names(tmp_path) == set()
+
+
+def test_survey_goes_on_and_prints_what_the_disk_refused(
+    tmp_path: Path, survey: type[Survey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.json"
+    with full_disk(1 << 30):
+        # Ended by `full_disk`.
+        monkeypatch.setattr(
+            survey, "during", staticmethod(lambda number: number == 2 and resource.setrlimit(*_limited(16)))
+        )
+        result = run("survey", "-o", path)
+    assert result.exit_code == 1
+    kept = records.load(path)
+    assert (kept["partial"], kept["devices"][0]["seconds"]) == (True, 1.0)
+    assert json.loads(result.stdout)["devices"][0]["seconds"] == 99.0
+    assert result.stderr.count("cannot be written") == 1
+    assert "goes on and tries again" in result.stderr
+    assert "holds the record as it was after an earlier step" in result.stderr
+
+
+def _limited(room: int) -> tuple[int, tuple[int, int]]:
+    return resource.RLIMIT_FSIZE, (room, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+
+
+def test_survey_writes_again_once_there_is_room(
+    tmp_path: Path, survey: type[Survey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def during(number: int) -> None:
+        resource.setrlimit(*_limited(16 if number == 1 else 1 << 30))
+
+    with full_disk(1 << 30):
+        monkeypatch.setattr(survey, "during", staticmethod(during))
+        result = run("survey", "-o", tmp_path / "r.json")
+    assert result.exit_code == 0, result.output
+    assert records.load(tmp_path / "r.json")["devices"][0]["seconds"] == 99.0
+
+
+def test_survey_keeps_what_is_in_the_matrix_and_prints_the_record(tmp_path: Path, survey: type[Survey]) -> None:
+    old = tmp_path / f"{SLUG}.json"
+    old.write_text("old")
+    result = run_on_full_disk("survey", "--matrix", tmp_path)
+    assert result.exit_code == 1
+    assert "as it was" in result.stderr
+    assert json.loads(result.stdout)["devices"][0]["seconds"] == 99.0
+    assert old.read_text() == "old"
+
+
+# --- what else writing beside and renaming must keep ---
+
+
+def test_an_old_file_keeps_its_mode_and_a_new_one_gets_the_usual_one(tmp_path: Path) -> None:
+    usual, old = tmp_path / "usual", tmp_path / "old"
+    usual.touch()
+    old.touch()
+    old.chmod(0o640)
+    files.write(tmp_path / "new", "x")
+    files.write(old, "x")
+    assert (tmp_path / "new").stat().st_mode == usual.stat().st_mode
+    assert old.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("old")
+    (tmp_path / "link").symlink_to("folder/file")
+    files.write(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "folder" / "file").read_text() == "new"
+
+
+def test_a_device_stays_a_device(tmp_path: Path) -> None:
+    files.write(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(OSError, match="No space left"):
+        files.write(Path("/dev/full"), "text")
