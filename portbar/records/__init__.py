@@ -6,6 +6,7 @@ Not for measuring (`portbar.survey`), and not for showing (`portbar.report`).
 from __future__ import annotations
 
 from portbar.records.folder import checked, load, read_folder
+from portbar.records.mending import mended
 from portbar.records.migration import migrate
 from portbar.records.naming import slug, split
 from portbar.records.reading import measured, missing, samples_of, value_of
@@ -23,6 +24,7 @@ __all__ = [
     "checked",
     "load",
     "measured",
+    "mended",
     "migrate",
     "missing",
     "printable",

@@ -55,6 +55,26 @@ _VERSIONS: Final = frozenset(
 )
 
 
+def without_betrayals(text: str, name: str) -> str:
+    """A text in which whatever `betrayals` would find has been replaced by words for what it was.
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        The member that holds it: versions look like addresses.
+    """
+    while _betrayed(text, name):
+        for pattern, what in _KINDS:
+            if pattern is not _IPV4 or name not in _VERSIONS:
+                text = pattern.sub(lambda match, what=what: _replaced(match, what), text)  # type: ignore[misc]
+    return text
+
+
+def _replaced(match: re.Match[str], what: str) -> str:
+    return match[0] if match[0].startswith(_COMMON) else f"[{what}]"
+
+
 def betrayals(value: Any) -> Iterator[str]:
     """What a record tells of its machine's owner, as sentences with a JSON pointer; nothing if it tells nothing."""
     return iter(()) if _is_innocent(value) else _search(value, "", "")

@@ -51,6 +51,11 @@ def _explainer(number: int) -> Any:
     return jsonschema.validators.extend(plain, type_checker=types)(schema(number))
 
 
+def schema_errors(value: dict[str, Any]) -> list[Any]:
+    """What the schema of the newest format says is wrong, as errors of jsonschema."""
+    return [] if _accepts(NEWEST)(value) else list(_explainer(NEWEST).iter_errors(value))
+
+
 def format_of(value: Any) -> int | None:
     """The format of a record; None if it is no record, or of a format that this portbar does not know."""
     if not isinstance(value, dict):

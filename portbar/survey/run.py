@@ -20,6 +20,7 @@ from portbar.device import DeviceAddress, DeviceFacts, facts
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.probing import probe
 from portbar.profile import change_findings, describe, forget, stored_findings
+from portbar.records.mending import mended
 from portbar.strategy import choose
 from portbar.survey.digest import complete, probe_rows
 from portbar.survey.environment import environment
@@ -89,9 +90,8 @@ class Survey:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record so far: JSON values only, without host names or paths."""
-        record: dict[str, Any] = anonymous(self._record)
-        return record
+        """The record so far, valid: without host names and paths, and with drivers' words as the format allows them."""
+        return mended(anonymous(self._record))
 
     def run(self, devices: Sequence[tuple[DeviceAddress, cl.Device]]) -> dict[str, Any]:
         """Survey these devices; on Ctrl-C the record so far is returned, marked partial.
