@@ -9,6 +9,7 @@ import importlib.resources
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any, Final
@@ -38,15 +39,14 @@ def _read() -> Iterator[tuple[str, DeviceFacts, Findings]]:
             continue
         try:
             record = records.migrate(json.loads(entry.read_text(encoding="utf-8")))
-            for device in record["devices"]:
-                if record["kind"] == "measured" and device.get("findings"):
-                    yield (
-                        entry.name.removesuffix(".json"),
-                        DeviceFacts.from_json(device["facts"]),
-                        Findings.from_json(device["findings"]),
-                    )
+            devices = [one for one in record["devices"] if record["kind"] == "measured" and one.get("findings")]
         except (KeyError, TypeError, ValueError, RecordError) as error:
             raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
+        for device in devices:
+            # A valid record may hold members and names of a newer portbar, which then lends nothing.
+            with suppress(RecordError):
+                read = DeviceFacts.from_json(device["facts"]), Findings.from_json(device["findings"])
+                yield entry.name.removesuffix(".json"), *read
 
 
 def version_numbers(text: str) -> tuple[int, ...]:

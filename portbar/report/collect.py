@@ -5,6 +5,7 @@ Not for choosing words or columns (`portbar.report.tables`), and not for reading
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from statistics import fmean
 from typing import Any, Final
@@ -236,8 +237,8 @@ def _split_barrier(entry: Mapping[str, Any]) -> Json | None:
     rows = [row for row in _rows(entry, "split_barrier") if _us(row["time"]) is not None]
     if not rows:
         return None
-    sizes = [row["local_size"] for row in rows]
-    size = max(set(sizes), key=lambda size: (sizes.count(size), size))
+    sizes = Counter(row["local_size"] for row in rows)
+    size = max(sizes, key=lambda size: (sizes[size], size))
     here = [row for row in rows if row["local_size"] == size]
     plain = [value for row in here if (value := _us(row.get("barrier_time"))) is not None]
     return {

@@ -5,10 +5,10 @@ Takes measured, partial, migrated and published records. Not for measuring, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import median
 from textwrap import shorten
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -27,6 +27,12 @@ __all__ = ["barrier_notes", "barrier_rows", "barrier_times_table", "occupancy_ro
 
 _COLUMNS: Final = [(lock, patience) for patience in (True, False) for lock in LOCKS]
 
+#: Rows of a table, and operations in that of atomics; surveys write fewer.
+_MOST_ROWS: Final = 200
+_MOST_COLUMNS: Final = 40
+
+T = TypeVar("T")
+
 #: Characters that a reason may take.
 _REASON: Final = 200
 
@@ -38,6 +44,13 @@ def _table() -> Table:
 def _titled(title: str, table: Table) -> RenderableType:
     """A table below its title, which a table of its own would wrap to its width."""
     return Group(Text(title, style="italic"), table)
+
+
+def _fitting(rows: Sequence[T], table: Table) -> Sequence[T]:
+    """As many rows as a table shows, which says how many others there are."""
+    if len(rows) > _MOST_ROWS:
+        table.caption = f"{len(rows) - _MOST_ROWS} more rows: --json has all"
+    return rows[:_MOST_ROWS]
 
 
 def _shape(row: dict[str, Any]) -> tuple[int, int]:
@@ -59,8 +72,10 @@ def occupancy_table(entry: dict[str, Any]) -> RenderableType | None:
     asks = any(value_of(row.get("vendor_bound")) for row in rows)
     if asks:
         table.add_column("vendor says", justify="right")
-    for local, size in sorted({_shape(row) for row in rows}):
-        of_shape = [row for row in rows if _shape(row) == (local, size)]
+    shapes: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        shapes.setdefault(_shape(row), []).append(row)
+    for (local, size), of_shape in _fitting(sorted(shapes.items()), table):
         cells = {(row["lock"], row["patience"]): _found(row) for row in of_shape}
         bound = of_shape[0].get("best_known_groups")
         table.add_row(
@@ -115,8 +130,10 @@ def barrier_times_table(entry: dict[str, Any]) -> RenderableType | None:
     for name in ("local", "groups", *present, "relaunch", "ratio"):
         # Long names in two lines: all algorithms of a GPU's record fit 100 columns then.
         table.add_column(name.replace("_", "_\n"), justify="right")
-    for local, groups in sorted({(row["local_size"], row["groups"]) for row in rows}):
-        cells = {row["algorithm"]: row for row in rows if (row["local_size"], row["groups"]) == (local, groups)}
+    shapes: dict[tuple[int, int], dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        shapes.setdefault((row["local_size"], row["groups"]), {})[row["algorithm"]] = row
+    for (local, groups), cells in _fitting(sorted(shapes.items()), table):
         fastest = min(value_of(row["barrier_time"]) for row in cells.values())
         again = value_of(next(iter(cells.values()))["relaunch_time"])
         shown = []
@@ -154,7 +171,7 @@ def atomics_table(entry: dict[str, Any]) -> RenderableType | None:
     rows = entry.get("atomics", {}).get("rows", [])
     if not rows:
         return None
-    operations = list(dict.fromkeys(row["operation"] for row in rows))
+    operations = list(dict.fromkeys(row["operation"] for row in rows))[:_MOST_COLUMNS]
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
         cells.setdefault((row["type"], row["operation"]), {})[row["space"]] = _atomic(row)
@@ -162,7 +179,7 @@ def atomics_table(entry: dict[str, Any]) -> RenderableType | None:
     table.add_column("type")
     for operation in operations:
         table.add_column(_SHORT.get(operation, operation.removeprefix("fetch_")), justify="center")
-    for kind in dict.fromkeys(row["type"] for row in rows):
+    for kind in _fitting(list(dict.fromkeys(row["type"] for row in rows)), table):
         shown = []
         for operation in operations:
             found = cells.get((kind, operation), {})
@@ -180,7 +197,7 @@ def _atomic(row: dict[str, Any]) -> str:
     if value_of(row["result"]) is True:
         return _MARKS.get(row["implementation"], str(row["implementation"]))
     return {"unsupported": "-", "refused": "-", "skipped": "?", "interrupted": "?"}.get(
-        row["result"]["status"], "WRONG"
+        row["result"].get("status", ""), "WRONG"
     )
 
 
@@ -192,7 +209,7 @@ def split_barrier_table(entry: dict[str, Any]) -> RenderableType | None:
     table = _table()
     for name in ("local", "strategy", "split", "barrier()", "ratio"):
         table.add_column(name, justify="right")
-    for row in rows:
+    for row in _fitting(rows, table):
         whole = value_of(row.get("barrier_time"))
         split = value_of(row["time"])
         ratio = number(split / whole) if whole else ""
@@ -210,7 +227,7 @@ def reduction_table(entry: dict[str, Any]) -> RenderableType | None:
     table = _table()
     for name in ("over a", "type", "local", "groups", "strategy", "portbar's", "OpenCL's own"):
         table.add_column(name, justify="left" if name == "over a" else "right")
-    for row in rows:
+    for row in _fitting(rows, table):
         table.add_row(
             row["level"].replace("_", "-"),
             row["type"],

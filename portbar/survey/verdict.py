@@ -67,7 +67,7 @@ def _meeting(entry: dict[str, Any]) -> str:
     if "max_groups" in strategy:
         reason = str(strategy["max_groups"]["reason"]).partition(": ")[0]
         return f"usable with grids of one work-group, so that no barrier is between work-groups: {reason}"
-    groups = [value_of(row["occupancy"], 0) for row in occupancy_rows(entry)]
+    groups = [value_of(row.get("occupancy"), 0) for row in occupancy_rows(entry)]
     if not groups:
         return "usable; how many work-groups can meet at a barrier was not measured"
     if max(groups) <= 1:
@@ -89,11 +89,15 @@ def _gain(entry: dict[str, Any]) -> str:
     if not rows:
         return ""
     most = max(row["groups"] for row in rows)
-    said: list[tuple[int, str]] = []
-    for size in sorted({row["local_size"] for row in rows if row["groups"] == most}):
-        of = [row for row in rows if (row["groups"], row["local_size"]) == (most, size)]
-        ratio = max(row["relaunch_time"]["value"] / row["barrier_time"]["value"] for row in of)
-        said.append((size, f"{ratio:.3g} times faster than" if ratio >= 1 else "slower than"))
+    ratios: dict[int, float] = {}
+    for row in rows:
+        if row["groups"] == most:
+            ratio = row["relaunch_time"]["value"] / row["barrier_time"]["value"]
+            ratios[row["local_size"]] = max(ratio, ratios.get(row["local_size"], ratio))
+    said = [
+        (size, f"{ratio:.3g} times faster than" if ratio >= 1 else "slower than")
+        for size, ratio in sorted(ratios.items())
+    ]
     ends = said if len(said) <= 2 else [said[0], said[-1]]
     busy = ", as measured while the machine was busy" if entry["barrier"].get("unsteady") else ""
     return f", {' and '.join(f'{how} relaunching at local size {size}' for size, how in ends)}{busy}"
@@ -125,7 +129,7 @@ def _published(entry: dict[str, Any]) -> str:
     rows = occupancy_rows(entry)
     if not rows:
         return "published, without a number of work-groups"
-    bound = max(row.get("best_known_groups") or value_of(row["occupancy"], 0) for row in rows)
+    bound = max(row.get("best_known_groups") or value_of(row.get("occupancy"), 0) for row in rows)
     shares = [
         f"{100 * value_of(row['recall']):.0f}% of them by the {row['lock']} lock"
         for row in rows
