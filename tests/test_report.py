@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 import time
 from copy import deepcopy
@@ -20,7 +22,7 @@ from portbar.records import text
 from portbar.records.reading import measured, missing
 from portbar.report.build import Report, build
 from portbar.report.collect import collect, in_order
-from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, representatives
+from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
 from portbar.report.tables import MOST_COLUMNS, Table, tables
 from tests.report_support import Json, device, occupancy_row, published, record
 
@@ -339,14 +341,71 @@ def test_a_thousand_records_make_a_page_of_less_than_five_megabytes() -> None:
     assert time.process_time() - started < 10
 
 
-def test_several_processes_read_the_same(tmp_path: Path) -> None:
+def test_nothing_of_the_current_folder_is_run_or_obeyed(tmp_path: Path) -> None:
+    """The folder of a stranger: modules by names that Python or matplotlib import, and a configuration that asks for LaTeX."""
     for n in range(110):
         (tmp_path / f"{n:03}.json").write_text(text(record(device(f"GPU {n}"))))
-    (tmp_path / "050.json").write_text("{}")
-    alone, together = build(tmp_path), build(tmp_path, processes=2)
-    assert alone.devices == together.devices
-    assert alone.unread == together.unread
-    assert [name for name, _ in alone.unread] == ["050.json"]
+    for name in ("multiprocessing", "concurrent", "matplotlib", "json", "latex"):
+        (tmp_path / f"{name}.py").write_text("open('run', 'w').close()")
+    (tmp_path / "latex").write_text("#!/bin/sh\ntouch run")
+    (tmp_path / "latex").chmod(0o755)
+    (tmp_path / "matplotlibrc").write_bytes(
+        b"text.usetex: True\nfigure.dpi: 1\nbackend: module://latex\nlines.color: \xff\n"
+    )
+    script = (
+        "import sys; sys.argv = ['portbar', 'report', '.', '-o', 'page.html']; from portbar.cli import main; main()"
+    )
+    command = [sys.executable, "-P", "-c", script]
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert not (tmp_path / "run").exists()
+    html = (tmp_path / "page.html").read_text()
+    assert "<svg" in html
+    assert "110 records of 110 devices" in html
+
+
+def test_a_style_of_the_user_changes_no_plot(folder: Path) -> None:
+    mpl = pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    devices = build(folder).devices
+    usual = [re.sub(r"p\d+", "p", plot.svg) for plot in barrier_plots(devices).plots]
+    with mpl.rc_context({"text.usetex": True, "font.size": 40, "axes.grid": False}):
+        assert [re.sub(r"p\d+", "p", plot.svg) for plot in barrier_plots(devices).plots] == usual
+
+
+def test_a_record_with_many_algorithms_of_its_own_costs_its_own_plot_only() -> None:
+    """As many names as there are markers, and all before those that portbar knows."""
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    odd = device("Odd GPU", bound=4)
+    rows = odd["barrier"]["rows"]
+    odd["barrier"]["rows"] = [{**line, "algorithm": f"a{n}"} for n in range(12) for line in rows]
+    for others in ([device(), device("Other GPU")], [device()], []):
+        devices = collect([(str(n), record(one)) for n, one in enumerate([odd, odd, *others])])
+        plots = {plot.title.partition(" (")[0]: plot.text for plot in barrier_plots(devices).plots}
+        for other in others:
+            assert "counter 0.5 at 1" in plots[other["facts"]["name"]]
+        assert "Odd GPU" in Report(devices, 1).to_html()
+
+
+@pytest.mark.parametrize("us", [0.0, -1.0, 5e-324, 1e18])
+def test_times_that_cannot_be_are_in_no_plot(us: float) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib")
+    one = device()
+    for line in one["barrier"]["rows"]:
+        line["barrier_time"] = line["relaunch_time"] = measured(us, "us")
+        line["groups"] = 2**62 + line["groups"]
+    (summary,) = collect([("a", record(one))])
+    assert barrier_plots([summary]).plots == []
+    assert "Test GPU" in Report([summary], 1).to_html()
 
 
 # --- the command ---

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import importlib
 import sys
+from contextlib import chdir, suppress
 from pathlib import Path
 
 import click
@@ -41,7 +42,9 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
     """
     if as_markdown and as_json:
         raise click.UsageError("--markdown and --json are two forms of the same; choose one")
-    made = build(folder, processes=min(4, os.cpu_count() or 1))
+    if not (as_json or as_markdown or no_plots):
+        _import_matplotlib()
+    made = build(folder)
     if as_json:
         if output is None:
             print_json(made.to_json())
@@ -52,6 +55,12 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
     for name, why in made.unread:
         err().print(f"portbar: {ascii(name)[1:-1]} is no record: {why}")
     sys.exit(int(bool(made.unread)))
+
+
+def _import_matplotlib() -> None:
+    """Import matplotlib in a folder of portbar's own: in a stranger's it would read the matplotlibrc there."""
+    with suppress(ImportError, OSError), chdir(Path(__file__).parent):
+        importlib.import_module("matplotlib")
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -5,11 +5,7 @@ Not for the form: `portbar.report.page` and `portbar.report.markdown` write it.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -21,9 +17,6 @@ from portbar.report.markdown import markdown
 from portbar.report.page import page
 from portbar.report.plots import barrier_plots, recall_plots
 from portbar.report.tables import VERDICTS, tables
-
-#: Files from which on reading them in several processes pays for starting these.
-_MANY: Final = 100
 
 TITLE: Final = "What OpenCL devices do between work-groups"
 
@@ -76,15 +69,8 @@ class Report:
         return page(TITLE, self.intro(), tables(self.devices), drawn, self.unread)
 
 
-def build(folder: Path, processes: int = 1) -> Report:
+def build(folder: Path) -> Report:
     """Read every record in a folder; files that are no records are kept by name.
-
-    Parameters
-    ----------
-    folder : Path
-    processes : int
-        How many read at the same time, where files are so many that it helps. More than 1 only from a program that may be
-        imported again, as `portbar` may: each starts an interpreter.
 
     Raises
     ------
@@ -98,7 +84,8 @@ def build(folder: Path, processes: int = 1) -> Report:
     files = sorted(folder.glob("*.json"))
     devices: list[Json] = []
     unread: list[tuple[str, str]] = []
-    for file, (found, problem) in zip(files, _read_all(files, processes), strict=True):
+    for file in files:
+        found, problem = _read(file)
         devices += found
         if problem is not None:
             unread.append((file.name, problem))
@@ -109,17 +96,6 @@ def build(folder: Path, processes: int = 1) -> Report:
         )
         raise RecordError(f"no record is in {folder.name!r}: {what}")
     return Report(in_order(devices), count, unread)
-
-
-def _read_all(files: Sequence[Path], processes: int) -> list[tuple[list[Json], str | None]]:
-    if processes > 1 and len(files) >= _MANY:
-        try:
-            with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-                return list(pool.map(_read, files, chunksize=16))
-        except (OSError, BrokenProcessPool):
-            # Where processes cannot be had, it takes longer.
-            pass
-    return [_read(file) for file in files]
 
 
 def _read(file: Path) -> tuple[list[Json], str | None]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +20,7 @@ from xml.etree import ElementTree as ET
 from portbar.errors import UnsupportedFeatureError
 from portbar.report.collect import LOCKS, Json
 from portbar.report.tables import digits, label
+from portbar.strategy import ALTERNATIVES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 #: Most devices in the plots of recall and of barriers: more could not be read, and each costs the page some kilobytes.
 MOST_RECALL: Final = 24
 MOST_BARRIERS: Final = 12
+
+#: Points of a line at most.
+_MOST_POINTS: Final = 200
+
+#: Work-groups and microseconds.
+Times = Sequence[tuple[int, float]]
 
 #: Colours that no plot really has: each stands for a class that the page gives a colour in light and in dark mode.
 _CLASSES: Final = {"#0000f0": "ink", "#0000f1": "faint", **{f"#0000a{n}": f"s{n}" for n in range(8)}}
@@ -60,13 +69,24 @@ class Plots:
     note: str = ""
 
 
-def _figure(width: float, height: float) -> Figure:
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Draw with matplotlib's own defaults: a configuration of the user, or of the folder, may call LaTeX for texts."""
     try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+        import matplotlib as mpl  # noqa: PLC0415 (an extra, and slow to load)
+        import matplotlib.figure  # noqa: PLC0415
     except ImportError as error:
         raise UnsupportedFeatureError(
             'plots need matplotlib: install it with `pip install "portbar[plot]"`, or leave them out with --no-plots'
         ) from error
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        yield
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+
     return Figure(figsize=(width / 72, height / 72))
 
 
@@ -90,6 +110,7 @@ def _note(shown: Sequence[Json], of: Sequence[Json], table: str) -> str:
     )
 
 
+@_own_style()
 def recall_plots(devices: Sequence[Json]) -> Plots:
     """Recall by lock without patience: published chips, measured devices, and the spread over all where they are many."""
     found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in LOCKS)]
@@ -153,16 +174,34 @@ def _spread_plot(devices: Sequence[Json]) -> Plot:
     return Plot(f"All {len(devices)} measured records", _svg(figure), "; ".join(said))
 
 
+@_own_style()
 def barrier_plots(devices: Sequence[Json]) -> Plots:
     """Barrier time over group count by algorithm, with relaunching as a line of its own; one plot a device."""
-    found = [one for one in devices if one["barrier"] and _counts(one["barrier"]) > 1]
-    shown = representatives(found, MOST_BARRIERS)
-    names = sorted({name for one in shown for name in one["barrier"]["algorithms"]})[: len(_MARKERS)]
+    found = [one for one in devices if one["barrier"]]
+    # Each algorithm has one colour in all plots. portbar's own come first, and of those the ones that most devices have.
+    counted = Counter(name for one in found for name in one["barrier"]["algorithms"])
+    ours = ALTERNATIVES["device_barrier"]
+    names = sorted(sorted(counted, key=lambda name: (name not in ours, -counted[name], name))[: len(_MARKERS)])
+    drawable = [one for one in found if len(_counts(_lines(one["barrier"], names))) > 1]
+    shown = representatives(drawable, MOST_BARRIERS)
     return Plots([_barrier_plot(one, names) for one in shown], _note(shown, found, "below"))
 
 
-def _counts(curve: Json) -> int:
-    return len({groups for times in curve["algorithms"].values() for groups, _ in times})
+def _lines(curve: Json, names: Sequence[str]) -> list[tuple[str, Times]]:
+    """What is drawn of these algorithms."""
+    lines = [(name, _drawn(curve["algorithms"].get(name, ()))) for name in names]
+    return [(name, times) for name, times in lines if times]
+
+
+def _drawn(times: Times) -> Times:
+    """The times that a plot can show: from a picosecond to an hour, and of very many every so many."""
+    possible = [(groups, us) for groups, us in times if groups and 1e-6 <= us <= 3.6e9]
+    return possible[:: 1 + len(possible) // _MOST_POINTS]
+
+
+def _counts(lines: Sequence[tuple[str, Times]]) -> list[int]:
+    """The counts of work-groups on these lines."""
+    return sorted({groups for _, times in lines for groups, _ in times})
 
 
 def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
@@ -170,14 +209,14 @@ def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
     figure = _figure(340, 260)
     axes = figure.add_axes((0.15, 0.3, 0.82, 0.66))
     said = []
-    lines = [(name, curve["algorithms"][name]) for name in names if name in curve["algorithms"]]
+    lines = _lines(curve, names)
     for name, times in lines:
         at = names.index(name)
         style: dict[str, Any] = {"color": f"#0000a{at + 1}", "marker": _MARKERS[at], "markersize": 4, "linewidth": 1.4}
         axes.plot([groups for groups, _ in times], [us for _, us in times], label=name, **style)
         said.append(f"{name} {_ends(times)}")
-    if curve["relaunch"]:
-        again = curve["relaunch"]
+    again = _drawn(curve["relaunch"])
+    if again:
         axes.plot(
             [groups for groups, _ in again],
             [us for _, us in again],
@@ -189,7 +228,7 @@ def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
         said.append(f"relaunch {_ends(again)}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    counts = sorted({groups for _, times in lines for groups, _ in times})
+    counts = _counts(lines)
     axes.set_xticks(_thinned(counts), [str(count) for count in _thinned(counts)])
     low, high = axes.get_ylim()
     if high / low < 300:
