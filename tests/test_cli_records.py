@@ -217,6 +217,17 @@ def test_a_row_of_the_index_sums_up_a_record():
     assert "| measured, partial |" in table_of([("a.json", record(one, partial=True))])
 
 
+def test_the_name_of_a_file_marks_nothing_up_in_the_index():
+    line = table_of([("a](javascript:alert(1)) <b>|.json", record())]).splitlines()[2]
+    assert "](a%5D%28javascript%3Aalert%281%29%29%20%3Cb%3E%7C.json) | Test Platform |" in line
+
+
+def test_the_name_of_a_file_reaches_the_terminal_without_escape_sequences(tmp_path: Path):
+    result = run(validate_command, written(tmp_path / "a\x1b[2J.json", record()))
+    assert "\x1b" not in result.stdout
+    assert "a[2J.json: valid" in result.stdout
+
+
 def test_published_records_come_last_with_their_year():
     rows = [("b.json", record()), ("a.json", records.load(next((ROOT / "vendor_matrix").glob("published--*980.json"))))]
     first, second = table_of(rows).splitlines()[2:]

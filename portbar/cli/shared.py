@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 
 from portbar.cli import completing
 from portbar.device import DeviceAddress, DeviceFacts, list_devices, select_devices
 
 if TYPE_CHECKING:
     import pyopencl as cl
+    from rich.segment import Segment
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ended after it had printed what was done."""
@@ -81,9 +83,26 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+class _Console(Console):
+    """A console on which only rich itself moves the cursor: a driver's text may hold escape sequences."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=harmless(segment.text))
+
+
+def harmless(text: str) -> str:
+    """A text without the control characters that a terminal obeys, except for line breaks."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter for letter in text if letter == "\n" or unicodedata.category(letter) not in {"Cc", "Cf", "Cs"}
+    )
+
+
 def out() -> Console:
     """Console for data: 100 columns when standard output is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False, emoji=False)
+    return _Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False, emoji=False)
 
 
 def show(*parts: RenderableType, style: str | None = None) -> None:
@@ -100,4 +119,4 @@ def show(*parts: RenderableType, style: str | None = None) -> None:
 
 def err() -> Console:
     """Console for progress and messages: a line stays a line, so that it can be searched for."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

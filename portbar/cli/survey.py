@@ -161,11 +161,12 @@ def _survey(job: Job, launch: Launch | None, output: str | None, matrix: Path | 
 def _here(run: _Run, matrix: Path | None, *, as_json: bool) -> int:
     record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
-    for slug, one in records.split(record) if matrix is not None else ():
+    placed = {matrix / f"{slug}.json": one for slug, one in records.split(record)} if matrix is not None else {}
+    for path, one in placed.items():
         try:
-            _write(matrix / f"{slug}.json", one)
+            _write(path, one)
         except OSError as error:
-            _say(f"{matrix / slug}.json cannot be written ({error.strerror or error}) and is as it was")
+            _say(f"{path} cannot be written ({error.strerror or error}) and is as it was")
             lost = True
     if lost:
         _say("the whole record follows on standard output, as JSON")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from portbar.cli.shared import examples, json_option, print_json
+from portbar.cli.shared import examples, harmless, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import migrate, validate
 from portbar.records.untrusted import parse, read_bytes
@@ -54,7 +54,7 @@ def _result(path: Path) -> dict[str, Any]:
 
 
 def _show(result: dict[str, Any]) -> None:
-    name = click.format_filename(result["file"])
+    name = harmless(click.format_filename(result["file"]))
     if not result["valid"]:
         click.echo(f"{name}: not valid")
         for problem in result["problems"]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
+from urllib.parse import quote
 
 from portbar import files
 from portbar.errors import RecordError
@@ -95,7 +96,7 @@ def _row(name: str, record: Mapping[str, Any], device: Mapping[str, Any]) -> Seq
     published = record["kind"] == "published"
     units = facts.get("compute_units")
     return (
-        f"[{_plain(_name(record, facts))}]({name})",
+        f"[{_plain(_name(record, facts))}]({quote(name)})",
         _plain(facts.get("platform_name") or ""),
         _plain(facts.get("driver_version") or ""),
         "" if units is None else str(units),
