@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.table import Table
 
 from portbar.cli import cli
+from portbar.cli.shared import err, show
 from portbar.records import text, validate
 from portbar.report.naming import NoSuchRecordError, find, shipped
 from tests.report_support import device, record
@@ -55,3 +57,15 @@ def test_a_file_that_is_no_record_is_an_error(tmp_path: Path) -> None:
     result = invoke(file)
     assert result.exit_code == 1
     assert "bad.json" in str(result.exception)
+
+
+def test_a_drivers_words_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table()
+    table.add_row("a\x1b[2J\x1b]0;title\x07b\x9b1m", "two\nlines \u202ex")
+    show("c\x1b[31md\r\n", table)
+    err().print("e\x1b[Hf")
+    out, messages = capsys.readouterr()
+    assert not set(out + messages) & {"\x1b", "\x07", "\x9b", "\r", "\u202e"}
+    assert "a[2J]0;titleb1m" in out
+    assert "c[31md" in out
+    assert "e[Hf" in messages
