@@ -33,6 +33,24 @@ SHAPES = [
     *(("xf", local) for local in [(1,), (7,), (64,), (4, 2), (4, 2, 2)]),
 ]
 
+LATE = """
+#include "portbar/device_barrier.h"
+
+/* Group 1 writes after a while, or as soon as group 0 has passed the barrier without it: what group 0 reads then. */
+kernel void late(PORTBAR_GRID_PARAM, volatile global uint *passed, global uint *data, const uint polls)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_group_id(&grid);
+    for (uint i = 0u; me == 1u && i < polls; ++i)
+        if (passed[0] != 0u)
+            i = polls;
+    data[portbar_global_id(&grid)] = 1u;
+    const bool held = portbar_device_barrier(&grid);
+    const uint read = data[(portbar_global_id(&grid) + get_local_size(0)) % portbar_global_size(&grid)];
+    passed[me] = held ? 1u + read : 1u;
+}
+"""
+
 COPIED = """
 #include "portbar/device_barrier.h"
 
@@ -407,3 +425,26 @@ def test_a_copy_of_the_grid_meets_as_the_grid_itself_does(context, queue, algori
     launch = made(queue, None, (8,), words, early, np.uint32(50))
     launch.wait()
     assert support.uints(queue, early)[: launch.num_groups].tolist() == [2] * launch.num_groups
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_what_a_launch_left_behind_65536_launches_ago_lets_nobody_through(context, queue, algorithm):
+    made = support.kernel(context, LATE, "late", device_barrier=algorithm)
+    support.need_groups(made, queue, (2,), 2)
+    passed, data = support.filled(queue, 64), support.filled(queue, 128)
+    polls = np.uint32(0 if support.scale(queue.device).is_simulator else 2_000_000)
+    for _ in range(20):
+        if made(queue, None, (2,), passed, data, np.uint32(0), num_groups=2).num_groups == 2:
+            break
+    else:
+        pytest.skip("the busy machine never ran 2 work-groups at once")
+    for more in (1 << 16, 1 << 17, 1 << 20):
+        state = made.program.state(queue, 2)
+        # As after that many launches of one work-group, which leave nothing in the words of the second.
+        state.epoch += more - 1
+        for buffer in (passed, data):
+            cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, buffer.size)
+        launch = made(queue, None, (2,), passed, data, polls, num_groups=2)
+        launch.wait()
+        assert made.program.state(queue, 2) is state
+        assert support.uints(queue, passed)[: launch.num_groups].tolist() == [2] * launch.num_groups

@@ -83,6 +83,37 @@ kernel void all_test(PORTBAR_GRID_PARAM, global uint *held, const uint most)
     }
 ANSWERS(answers_of_wait, portbar_device_barrier_wait)
 ANSWERS(answers_of_test_wait, portbar_device_barrier_test_wait)
+
+/* Group 0 arrives at the split form, where nobody is missing, and skips the whole barrier: what the others get from both. */
+kernel void apart(PORTBAR_GRID_PARAM, global uint *held, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+    const uint mine = portbar_group_id(&grid) == 0u ? 0u : rounds;
+    uint passed = 0u;
+    for (uint r = 0u; r < mine; ++r) {
+        passed += portbar_device_barrier(&grid) ? 1u : 0u;
+        passed += portbar_device_barrier_wait(&grid, token) ? 100u : 0u;
+    }
+    held[portbar_global_id(&grid)] = passed;
+}
+"""
+
+BUILT_IN = """
+#include "portbar/device_barrier.h"
+
+/* Group 0 skips the split form; all groups meet in the whole barrier, so that a built-in without a limit does not hang. */
+kernel void halves(PORTBAR_GRID_PARAM, global uint *held)
+{
+    PORTBAR_ENTER(grid);
+    uint passed = 0u;
+    for (uint r = portbar_group_id(&grid) == 0u ? 1u : 0u; r < 1u; ++r) {
+        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+        passed += portbar_device_barrier_wait(&grid, token) ? 1u : 0u;
+    }
+    passed += portbar_device_barrier(&grid) ? 2u : 0u;
+    held[portbar_global_id(&grid)] = passed;
+}
 """
 
 
@@ -170,6 +201,24 @@ def test_the_split_form_drains_too(context, queue, algorithm):
     with pytest.raises(portbar.BarrierTimeoutError):
         launch.wait()
     assert (support.uints(queue, held)[4 : 4 * groups] == 100).all()
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_after_false_from_a_whole_barrier_the_split_form_answers_false(context, queue, algorithm):
+    made = support.kernel(context, SOURCE, "apart", spin_limit=LIMIT, device_barrier=algorithm)
+    launch, held, groups = run(made, queue, (4,), 2)
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    assert (support.uints(queue, held)[4 : 4 * groups] == 0).all()
+
+
+def test_after_false_from_the_split_form_the_built_in_barrier_answers_false(context, queue):
+    support.skip_without_intel_barrier(queue.device, "intel_device_barrier")
+    made = support.kernel(context, BUILT_IN, "halves", spin_limit=LIMIT, device_barrier="intel_device_barrier")
+    launch, held, groups = run(made, queue, (4,))
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    assert (support.uints(queue, held)[4 : 4 * groups] == 0).all()
 
 
 def test_the_error_is_raised_again_by_each_wait_and_the_group_count_stays_known(context, queue):

@@ -6,13 +6,14 @@
    central counter.
    Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
    global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
-   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
-   The built-in itself has no limit: a group that skips this barrier hangs the device. Cost: the runtime's. */
+   limit was reached by the split form or the counter, now or before; valid in every work-item.
+   The built-in itself has no limit: a group that skips this barrier hangs the device. So a group that has seen false still meets the
+   others before it answers false again. Cost: the runtime's. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     if (grid->num_groups == (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2))) {
         intel_device_barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-        return true;
+        return grid->shared[PORTBAR_SHARED_OK] != 0u;
     }
     return portbar_device_barrier_counted(grid);
 }

@@ -1,6 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## The master/slave barrier of Xiao and Feng, "Inter-block GPU communication via fast barrier synchronization" (IPDPS 2010), with
-## the memory orders of Sorensen et al. (OOPSLA 2016). Flags hold a number of launch and barrier, so they are never cleared.
+## the memory orders of Sorensen et al. (OOPSLA 2016). Flags hold the whole epoch and the low bits of the barrier's number, so they are
+## never cleared: the state is replaced before an epoch comes again, and within a launch a flag is never more than one barrier behind.
 <%def name="device_barrier()">
 /* Barrier over the grid, by one flag in and one flag out for each group; the work-items of group 0 gather and release.
    Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
@@ -12,11 +13,11 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     volatile global uint *arrived = grid->state + PORTBAR_STATE_GROUPS;
     volatile global uint *released = arrived + grid->capacity;
     const uint me = grid->group_id;
-    const bool sound = grid->shared[PORTBAR_SHARED_FAULT] == 0u;
+    const bool sound = grid->shared[PORTBAR_SHARED_OK] != 0u;
     if (${leader})
         grid->shared[PORTBAR_SHARED_TARGET] += 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    const uint stamp = (grid->epoch << 16) | (grid->shared[PORTBAR_SHARED_TARGET] & 0xffffu);
+    const uint stamp = PORTBAR_STAMP(grid->epoch, grid->shared[PORTBAR_SHARED_TARGET]);
     if (sound && ${leader})
         portbar_word_store_release(arrived + me, stamp);
     if (me == 0u) {
@@ -24,18 +25,23 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         for (uint other = ${item} + 1u; gathered && other < grid->num_groups; other += portbar_local_linear_size())
             gathered = portbar_wait_stamp(grid, arrived, arrived + other, stamp);
         if (!gathered)
-            grid->shared[PORTBAR_SHARED_FAULT] = 1u;
+            grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (me == 0u) {
-        if (grid->shared[PORTBAR_SHARED_FAULT] == 0u)
+        if (grid->shared[PORTBAR_SHARED_OK] != 0u)
             for (uint other = ${item} + 1u; other < grid->num_groups; other += portbar_local_linear_size())
                 portbar_word_store_release(released + other, stamp);
-    } else if (sound && ${leader} && !portbar_wait_stamp(grid, arrived, released + me, stamp)) {
-        grid->shared[PORTBAR_SHARED_FAULT] = 1u;
     }
+    if (me != 0u && sound && ${leader} && !portbar_wait_stamp(grid, arrived, released + me, stamp))
+        grid->shared[PORTBAR_SHARED_OK] = 0u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    return grid->shared[PORTBAR_SHARED_FAULT] == 0u;
+    const bool held = grid->shared[PORTBAR_SHARED_OK] != 0u;
+% if in_registers:
+    /* The split form asks the register. */
+    grid->leads = held ? grid->leads : 0u;
+% endif
+    return held;
 }
 </%def>
 <%def name="wait_stamp()">
@@ -44,20 +50,24 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived, volatile global uint *flag,
                                       uint stamp)
 {
-    for (uint round = 0; round < grid->limit; ++round) {
-        for (uint i = 0; i < PORTBAR_POLLS; ++i)
-            if (portbar_word_load(flag) == stamp) {
-                (void)portbar_word_load_acquire(flag);
-                return true;
-            }
-        if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
-            return false;
-        portbar_yield(round);
+    /* Loops with one exit: PoCL 3 runs others wrongly behind the return in PORTBAR_ENTER. */
+    bool reached = false, draining = false;
+    for (uint round = 0; round < grid->limit && !reached && !draining; ++round) {
+        for (uint i = PORTBAR_POLLS; i != 0u && !reached; --i)
+            reached = portbar_word_load(flag) == stamp;
+        if (!reached) {
+            draining = portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u;
+            portbar_yield(round);
+        }
     }
-    uint came = 0u;
-    for (uint other = 0; other < grid->num_groups; ++other)
-        came += portbar_word_load(arrived + other) == stamp ? 1u : 0u;
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id);
-    return false;
+    if (reached) {
+        (void)portbar_word_load_acquire(flag);
+    } else if (!draining) {
+        uint came = 0u;
+        for (uint other = 0; other < grid->num_groups; ++other)
+            came += portbar_word_load(arrived + other) == stamp ? 1u : 0u;
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id);
+    }
+    return reached;
 }
 </%def>

@@ -51,6 +51,9 @@
 #define PORTBAR_TAG_OF(x, word) ((word) & ~PORTBAR_POLL_FLAGS & ~((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
 #define PORTBAR_SURPLUS 0xffffffffu
 
+/* What a flag of `xf` holds: the epoch, and as much of the barrier's number in its launch as the epoch leaves room for. */
+#define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
+
 /* Local memory that a work-group keeps for its leader. */
 #define PORTBAR_SHARED_ID 0
 #define PORTBAR_SHARED_COUNT 1
@@ -59,10 +62,9 @@
 #define PORTBAR_SHARED_SPLIT 4
 #define PORTBAR_SHARED_ROOT 5
 #define PORTBAR_SHARED_DONE 6
-#define PORTBAR_SHARED_FAULT 7
-#define PORTBAR_SHARED_PLACE 8
-#define PORTBAR_SHARED_TESTS 9
-#define PORTBAR_SHARED_WORDS 10
+#define PORTBAR_SHARED_PLACE 7
+#define PORTBAR_SHARED_TESTS 8
+#define PORTBAR_SHARED_WORDS 9
 
 /* How a wait ended. */
 #define PORTBAR_WAIT_REACHED 0u

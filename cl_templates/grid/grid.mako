@@ -64,7 +64,6 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
         shared[PORTBAR_SHARED_TARGET] = 0u;
         shared[PORTBAR_SHARED_SPLIT] = 0u;
         shared[PORTBAR_SHARED_ROOT] = 0u;
-        shared[PORTBAR_SHARED_FAULT] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     grid->state = state;
