@@ -97,6 +97,7 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
         "status_timeout": layout.STATUS_TIMEOUT,
         "status_lost": layout.STATUS_LOST,
         "status_wait": layout.STATUS_WAIT,
+        "status_overwritten": layout.STATUS_OVERWRITTEN,
         **linear,
     }
     return render_def("host/host.mako", "host", context)

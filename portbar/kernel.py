@@ -432,7 +432,7 @@ class Kernel:
         if global_size is None:
             global_size = (groups * local[0], *local[1:])
         profile = self.program.profile(device)
-        limit = limit_rounds(profile, self.program.spin_limit)
+        limit = limit_rounds(profile, self.program.spin_limit, min(groups, bound))
         words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
         patience = None
         if quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, profile.facts):

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from portbar.state import QueueState
 
+_OVERWRITTEN = (
+    "portbar's hidden state was overwritten, so the result is not to be trusted. Likely cause: the kernel, or another one, writes "
+    "outside its buffers. Check its indices; Oclgrind reports such writes."
+)
+
 _CAUSES = (
     "Likely causes: a work-group that skips the barrier or leaves the kernel before it (a barrier under a condition that "
     "differs between work-groups), work between two barriers that takes longer than the limit, or a device that was busy "
@@ -61,13 +66,16 @@ class Launch:
             return None
         if self._report is None:
             self.event.wait()
+            if self._snapshot is None:
+                report = self._state.read(self._epoch)
+            # Looked at again after the read: another thread's launch saves the report before it reuses the report's place.
             if self._snapshot is not None:
                 words, copied = self._snapshot
                 copied.wait()
-                self._report = Report.from_words(words, self._epoch)
-            else:
-                self._report = self._state.read(self._epoch)
-            if self._report.status not in {layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_WAIT}:
+                report = Report.from_words(words, self._epoch)
+            self._report = report
+            fine = {layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_WAIT}
+            if report.status not in fine or report.groups == 0:
                 # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
                 self._state.broken = True
         return self._report
@@ -86,10 +94,10 @@ class Launch:
         BarrierTimeoutError
             A barrier reached the spin limit; what the kernel wrote is incomplete. The queue can be used again at once.
         Error
-            The kernel never entered its grid.
+            The kernel never entered its grid, or wrote over the words in which its groups meet.
         """
         report = self._settle()
-        if report is None or report.status == layout.STATUS_OPEN:
+        if report is None or (report.status == layout.STATUS_OPEN and report.groups > 0):
             return
         kernel, device = self._label
         if report.status == layout.STATUS_TIMEOUT:
@@ -118,6 +126,8 @@ class Launch:
                 device=device,
                 expected=report.groups,
             )
+        if report.status != 0:
+            raise Error(f"kernel {kernel!r} on {device}: {_OVERWRITTEN}")
         if self.event.command_execution_status < 0:
             raise Error(
                 f"kernel {kernel!r} on {device} never ran: its event has the status {self.event.command_execution_status}, as "

@@ -43,6 +43,7 @@ STATUS_OPEN: Final = 1
 STATUS_TIMEOUT: Final = 2
 STATUS_LOST: Final = 3
 STATUS_WAIT: Final = 4
+STATUS_OVERWRITTEN: Final = 5
 
 #: Words that share a line are not polled at the same time, or are written once a launch at most.
 _LINES: Final = (

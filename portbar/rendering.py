@@ -93,6 +93,7 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
             "report_open",
             "report_count",
             "report_fault",
+            "report_lost",
             "await_publication",
         )
     ]
@@ -106,8 +107,11 @@ def _device_barrier_pieces(strategy: Strategy) -> list[Piece]:
     if _counts_in_slots(strategy):
         pieces.append(("device_barrier/wait.mako", "hold"))
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
-    pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids", "ok", "atomic_waits")]
-    pieces += [("device_barrier/wait.mako", name) for name in ("relax", "rest", "wait_word", "wait_counted")]
+    pieces += [("grid/grid.mako", name) for name in ("grid_type", "enter", "ids", "ok")]
+    pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
+    pieces += [
+        ("device_barrier/wait.mako", name) for name in ("relax", "rest", "check_arrival", "wait_word", "wait_counted")
+    ]
     if _counts_in_slots(strategy):
         pieces += [
             ("device_barrier/counters.mako", name)
@@ -149,6 +153,8 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "release_flags": layout.RELEASE_FLAGS,
         "release_flagged": strategy.release_flagged,
         "in_registers": strategy.in_registers,
+        # Where barriers are tuned to the nanosecond, only counts that are far off are noticed, by the polls.
+        "checks_arrivals": not strategy.in_registers,
         "leader_forgotten": strategy.leader_forgotten,
         "ids_lost": strategy.ids_lost,
         # Whether the caller talks to the other groups: in any launch; in one that is not draining; the same as known from a
@@ -167,6 +173,7 @@ def _device_barrier_context(strategy: Strategy) -> dict[str, Any]:
         "status_timeout": layout.STATUS_TIMEOUT,
         "status_lost": layout.STATUS_LOST,
         "status_wait": layout.STATUS_WAIT,
+        "status_overwritten": layout.STATUS_OVERWRITTEN,
         "barrier": strategy.device_barrier.value,
         "lock": strategy.discovery.value,
         "pause": strategy.relax,

@@ -6,6 +6,7 @@ Not for measuring the rate: the probe does.
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from numbers import Real
 from typing import Any, Final
@@ -73,6 +74,16 @@ def shared_patience_rounds(profile: DeviceProfile) -> int:
     return rounds(profile, _PATIENCE_SHARED)
 
 
-def limit_rounds(profile: DeviceProfile, seconds: float) -> int:
-    """Rounds of polls after which a wait gives up: the asked time, and never less than discovery may rightly take."""
-    return max(rounds(profile, seconds), min(MOST_ROUNDS, 4 * patience_rounds(profile)))
+def limit_rounds(profile: DeviceProfile, seconds: float, groups: int = 1) -> int:
+    """Rounds of polls after which a barrier gives up: the asked time where `groups` work-groups wait or work at once.
+
+    Groups beyond the host's cores take turns, so that each gets its share of the time. At least as long as discovery is patient,
+    since the scheduler may keep a thread off its core for that long.
+    """
+    share = min(1.0, _cores() / groups) if is_cpu(profile) else 1.0
+    return max(rounds(profile, seconds * share), patience_rounds(profile))
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -65,6 +65,27 @@ def test_a_state_whose_epochs_are_used_up_is_replaced(context, queue, discovery)
 
 
 @pytest.mark.device
+def test_a_report_that_another_thread_s_launch_overwrites_while_it_is_read_is_not_lost(context, queue, monkeypatch):
+    made = support.kernel(context, SOURCE, "meet")
+    passed = support.filled(queue, 1)
+    first = made(queue, None, (2,), passed)
+    state, read = made.program.state(queue, 1), QueueState.read
+
+    def read_late(self, epoch):
+        # As if another thread came between: its launches take every place for reports once.
+        monkeypatch.setattr(QueueState, "read", read)
+        for _ in range(layout.REPORTS):
+            made(queue, None, (2,), passed)
+        queue.finish()
+        return read(self, epoch)
+
+    monkeypatch.setattr(QueueState, "read", read_late)
+    first.wait()
+    assert first.num_groups >= 1
+    assert not state.broken
+
+
+@pytest.mark.device
 def test_launches_of_one_queue_share_one_state_and_queues_do_not(context, queue):
     made = support.kernel(context, SOURCE, "meet")
     passed, other = support.filled(queue, 1), cl.CommandQueue(context)

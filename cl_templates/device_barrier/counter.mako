@@ -14,7 +14,11 @@ static inline bool ${"portbar_device_barrier_counted" if counted else "portbar_d
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
         /* Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices. */
-        if (portbar_word_arrive(counter) + 1u == target)
+        const uint lacking = target - portbar_word_arrive(counter) - 1u;
+% if checks_arrivals:
+        portbar_check_arrival(grid, lacking, grid->num_groups);
+% endif
+        if (lacking == 0u)
             (void)portbar_word_load_acquire(counter);
         else if (!portbar_wait_counted(grid, counter, target, counter, target))
             grid->shared[PORTBAR_SHARED_OK] = 0u;

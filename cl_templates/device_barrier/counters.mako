@@ -94,16 +94,29 @@ static inline uint portbar_unknown(uint number)
 static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
 % if replicated:
+% if checks_arrivals:
+    portbar_check_arrival(grid, phase * grid->num_groups - portbar_word_arrive(counters->own) - 1u, grid->num_groups);
+    portbar_check_arrival(grid, phase * grid->num_groups - portbar_word_arrive(counters->other) - 1u, grid->num_groups);
+% else:
     (void)phase;
     portbar_word_arrive_twice(counters->own, counters->other);
+% endif
     return grid->num_groups;
 % elif shards == 1:
-    return phase * grid->num_groups - portbar_word_arrive(counters->own) - 1u;
+    const uint lacking = phase * grid->num_groups - portbar_word_arrive(counters->own) - 1u;
+% if checks_arrivals:
+    portbar_check_arrival(grid, lacking, grid->num_groups);
+% endif
+    return lacking;
 % else:
     /* The answer of one counter says little of the other. */
     const uint shard = grid->group_id % ${shards}u;
     const uint before = portbar_word_arrive(shard != 0u ? counters->second : counters->first);
-    return (phase * portbar_shard_members(grid, shard) - before - 1u) * ${shards}u | 1u;
+    const uint lacking = phase * portbar_shard_members(grid, shard) - before - 1u;
+% if checks_arrivals:
+    portbar_check_arrival(grid, lacking, portbar_shard_members(grid, shard));
+% endif
+    return lacking * ${shards}u | 1u;
 % endif
 }
 </%def>
@@ -139,9 +152,9 @@ static inline uint portbar_shard_members(const portbar_grid *grid, uint shard)
 /* How many arrivals ${"the group's own counter" if replicated else "the counter"} lacks for a phase. */
 static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
-    /* Those who have left already may have arrived again. */
-    const int lacking = (int)(phase * grid->num_groups - ${load}(counters->own));
-    return lacking > 0 ? (uint)lacking : 0u;
+    /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes. */
+    const uint beyond = ${load}(counters->own) - phase * grid->num_groups;
+    return beyond < grid->num_groups ? 0u : 0u - beyond;
 }
 % else:
 /* How many arrivals the counters lack for a phase. The loads are all on their way before the first is looked at. */
@@ -152,9 +165,9 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
     uint missing = 0u;
 % for shard in range(shards):
     {
-        /* Those who have left already may have arrived again. */
-        const int lacking = (int)(phase * portbar_shard_members(grid, ${shard}u) - seen${shard});
-        missing += lacking > 0 ? (uint)lacking : 0u;
+        /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes. */
+        const uint beyond = seen${shard} - phase * portbar_shard_members(grid, ${shard}u);
+        missing += beyond < grid->num_groups ? 0u : min(0u - beyond, 0x7fffffffu);
     }
 % endfor
     return missing;
@@ -200,7 +213,7 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_c
             portbar_relax(missing);
 % endif
         }
-        if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
+        if (portbar_draining(grid))
             return PORTBAR_WAIT_DRAIN;
         portbar_yield(round);
     }

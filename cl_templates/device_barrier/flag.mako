@@ -14,7 +14,11 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *flag = grid->state + PORTBAR_STATE_FLAG;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
-        if (portbar_word_arrive(counter) + 1u == target) {
+        const uint lacking = target - portbar_word_arrive(counter) - 1u;
+% if checks_arrivals:
+        portbar_check_arrival(grid, lacking, grid->num_groups);
+% endif
+        if (lacking == 0u) {
             (void)portbar_word_load_acquire(counter);
             portbar_word_store_release(flag, target);
         } else if (!portbar_wait_counted(grid, flag, target, counter, target))

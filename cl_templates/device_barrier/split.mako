@@ -26,7 +26,12 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
             portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
             (void)portbar_arrive_counters(grid, &counters, token);
 % else:
-            (void)portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
+            const uint before = portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
+% if checks_arrivals:
+            portbar_check_arrival(grid, token - before - 1u, grid->num_groups);
+% else:
+            (void)before;
+% endif
 % endif
         }
     }
@@ -86,7 +91,7 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 {
     const uint tests = grid->shared[PORTBAR_SHARED_TESTS] + 1u;
     grid->shared[PORTBAR_SHARED_TESTS] = tests;
-    if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
+    if (portbar_draining(grid))
         return false;
     portbar_yield(tests);
     if (tests / ${tests_in_round}u < min(grid->limit, 0xffffffffu / ${tests_in_round}u))

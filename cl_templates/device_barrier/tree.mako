@@ -21,12 +21,20 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         volatile global uint *root = grid->state + PORTBAR_STATE_COUNTER;
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
         bool last = false;
-        if (portbar_word_arrive(node) + 1u == target) {
+        const uint lacking = target - portbar_word_arrive(node) - 1u;
+% if checks_arrivals:
+        portbar_check_arrival(grid, lacking, members);
+% endif
+        if (lacking == 0u) {
 % if release_flagged:
             last = portbar_word_arrive_chained(root) + 1u == root_target;
 % else:
             (void)portbar_word_load_acquire(node);
-            last = portbar_word_arrive(root) + 1u == root_target;
+            const uint nodes_lacking = root_target - portbar_word_arrive(root) - 1u;
+% if checks_arrivals:
+            portbar_check_arrival(grid, nodes_lacking, (count + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN);
+% endif
+            last = nodes_lacking == 0u;
 % endif
         }
 % if release_flagged:

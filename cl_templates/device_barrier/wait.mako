@@ -62,8 +62,30 @@ static inline void portbar_rest(void)
 }
 % endif
 </%def>
+<%def name="draining()">
+/* Whether all groups are to leave, since the abort flag is set; the launch's report then says so, whoever set it. Caller: a leader. */
+static inline bool portbar_draining(const portbar_grid *grid)
+{
+    if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) == 0u)
+        return false;
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id);
+    return true;
+}
+</%def>
+<%def name="check_arrival()">
+% if checks_arrivals:
+/* Tells the host if a counter cannot have come from the groups' arrivals: after the caller's the phase lacks fewer than the `members` that
+   arrive there, and never more have come than that. Caller: a leader. */
+static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking, uint members)
+{
+    if (lacking >= members)
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id);
+}
+% endif
+</%def>
 <%def name="wait_word()">
-/* Polls `word` until it has come to `target` (modulo 2^32), at most `limit` rounds. Acquire order: by every poll where
+/* Polls `word` until it has come to `target` (modulo 2^32) and not further than other groups can have taken it, at most `limit`
+   rounds. Acquire order: by every poll where
    that costs nothing, else by relaxed polls and one acquire load at the end. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN
    when another group reported a fault, PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
 static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
@@ -71,7 +93,7 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
 % if in_registers and pause == "none":
     /* Most waits end here, in the fewest instructions from poll to poll. */
     for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u; --polls)
-        if ((int)(portbar_word_load(word) - target) >= 0) {
+        if (portbar_word_load(word) - target < grid->num_groups) {
             portbar_word_acquire(word);
             return PORTBAR_WAIT_REACHED;
         }
@@ -83,7 +105,7 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
 % endif
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u && !reached; --i) {
             const uint seen = ${"portbar_word_load_acquire" if acquire_polls else "portbar_word_load"}(word);
-            reached = (int)(seen - target) >= 0;
+            reached = seen - target < grid->num_groups;
 % if pause != "none":
             if (!reached)
                 portbar_relax(target - seen);
@@ -102,7 +124,7 @@ static inline uint portbar_wait_word(const portbar_grid *grid, volatile global u
             return PORTBAR_WAIT_REACHED;
         }
 % endif
-        if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u)
+        if (portbar_draining(grid))
             return PORTBAR_WAIT_DRAIN;
         portbar_yield(round);
     }

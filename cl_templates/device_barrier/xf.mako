@@ -56,7 +56,7 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
         for (uint i = PORTBAR_POLLS; i != 0u && !reached; --i)
             reached = portbar_word_load(flag) == stamp;
         if (!reached) {
-            draining = portbar_word_load(grid->state + PORTBAR_STATE_ABORT) != 0u;
+            draining = portbar_draining(grid);
             portbar_yield(round);
         }
     }

@@ -49,7 +49,7 @@ static inline void portbar_discovery_unlock(volatile global uint *state)
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
-    const uint limit = launch.w;
+    const uint limit = PORTBAR_DISCOVERY_LIMIT(launch);
     volatile global uint *opened = state + PORTBAR_STATE_POLL_EPOCH;
     volatile global uint *counter = state + PORTBAR_STATE_POLL_COUNT;
     volatile global uint *closed = state + PORTBAR_STATE_POLL_DONE;

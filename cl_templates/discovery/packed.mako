@@ -5,7 +5,7 @@
    never ran. Whoever wins the exchange opens the poll and is group 0; the others poll again. Bounded by `limit`. */
 static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint tag)
 {
-    for (uint tries = 0; tries < launch.w; ++tries) {
+    for (uint tries = 0; tries < PORTBAR_DISCOVERY_LIMIT(launch); ++tries) {
         const uint found = portbar_word_load(word);
         if (PORTBAR_TAG_OF(launch.x, found) == tag)
             return portbar_word_add(word, 1u);
@@ -23,7 +23,7 @@ static inline uint portbar_poll_close(volatile global uint *state, volatile glob
 {
     const uint found = portbar_word_or(word, PORTBAR_POLL_CLOSED);
     if (found & PORTBAR_POLL_CLOSED)
-        return portbar_await_publication(state, launch, tag);
+        return portbar_await_publication(state, word, launch, tag);
     const uint count = PORTBAR_COUNT_OF(launch.x, found);
     portbar_report_count(state, launch.x & PORTBAR_EPOCH_MASK, count);
     portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | count);
@@ -67,13 +67,13 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
             idle = seen == before ? idle + 1u : 0u;
             portbar_yield(idle);
         }
-        *count = (now & PORTBAR_POLL_CLOSED) ? portbar_await_publication(state, launch, tag)
+        *count = (now & PORTBAR_POLL_CLOSED) ? portbar_await_publication(state, word, launch, tag)
                                              : portbar_poll_close(state, word, launch, tag);
     } else if (id + 1u == expected && (old & PORTBAR_POLL_READY)) {
         (void)portbar_word_load_acquire(word);
         *count = portbar_poll_close(state, word, launch, tag);
     } else {
-        *count = portbar_await_publication(state, launch, tag);
+        *count = portbar_await_publication(state, word, launch, tag);
     }
     return id;
 }

@@ -23,14 +23,17 @@
 #define PORTBAR_PLACE_DEFAULT 0x00100u
 #define PORTBAR_PLACE_FIRST(place) ((place) & 0xffu)
 #define PORTBAR_PLACE_SECOND(place) (((place) >> 8) & 0xffu)
+#define PORTBAR_PLACE_EXISTS(place) (PORTBAR_PLACE_FIRST(place) < PORTBAR_SLOTS && PORTBAR_PLACE_SECOND(place) < PORTBAR_SLOTS)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
-   z = patience and w = spin limit, both in rounds of PORTBAR_POLLS polls. */
+   z = patience and w = spin limit of barriers, both in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the patience of
+   the group that it waits for. */
 #define PORTBAR_DRY_RUN 0x80000000u
 #define PORTBAR_EPOCH_MASK 0x00ffffffu
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
+#define PORTBAR_DISCOVERY_LIMIT(launch) max((launch).w, 4u * min((launch).z, 0x3fffffffu))
 % if in_registers:
 /* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one. Unrolled polls
    would fill the instruction cache. */
@@ -76,4 +79,5 @@
 #define PORTBAR_STATUS_TIMEOUT ${status_timeout}u
 #define PORTBAR_STATUS_LOST ${status_lost}u
 #define PORTBAR_STATUS_WAIT ${status_wait}u
+#define PORTBAR_STATUS_OVERWRITTEN ${status_overwritten}u
 </%def>

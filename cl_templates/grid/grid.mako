@@ -52,7 +52,7 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
         /* Ids in the grid assume work-groups of one size. */
         uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
         if (id != PORTBAR_SURPLUS && count == 0u) {
-            portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id);
+            portbar_report_lost(state, launch.x & PORTBAR_EPOCH_MASK, id);
             id = PORTBAR_SURPLUS;
         }
         shared[PORTBAR_SHARED_ID] = id;
@@ -143,6 +143,8 @@ static inline uint portbar_grid_told(const portbar_grid *grid, uint outcome)
         portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_WAIT, 0u, grid->group_id);
         return PORTBAR_WAIT_DRAIN;
     }
+    if (grid != 0 && outcome == PORTBAR_WAIT_DRAIN)
+        (void)portbar_draining(grid);
     return outcome;
 }
 #undef PORTBAR_WATCH

@@ -53,6 +53,8 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
         portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED, 0u);
         for (uint slot = 0; slot < PORTBAR_SLOTS; ++slot)
             portbar_word_store(state + PORTBAR_STATE_SLOTS + slot * PORTBAR_SLOT_WORDS + PORTBAR_SLOT_PLACING, 0u);
+    } else if (!PORTBAR_PLACE_EXISTS(place)) {
+        place = PORTBAR_PLACE_DEFAULT;
     }
 % else:
     const uint place = PORTBAR_PLACE_DEFAULT;
@@ -82,8 +84,8 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 }
 </%def>
 <%def name="report_open()">
-/* Opens this launch's report, which the host reads when it waits. Caller: the leader of the first group that polled, before
-   any other group can have a fault to report. */
+/* Opens this launch's report, which the host reads when it waits. Caller: the leader of the first group that polled. A group that
+   gives up before that closes the poll first, so that this one is lost as well and says so after this. */
 static inline void portbar_report_open(volatile global uint *state, uint epoch)
 {
     volatile global uint *report = state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS;
@@ -100,25 +102,44 @@ static inline void portbar_report_count(volatile global uint *state, uint epoch,
 }
 </%def>
 <%def name="report_fault()">
-/* Sets the abort flag that lets every group leave, and tells the host once. Caller: a leader whose wait reached the limit. */
+/* Sets the abort flag that lets every group leave, and tells the host once. A flag that no group of this launch has set comes from
+   elsewhere, and the host learns that, too. Caller: a leader whose wait reached the limit, or one that found the flag set. */
 static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
-    if (portbar_word_exchange(state + PORTBAR_STATE_ABORT, 1u) != 0u)
-        return;
     volatile global uint *report = state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS;
-    portbar_word_store(report + 3, arrived);
+    if (portbar_word_exchange(state + PORTBAR_STATE_ABORT, 1u) != 0u) {
+        /* Whoever set it in this launch stores another status, before this or after. */
+        (void)portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN);
+    } else {
+        portbar_word_store(report + 3, arrived);
+        portbar_word_store(report + 4, group);
+        portbar_word_store(report + 1, status);
+        portbar_word_store(report, epoch);
+    }
+}
+</%def>
+<%def name="report_lost()">
+/* Tells the host that a group left during discovery. It does not ask the abort flag first, which may still be that of the launch before;
+   groups that are lost together all say the same. Caller: a leader. */
+static inline void portbar_report_lost(volatile global uint *state, uint epoch, uint group)
+{
+    volatile global uint *report = state + PORTBAR_STATE_REPORTS + (epoch % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS;
+    (void)portbar_word_exchange(state + PORTBAR_STATE_ABORT, 1u);
+    portbar_word_store(report + 3, 0u);
     portbar_word_store(report + 4, group);
-    portbar_word_store(report + 1, status);
+    portbar_word_store(report + 1, PORTBAR_STATUS_LOST);
     portbar_word_store(report, epoch);
 }
 </%def>
 <%def name="await_publication()">
-/* Waits until group 0 has closed the poll; the number of participating groups, or 0 when the spin limit was reached.
-   Acquire order. Caller: the leader of a participating group. */
-static inline uint portbar_await_publication(volatile global uint *state, uint4 launch, uint tag)
+/* Waits until somebody has closed the poll; the number of participating groups, or 0 when the spin limit was reached. In that case the
+   poll is closed for good: either it was before, so that the launch has begun and has a report to leave word in, or no group takes
+   part, and those that wait learn it from the same word. Acquire order. Caller: the leader of a group that polled. */
+static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch, uint tag)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
-    for (uint round = 0; round < launch.w; ++round) {
+    const uint limit = PORTBAR_DISCOVERY_LIMIT(launch);
+    for (uint round = 0; round < limit; ++round) {
         for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u; --i) {
             const uint seen = portbar_word_load_acquire(word);
             if (PORTBAR_TAG_OF(launch.x, seen) == tag)
@@ -131,6 +152,9 @@ static inline uint portbar_await_publication(volatile global uint *state, uint4 
         }
         portbar_yield(round);
     }
+    if ((portbar_word_or(poll, PORTBAR_POLL_CLOSED) & PORTBAR_POLL_CLOSED) == 0u)
+        portbar_word_store_release(word, tag);
+    (void)portbar_word_load_acquire(poll);
     return 0u;
 }
 </%def>

@@ -39,7 +39,8 @@ enum {
     PORTBAR_HOST_FINE = ${status_open},
     PORTBAR_HOST_TIMEOUT = ${status_timeout}, /* a barrier reached the spin limit; results are incomplete */
     PORTBAR_HOST_LOST = ${status_lost}, /* a work-group waited for the end of discovery until the spin limit */
-    PORTBAR_HOST_WAIT = ${status_wait} /* an atomic wait reached the spin limit; results are incomplete */
+    PORTBAR_HOST_WAIT = ${status_wait}, /* an atomic wait reached the spin limit; results are incomplete */
+    PORTBAR_HOST_OVERWRITTEN = ${status_overwritten} /* the state was overwritten: something writes outside its buffer */
 };
 
 /* The hidden argument 1, with the size and bytes of a cl_uint4. */
@@ -103,7 +104,7 @@ static inline uint32_t portbar_host_launch_word(uint32_t capacity, uint32_t epoc
 }
 
 /* Return the hidden argument 1. Discovery closes as soon as `expected` work-groups came. Barriers give up after about
-   `spin_limit` seconds, or four times the patience of discovery if that is longer. */
+   `spin_limit` seconds, or the patience of discovery if that is longer. */
 static inline portbar_host_launch portbar_host_launch_of(uint32_t capacity, uint32_t epoch, uint32_t expected,
                                                          double spin_limit, int dry_run)
 {
@@ -133,6 +134,8 @@ static inline portbar_host_report portbar_host_report_of(const void *bytes, uint
         report.groups = words[2];
         report.arrived = words[3];
         report.group = words[4];
+        if (report.status > PORTBAR_HOST_OVERWRITTEN || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
+            report.status = PORTBAR_HOST_OVERWRITTEN;
     }
     return report;
 }

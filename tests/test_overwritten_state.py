@@ -1,0 +1,229 @@
+"""Words of the hidden state that something else writes over: an error or a right answer, never silence and never a hang."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from portbar import kernel as portbar_kernel  # noqa: E402
+from portbar import layout  # noqa: E402
+from portbar.timing import rounds  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = pytest.mark.device
+
+ROUNDS = 4
+LOCAL = (2,)
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+/* Whole and split barriers in turn. Between them the last group overwrites a word of the state, in round `when`. Each work-item counts
+   the barriers that held, and in the high half those after which it read what another group had not written yet. */
+kernel void trample(PORTBAR_GRID_PARAM, global uint *data, global uint *held, const uint rounds, const uint when, const uint word,
+                    const uint value, const uint adds)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_global_id(&grid), n = portbar_global_size(&grid), items = (uint)get_local_size(0);
+    const uint last = portbar_group_id(&grid) + 1u == portbar_num_groups(&grid) && get_local_id(0) == 0u ? 1u : 0u;
+    uint passed = 0u;
+    for (uint r = 0u; r < rounds; ++r) {
+        data[me] = 2u * r + 1u;
+        for (uint i = 0u; i < (r == when ? last : 0u); ++i) {
+            if (adds)
+                atomic_add(portbar_grid_param + word, value);
+            else
+                atomic_xchg(portbar_grid_param + word, value);
+        }
+        passed += portbar_device_barrier(&grid) ? 1u : 0u;
+        passed += data[(me + items) % n] < 2u * r + 1u ? 0x10000u : 0u;
+        passed += portbar_device_barrier(&grid) ? 1u : 0u;
+        data[me] = 2u * r + 2u;
+        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+        passed += portbar_device_barrier_wait(&grid, token) ? 1u : 0u;
+        passed += data[(me + items) % n] < 2u * r + 2u ? 0x10000u : 0u;
+        passed += portbar_device_barrier(&grid) ? 1u : 0u;
+    }
+    held[me] = passed;
+}
+"""
+
+FILL = """
+#include "portbar/device_barrier.h"
+
+/* No barrier: a group that does not take part leaves its share out. */
+kernel void fill(PORTBAR_GRID_PARAM, global uint *out, const uint n)
+{
+    PORTBAR_ENTER(grid);
+    for (uint i = portbar_global_id(&grid); i < n; i += portbar_global_size(&grid))
+        out[i] = i + 1u;
+}
+"""
+
+#: Where group 0 is held up in its discovery until the other one has given up and closed the poll.
+STALL = (
+    "for (uint turn = (launch.x & PORTBAR_DRY_RUN) ? ~0u : 0u;"
+    " turn < 400u * launch.w * PORTBAR_POLLS && (portbar_word_load(word) & PORTBAR_POLL_CLOSED) == 0u; ++turn);"
+)
+STALLS = {
+    "before it prepares": ("portbar_state_prepare(state, launch);", "{stall} {line}"),
+    "before its report": ("portbar_report_open(state, epoch);", "{stall} {line}"),
+    "before it is ready": ("portbar_report_open(state, epoch);", "{line} {stall}"),
+}
+
+#: Words that every launch uses, by name; those of the report and of the algorithms are added below.
+NAMES = ("POLL_EVEN", "POLL_ODD", "PUBLISHED", "ABORT", "PLACE", "COUNTER", "SPLIT", "FLAG")
+LOCKED = ("LOCK_NEXT", "LOCK_SERVING", "LOCK_HELD", "POLL_EPOCH", "POLL_COUNT", "POLL_DONE")
+
+
+def words_of(state, discovery):
+    """Return name -> word of all that a launch of two groups looks at; `state.epoch` is the last launch's."""
+    report = layout.OFFSETS["REPORTS"] + (state.epoch + 1) % layout.REPORTS * layout.REPORT_WORDS
+    found = {name: layout.OFFSETS[name] for name in (NAMES if discovery == "packed" else (*NAMES, *LOCKED))}
+    found |= {f"report {i}": report + i for i in range(layout.REPORT_WORDS)}
+    for slot in (0, 1):
+        first = layout.OFFSETS["SLOTS"] + slot * layout.SLOT_WORDS
+        found |= {f"slot {slot} word {i}": first + i for i in range(4)}
+    capacity = 1 << state.capacity_log2
+    groups = layout.OFFSETS["GROUPS"]
+    found |= {
+        "arrived 0": groups,
+        "arrived 1": groups + 1,
+        "released 0": groups + capacity,
+        "released 1": groups + capacity + 1,
+    }
+    return found | {"node 0": groups + 2 * capacity, "release flag": layout.OFFSETS["RELEASED"]}
+
+
+def short_waits(monkeypatch):
+    """Let programs that are built from now on wait for milliseconds only."""
+    monkeypatch.setattr(portbar_kernel, "limit_rounds", lambda profile, *_: rounds(profile, 0.03))
+    monkeypatch.setattr(portbar_kernel, "patience_rounds", lambda profile: rounds(profile, 0.05))
+
+
+class Trampled:
+    """A kernel whose state is written over, with short waits."""
+
+    def __init__(self, context, queue, monkeypatch, **strategy):
+        # A limit of its own makes a program of its own, so that no other test gets the short waits.
+        short_waits(monkeypatch)
+        self.queue = queue
+        self.kernel = support.kernel(context, SOURCE, "trample", spin_limit=0.031, **strategy)
+        self.groups = min(2, support.need_groups(self.kernel, queue, LOCAL, 2))
+        self.data, self.held = support.filled(queue, 64), support.filled(queue, 64)
+
+    @property
+    def state(self):
+        return self.kernel.program.state(self.queue, self.groups)
+
+    def run(self, *, when=ROUNDS, word=0, value=0, adds=False):
+        """Launch; return whether it ended well. What it did must then be right."""
+        for buffer in (self.data, self.held):
+            cl.enqueue_fill_buffer(self.queue, buffer, np.uint32(0), 0, buffer.size)
+        numbers = map(np.uint32, (ROUNDS, when, word, value, adds))
+        launch = self.kernel(self.queue, None, LOCAL, self.data, self.held, *numbers, num_groups=self.groups)
+        try:
+            launch.wait()
+        except portbar.Error:
+            return False
+        held = support.uints(self.queue, self.held)
+        assert 1 <= launch.num_groups <= self.groups
+        assert (held[: 2 * launch.num_groups] == 4 * ROUNDS).all(), f"silence: {held[:4]}"
+        return True
+
+    def meet(self):
+        """Launch until two groups took part and all was right: what was overwritten does no harm for good."""
+        assert any(self.run() for _ in range(20)), "no launch is right any more"
+
+
+def values(seed):
+    """Return values that an overrun may leave, with a random one."""
+    return (0, 1, 0x8000_0000, 0xFFFF_FFFF, int(np.random.default_rng(seed).integers(1 << 32)))
+
+
+@pytest.mark.parametrize("aborted", [False, True], ids=["", "after a fault"])
+@pytest.mark.parametrize("stall", STALLS)
+def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, monkeypatch, stall, aborted):
+    short_waits(monkeypatch)
+    sound = support.kernel(context, FILL, "fill", spin_limit=0.031)
+    support.need_groups(sound, queue, LOCAL, 2)
+    line, with_stall = STALLS[stall]
+    text = sound.program.rendered(queue.device)
+    head, discover, body = text.partition("static inline uint portbar_discover(")
+    assert line in body
+    text = head + discover + body.replace(line, with_stall.format(line=line, stall=STALL), 1)
+    held_up = portbar.Program(context, text, spin_limit=0.031).kernel("fill")
+    n, lost = 1_000, 0
+    for _ in range(6):
+        out = support.filled(queue, n)
+        state = held_up.program.state(queue, 2)
+        cl.enqueue_copy(queue, state.buffer, np.full(1, aborted, np.uint32), dst_offset=4 * layout.OFFSETS["ABORT"])
+        launch = held_up(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
+        try:
+            launch.wait()
+        except portbar.BarrierTimeoutError:
+            lost += 1
+            break
+        else:
+            np.testing.assert_array_equal(support.uints(queue, out), np.arange(1, n + 1))
+    assert lost, "no group was held up long enough"
+
+
+PAIRS = [*((algorithm, "packed") for algorithm in support.ALGORITHMS), ("counter", "ticket"), ("counter", "spin")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "discovery"), PAIRS)
+def test_a_word_overwritten_between_launches(context, queue, monkeypatch, algorithm, discovery):
+    tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm, discovery=discovery)
+    tried.meet()
+    for seed, name in enumerate(words_of(tried.state, discovery)):
+        value = values(seed)[seed % 5]
+        state = tried.state
+        word = words_of(state, discovery)[name]
+        cl.enqueue_copy(queue, state.buffer, np.full(1, value, np.uint32), dst_offset=4 * word)
+        tried.run()
+    tried.meet()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algorithm", "discovery"), PAIRS)
+def test_a_word_overwritten_in_a_launch(context, queue, monkeypatch, algorithm, discovery):
+    tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm, discovery=discovery)
+    tried.meet()
+    for seed, name in enumerate(words_of(tried.state, discovery)):
+        word = words_of(tried.state, discovery)[name]
+        tried.run(when=1, word=word, value=values(seed)[seed % 5])
+    tried.meet()
+
+
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_a_barrier_that_the_abort_flag_ended_is_an_error(context, queue, monkeypatch, algorithm):
+    tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm)
+    tried.meet()
+    outcomes = [tried.run(when=1, word=layout.OFFSETS["ABORT"], value=1) for _ in range(3)]
+    assert len(outcomes) == 3  # each was an error, or right as no group happened to wait
+    tried.meet()
+
+
+@pytest.mark.parametrize("more", [1, 3, 40], ids=str)
+@pytest.mark.parametrize("algorithm", ["counter", "counter_backoff", "sharded", "replicated", "tree"])
+def test_a_counter_that_ran_ahead_is_an_error(context, queue, monkeypatch, algorithm, more):
+    if context.devices[0].vendor.startswith("NVIDIA"):
+        pytest.skip("barriers there look at counts only as closely as costs nothing")
+    tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm)
+    tried.meet()
+    state = tried.state
+    places = words_of(state, "packed")
+    name = {"tree": "node 0", "sharded": "slot 0 word 0", "replicated": "slot 0 word 0"}.get(algorithm, "COUNTER")
+    if state.epoch and name == "COUNTER" and tried.kernel.program.strategy(queue.device).in_registers:
+        name = "slot 0 word 0"
+    for _ in range(5):
+        ended_well = tried.run(when=1, word=places[name], value=more, adds=True)
+        if not ended_well:
+            break
+    assert not ended_well
+    tried.meet()
