@@ -82,7 +82,7 @@ class Strategy:
         Whether waits poll by acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
     tests_are_rounds : bool
         Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host a round
-        takes as long as the test's own barriers.
+        takes as long as the test's own barriers. Never where loops end early.
     sleep_above, sleep_divisor, sleep_ns : int
         `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
         most `sleep_ns`.
@@ -496,7 +496,7 @@ def choose(
         pause=_pause(atomics, findings),
         yield_by=_yield_by(findings),
         acquire_polls=polls_acquire(facts, atomics.value),
-        tests_are_rounds="CPU" in facts.type,
+        tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
         **gpu_parameters(atomics.value, findings),
         table=tuple(table),
         table_origin=f"on such a device ({borrowed})" if borrowed else "on this device",
