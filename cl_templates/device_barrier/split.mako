@@ -79,23 +79,27 @@ static inline uint portbar_split_missing(const portbar_grid *grid, portbar_devic
         portbar_acquire_counters(&counters);
     return missing;
 % else:
-    const int missing = (int)(token - portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT));
-    return missing > 0 ? (uint)missing : 0u;
+    /* As in portbar_wait_word: a counter far beyond the token was overwritten. */
+    const uint beyond = portbar_word_load_acquire(grid->state + PORTBAR_STATE_SPLIT) - token;
+    return beyond < grid->num_groups ? 0u : 0u - beyond;
 % endif
 }
 </%def>
 <%def name="test_goes_on()">
-/* Counts a test that found arrivals missing against the spin limit. False when the launch is draining, or at the limit, which
-   it reports. Caller: a leader. */
+/* Counts a test that found arrivals missing against the spin limit${"" if tests_in_round == 1 else f", {tests_in_round} of them as a round"}. False at the limit, which it reports.
+   Caller: a leader. */
 static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 {
     const uint tests = grid->shared[PORTBAR_SHARED_TESTS] + 1u;
     grid->shared[PORTBAR_SHARED_TESTS] = tests;
-    if (portbar_draining(grid))
-        return false;
     portbar_yield(tests);
+% if tests_in_round == 1:
+    if (tests < grid->limit)
+        return true;
+% else:
     if (tests / ${tests_in_round}u < min(grid->limit, 0xffffffffu / ${tests_in_round}u))
         return true;
+% endif
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - min(missing, grid->num_groups),
                          grid->group_id);
     return false;
@@ -105,8 +109,8 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 /* Whether every participating work-group has arrived, without waiting for them. After true, no wait is needed.
    Caller: all work-items of the work-group, in uniform control flow. Order: acquire, device scope, when true. Result: the
    same in every work-item. True also when the launch is draining after a fault, and when the tests since the arrival have used
-   up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns false. Cost: ${"a poll" if tests_in_round > 1 else f"up to {polls_per_round} polls"},
-   one more load where arrivals are missing, two work-group barriers. */
+   up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns false. Cost: ${"a poll" if tests_in_round > 1 else f"up to {polls_per_round} polls"}
+   and another load, two work-group barriers. */
 static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_device_token token)
 {
     /* As in portbar_device_barrier_wait. */
@@ -114,6 +118,8 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
     if (${leader}) {
         bool done = true;
         if (${leads}) {
+            /* Before the poll, so that both are on their way at once. */
+            const uint aborted = portbar_word_load(grid->state + PORTBAR_STATE_ABORT);
             uint missing = portbar_split_missing(grid, token);
 % if tests_in_round == 1:
             /* A round of polls takes about as long as the barriers, and makes a test cost what the spin limit counts. */
@@ -121,7 +127,7 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
                 missing = portbar_split_missing(grid, token);
 % endif
             done = missing == 0u;
-            if (!done && !portbar_test_goes_on(grid, missing)) {
+            if (!done && ((aborted != 0u && portbar_draining(grid)) || !portbar_test_goes_on(grid, missing))) {
                 done = true;
                 grid->shared[PORTBAR_SHARED_OK] = 0u;
 % if in_registers:
