@@ -50,6 +50,10 @@ _HINTS: Final = (
         ),
     ),
     (
+        r"portbar_scratch \*[^\n]*address space",
+        "helper functions take the kernel's scratch as PORTBAR_SCRATCH_PARAM scratch, which names its address space",
+    ),
+    (
         r"unknown target CPU",
         (
             "this runtime's compiler does not know the machine's processor: make the context on another device (call "
@@ -76,6 +80,24 @@ def _missing_grids(log: str, text: str) -> list[str]:
         "its first statement"
         for name in unknown
         if re.search(rf"\bportbar_\w+\s*\(\s*&\s*{name}\b", code)
+    ]
+
+
+def _missing_scratch(log: str, text: str) -> list[str]:
+    """Hints about calls of reductions that do not suit their parameters: most often `scratch` is missing."""
+    called = re.findall(r"no matching function for call to '?(\w+)|'(\w+)' declared here", log)
+    taken = {}
+    for name in (one or other for one, other in called):
+        found = re.search(rf"\b{name}\((private portbar_grid \*grid, )?private portbar_scratch \*scratch\b", text)
+        if found:
+            taken[name] = "&grid, scratch" if found[1] else "scratch"
+    # PoCL 3.1 leaves out the note that names the function.
+    if not called and "too few arguments to function call" in log and "PORTBAR_SCRATCH_PARAM" in text:
+        taken["a function of a reduction"] = "scratch"
+    return [
+        f"{name} takes {first} before its values: declare PORTBAR_REDUCTION_SCRATCH(scratch); in the kernel, and pass it to "
+        "helper functions as PORTBAR_SCRATCH_PARAM scratch"
+        for name, first in taken.items()
     ]
 
 
@@ -186,7 +208,11 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         if _ARGUMENT_INFO in options and _is_broken_by_argument_info(device, log):
             return compile_program(context, device, text, [option for option in options if option != _ARGUMENT_INFO])
         path = save_source(text)
-        hints = [remedy for pattern, remedy in _HINTS if re.search(pattern, log)] + _missing_grids(log, text)
+        hints = (
+            [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
+            + _missing_grids(log, text)
+            + _missing_scratch(log, text)
+        )
         shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"
         message = (
             f"{device.name.strip()} did not compile the program (options: {' '.join(options) or 'none'}).\n{shown}\n"

@@ -16,7 +16,7 @@ from portbar.reduction.rendering import context as render_context
 from portbar.reduction.strategies import Means
 from portbar.reduction.use import check_source, use_of
 from portbar.strategy import Choice, Strategy
-from tests.reduction_support import device_array, program
+from tests.reduction_support import device_array, host_array, program
 
 WHY = Choice("c11", "for a test")
 STRATEGY = Strategy(WHY, Choice("packed", ""), Choice("counter", ""))
@@ -249,6 +249,7 @@ kernel void k(global int *out)
 }
 """
 
+OWN_SUM = portbar.ReductionLoop("own", {"v": portbar.Reduction(np.int32, "+")})
 OWN = """
 #include "portbar/reduction.h"
 kernel void k(global int *out)
@@ -304,6 +305,75 @@ def test_values_for_which_the_device_has_no_local_memory_are_refused(context):
         portbar.UnsupportedFeatureError, match=rf"local memory, and the device has {room}: .*fewer or smaller"
     ):
         portbar.Program(context, source, reductions=[huge])
+
+
+HELPER = """
+#define PORTBAR_REDUCTION_LOCAL_SIZE 16
+#include "portbar/reduction.h"
+int squares(PARAM, int x)
+{
+    return portbar_work_group_reduce_add(scratch, x * x) + own_reduce_worker_vector(scratch, own_identity()).v;
+}
+kernel void k(global int *out)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    out[get_global_id(0)] = squares(scratch, out[get_global_id(0)]);
+}
+"""
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("param", ["PORTBAR_SCRATCH_PARAM scratch", "PORTBAR_SCRATCH_PARAM(scratch)"])
+def test_a_helper_function_takes_the_scratch_memory_as_a_parameter(context, queue, param):
+    made = program(context, HELPER.replace("PARAM", param), ordering="work_group", loops=[OWN_SUM])
+    out = device_array(queue, np.arange(16, dtype=np.int32))
+    made.kernel("k")(queue, (16,), (8,), out).wait()
+    sums = [sum(i * i for i in range(8)), sum(i * i for i in range(8, 16))]
+    assert host_array(queue, out, np.int32).tolist() == [sums[0]] * 8 + [sums[1]] * 8
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("portbar_work_group_reduce_add(x)", "portbar_work_group_reduce_add takes scratch"),
+        ("portbar_work_group_scan_exclusive_max(x)", "portbar_work_group_scan_exclusive_max takes scratch"),
+        ("portbar_sub_group_broadcast(x, 0u)", "portbar_sub_group_broadcast takes scratch"),
+        (
+            "own_reduce_worker_vector(own_identity()).v",
+            "(own_reduce_worker_vector|a function of a reduction) takes scratch",
+        ),
+    ],
+)
+def test_a_call_without_scratch_says_so(context, call, name):
+    source = HELPER.replace("PARAM", "PORTBAR_SCRATCH_PARAM scratch").replace(
+        "portbar_work_group_reduce_add(scratch, x * x)", call
+    )
+    with pytest.raises(portbar.BuildError, match=rf"Hint: .*{name} before.*PORTBAR_REDUCTION_SCRATCH\(scratch\)"):
+        portbar.Program(context, source, reductions=[OWN_SUM])
+
+
+@pytest.mark.device
+def test_a_grid_s_call_without_scratch_says_so(context):
+    source = GRID_CALL.replace("&grid, scratch, 1u", "&grid, 1u")
+    try:
+        with pytest.raises(
+            portbar.BuildError, match=r"portbar_device_reduce_add takes &grid, scratch before its values"
+        ):
+            portbar.Program(context, source)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+
+
+@pytest.mark.device
+def test_a_helper_s_pointer_without_address_space_builds_or_says_what_would_do(context):
+    """Compilers differ: with generic pointers, only one into private memory will do."""
+    said = "Hint: PORTBAR_SCRATCH_PARAM scratch"
+    try:
+        portbar.Program(context, HELPER.replace("PARAM", "portbar_scratch *scratch"), reductions=[OWN_SUM])
+    except portbar.BuildError as error:
+        said = str(error)
+    assert "PORTBAR_SCRATCH_PARAM scratch" in said.partition("Hint: ")[2]
 
 
 GRID_CALL = """

@@ -96,6 +96,9 @@ typedef struct {
 } portbar_scratch;
 </%def>
 <%def name="entry()">
+/* Type of the parameter through which a helper function gets the kernel's `scratch`: float norm(PORTBAR_SCRATCH_PARAM scratch, float x). */
+#define PORTBAR_SCRATCH_PARAM private portbar_scratch *
+
 % if gangs:
 /* First parameter of a kernel without a grid that reduces at gang level; the Python runtime fills both in. In other kernels the
    names stand for "none". */

@@ -433,11 +433,12 @@ def _overlap(a: cl.array.Array, b: cl.array.Array) -> bool:
 
 def _place(array: cl.array.Array) -> tuple[Any, int]:
     """The memory that an array lies in, and its first byte there; a sub-buffer counts as part of its buffer."""
-    memory, start = array.base_data, int(array.offset)
+    memory: Any = array.base_data
+    start = array.offset
     if isinstance(memory, cl.MemoryObjectHolder):
         whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
         if whole is not None:
-            return whole, start + int(memory.get_info(cl.mem_info.OFFSET))
+            return whole, start + memory.get_info(cl.mem_info.OFFSET)
     return memory, start
 
 
