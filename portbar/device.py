@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform as this_machine
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,6 +20,10 @@ from portbar.errors import DeviceError, RecordError
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+T = TypeVar("T")
+
+_SAME_ARCHITECTURE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 _TYPES = ((1 << 1, "CPU"), (1 << 2, "GPU"), (1 << 3, "ACCELERATOR"), (1 << 4, "CUSTOM"))
 
@@ -212,20 +217,31 @@ class DeviceAddress:
 def facts(device: cl.Device) -> DeviceFacts:
     """Return what a device reports. No answer of a driver raises: it costs the one fact."""
     listed = _query(device, "EXTENSIONS")
+def host_architecture() -> str:
+    """Return the name of this machine's kind of processor, such as `x86_64` or `aarch64`; empty where it is not known."""
+    return architecture(this_machine.machine())
+
+
+def architecture(machine: str | None) -> str:
+    """Return one name for a kind of processor that operating systems call differently."""
+    name = (machine or "").lower()
+    return _SAME_ARCHITECTURE.get(name, name)
+
+
     extensions = _words(listed)
     features = _version_names(_query(device, "OPENCL_C_FEATURES"))
     type_bits = _integer(_query(device, "TYPE"))
     progress = _integer(_query(device, "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS"))
     sizes = _query(device, "MAX_WORK_ITEM_SIZES")
-    platform = _query(device, "PLATFORM")
+    owner = _query(device, "PLATFORM")
     return DeviceFacts(
-        platform_name=_text(_query(platform, "NAME")),
-        platform_version=_text(_query(platform, "VERSION")),
-        platform_vendor=_text(_query(platform, "VENDOR")),
-        name=_text(_query(device, "NAME")),
-        vendor=_text(_query(device, "VENDOR")),
-        version=_text(_query(device, "VERSION")),
-        driver_version=_text(_query(device, "DRIVER_VERSION")),
+        platform_name=plain_text(_query(owner, "NAME")),
+        platform_version=plain_text(_query(owner, "VERSION")),
+        platform_vendor=plain_text(_query(owner, "VENDOR")),
+        name=plain_text(_query(device, "NAME")),
+        vendor=plain_text(_query(device, "VENDOR")),
+        version=plain_text(_query(device, "VERSION")),
+        driver_version=plain_text(_query(device, "DRIVER_VERSION")),
         type=_names_of_bits(type_bits or 0, _TYPES),
         opencl_c_versions=_c_versions(_query(device, "OPENCL_C_ALL_VERSIONS"), _query(device, "OPENCL_C_VERSION")),
         compute_units=_integer(_query(device, "MAX_COMPUTE_UNITS")),
@@ -265,11 +281,12 @@ def device_key(facts: DeviceFacts) -> str:
     """Return a name for what was found out about a device, stable until its driver or its platform changes.
 
     It is fit for a file name: a readable part, and a hash of the device's name, its driver's version, the
-    platform's name and version, the number of compute units, and the variables that change how a runtime schedules.
+    platform's name and version, the number of compute units, this machine's kind of processor, and the variables that change
+    how a runtime schedules. Hosts of different kinds may share a home, and with it the cache.
     """
-    platform = [facts.platform_name, facts.platform_version]
+    named = [facts.platform_name, facts.platform_version]
     scheduling = [os.environ.get(name, "") for name in _SCHEDULING_VARIABLES]
-    identity = [facts.name, facts.driver_version, *platform, facts.compute_units, scheduling]
+    identity = [facts.name, facts.driver_version, *named, facts.compute_units, host_architecture(), scheduling]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
     return f"{slug or 'device'}-{digest}"
@@ -380,8 +397,12 @@ def _query(owner: Any, name: str) -> object:
     return value
 
 
-def _text(value: object) -> str:
-    return " ".join(value.replace("\0", " ").split()) if isinstance(value, str) else ""
+def plain_text(value: object, longest: int = 500) -> str:
+    """Return a driver's text in one line, without hidden characters, which a terminal might obey; no text for None."""
+    if not isinstance(value, str):
+        return ""
+    plain = "".join(letter if letter.isprintable() else " " for letter in value[: 4 * longest])
+    return " ".join(plain.split())[:longest].strip()
 
 
 def _integer(value: object) -> int | None:

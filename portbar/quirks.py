@@ -396,9 +396,10 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
         workaround=(
-            "portbar issues no fences there, relies on the device's atomics, which litmus tests found in order, and refuses "
-            "the locks of reduction loops, which one work-item takes for others; in your own code keep mem_fence and ordered "
-            "atomics out of control flow that differs within a group of more than 8 work-items"
+            "portbar issues no fences there, relies on the device's atomics, which litmus tests found in order on x86-64 (on "
+            "other processors it demands that they pass there first), and refuses the locks of reduction loops, which one "
+            "work-item takes for others; in your own code keep mem_fence and ordered atomics out of control flow that differs "
+            "within a group of more than 8 work-items"
         ),
         retire=_retire("llvmpipe-fences", "rusticl"),
     ),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar import matrix, quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
+from portbar.device import host_architecture
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import BarrierTable, Findings
 from portbar.reduction import strategies as reduction_strategies
@@ -277,6 +278,11 @@ def _claims_device_ordering(facts: DeviceFacts) -> bool:
     return "acq_rel" in capabilities and "scope_device" in capabilities
 
 
+def _lacks_fences(facts: DeviceFacts) -> bool:
+    """Whether atomics go without fences on a host's processor that is not known to keep the order of x86."""
+    return quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts) and host_architecture() != "x86_64"
+
+
 def _std_for_c11(facts: DeviceFacts, findings: Findings | None) -> str | None:
     if findings is not None:
         return next((std for std in ("CL3.0", "CL2.0") if findings.builds.get(f"c11@{std}")), None)
@@ -309,6 +315,12 @@ def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> 
         return (
             False,
             "acquire and release at device scope are not claimed by the device, nor shown by litmus tests (portbar check)",
+        )
+    if name == "cl12" and _lacks_fences(facts) and not litmus.startswith("pass"):
+        # Only a processor that keeps loads and stores in order is right without fences.
+        return (
+            False,
+            "no fences can be issued on it, which only litmus tests on this machine could justify (portbar check)",
         )
     if measured == "pass":
         claim = "claimed by the device and " if name == "c11" and _claims_device_ordering(facts) else ""

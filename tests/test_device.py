@@ -181,6 +181,14 @@ def test_keys_are_stable_and_change_with_the_driver_but_not_with_extensions():
         assert device.device_key(dataclasses.replace(GPU, **change)) != key
 
 
+def test_hosts_of_another_processor_that_share_a_cache_share_no_findings(monkeypatch):
+    keys = set()
+    for machine in ("x86_64", "aarch64", "arm64", "AMD64", ""):
+        monkeypatch.setattr(device.this_machine, "machine", lambda named=machine: named)
+        keys.add(device.device_key(GPU))
+    assert len(keys) == 3
+
+
 def test_a_nameless_device_has_a_key_fit_for_a_file():
     assert device.device_key(DeviceFacts(name="/../")).startswith("device-")
 

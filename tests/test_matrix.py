@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from portbar import matrix, records
+from portbar import strategy as strategy_module
 from portbar.device import DeviceFacts
-from portbar.errors import RecordError
+from portbar.errors import RecordError, UnsupportedFeatureError
 from portbar.findings import Findings
 from portbar.rendering import render_header
 from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
@@ -44,6 +45,12 @@ def only_device(path: Path) -> dict[str, Any]:
 def entry(path: Path) -> tuple[DeviceFacts, Findings]:
     device = only_device(path)
     return DeviceFacts.from_json(device["facts"]), Findings.from_json(device["findings"])
+
+
+@pytest.fixture(autouse=True)
+def on_the_machine_of_the_records(monkeypatch):
+    monkeypatch.setattr(matrix, "host_architecture", lambda: "x86_64")
+    monkeypatch.setattr(strategy_module, "host_architecture", lambda: "x86_64")
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
@@ -125,7 +132,7 @@ def test_the_published_chips_are_those_of_the_study():
 
 
 def test_published_records_name_their_source_and_serve_no_device():
-    served = {name for name, _, _ in matrix._records()}
+    served = {name for name, *_ in matrix._records()}
     assert served == {path.stem for path in RECORDS}
     for path in PUBLISHED:
         record = records.load(path)
@@ -139,7 +146,7 @@ def test_the_nearest_driver_speaks_and_is_named(monkeypatch):
     path = next(path for path in RECORDS if "h200" in path.stem)
     facts, findings = entry(path)
     known = tuple(
-        (f"driver-{driver}", replace(facts, driver_version=driver), replace(findings, polls_per_second=float(rate)))
+        (f"driver-{driver}", replace(facts, driver_version=driver), "", replace(findings, polls_per_second=float(rate)))
         for rate, driver in enumerate(("535.10", "570.86.15", "580.65.06", "590.1"), start=1)
     )
     monkeypatch.setattr(matrix, "_records", lambda: known)
@@ -167,6 +174,62 @@ def test_a_cpu_with_other_threads_gets_the_ordering_but_not_the_counts():
     assert known.barrier_table == ()
     other = replace(facts, driver_version="9.9", platform_version="OpenCL 3.0 PoCL 9.9")
     assert matrix.nearest(other) is None
+
+
+HOSTED = [path for path in RECORDS if "CPU" in only_device(path)["facts"]["type"]]
+
+
+@pytest.mark.parametrize("path", HOSTED, ids=lambda path: path.stem[:40])
+@pytest.mark.parametrize("host", ["aarch64", "arm64", "riscv64", "i686"])
+def test_a_hosts_processor_gets_nothing_that_another_kind_of_processor_showed(path, host):
+    """Passing where stores stay in order, as on x86, proves nothing for Arm."""
+    facts, _ = entry(path)
+    assert matrix.nearest(facts, host) is None
+    assert matrix.nearest(facts, "AMD64") == matrix.nearest(facts, "x86_64") is not None
+
+
+def test_a_gpu_is_the_same_in_any_host():
+    facts, findings = entry(next(path for path in RECORDS if "h200" in path.stem))
+    for host in ("aarch64", "x86_64", ""):
+        known = matrix.nearest(facts, host)
+        assert known is not None
+        assert (known.ordering, known.litmus) == (findings.ordering, findings.litmus)
+
+
+@pytest.mark.parametrize(("host", "recorded"), [("", "x86_64"), ("aarch64", ""), ("", "")])
+def test_without_a_known_kind_of_processor_no_order_of_memory_is_lent(monkeypatch, host, recorded):
+    facts, findings = entry(HOSTED[0])
+    monkeypatch.setattr(matrix, "_records", lambda: (("one", facts, recorded, findings),))
+    known = matrix.nearest(facts, host)
+    assert known is not None
+    assert (known.ordering, known.litmus) == ({}, {})
+    assert known.builds == findings.builds
+
+
+def test_a_record_of_this_kind_of_processor_speaks_before_one_of_an_unknown_kind(monkeypatch):
+    facts, findings = entry(HOSTED[0])
+    far = replace(facts, driver_version="1." + facts.driver_version)
+    monkeypatch.setattr(matrix, "_family", lambda _: ())
+    monkeypatch.setattr(matrix, "_records", lambda: (("near", facts, "", findings), ("far", far, "aarch64", findings)))
+    assert matrix.nearest(facts, "aarch64").source.startswith("vendor matrix record far ")
+
+
+def test_records_say_which_processor_their_host_has():
+    assert {kind for _, _, kind, _ in matrix._records()} == {"x86_64"}
+
+
+def test_without_fences_another_processor_than_x86_needs_litmus_tests_of_its_own(monkeypatch):
+    facts, findings = entry(next(path for path in RECORDS if path.stem.startswith("rusticl")))
+    probed = replace(findings, litmus={}, ordering={"cl12": "pass"}, source="probed")
+    assert choose(DeviceProfile(facts, probed)).atomics.value == "cl12"
+    monkeypatch.setattr(strategy_module, "host_architecture", lambda: "aarch64")
+    with pytest.raises(UnsupportedFeatureError, match="no fences can be issued on it"):
+        choose(DeviceProfile(facts, probed))
+    passed = replace(probed, litmus={"cl12": "pass: 28 tests"})
+    assert choose(DeviceProfile(facts, passed)).atomics.value == "cl12"
+    # A later version has fences.
+    newer = replace(facts, driver_version="25.0.7")
+    assert choose(DeviceProfile(newer, probed)).atomics.value == "cl12"
 
 
 @pytest.mark.parametrize(
