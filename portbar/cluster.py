@@ -10,13 +10,11 @@ import concurrent.futures
 import json
 import logging
 import re
-import signal
-import threading
 import time
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -45,6 +43,9 @@ _COME_BACK_S: Final = 20.0
 #: Seconds beyond the limit of a survey until its worker is no longer believed.
 _LATE_S: Final = 30.0
 _POLL_S: Final = 0.5
+
+#: Dask opens ports for pages in any case; without routes they answer 404 to everything.
+_NO_PAGES: Final[dict[str, list[str]]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
 #: States of a host that is not through.
 _OPEN: Final = {"waiting", "surveying"}
@@ -150,7 +151,7 @@ class ClusterSurvey:
         Parameters
         ----------
         address : str
-            Of the scheduler, or a scheduler file, or ``local`` for two workers on this machine.
+            Of the scheduler, or a scheduler file, or ``local`` for one worker in this process.
 
         Raises
         ------
@@ -436,13 +437,17 @@ async def _connected(address: str) -> AsyncIterator[Any]:
     """A client of the cluster at an address."""
     dask = _dask()
     if address == "local":
-        with _deaf():
+        # All in this process: a port would run what any user of this machine sends, and a worker process, which
+        # multiprocessing would start, imports from the current folder.
+        with import_module("dask").config.set(_NO_PAGES):
             local = await dask.LocalCluster(
-                n_workers=2,
+                n_workers=1,
                 threads_per_worker=1,
-                processes=True,
+                processes=False,
+                protocol="inproc://",
                 dashboard_address="127.0.0.1:0",
-                host="127.0.0.1",
+                worker_dashboard_address="127.0.0.1:0",
+                scheduler_kwargs={"dashboard": False},
                 silence_logs=logging.CRITICAL,
                 asynchronous=True,
             )
@@ -471,18 +476,25 @@ async def _close(client: Any) -> None:
             await asyncio.wait_for(client.close(), 10.0)
 
 
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Let processes that are started meanwhile ignore Ctrl-C, which is for this one; a worker would answer with tracebacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _where(address: str) -> dict[str, Any]:
-    return {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    """What a client is told: an address, which may be the one that a scheduler's file holds.
+
+    Raises
+    ------
+    Error
+        The file is no scheduler file.
+    """
+    path = Path(address)
+    if not path.is_file():
+        return {"address": address}
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))["address"]
+        if isinstance(held, str):
+            return {"scheduler_file": address}
+        why = "its address is no text"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"
+    raise Error(
+        f"{address} is no scheduler file ({why}): name the file that `dask scheduler --scheduler-file` wrote, an address "
+        "such as tcp://HOST:8786, or `local`"
+    )

@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -249,6 +251,42 @@ def interrupt(fakes, tmp_path, address):
     while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not is_running(pid)
+
+
+def test_a_local_survey_lets_no_other_user_in():
+    """No port takes Dask's messages, which are pickles; those for pages have none. No process is started."""
+    psutil = pytest.importorskip("psutil")
+    me = psutil.Process()
+    before = set(me.children(recursive=True))
+
+    def ports():
+        return {(one.laddr.ip, one.laddr.port) for one in me.net_connections("tcp") if one.status == "LISTEN"}
+
+    others = ports()
+
+    async def look():
+        async with cluster._connected("local") as client:
+            assert client.scheduler.address.startswith("inproc://")
+            assert all(address.startswith("inproc://") for address in await client.nthreads())
+            opened = ports() - others
+            assert {ip for ip, _ in opened} <= {"127.0.0.1"}
+            assert set(me.children(recursive=True)) <= before
+            for _, port in opened:
+                for page in ("", "status", "health", "metrics", "json/counts.json", "info/main/workers.html"):
+                    with pytest.raises(urllib.error.HTTPError, match="404"):
+                        await asyncio.to_thread(urllib.request.urlopen, f"http://127.0.0.1:{port}/{page}", timeout=10)
+                with pytest.raises((OSError, TimeoutError)):
+                    await asyncio.wait_for(distributed.comm.connect(f"tcp://127.0.0.1:{port}", timeout=1), 2)
+
+    asyncio.run(asyncio.wait_for(look(), 60))
+
+
+@pytest.mark.parametrize("text", ['{"devices": []}', '{"address": 5}', "[]", "nonsense", "\udcff"])
+def test_a_file_that_no_scheduler_wrote_is_an_error_with_a_remedy(tmp_path, text):
+    path = tmp_path / "rec.json"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(Error, match=r"rec\.json is no scheduler file .*--scheduler-file"):
+        run(HostFolder(tmp_path / "records"), str(path))
 
 
 ASKED = """
