@@ -93,12 +93,20 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     DeviceError
         No platform lists the device.
     """
+    return probe_telling(device, timeout=timeout, refresh=refresh)[0]
+
+
+def probe_telling(
+    device: cl.Device, *, timeout: float = 60.0, refresh: bool = False
+) -> tuple[DeviceProfile, tuple[str, ...]]:
+    """Measure as `probe` does, and say in which steps the driver took a child process down just now."""
+    crashes: list[str] = []
     reported = facts(device)
     key = device_key(reported)
     stored = stored_findings(reported)
     # Without a known end of loops grids have one work-group, which a probe of a machine that was busy must not decide for good.
     if stored is None or refresh or stored.source.endswith(_CUT_SHORT) or "loop_limit" in stored.lost:
-        found = _probe_in_children(address_of(device), timeout)
+        found = _probe_in_children(address_of(device), timeout, crashes)
         with cache.changing():
             # Another process may have added to them meanwhile.
             stored = stored_findings(reported) or stored
@@ -107,7 +115,7 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
                 found = replace(found, barrier_table=stored.barrier_table, litmus=stored.litmus)
             cache.store(CACHE_KIND, key, found.to_json())
     forget()
-    return describe(device)
+    return describe(device), tuple(crashes)
 
 
 def probe_task(payload: dict[str, Any]) -> None:
@@ -173,8 +181,8 @@ def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
     return {kind: None, "lost": {kind: why}}
 
 
-def _probe_in_children(address: DeviceAddress, timeout: float) -> Findings:
-    """Make all measurements, going on in a new child after one that died."""
+def _probe_in_children(address: DeviceAddress, timeout: float, crashes: list[str]) -> Findings:
+    """Make all measurements, going on in a new child after one that died; what killed it is added to `crashes`."""
     deadline = time.monotonic() + timeout
     known, source, steps, deaths = Findings(), _source(), list(STEPS), 0
     while steps:
@@ -204,6 +212,8 @@ def _probe_in_children(address: DeviceAddress, timeout: float) -> Findings:
             deaths = _MOST_DEATHS
         elif run.current is not None:
             why = "timed out" if hung else f"child aborted: {_gist(result.message)}"
+            if not hung:
+                crashes.append(f"{run.current}: {why}")
             known = _merged(known, _lost(run.current, why, hung=hung))
             steps = steps[1:]
     return replace(known, source=source)

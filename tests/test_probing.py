@@ -185,6 +185,14 @@ def test_a_hang_leaves_the_ordering_untested_not_failed(children, monkeypatch):
     assert found.ordering == {"ptx": "pass", "c11": "untested: timed out", "membar": "pass", "cl12": "pass"}
 
 
+def test_a_survey_is_told_which_steps_took_a_child_down(children):
+    step = "feature mbarrier"
+    children.deaths.append((step, "crash", "ended by SIGABRT"))
+    assert probing.probe_telling(None)[1] == (f"{step}: child aborted: ended by SIGABRT",)
+    # What is known from before was told before.
+    assert probing.probe_telling(None)[1] == ()
+
+
 def test_a_crash_is_told_with_its_assertion_and_without_anybodys_folders(children):
     message = (
         "the process was ended by SIGABRT; last lines of its standard error:\n"

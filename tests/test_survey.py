@@ -16,6 +16,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,13 +27,13 @@ from portbar import records
 from portbar import survey as survey_package
 from portbar.benching import BarrierTime
 from portbar.cli.survey import status_of
-from portbar.device import DeviceFacts, address_of
+from portbar.device import DeviceAddress, DeviceFacts, address_of
 from portbar.errors import DeviceError
 from portbar.findings import Findings
 from portbar.strategy import DeviceProfile
 from portbar.survey import cells, run
 from portbar.survey.litmus import LitmusRun
-from portbar.survey.plan import LOCKS, barrier_sizes, occupancy_cells
+from portbar.survey.plan import GRACE_S, LOCKS, barrier_sizes, occupancy_cells
 from portbar.survey.privacy import anonymous
 from portbar.usable import Usability
 from tests.checkout import environment, python_path
@@ -225,6 +226,60 @@ def step_of(status):
 def test_exit_status(entries, status):
     assert status_of(record(*entries)) == status
     assert status_of(record(*entries, interrupted=True)) == 130
+
+
+class Hanging:
+    """A device on which the check takes 12 s and everything after hangs until it is ended, and the time on its clock."""
+
+    def __init__(self, monkeypatch, *, crashes=(), litmus=True):
+        self.now = 0.0
+        facts = DeviceFacts(name="D", type=("CPU",), opencl_c_versions=("1.2", "3.0"), version="OpenCL 2.0")
+        profile = DeviceProfile(facts, Findings(builds={"c11@CL3.0": True}))
+        for name, value in {
+            "time": SimpleNamespace(monotonic=lambda: self.now),
+            "facts": lambda _: facts,
+            "check": lambda _, limit, **__: self.spend(min(12.0, limit), Usability(True, "", "", 12.0)),
+            "probe_telling": lambda _, timeout, **__: self.spend(timeout, (profile, crashes)),
+            "stored_findings": lambda _: None,
+            "describe": lambda _: profile,
+            "run_step": lambda _task, _payload, limit, _rows: self.spend(limit, {"status": "timeout", "reason": "x"}),
+        }.items():
+            monkeypatch.setattr(run, name, value)
+        if not litmus:
+            monkeypatch.setattr(run.LitmusRun, "run", lambda *_: None)
+            monkeypatch.setattr(run.LitmusRun, "keep", lambda *_: None)
+            return
+        monkeypatch.setattr(
+            run.LitmusRun, "run", lambda _self, _device, _seconds, _chosen, limit: self.spend(limit, None)
+        )
+        monkeypatch.setattr(run.LitmusRun, "keep", lambda *_: None)
+
+    def spend(self, seconds, value):
+        assert seconds > 0
+        self.now += seconds
+        return value
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("timeout", [1.0, 20.0, 60.0])
+@pytest.mark.parametrize("litmus", [True, False])
+def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monkeypatch, timeout, quick, litmus):
+    device = Hanging(monkeypatch, litmus=litmus)
+    made = survey_package.Survey(quick, timeout)
+    made.run([(DeviceAddress(0, 0, "P", "D"), None)])
+    assert device.now <= timeout + GRACE_S + 1.0
+    assert [entry["seconds"] for entry in made.record["devices"]] == [pytest.approx(device.now, abs=0.1)]
+
+
+def test_a_driver_that_dies_in_the_probe_makes_the_status_1(monkeypatch):
+    Hanging(monkeypatch, crashes=("feature printf: child aborted: the process was ended by SIGABRT",))
+    monkeypatch.setattr(run, "steps_of", lambda **_: ())
+    made = survey_package.Survey(quick=False, timeout=20.0).run([(DeviceAddress(0, 0, "P", "D"), None)])
+    (one,) = made["devices"]
+    assert one["probe"]["status"] == "crash"
+    assert "SIGABRT" in one["probe"]["reason"]
+    assert status_of(made) == 1
+    assert not [problem for problem in records.validate(made) if "probe" in problem]
 
 
 @pytest.fixture

@@ -119,6 +119,7 @@ def check(
     tests: Sequence[str] | None = None,
     weakened: str = "",
     on_progress: Listener | None = None,
+    limit: float | None = None,
 ) -> CheckResult:
     """Run litmus tests on a device, in child processes only.
 
@@ -138,6 +139,8 @@ def check(
         One of `portbar.atomics.WEAKENED`: break the atomics in this way, to see that the tests can fail.
     on_progress : callable, optional
         Called with each `{"begin": [strategy, test]}` and each `{"result": {...}}`.
+    limit : float, optional
+        Seconds after which the tests are ended even where a driver hangs; by default half a minute more than `seconds`.
 
     Returns
     -------
@@ -176,7 +179,8 @@ def check(
         for atomics in wanted
         for name in names
     ]
-    results = run_in_children(address, jobs, seed, start + seconds, on_progress)
+    end = float("inf") if limit is None else start + max(limit, seconds)
+    results = run_in_children(address, jobs, seed, start + seconds, on_progress, end)
     by_strategy = {job.label: [result for other, result in results if other.label == job.label] for job in jobs}
     complete = tests is None and all(not is_lost(result) for _, result in results)
     return CheckResult(

@@ -138,9 +138,14 @@ class Run:
 
 
 def run_in_children(
-    address: DeviceAddress, jobs: Sequence[Job], seed: int, deadline: float, on_progress: Listener | None
+    address: DeviceAddress,
+    jobs: Sequence[Job],
+    seed: int,
+    deadline: float,
+    on_progress: Listener | None,
+    end: float = float("inf"),
 ) -> list[tuple[Job, dict[str, Any]]]:
-    """Run all jobs, going on in a new child after one that died."""
+    """Run all jobs, going on in a new child after one that died; at `end` even one whose driver hangs is killed."""
     results: list[tuple[Job, dict[str, Any]]] = []
     left, alone, deaths = list(jobs), False, 0
     while left and deaths < _MOST_DEATHS:
@@ -157,7 +162,7 @@ def run_in_children(
                 "seconds": seconds,
                 "alone": alone,
             },
-            timeout=seconds + _START_S + 2 * _BUILD_S,
+            timeout=min(seconds + _START_S + 2 * _BUILD_S, end - time.monotonic()),
             # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
             env={"PYOPENCL_NO_CACHE": "1"},
             on_progress=run.take,

@@ -41,7 +41,7 @@ class LitmusRun:
     results: list[dict[str, Any]] = field(default_factory=list)
     verdicts: dict[str, str] = field(default_factory=dict)
 
-    def run(self, device: cl.Device, seconds: float, chosen: str | None) -> None:
+    def run(self, device: cl.Device, seconds: float, chosen: str | None, limit: float | None = None) -> None:
         """Run the tests in children; a quick run has a few with the chosen strategy only."""
         from portbar.litmus.checking import check as run_tests  # noqa: PLC0415 (which needs this package)
 
@@ -57,6 +57,7 @@ class LitmusRun:
             strategies=[chosen] if few and chosen is not None else None,
             tests=QUICK_TESTS if self.quick else None,
             on_progress=take,
+            limit=limit,
         )
         self.results = list(checked.results)
         self.verdicts = dict(checked.verdicts)

@@ -22,6 +22,9 @@ LEAST_S: Final = 0.5
 #: their time.
 LIMIT_S: Final = (20.0, 8.0)
 
+#: Seconds beyond the time of a device after which even a step whose driver hangs is ended.
+GRACE_S: Final = 5.0
+
 #: Steps in their order, with each one's part of the time that is left, and the most seconds that it takes. In a full survey the
 #: litmus tests come first, since the strategy that the others measure goes by them; in a quick one last, with a few tests.
 _FULL: Final = (

@@ -18,14 +18,14 @@ from portbar._version import __version__
 from portbar.benching import NO_TIME, store_table
 from portbar.device import DeviceAddress, DeviceFacts, facts
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.probing import probe
+from portbar.probing import probe_telling
 from portbar.profile import change_findings, describe, forget, stored_findings
 from portbar.records.mending import mended
 from portbar.strategy import choose
 from portbar.survey.digest import complete, probe_rows
 from portbar.survey.environment import environment
 from portbar.survey.litmus import LitmusRun
-from portbar.survey.plan import LEAST_S, LIMIT_S, QUICK_S, START_S, TELLING, TYPICAL_S, steps_of
+from portbar.survey.plan import GRACE_S, LEAST_S, LIMIT_S, QUICK_S, START_S, TELLING, TYPICAL_S, steps_of
 from portbar.survey.privacy import anonymous
 from portbar.survey.steady import settled_findings, settled_table, times_of, unsteady
 from portbar.usable import Usability, check, with_alternative
@@ -202,16 +202,18 @@ class _Device:
         started = time.monotonic()
         before = self.entry["seconds"]
         self.entry["status"] = "partial"
+        # What the user allows, where a quick survey allows less; the check that the device works counts.
+        end = started - before + self._survey.timeout + GRACE_S
         try:
-            self._measure(started + seconds)
+            self._measure(min(started + seconds, end - GRACE_S), end)
         except Error as error:
             self.entry |= {"status": "failed", "reason": str(error)}
         finally:
             self.entry["seconds"] = round(before + time.monotonic() - started, 2)
             complete(self.entry)
 
-    def _measure(self, deadline: float) -> None:
-        self._probe(deadline)
+    def _measure(self, deadline: float, end: float) -> None:
+        self._probe(deadline, end)
         # Litmus tests may show what the device does not claim, so a refusal is final only after them.
         if not self._choose() and self._survey.quick:
             return
@@ -221,21 +223,22 @@ class _Device:
             starts = 1 + sum(other in TELLING for other, _, _ in steps[index + 1 :])
             left = deadline - time.monotonic() - START_S * starts
             share = weight / sum(other for _, other, _ in steps[index:])
-            spent = name not in TELLING and deadline - time.monotonic() < START_S + LEAST_S
-            well &= self._step(name, min(most, max(LEAST_S, left * share)), spent=spent)
+            spent = (end if name in TELLING else deadline) - time.monotonic() < START_S + LEAST_S
+            well &= self._step(name, min(most, max(LEAST_S, left * share)), end, spent=spent)
             changed = name == "litmus" or (name == "barrier" and self._keep_table())
             if changed and not self._choose():
                 return
         self.entry["status"] = "complete" if well else "partial"
 
-    def _probe(self, deadline: float) -> None:
+    def _probe(self, deadline: float, end: float) -> None:
         start = time.monotonic()
         self.entry["probe"] = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": []}
         # A probe that is cut short leaves the strategy unknown: in a quick survey it may use up the device's time.
-        limit = max(10.0, deadline - start)
+        limit = min(max(10.0, deadline - start), max(1.0, end - start))
         self._tell("probing progress, ordering and loops", min(limit, 6.0))
         before = stored_findings(self.facts)
-        found = probe(self._device, timeout=limit, refresh=not self._survey.quick).findings
+        profile, crashes = probe_telling(self._device, timeout=limit, refresh=not self._survey.quick)
+        found = profile.findings
         if found is not None and before is not None and settled_findings(before, found) != found:
             found = change_findings(self._device, "earlier ones", partial(settled_findings, before))
         self.entry["probe"] = {
@@ -245,6 +248,8 @@ class _Device:
         }
         if found is not None and found.lost:
             self.entry["probe"]["reason"] = "; ".join(f"{name}: {why}" for name, why in found.lost.items())
+        if crashes:
+            self.entry["probe"] |= {"status": "crash", "reason": "; ".join(crashes)}
 
     def _choose(self) -> bool:
         """Put the strategy into the entry, from the findings as they are now. False where portbar refuses the device."""
@@ -264,12 +269,12 @@ class _Device:
         }
         return True
 
-    def _litmus(self, run: LitmusRun, seconds: float) -> dict[str, Any]:
+    def _litmus(self, run: LitmusRun, seconds: float, limit: float) -> dict[str, Any]:
         """Run the litmus tests and keep their verdicts, so that the strategy goes by them; how that went."""
         step = self.entry["litmus"]
         chosen = self.entry.get("strategy", {}).get("atomics", {}).get("value")
         try:
-            run.run(self._device, seconds, chosen)
+            run.run(self._device, seconds, chosen, limit)
         finally:
             step["seed"], step["rows"] = run.seed, run.rows()
         if self.entry["findings"] is not None:
@@ -291,7 +296,7 @@ class _Device:
         forget()
         return True
 
-    def _step(self, name: str, budget: float, *, spent: bool) -> bool:
+    def _step(self, name: str, budget: float, end: float, *, spent: bool) -> bool:
         """Run one step; its rows go into the entry as they come. False when it did not end well.
 
         Parameters
@@ -299,6 +304,8 @@ class _Device:
         name : str
         budget : float
             Seconds that it should take, beside the start of a process.
+        end : float
+            When it is killed at the latest.
         spent : bool
             Whether no time is left for it.
         """
@@ -312,7 +319,7 @@ class _Device:
         start = time.monotonic()
         try:
             if name == "litmus":
-                outcome = self._litmus(LitmusRun(self._survey.seed, quick), budget + START_S)
+                outcome = self._litmus(LitmusRun(self._survey.seed, quick), budget + START_S, end - start)
             else:
                 payload = {
                     "address": self.address.to_json(),
@@ -321,7 +328,8 @@ class _Device:
                     "quick": quick,
                 }
                 # A task ends by itself when its budget is spent; the limit is for drivers that hang.
-                outcome = run_step(TASKS[name], payload, 2 * budget + LIMIT_S[quick], rows)
+                limit = min(2 * budget + LIMIT_S[quick], end - start)
+                outcome = run_step(TASKS[name], payload, limit, rows)
         except Error as error:
             outcome = {"status": "error", "reason": str(error)}
         finally:
