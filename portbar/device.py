@@ -214,9 +214,6 @@ class DeviceAddress:
         )
 
 
-def facts(device: cl.Device) -> DeviceFacts:
-    """Return what a device reports. No answer of a driver raises: it costs the one fact."""
-    listed = _query(device, "EXTENSIONS")
 def host_architecture() -> str:
     """Return the name of this machine's kind of processor, such as `x86_64` or `aarch64`; empty where it is not known."""
     return architecture(this_machine.machine())
@@ -228,6 +225,9 @@ def architecture(machine: str | None) -> str:
     return _SAME_ARCHITECTURE.get(name, name)
 
 
+def facts(device: cl.Device) -> DeviceFacts:
+    """Return what a device reports. No answer of a driver raises: it costs the one fact."""
+    listed = _query(device, "EXTENSIONS")
     extensions = _words(listed)
     features = _version_names(_query(device, "OPENCL_C_FEATURES"))
     type_bits = _integer(_query(device, "TYPE"))

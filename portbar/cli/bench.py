@@ -11,6 +11,8 @@ from portbar.benching import barrier_table, store_table
 from portbar.cli.progress import progress
 from portbar.cli.shared import (
     INTERRUPTED,
+    MOST_SECONDS,
+    FiniteRange,
     chosen,
     device_option,
     entry_of,
@@ -65,7 +67,7 @@ def command() -> None:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.1),
+    type=FiniteRange(min=0.1, max=MOST_SECONDS),
     metavar="SECONDS",
     default=20.0,
     show_default=True,

@@ -12,6 +12,8 @@ from rich.table import Table
 from portbar.cli.progress import Steps, progress
 from portbar.cli.shared import (
     INTERRUPTED,
+    MOST_SECONDS,
+    FiniteRange,
     chosen,
     device_option,
     entry_of,
@@ -58,7 +60,7 @@ _THOROUGH_S: Final = 300.0
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1, max=MOST_SECONDS),
     metavar="SECONDS",
     help=f"Time for each device, compiling included; {_QUICK_S:g} when quick, {_THOROUGH_S:g} when thorough.",
 )

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from portbar.cli import completing
-from portbar.cli.shared import examples, json_option, print_json, show
+from portbar.cli.shared import FiniteRange, examples, json_option, print_json, show
 from portbar.cli.show import named
 from portbar.report.compare import FACTOR, Comparison, Item, compare
 from portbar.report.naming import Named
@@ -39,7 +39,7 @@ _LONGEST = 300
 )
 @click.option(
     "--factor",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=FACTOR,
     show_default=True,
     help="How many times slower, or fewer, counts as worse.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -30,6 +32,24 @@ device_option = click.option(
     "devices",
     multiple=True,
     metavar="SELECTOR",
+LISTING_S = 0.5
+"""Seconds that listing devices takes as a rule."""
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers without `nan`, which no bound refuses, and without infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or fail as a usage error."""
+        number = click.FLOAT.convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+MOST_SECONDS = 1e6
+"""Bound of every time limit, eleven days: timers of operating systems have one, too."""
+
     shell_complete=completing.devices,
     help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
 )

@@ -16,7 +16,18 @@ import click
 from portbar import files, records
 from portbar.cli import completing, survey_check, survey_cluster
 from portbar.cli.progress import progress
-from portbar.cli.shared import INTERRUPTED, chosen, device_option, err, examples, json_option, print_json, show
+from portbar.cli.shared import (
+    INTERRUPTED,
+    MOST_SECONDS,
+    FiniteRange,
+    chosen,
+    device_option,
+    err,
+    examples,
+    json_option,
+    print_json,
+    show,
+)
 from portbar.cluster import Job
 from portbar.errors import Error
 from portbar.hosts import HostFolder, host_name, only_here
@@ -44,7 +55,7 @@ from portbar.survey.table import record_view
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1, max=MOST_SECONDS),
     default=120.0,
     show_default=True,
     metavar="SECONDS",
@@ -70,7 +81,7 @@ from portbar.survey.table import record_view
 )
 @click.option(
     "--factor",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     metavar="FACTOR",
     help=f"With --check: how many times slower, or fewer, counts as worse; {FACTOR:g} by default.",
 )
