@@ -1,15 +1,16 @@
 """The `portbar` command. Data goes to standard output, progress and messages to standard error.
 
-Exit status: 0 fine, 1 a fault was found, 2 wrong usage, 3 no usable device, 4 a time limit was hit.
+Exit status: 0 fine, 1 a fault was found, 2 wrong usage, 3 no usable device, 4 a time limit was hit, 130 Ctrl-C.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
 import warnings
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -35,7 +36,24 @@ _COMMANDS: Final = {
 }
 
 
+#: Exit status of a command that Ctrl-C ended.
+_INTERRUPTED: Final = 130
+
+#: What happens to a standard output that takes no more: the disk or quota is full, the terminal or the descriptor gone.
+_OUTPUT_LOST: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
+
+
 class _Lazy(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            # At exit it would be too late for a message.
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            # Click would make status 1 of it.
+            _leave(_INTERRUPTED, "interrupted")
+        return result
+
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
@@ -68,13 +86,14 @@ def cli() -> None:
 
     Data goes to standard output, progress and messages to standard error.
 
-    Exit status: 0 fine, 1 a fault was found, 2 wrong usage, 3 no usable device, 4 a time limit was hit.
+    Exit status: 0 fine, 1 a fault was found, 2 wrong usage, 3 no usable device, 4 a time limit was hit, 130 Ctrl-C.
     """
 
 
 def main() -> None:
     """Entry point of the `portbar` command; what a user can mend becomes a message and an exit status, not a traceback."""
     warnings.showwarning = cast("Any", _show_warning)
+    _open_missing_streams()
     if "_PORTBAR_COMPLETE" in os.environ:
         importlib.import_module("portbar.cli.completing").register()
     try:
@@ -87,6 +106,12 @@ def main() -> None:
         if (error.name or "").partition(".")[0] != "pyopencl":
             raise
         _leave(3, f"PyOpenCL cannot be imported ({error}): reinstall it with `pip install --force-reinstall pyopencl`")
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_LOST:
+            raise
+        # What is buffered would fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _leave(1, f"standard output cannot be written ({error.strerror})")
     except Exception as error:
         if not type(error).__module__.startswith("pyopencl"):
             raise
@@ -94,7 +119,20 @@ def main() -> None:
         _leave(1, text)
 
 
-def _leave(status: int, message: str) -> None:
+def _open_missing_streams() -> None:
+    """Refuse to start without standard output; let what was closed beside it lead nowhere.
+
+    The next file that is opened would take the number of a closed stream, and get what drivers print.
+    """
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
+    if sys.stdout is None:
+        _leave(1, "standard output is closed; redirect it to a file, or to /dev/null")
+    if sys.stderr is None:
+        os.open(os.devnull, os.O_WRONLY)
+
+
+def _leave(status: int, message: str) -> NoReturn:
     click.echo(f"portbar: {message}", err=True)
     sys.exit(status)
 
