@@ -74,6 +74,7 @@ def run_task(
     timeout: float,
     env: Mapping[str, str] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
+    stop: threading.Event | None = None,
 ) -> ChildResult:
     """Run a function in a new interpreter and return what became of it; its failures raise nothing here.
 
@@ -89,6 +90,9 @@ def run_task(
         Variables to set in the child beyond those of this process.
     on_progress : callable, optional
         Called in this thread with each report as it comes. If it raises, the child is killed.
+    stop : threading.Event, optional
+        Once it is set, the child is killed within a quarter of a second and this raises KeyboardInterrupt: Ctrl-C reaches the
+        main thread only.
     """
     # Before the child starts: a payload that is no JSON is the caller's mistake, not the task's.
     request = json.dumps({"task": task, "payload": payload, "limit": timeout})
@@ -118,6 +122,8 @@ def run_task(
     deadline = start + timeout
     try:
         while answer is None:
+            if stop is not None and stop.is_set():
+                raise KeyboardInterrupt
             try:
                 message = messages.get(timeout=max(0.0, min(0.25, deadline - time.monotonic())))
             except queue.Empty:

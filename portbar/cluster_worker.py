@@ -110,6 +110,7 @@ def child_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Survey this machine: the child's side of `survey_host`."""
     ending = _end_with_parent(time.monotonic() + float(payload["limit_s"]) - _EARLIER_S)
     child.progress({"pid": os.getpid()})
+    from portbar import listing  # noqa: PLC0415 (the child's work, not the worker's)
     from portbar.device import select_devices  # noqa: PLC0415 (loads every driver)
     from portbar.survey import Survey  # noqa: PLC0415 (the same)
 
@@ -127,6 +128,8 @@ def child_task(payload: dict[str, Any]) -> dict[str, Any]:
             seen[:] = statuses
             child.progress({"record": record})
 
+    # A driver that hangs here would take the time of the whole host.
+    listing.look()
     survey = Survey(payload["quick"], payload["timeout_s"], on_step, selectors=payload["devices"])
     return survey.run(select_devices(payload["devices"]))
 

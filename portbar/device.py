@@ -13,7 +13,7 @@ import platform as this_machine
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from portbar import icd
 from portbar.errors import DeviceError, RecordError
@@ -54,6 +54,9 @@ _NVIDIA = {
     "integrated_memory": "INTEGRATED_MEMORY_NV",
 }
 
+
+#: Characters of a list of extensions at most: a thousand of them.
+_LONGEST_LIST = 1 << 15
 
 #: Variables by which CPU runtimes are told how many threads to use, or how; no fact of the device shows them.
 _SCHEDULING_VARIABLES = ("OCLGRIND_NUM_THREADS", "LP_NUM_THREADS", "POCL_AFFINITY", "POCL_WORK_GROUP_METHOD")
@@ -271,9 +274,9 @@ def facts(device: cl.Device) -> DeviceFacts:
 def platform_facts(platform: cl.Platform) -> DeviceFacts:
     """Return the facts of a platform alone, for one that lists no devices."""
     return DeviceFacts(
-        platform_name=_text(_query(platform, "NAME")),
-        platform_version=_text(_query(platform, "VERSION")),
-        platform_vendor=_text(_query(platform, "VENDOR")),
+        platform_name=plain_text(_query(platform, "NAME")),
+        platform_version=plain_text(_query(platform, "VERSION")),
+        platform_vendor=plain_text(_query(platform, "VENDOR")),
     )
 
 
@@ -308,7 +311,7 @@ def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
                 platform_index,
                 device_index,
                 names.platform_name,
-                _text(_query(device, "NAME")),
+                plain_text(_query(device, "NAME")),
                 names.platform_version,
             )
             found.append((address, device))
@@ -337,7 +340,7 @@ def address_of(device: cl.Device) -> DeviceAddress:
     for address, candidate in known:
         if candidate == device:
             return address
-    name = _text(_query(device, "NAME"))
+    name = plain_text(_query(device, "NAME"))
     raise DeviceError(
         f"no platform lists the device {name!r} (a sub-device has no address); there is:\n{_listing(known)}"
     )
@@ -359,10 +362,20 @@ def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Devi
     """
     if isinstance(patterns, str):
         raise TypeError("select_devices takes a sequence of patterns, not one string")
-    known = list_devices()
+    return select(list_devices(), patterns)
+
+
+def select(known: Sequence[tuple[DeviceAddress, T]], patterns: Sequence[str]) -> list[tuple[DeviceAddress, T]]:
+    """Return the entries of a listing whose addresses match, as `select_devices` does.
+
+    Raises
+    ------
+    DeviceError
+        A pattern matches nothing.
+    """
     if not patterns:
-        return known
-    chosen: list[tuple[DeviceAddress, cl.Device]] = []
+        return list(known)
+    chosen: list[tuple[DeviceAddress, T]] = []
     for pattern in patterns:
         matching = [entry for entry in known if _matches(pattern.strip(), entry[0])]
         if not matching:
@@ -379,7 +392,7 @@ def _matches(pattern: str, address: DeviceAddress) -> bool:
     return bool(wanted) and (wanted in platform.lower() or wanted in address.device_name.lower())
 
 
-def _listing(known: list[tuple[DeviceAddress, cl.Device]]) -> str:
+def _listing(known: Sequence[tuple[DeviceAddress, object]]) -> str:
     return "\n".join(f"  {address}" for address, _ in known) or "  no device on any platform"
 
 
@@ -410,12 +423,12 @@ def _integer(value: object) -> int | None:
 
 
 def _words(value: object) -> tuple[str, ...]:
-    return tuple(sorted(set(_text(value).split())))
+    return tuple(sorted(set(plain_text(value, _LONGEST_LIST).split())))
 
 
 def _version_names(value: object) -> tuple[str, ...]:
     entries = value if isinstance(value, list) else []
-    return tuple(sorted({_text(getattr(entry, "name", "")) for entry in entries} - {""}))
+    return tuple(sorted({plain_text(getattr(entry, "name", "")) for entry in entries} - {""}))
 
 
 def _c_versions(all_versions: object, one_version: object) -> tuple[str, ...]:
@@ -425,7 +438,7 @@ def _c_versions(all_versions: object, one_version: object) -> tuple[str, ...]:
         numbers = [getattr(entry, "version", None) for entry in all_versions]
         pairs = {(number >> 22, number >> 12 & 0x3FF) for number in numbers if isinstance(number, int)}
     if not pairs:
-        match = re.match(r"OpenCL C (\d+)\.(\d+)", _text(one_version))
+        match = re.match(r"OpenCL C (\d+)\.(\d+)", plain_text(one_version))
         if match is None:
             return ()
         pairs = {(int(match[1]), int(match[2]))}

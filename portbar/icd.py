@@ -23,7 +23,7 @@ from portbar import cache
 from portbar.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyopencl as cl
 
@@ -39,6 +39,7 @@ _NO_PLATFORM = (
 
 _lock = threading.RLock()
 _loaded = False
+_left_out: frozenset[str] = frozenset()
 _own_folders: dict[str, Path] = {}
 
 
@@ -59,6 +60,29 @@ class WheelRuntime:
     name: str
     library: str
     problem: str
+
+
+@dataclass(frozen=True)
+class VendorFile:
+    """A file that tells the OpenCL loader which library to load.
+
+    Attributes
+    ----------
+    name : str
+        Its name in a vendor folder.
+    path : str
+        Where it is; for a runtime that portbar adds, the path of its library.
+    content : bytes
+    """
+
+    name: str
+    path: str
+    content: bytes
+
+    @property
+    def library(self) -> str:
+        """The library that it names."""
+        return self.content.decode(errors="replace").strip()
 
 
 def wheel_runtimes() -> list[WheelRuntime]:
@@ -107,20 +131,54 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     -------
     dict of str to str
         Empty where the user has chosen (`OCL_ICD_VENDORS`, `OCL_ICD_FILENAMES` or `OPENCL_VENDOR_PATH` is
-        set), or where the system's folder already names everything that is installed.
+        set), or where the system's folder already names everything that is installed. In both cases files
+        that `leave_out` named are still left out.
     """
-    if any(environ.get(name) for name in _USERS_OWN):
-        return {}
-    entries = _system_entries()
-    listed = [text for content in entries.values() if (text := content.decode(errors="replace").strip())]
-    added = {}
-    for runtime in wheel_runtimes():
-        if runtime.library and not runtime.problem and not _is_listed(runtime.library, listed):
-            added[f"portbar-{runtime.name}.icd"] = f"{runtime.library}\n".encode()
-    if not added:
+    files = vendor_files(environ)
+    kept = [file for file in files if file.path not in _left_out]
+    if len(kept) == len(files) and not _added(environ):
         return {}
     # The variable replaces the system's folder, so that folder's entries are repeated, dead ones too.
-    return {"OCL_ICD_VENDORS": str(_vendors_folder(entries | added))}
+    folder = str(_vendors_folder({file.name: file.content for file in kept}))
+    return folder_variables(folder, environ)
+
+
+def folder_variables(folder: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that make a loader read one vendor folder, whichever of them it prefers."""
+    return {"OCL_ICD_VENDORS": folder, **({"OPENCL_VENDOR_PATH": folder} if environ.get("OPENCL_VENDOR_PATH") else {})}
+
+
+def vendor_files(environ: Mapping[str, str]) -> list[VendorFile]:
+    """Return the files that a loader reads in an environment, including those that portbar adds.
+
+    Runtimes that PyOpenCL registers by itself have no such file.
+    """
+    if sys.platform != "linux":
+        return []
+    chosen = environ.get("OCL_ICD_VENDORS") or environ.get("OPENCL_VENDOR_PATH")
+    if chosen:
+        return [file for part in chosen.split(os.pathsep) for file in _files_of(Path(part))]
+    folder = _system_folder()
+    system = [VendorFile(name, str(folder / name), content) for name, content in _system_entries().items()]
+    return [*system, *_added(environ)]
+
+
+def leave_out(files: Iterable[VendorFile]) -> None:
+    """Keep the loader from these files in this process, if it has not read them yet, and in its children."""
+    global _left_out  # noqa: PLW0603 (the loader, too, initialises once a process)
+    _left_out |= {file.path for file in files}
+
+
+def _added(environ: Mapping[str, str]) -> list[VendorFile]:
+    """Files for the runtimes of Python packages that the system's folder lacks; none where the user has chosen."""
+    if any(environ.get(name) for name in _USERS_OWN):
+        return []
+    listed = [text for content in _system_entries().values() if (text := content.decode(errors="replace").strip())]
+    return [
+        VendorFile(f"portbar-{runtime.name}.icd", runtime.library, f"{runtime.library}\n".encode())
+        for runtime in wheel_runtimes()
+        if runtime.library and not runtime.problem and not _is_listed(runtime.library, listed)
+    ]
 
 
 def hiding_variable(environ: Mapping[str, str]) -> str:
@@ -147,13 +205,29 @@ def hiding_variable(environ: Mapping[str, str]) -> str:
 
 def _entries_of(place: Path) -> list[str]:
     """Libraries that a vendor folder names, or the one that is named directly."""
-    if not place.is_dir():
-        return [str(place)]
-    texts = []
-    for path in sorted(place.glob("*.icd")):
+    return [file.library for file in _files_of(place) if file.library]
+
+
+def _files_of(place: Path) -> list[VendorFile]:
+    """The files of a vendor folder; a single file or library that is named in its place counts as one."""
+    if place.is_dir():
+        return [VendorFile(path.name, str(path), content) for path, content in _read(place)]
+    if place.suffix == ".icd":
         with suppress(OSError):
-            texts.append(path.read_text(encoding="utf-8", errors="replace").strip())
-    return [text for text in texts if text]
+            return [VendorFile(place.name, str(place), place.read_bytes())]
+    return [VendorFile(f"{place.name}.icd", str(place), f"{place}\n".encode())]
+
+
+def _read(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    try:
+        paths = sorted(folder.glob("*.icd"))
+    except OSError:
+        return
+    for path in paths:
+        # What we may not read, the loader may not read either; reading a pipe could last for ever.
+        with suppress(OSError):
+            if path.is_file():
+                yield path, path.read_bytes()
 
 
 @contextmanager
@@ -227,16 +301,7 @@ def _system_folder() -> Path:
 
 
 def _system_entries() -> dict[str, bytes]:
-    entries: dict[str, bytes] = {}
-    try:
-        paths = sorted(_system_folder().glob("*.icd"))
-    except OSError:
-        return entries
-    for path in paths:
-        # What we may not read, the loader may not read either.
-        with suppress(OSError):
-            entries[path.name] = path.read_bytes()
-    return entries
+    return {path.name: content for path, content in _read(_system_folder())}
 
 
 def _is_listed(library: str, listed: list[str]) -> bool:

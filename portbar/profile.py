@@ -79,7 +79,12 @@ def describe(device: cl.Device) -> DeviceProfile:
         raise DeviceError(
             f"describe takes a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` leads to devices"
         )
-    return _profile(facts(device))
+    return profile_of(facts(device))
+
+
+def profile_of(of: DeviceFacts) -> DeviceProfile:
+    """Facts that were read before, with the findings of their device, as by `describe`."""
+    return _profile(of)
 
 
 def forget() -> None:

@@ -7,6 +7,7 @@ drivers that list a device and can compile nothing for it.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from portbar.device import (
     devices_of,
     facts,
     list_devices,
+    plain_text,
     platform_facts,
 )
 
@@ -118,10 +120,28 @@ def check_all(timeout: float = 20, *, refresh: bool = False) -> list[tuple[Devic
     DeviceError
         There is no platform at all.
     """
-    known = [(address, facts(device)) for address, device in list_devices()]
+    return check_listed([(address, facts(device)) for address, device in list_devices()], timeout, refresh=refresh)
+
+
+def check_listed(
+    known: Sequence[tuple[DeviceAddress, DeviceFacts]], timeout: float = 20, *, refresh: bool = False
+) -> list[tuple[DeviceAddress, Usability]]:
+    """Check devices that were listed before, two at a time, and return them in this order.
+
+    Loads no driver into this process. Ctrl-C ends the children.
+    """
+    stop = threading.Event()
+
+    def one(entry: tuple[DeviceAddress, DeviceFacts]) -> Usability:
+        return _check(entry[0], entry[1], timeout, refresh=refresh, stop=stop)
+
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
-        verdicts = pool.map(lambda entry: _check(entry[0], entry[1], timeout, refresh=refresh), known)
-        checked = [(address, of, verdict) for (address, of), verdict in zip(known, verdicts, strict=True)]
+        try:
+            verdicts = list(pool.map(one, known))
+        except BaseException:
+            stop.set()
+            raise
+    checked = [(address, of, verdict) for (address, of), verdict in zip(known, verdicts, strict=True)]
     return [(address, with_alternative(verdict, checked)) for address, _, verdict in checked]
 
 
@@ -140,24 +160,29 @@ def with_alternative(verdict: Usability, checked: Sequence[tuple[DeviceAddress, 
 
 def empty_platforms() -> list[EmptyPlatform]:
     """Return the platforms that list no devices, each with what would help."""
-    empty = []
-    for platform in icd.load_platforms():
-        if not devices_of(platform):
-            reported = platform_facts(platform)
-            explained = [quirk for quirk in quirks.matching(reported, quirks.NO_DEVICES) if quirk.symptom]
-            empty.append(
-                EmptyPlatform(
-                    reported.platform_name,
-                    reported.platform_version,
-                    explained[0].fault if explained else f"the platform {quirks.NO_DEVICES}",
-                    explained[0].workaround if explained else "check its hardware and its kernel driver",
-                    not explained or explained[0].effect != quirks.NOTHING_LOST,
-                )
-            )
-    return empty
+    return [explain_empty(platform_facts(platform)) for platform in icd.load_platforms() if not devices_of(platform)]
 
 
-def _check(address: DeviceAddress, reported: DeviceFacts, timeout: float, *, refresh: bool) -> Usability:
+def explain_empty(reported: DeviceFacts) -> EmptyPlatform:
+    """Say of a platform that lists no devices why that is, as far as it is known."""
+    explained = [quirk for quirk in quirks.matching(reported, quirks.NO_DEVICES) if quirk.symptom]
+    return EmptyPlatform(
+        reported.platform_name,
+        reported.platform_version,
+        explained[0].fault if explained else f"the platform {quirks.NO_DEVICES}",
+        explained[0].workaround if explained else "check its hardware and its kernel driver",
+        not explained or explained[0].effect != quirks.NOTHING_LOST,
+    )
+
+
+def _check(
+    address: DeviceAddress,
+    reported: DeviceFacts,
+    timeout: float,
+    *,
+    refresh: bool,
+    stop: threading.Event | None = None,
+) -> Usability:
     key = device_key(reported)
     known = None if refresh else _recall(key)
     if known is not None:
@@ -168,6 +193,7 @@ def _check(address: DeviceAddress, reported: DeviceFacts, timeout: float, *, ref
         timeout=timeout,
         # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
         env={"PYOPENCL_NO_CACHE": "1"},
+        stop=stop,
     )
     verdict = _judge(reported, result)
     cache.store("usable", key, {**asdict(verdict), "checked": time.time()})
@@ -193,7 +219,7 @@ def _gist(log: str) -> str:
     """Return the line of a build log that says what is wrong."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() and "BUILD_PROGRAM_FAILURE" not in line]
-    return (telling or lines or ["no message"])[0][:300]
+    return plain_text((telling or lines or ["no message"])[0], 300)
 
 
 def _recall(key: str) -> Usability | None:

@@ -19,13 +19,14 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from portbar import cli, icd, quirks
+from portbar import cli, icd, listing, profile, quirks
 from portbar.cli import bench, devices, doctor, export
 from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
 from portbar.errors import DeviceError
+from portbar.listing import Listing
 from portbar.rendering import HOST_HEADER, header_names
 from portbar.usable import EmptyPlatform, Usability
-from tests.checkout import ROOT, environment
+from tests.checkout import ROOT, environment, python_path
 
 #: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
@@ -57,6 +58,8 @@ def no_platform(monkeypatch):
         raise DeviceError(icd._explain_nothing())
 
     monkeypatch.setattr(icd, "load_platforms", nothing)
+    nowhere = Listing((), problem=icd._explain_nothing())
+    monkeypatch.setattr(listing, "look", lambda **_: nowhere)
 
 
 @pytest.fixture
@@ -71,17 +74,15 @@ def two_devices(monkeypatch):
         )
         for address in (GOOD, BAD)
     }
-    empty = [EmptyPlatform("Empty", "1", "it lists no devices", "set SOME_VARIABLE=1")]
-    verdicts = [(GOOD, WORKS), (BAD, FAILS)]
+    empty = EmptyPlatform("Empty", "1", "it lists no devices", "set SOME_VARIABLE=1")
+    there = Listing(tuple(facts.items()), (DeviceFacts(platform_name="Empty"),))
+    verdicts = {GOOD: WORKS, BAD: FAILS}
     for module in (devices, doctor):
-        monkeypatch.setattr(module, "facts", facts.__getitem__)
-        monkeypatch.setattr(module, "check_all", lambda **_: verdicts)
-        monkeypatch.setattr(module, "empty_platforms", lambda: empty)
-    monkeypatch.setattr(devices, "chosen", lambda patterns: [(a, a) for a in facts if not patterns or a is BAD])
-    monkeypatch.setattr(devices, "check", lambda address, **_: dict(verdicts)[address])
-    monkeypatch.setattr(devices, "describe", lambda device: portbar.DeviceProfile(facts[device]))
-    monkeypatch.setattr(doctor, "list_devices", lambda: [(address, address) for address in facts])
-    monkeypatch.setattr(doctor, "describe", lambda device: portbar.DeviceProfile(facts[device]))
+        monkeypatch.setattr(module, "listed", lambda: there)
+        monkeypatch.setattr(module, "check_listed", lambda known, **_: [(one, verdicts[one]) for one, _ in known])
+        monkeypatch.setattr(module, "explain_empty", lambda _: empty)
+    monkeypatch.setattr(profile, "profile_of", portbar.DeviceProfile)
+    monkeypatch.setattr(doctor, "profile_of", portbar.DeviceProfile)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -111,7 +112,6 @@ def test_help_lists_every_command_and_loads_no_driver():
         ("devices", "--nonsense"),
         ("survey", "--timeout", "0"),
         ("bench", "barrier", "--local-size", "0"),
-        ("export",),
         ("bench", "barrier", "--seconds", "inf"),
         ("check", "--seconds", "nan"),
         ("check", "--seconds", "1e300"),
@@ -121,6 +121,7 @@ def test_help_lists_every_command_and_loads_no_driver():
         ("survey", "--timeout", "1e300"),
         ("survey", "--check", "h200", "--factor", "nan"),
         ("survey", "--check", "h200", "--factor", "inf"),
+        ("export",),
         ("export", "-o", "x", "--strategy", "device_barrier=nonsense"),
     ],
 )
@@ -152,13 +153,15 @@ def test_without_any_platform_the_status_is_3_and_the_remedy_is_named(portbar_co
     ],
     ids=["no platform", "a mistake of our own", "no PyOpenCL"],
 )
-def test_a_real_process_without_opencl_leaves_with_a_message(program):
+def test_a_real_process_without_opencl_leaves_with_a_message(program, tmp_path):
+    # Devices are listed in a child process, which imports this, too.
+    (tmp_path / "sitecustomize.py").write_text(program, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", f"{program}\nfrom portbar.cli import main\nmain()", "devices"],
+        [sys.executable, "-m", "portbar", "devices"],
         capture_output=True,
         text=True,
         check=False,
-        env=environment(),
+        env={**os.environ, "PYTHONPATH": python_path(tmp_path)},
     )
     if "not_there" in program:
         # A mistake of our own is no message for a user: it keeps its traceback.
@@ -174,15 +177,16 @@ def test_a_drivers_error_is_a_message_and_status_1(portbar_command, monkeypatch)
     def broken(_patterns):
         raise cl.MemoryError("clSomething failed: OUT_OF_HOST_MEMORY")
 
-    monkeypatch.setattr(devices, "chosen", broken)
-    code, out, err = portbar_command("devices")
+    monkeypatch.setattr(bench, "chosen", broken)
+    code, out, err = portbar_command("bench", "barrier")
     assert (code, out) == (1, "")
     assert "OUT_OF_HOST_MEMORY" in err
     assert "portbar doctor" in err
 
 
 def test_a_warning_is_one_line_on_standard_error(portbar_command, monkeypatch, two_devices):
-    monkeypatch.setattr(devices, "empty_platforms", lambda: warnings.warn("the cache is full", stacklevel=1) or [])
+    empty = EmptyPlatform("Empty", "1", "it lists no devices", "")
+    monkeypatch.setattr(devices, "explain_empty", lambda _: warnings.warn("the cache is full", stacklevel=1) or empty)
     _, out, err = portbar_command("devices", "--json")
     assert json.loads(out)["devices"]
     assert err == "portbar: the cache is full\n"
@@ -203,7 +207,7 @@ def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command,
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_devices_tells_of_loops_that_end_early(portbar_command, two_devices, monkeypatch, extra):
     found = portbar.Findings(loop_limit=65_535)
-    monkeypatch.setattr(devices, "describe", lambda _: portbar.DeviceProfile(DeviceFacts(name="x"), found))
+    monkeypatch.setattr(profile, "profile_of", lambda _: portbar.DeviceProfile(DeviceFacts(name="x"), found))
     code, out, _ = portbar_command("devices", *extra)
     text = " ".join(out.split())
     assert code == 0
@@ -244,9 +248,9 @@ def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
 
 @pytest.mark.parametrize(("is_fault", "status"), [(True, 1), (False, 0)])
 def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, two_devices, monkeypatch, is_fault, status):
-    empty = [EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)]
-    monkeypatch.setattr(doctor, "empty_platforms", lambda: empty)
-    monkeypatch.setattr(doctor, "check_all", lambda **_: [(GOOD, WORKS), (BAD, WORKS)])
+    empty = EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)
+    monkeypatch.setattr(doctor, "explain_empty", lambda _: empty)
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     code, out, _ = portbar_command("doctor")
     assert code == status
     assert "nothing is lost" in out
@@ -254,9 +258,9 @@ def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, two_devices, 
 
 def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devices, monkeypatch):
     facts = DeviceFacts(name="B Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.0-rc2")
-    monkeypatch.setattr(doctor, "facts", lambda _: facts)
+    monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, facts), (BAD, facts))))
     verdict = Usability(False, "compiling: error: unknown target CPU 'generic'", "use 0:0 in its place", 0.5)
-    monkeypatch.setattr(doctor, "check_all", lambda **_: [(GOOD, WORKS), (BAD, verdict)])
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, verdict)])
     _, out, _ = portbar_command("doctor")
     assert "use 0:0 in its place" in " ".join(out.split())
     assert "pip install" not in out
@@ -264,8 +268,8 @@ def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devi
 
 def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, two_devices, monkeypatch):
     of = DeviceFacts(name="A Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1")
-    monkeypatch.setattr(doctor, "facts", lambda _: of)
-    monkeypatch.setattr(doctor, "check_all", lambda **_: [(GOOD, WORKS), (BAD, WORKS)])
+    monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     _, out, _ = portbar_command("doctor", "--json")
     (known,) = [quirk for quirk in quirks.matching(of) if quirk.name == "pocl-break-after-return"]
     parts = {name: getattr(known, name) for name in ("name", "fault", "seen", "workaround", "retire")}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 from rich.padding import Padding
@@ -12,24 +13,22 @@ from rich.table import Table
 from portbar.cli.progress import progress
 from portbar.cli.shared import (
     CHECK_S,
-    chosen,
     device_option,
     err,
     examples,
     explained,
     json_option,
+    listed,
     number,
     platform_title,
     print_json,
     show,
 )
-from portbar.device import DeviceAddress, DeviceFacts, facts
-from portbar.profile import describe
+from portbar.device import DeviceAddress, DeviceFacts, select
+from portbar.errors import DeviceError
+from portbar.listing import FaultyDriver
 from portbar.quirks import loop_notice
-from portbar.usable import EmptyPlatform, Usability, check, check_all, empty_platforms
-
-if TYPE_CHECKING:
-    import pyopencl as cl
+from portbar.usable import EmptyPlatform, Usability, check_listed, explain_empty
 
 Entry = tuple[DeviceAddress, DeviceFacts, Usability, str]
 
@@ -44,24 +43,29 @@ Entry = tuple[DeviceAddress, DeviceFacts, Usability, str]
 def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
     """List every OpenCL device with its facts, and whether a probe kernel compiled and ran on it.
 
+    A driver that hangs or aborts when it is asked for its devices is named and left out.
+
     Exit status 3: no device listed works.
     """
-    listed = dict(chosen(devices))
-    known = {address: facts(device) for address, device in listed.items()}
+    found = listed()
+    if found.problem:
+        _tell_faulty(found.faulty)
+        raise DeviceError(found.problem)
+    known = select(found.devices, devices)
     with progress(err()) as steps:
         steps.step("", f"checking {_counted(len(known))}", CHECK_S * len(known) if refresh else 0.0)
-        verdicts = (
-            [(address, check(address, refresh=refresh)) for address in known] if devices else check_all(refresh=refresh)
-        )
+        verdicts = check_listed(known, refresh=refresh)
+    reported = dict(known)
     entries = [
-        (address, known[address], verdict, _notice(listed[address]) if verdict.usable else "")
+        (address, reported[address], verdict, _notice(reported[address]) if verdict.usable else "")
         for address, verdict in verdicts
     ]
-    empty = [] if devices else empty_platforms()
+    empty = [] if devices else [explain_empty(platform) for platform in found.empty]
     if as_json:
-        print_json(_as_json(entries, empty))
+        print_json(_as_json(entries, empty, found.faulty))
     else:
         _show(entries, empty)
+        _tell_faulty(found.faulty)
     if not any(verdict.usable for _, _, verdict, _ in entries):
         sys.exit(3)
 
@@ -70,13 +74,20 @@ def _counted(devices: int) -> str:
     return "1 device" if devices == 1 else f"{devices} devices"
 
 
-def _notice(device: cl.Device) -> str:
+def _notice(of: DeviceFacts) -> str:
     """What to know of a device that works, from findings that are there already; empty for most."""
-    profile = describe(device)
+    from portbar.profile import profile_of  # noqa: PLC0415 (`listed` imports it while the drivers are listed)
+
+    profile = profile_of(of)
     return "" if profile.loop_limit is None else loop_notice(profile.facts, profile.loop_limit)
 
 
-def _as_json(entries: list[Entry], empty: list[EmptyPlatform]) -> dict[str, Any]:
+def _tell_faulty(faulty: Sequence[FaultyDriver]) -> None:
+    for fault in faulty:
+        err().print(f"portbar: {fault}")
+
+
+def _as_json(entries: list[Entry], empty: list[EmptyPlatform], faulty: Sequence[FaultyDriver]) -> dict[str, Any]:
     return {
         "devices": [
             {
@@ -91,6 +102,7 @@ def _as_json(entries: list[Entry], empty: list[EmptyPlatform]) -> dict[str, Any]
             for address, of, verdict, notice in entries
         ],
         "empty_platforms": [{"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty],
+        "faulty_drivers": [fault.to_json() for fault in faulty],
     }
 
 

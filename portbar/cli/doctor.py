@@ -10,14 +10,24 @@ import click
 from rich.padding import Padding
 
 from portbar import cache, icd, quirks
-from portbar.cli import completing
 from portbar.cli.progress import progress
-from portbar.cli.shared import CHECK_S, err, examples, explained, json_option, number, platform_title, print_json, show
-from portbar.device import DeviceAddress, DeviceFacts, facts, list_devices
+from portbar.cli.shared import (
+    CHECK_S,
+    err,
+    examples,
+    explained,
+    json_option,
+    listed,
+    number,
+    platform_title,
+    print_json,
+    show,
+)
+from portbar.device import DeviceAddress, DeviceFacts
 from portbar.errors import DeviceError, UnsupportedFeatureError
-from portbar.profile import describe
+from portbar.profile import profile_of
 from portbar.strategy import choose
-from portbar.usable import Usability, check_all, empty_platforms
+from portbar.usable import Usability, check_listed, explain_empty
 
 #: Variables that change what OpenCL or portbar do; shown when they are set.
 _VARIABLES = (
@@ -61,7 +71,7 @@ def command(as_json: bool) -> None:
     if not any(entry["usable"] for entry in report["devices"]):
         sys.exit(3)
     faults = any(platform["is_fault"] for platform in report["empty_platforms"])
-    if faults or not all(entry["usable"] for entry in report["devices"]):
+    if faults or report["faulty_drivers"] or not all(entry["usable"] for entry in report["devices"]):
         sys.exit(1)
 
 
@@ -78,19 +88,23 @@ def _examine() -> dict[str, Any]:
         ],
         "devices": [],
         "empty_platforms": [],
+        "faulty_drivers": [],
     }
     try:
-        listed = list_devices()
-        completing.remember(address for address, _ in listed)
+        found = listed()
+        report["problem"] = found.problem
+        report["faulty_drivers"] = [fault.to_json() for fault in found.faulty]
         with progress(err()) as steps:
-            steps.step("", "checking every device", CHECK_S * len(listed))
-            verdicts = dict(check_all(refresh=True))
-        report["devices"] = [_device(address, facts(device), verdicts[address]) for address, device in listed]
+            steps.step("", "checking every device", CHECK_S * len(found.devices))
+            verdicts = check_listed(found.devices, refresh=True)
+        reported = dict(found.devices)
+        report["devices"] = [_device(address, reported[address], verdict) for address, verdict in verdicts]
         report["empty_platforms"] = [
-            {"name": p.name, "reason": p.reason, "remedy": p.remedy, "is_fault": p.is_fault} for p in empty_platforms()
+            {"name": p.name, "reason": p.reason, "remedy": p.remedy, "is_fault": p.is_fault}
+            for p in map(explain_empty, found.empty)
         ]
-        for entry, (_, device) in zip(report["devices"], listed, strict=True):
-            _add_strategy(entry, device)
+        for entry, (_, of) in zip(report["devices"], found.devices, strict=True):
+            _add_strategy(entry, of)
     except DeviceError as error:
         # The rest of the report says what there is to go by.
         report["problem"] = str(error)
@@ -118,8 +132,8 @@ def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict
     }
 
 
-def _add_strategy(entry: dict[str, Any], device: Any) -> None:
-    profile = describe(device)
+def _add_strategy(entry: dict[str, Any], of: DeviceFacts) -> None:
+    profile = profile_of(of)
     entry["findings"] = profile.findings.source if profile.findings is not None else None
     entry["strategy"] = None
     entry["refused"] = ""
@@ -171,3 +185,8 @@ def _show(report: dict[str, Any]) -> None:
         show("")
         show(f"{platform['name']}: no device", style="bold")
         indented(explained(platform["reason"], platform["remedy"]))
+    for fault in report["faulty_drivers"]:
+        show("")
+        show(f"{fault['file']}: a driver that cannot be listed", style="bold")
+        named = f"{fault['library']}: {fault['reason']}"
+        indented(explained(named, fault["remedy"]), "red")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import sys
-import sys
+import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 
+from portbar import listing
 from portbar.cli import completing
-from portbar.device import DeviceAddress, DeviceFacts, list_devices, select_devices
+from portbar.cli.progress import progress
+from portbar.device import DeviceAddress, DeviceFacts, select, select_devices
+from portbar.errors import DeviceError
+from portbar.listing import Listing
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -26,12 +31,6 @@ INTERRUPTED = 130
 CHECK_S = 0.7
 """Seconds that it takes to check whether one device works, two at a time, as a rule: an estimate for the user."""
 
-device_option = click.option(
-    "--device",
-    "-d",
-    "devices",
-    multiple=True,
-    metavar="SELECTOR",
 LISTING_S = 0.5
 """Seconds that listing devices takes as a rule."""
 
@@ -50,6 +49,12 @@ class FiniteRange(click.FloatRange):
 MOST_SECONDS = 1e6
 """Bound of every time limit, eleven days: timers of operating systems have one, too."""
 
+device_option = click.option(
+    "--device",
+    "-d",
+    "devices",
+    multiple=True,
+    metavar="SELECTOR",
     shell_complete=completing.devices,
     help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
 )
@@ -61,11 +66,26 @@ def examples(*commands: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
-def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
-    """The devices that `--device` selects, all without any."""
-    found = select_devices(patterns)
-    completing.remember(address for address, _ in (found if not patterns else list_devices()))
+def listed() -> Listing:
+    """What the drivers list, asked for in a child process: no driver is loaded into this one."""
+    # Commands need this module next. Importing it takes a third of the time of the child, which has a processor of its own.
+    threading.Thread(target=importlib.import_module, args=("portbar.profile",), daemon=True).start()
+    with progress(err()) as steps:
+        steps.step("", "listing devices", LISTING_S)
+        found = listing.look(say=lambda text: steps.say(f"portbar: {text}"))
+    completing.remember(address for address, _ in found.devices)
     return found
+
+
+def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
+    """The devices that `--device` selects, all without any; drivers that cannot be listed are told and left out."""
+    found = listed()
+    for fault in found.faulty:
+        err().print(f"portbar: {fault}")
+    if found.problem:
+        raise DeviceError(found.problem)
+    select(found.devices, patterns)
+    return select_devices(patterns)
 
 
 def number(address: DeviceAddress) -> str:

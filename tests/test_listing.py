@@ -1,0 +1,242 @@
+"""Drivers that hang, abort, crash or talk nonsense: commands name them, leave them out and end in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from portbar import cache, icd, listing, usable
+from portbar.child import ChildResult
+from portbar.errors import DeviceError
+from portbar.listing import FaultyDriver
+from tests.checkout import environment
+from tests.fake_icd import vendors
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
+
+#: Seconds that listing may take in these tests: a machine under load needs some to start an interpreter.
+LIMIT_S = 6
+
+COMMAND = f"""
+from portbar import listing
+listing.look.__defaults__ = ({LIMIT_S}, None)
+from portbar.cli import main
+main()
+"""
+
+
+def start(folder, *arguments):
+    variables = {"OCL_ICD_VENDORS": str(folder), "PORTBAR_CACHE_DIR": str(folder.parent / "cache")}
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *map(str, arguments)],
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts tests in the background has them ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+
+
+def run(folder, *arguments, timeout=100):
+    process = start(folder, *arguments)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    finally:
+        process.kill()
+        process.wait()
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def of_fakes(out):
+    """The fake devices that `portbar devices --json` lists; PoCL's wheel is there beside them."""
+    return [entry for entry in json.loads(out)["devices"] if entry["facts"]["platform_name"].startswith("Fake")]
+
+
+@pytest.mark.slow
+def test_drivers_that_die_when_they_are_listed_are_named_and_the_others_listed(tmp_path):
+    bad = [f"{kind}-{stage}" for kind in ("abort", "crash", "exit") for stage in ("load", "list", "info")]
+    folder = vendors(tmp_path, *bad, "fine-none")
+    code, out, err = run(folder, "devices", "--json")
+    # Nothing runs on the one that is listed; PoCL's wheel may work.
+    assert code in {0, 3}, err
+    assert [entry["facts"]["name"] for entry in of_fakes(out)] == ["Fake device fine none"]
+    told = {Path(fault["file"]).name: fault for fault in json.loads(out)["faulty_drivers"]}
+    assert sorted(told) == sorted(f"{name}.icd" for name in bad)
+    for name in bad:
+        kind, stage = name.split("-")
+        ended = {"abort": "SIGABRT", "crash": "SIGSEGV", "exit": "exit status 0"}[kind]
+        assert ended in told[f"{name}.icd"]["reason"]
+        assert stage == "info" or "loading drivers" in told[f"{name}.icd"]["reason"]
+        assert told[f"{name}.icd"]["library"].endswith(f"libfake-{name}.so")
+    # Once more for people, with one that fails.
+    code, out, err = run(vendors(tmp_path / "one", "abort-load", "fine-none"), "devices", "-d", "fake")
+    assert code == 3
+    assert "Fake device fine none" in out
+    assert "abort-load.icd" in err
+    assert "SIGABRT" in err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("stage", ["load", "list", "info"])
+def test_a_driver_that_hangs_ends_no_command(tmp_path, stage):
+    folder = vendors(tmp_path, f"hang-{stage}", "fine-none")
+    # What each of them loads in this process afterwards must not be the driver that hangs.
+    command = {
+        "load": ("doctor", "--json"),
+        "list": ("devices", "--json"),
+        "info": ("survey", "--quick", "--json", "-d", "fake"),
+    }[stage]
+    code, out, err = run(folder, *command, timeout=150)
+    assert code == (1 if command[0] == "doctor" and code != 3 else code)
+    assert code in {0, 1, 3}, err
+    report = json.loads(out)
+    if command[0] == "survey":
+        (entry,) = report["devices"]
+        assert entry["status"] == "unusable"
+        assert f"no answer within {LIMIT_S} s" in err
+        assert f"hang-{stage}.icd" in err
+    else:
+        (fault,) = report["faulty_drivers"]
+        assert fault["file"] == str(folder / f"hang-{stage}.icd")
+        assert f"no answer within {LIMIT_S} s" in fault["reason"]
+        assert "Fake" in out
+
+
+@pytest.mark.parametrize(("kind", "stage"), [("abort", "build"), ("crash", "run"), ("exit", "build")])
+def test_a_driver_that_dies_at_work_is_a_device_that_does_not_work(tmp_path, kind, stage):
+    folder = vendors(tmp_path, f"{kind}-{stage}")
+    code, out, err = run(folder, "devices", "--json", "-d", "fake")
+    assert (code, err) == (3, "")
+    (entry,) = of_fakes(out)
+    assert not entry["usable"]
+    ended = {"abort": "SIGABRT", "crash": "SIGSEGV", "exit": "exit status 0"}[kind]
+    assert ended in entry["reason"]
+
+
+def test_absurd_texts_of_a_driver_reach_no_terminal(tmp_path):
+    folder = vendors(tmp_path, "absurd-info")
+    code, out, err = run(folder, "devices", "-d", "fake")
+    assert code == 3
+    assert len(out) < 8000
+    for hidden in ("\x1b", "\x07", "\r", "\u202e"):
+        assert hidden not in out + err
+    code, out, _ = run(folder, "devices", "--json", "-d", "fake")
+    (entry,) = of_fakes(out)
+    assert entry["facts"]["name"].startswith("Fake device [31m ]0;title <b>[/red] xxx")
+    assert len(entry["facts"]["name"]) == 500
+    assert entry["facts"]["driver_version"] == ""
+
+
+@pytest.mark.parametrize("stage", ["list", "build"])
+def test_ctrl_c_ends_devices_at_once_with_status_130(tmp_path, stage):
+    folder = vendors(tmp_path, f"hang-{stage}")
+    process = start(folder, "devices")
+    try:
+        # By then the child hangs, or the interpreter is still starting: both end.
+        time.sleep(3.0)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1] == "portbar: interrupted"
+    assert "Traceback" not in err
+    assert time.monotonic() - began < 5
+    # What was interrupted was not found to fail.
+    assert not list((tmp_path / "cache" / "usable").glob("Fake*"))
+
+
+@pytest.fixture
+def fakes(tmp_path, monkeypatch):
+    """Results of the next children by the files that they see; what is not there fails."""
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_memory", {})
+    monkeypatch.setattr(icd, "_left_out", frozenset())
+    monkeypatch.setattr(icd, "_added", lambda _: [])
+    folder = tmp_path / "vendors"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.icd").write_text(f"lib{name}.so\n", encoding="utf-8")
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(folder))
+    good = []
+
+    def run_task(_task, _payload, *, timeout, env):
+        assert timeout == 7
+        seen = {**os.environ, **env}
+        read = "".join(file.name[0] for file in icd.vendor_files({**seen, **icd.environment(seen)}))
+        if read in good:
+            return ChildResult("ok", {"devices": [], "empty": [{"platform_name": read}], "problem": ""}, "", 0.1)
+        return ChildResult("crash", None, f"died of {read}; last lines of its standard error:\nx", 0.1)
+
+    monkeypatch.setattr(listing.child, "run_task", run_task)
+    good.extend(["", "a", "c", "ac"])
+    return good
+
+
+def test_a_faulty_driver_is_found_once_and_children_do_without_it(fakes, monkeypatch):
+    told = []
+    seen = listing.look(7, told.append)
+    assert [platform.platform_name for platform in seen.empty] == ["ac"]
+    (fault,) = seen.faulty
+    assert fault == FaultyDriver(fault.file, "libb.so", "died of ab")
+    assert fault.file.endswith("/b.icd")
+    assert len(told) == 1
+    assert [file.name for file in icd.vendor_files(icd.environment(os.environ))] == ["a.icd", "c.icd"]
+    assert listing.look(7, told.append).faulty == ()
+    assert len(told) == 1
+    # A variable that the loader may prefer names the same folder.
+    monkeypatch.setenv("OPENCL_VENDOR_PATH", os.environ["OCL_ICD_VENDORS"])
+    added = icd.environment(os.environ)
+    assert added["OPENCL_VENDOR_PATH"] == added["OCL_ICD_VENDORS"]
+
+
+def test_two_drivers_that_clash_cost_the_second_only(fakes):
+    fakes[:] = ["", "a", "b", "c", "ac", "bc"]
+    assert [fault.library for fault in listing.look(7).faulty] == ["libb.so"]
+
+
+def test_without_icd_files_that_fail_either_the_remedy_is_another(fakes, monkeypatch):
+    fakes.clear()
+    with pytest.raises(DeviceError, match="even without any ICD file: reinstall PyOpenCL"):
+        listing.look(7)
+    # The first time and the last it fails, between them it does not.
+    answers = [ChildResult("ok", {"devices": [], "empty": [], "problem": ""}, "", 0.1)] * 4
+    answers = [ChildResult("timeout", None, "no answer", 7.0), *answers, ChildResult("timeout", None, "no answer", 7.0)]
+    monkeypatch.setattr(listing.child, "run_task", lambda *_, **__: answers.pop(0))
+    with pytest.raises(DeviceError, match="no single ICD file is the cause"):
+        listing.look(7)
+
+
+@pytest.mark.parametrize(("value", "kind"), [({"unimportable": "no module"}, ImportError), (None, RuntimeError)])
+def test_what_no_driver_causes_is_blamed_on_none(monkeypatch, value, kind):
+    answer = ChildResult("ok" if value else "error", value, "AttributeError: x", 0.1)
+    monkeypatch.setattr(listing.child, "run_task", lambda *_, **__: answer)
+    with pytest.raises(kind):
+        listing.look(7)
+
+
+def test_a_check_that_was_interrupted_is_remembered_by_nobody(monkeypatch, tmp_path):
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
+
+    def interrupted(*_, stop, **__):
+        assert stop is not None
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(usable.child, "run_task", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        usable.check_listed([(listing.DeviceAddress(0, 0, "P", "D"), listing.DeviceFacts(name="D"))])
+    assert not list(tmp_path.rglob("*.json"))
