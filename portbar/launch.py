@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from portbar.state import QueueState
 
 _OVERWRITTEN = (
-    "portbar's hidden state was overwritten, so the result is not to be trusted. Likely cause: the kernel, or another one, writes "
-    "outside its buffers. Check its indices; Oclgrind reports such writes."
+    "portbar's hidden state was overwritten, so the result is not to be trusted. Likely cause: a kernel writes outside "
+    "its buffers. Check its indices; Oclgrind reports such writes."
 )
 
 _CAUSES = (

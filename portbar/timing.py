@@ -77,8 +77,8 @@ def shared_patience_rounds(profile: DeviceProfile) -> int:
 def limit_rounds(profile: DeviceProfile, seconds: float, groups: int = 1) -> int:
     """Rounds of polls after which a barrier gives up: the asked time where `groups` work-groups wait or work at once.
 
-    Groups beyond the host's cores take turns, so that each gets its share of the time. At least as long as discovery is patient,
-    since the scheduler may keep a thread off its core for that long.
+    Groups beyond the host's cores take turns, so that each gets its share of the time. At least as long as discovery is
+    patient, since the scheduler may keep a thread off its core for that long.
     """
     share = min(1.0, _cores() / groups) if is_cpu(profile) else 1.0
     return max(rounds(profile, seconds * share), patience_rounds(profile))

@@ -21,10 +21,10 @@ LOCAL = (2,)
 SOURCE = """
 #include "portbar/device_barrier.h"
 
-/* Whole and split barriers in turn. Between them the last group overwrites a word of the state, in round `when`. Each work-item counts
-   the barriers that held, and in the high half those after which it read what another group had not written yet. */
-kernel void trample(PORTBAR_GRID_PARAM, global uint *data, global uint *held, const uint rounds, const uint when, const uint word,
-                    const uint value, const uint adds)
+/* Whole and split barriers in turn. In round `when` the last group overwrites a word of the state. Each work-item counts the
+   barriers that held, and in the high half those after which it read what another group had not written yet. */
+kernel void trample(PORTBAR_GRID_PARAM, global uint *data, global uint *held, const uint rounds, const uint when,
+                    const uint word, const uint value, const uint adds)
 {
     PORTBAR_ENTER(grid);
     const uint me = portbar_global_id(&grid), n = portbar_global_size(&grid), items = (uint)get_local_size(0);

@@ -21,9 +21,9 @@
 /* The slots that launches count in, one for each counter, with a flag once they are measured. */
 #define PORTBAR_PLACE_MEASURED 0x10000u
 #define PORTBAR_PLACE_DEFAULT 0x00100u
-#define PORTBAR_PLACE_FIRST(place) ((place) & 0xffu)
-#define PORTBAR_PLACE_SECOND(place) (((place) >> 8) & 0xffu)
-#define PORTBAR_PLACE_EXISTS(place) (PORTBAR_PLACE_FIRST(place) < PORTBAR_SLOTS && PORTBAR_PLACE_SECOND(place) < PORTBAR_SLOTS)
+/* A slot that does not exist stands in an overwritten word: the default is as good, and lies inside the state. */
+#define PORTBAR_PLACE_FIRST(place) (((place) & 0xffu) < PORTBAR_SLOTS ? (place) & 0xffu : 0u)
+#define PORTBAR_PLACE_SECOND(place) ((((place) >> 8) & 0xffu) < PORTBAR_SLOTS ? ((place) >> 8) & 0xffu : 1u)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;

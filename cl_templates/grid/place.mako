@@ -10,7 +10,7 @@ static inline uint portbar_place(volatile global uint *state, uint id, uint coun
 % if placing:
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((known & PORTBAR_PLACE_MEASURED) != 0u)
-        return PORTBAR_PLACE_EXISTS(known) ? known : PORTBAR_PLACE_DEFAULT;
+        return known;
     /* With few groups it hardly matters, and with many other things cost more. */
     if (count < ${placing[0]}u || count > ${placing[1]}u)
         return PORTBAR_PLACE_DEFAULT;

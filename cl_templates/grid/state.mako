@@ -53,8 +53,6 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
         portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED, 0u);
         for (uint slot = 0; slot < PORTBAR_SLOTS; ++slot)
             portbar_word_store(state + PORTBAR_STATE_SLOTS + slot * PORTBAR_SLOT_WORDS + PORTBAR_SLOT_PLACING, 0u);
-    } else if (!PORTBAR_PLACE_EXISTS(place)) {
-        place = PORTBAR_PLACE_DEFAULT;
     }
 % else:
     const uint place = PORTBAR_PLACE_DEFAULT;

@@ -438,7 +438,8 @@ def _place(array: cl.array.Array) -> tuple[Any, int]:
     if isinstance(memory, cl.MemoryObjectHolder):
         whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
         if whole is not None:
-            return whole, start + memory.get_info(cl.mem_info.OFFSET)
+            inside: Any = memory.get_info(cl.mem_info.OFFSET)
+            return whole, start + inside
     return memory, start
 
 

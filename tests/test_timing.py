@@ -1,0 +1,28 @@
+"""Seconds turned into rounds of polls."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from portbar import timing
+
+CPU = SimpleNamespace(facts=SimpleNamespace(type="CPU", compute_capability=0), findings=None)
+GPU = SimpleNamespace(facts=SimpleNamespace(type="GPU", compute_capability=0), findings=None)
+
+
+def test_a_barrier_s_limit_is_the_time_that_was_asked_for():
+    assert timing.limit_rounds(CPU, 0.5) == timing.rounds(CPU, 0.5)
+    assert timing.limit_rounds(GPU, 0.5, 1_000) == timing.rounds(GPU, 0.5)
+
+
+@pytest.mark.parametrize("profile", [CPU, GPU], ids=["cpu", "gpu"])
+def test_a_limit_outlasts_the_patience_of_discovery(profile):
+    assert timing.limit_rounds(profile, 1e-9) == timing.patience_rounds(profile)
+
+
+def test_groups_beyond_the_cores_of_a_cpu_get_their_share_of_the_time(monkeypatch):
+    monkeypatch.setattr(timing, "_cores", lambda: 2)
+    assert timing.limit_rounds(CPU, 8.0, 2) == timing.rounds(CPU, 8.0)
+    assert timing.limit_rounds(CPU, 8.0, 8) == timing.rounds(CPU, 2.0)
