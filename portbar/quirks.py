@@ -29,6 +29,9 @@ BRANCHES_ABORT = "branches abort"
 LEADER_FORGOTTEN = "leader forgotten"
 """An effect: what stands between two barriers under an if for one work-item must have something beside it that all do."""
 
+JOINS_LOST = "joins lost"
+"""An effect: branches behind a barrier that some path avoids must meet at a barrier."""
+
 IDS_LOST = "ids lost"
 """An effect: what a work-item asks of its ids behind a barrier may be the leader's."""
 
@@ -259,14 +262,21 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="pocl-break-after-return",
-        # Seen in 3.1; 3.0 compiles nothing on the processors that were at hand, so it counts as faulty.
+        effect=JOINS_LOST,
         matches=lambda facts, _log: _pocl_major(facts) == 3,
         fault=(
-            "behind a return that stands before a barrier, as the one in PORTBAR_ENTER does, a loop with a break that stands "
-            "under an if for one work-item is run by all of them, or never ends"
+            "after a barrier that some path avoids, by a return before it (PORTBAR_ENTER has one) or an if around it, a branch "
+            "of one work-item that depends on data is taken by all work-items or by none, or never ends"
         ),
-        seen="PoCL 3.1, Debian 12, `if (get_local_id(0) == 0) for (...) { if (...) break; }`, 2026-11",
-        workaround="write such a loop with one exit, as `for (...; more && i < n; ...) more = ...;`, or use another runtime",
+        seen=(
+            "PoCL 3.0-rc2 and 3.1, methods loopvec and cbs, "
+            "`if (get_global_id(0) == 0) { if (x[0]) atomic_inc(a); else atomic_inc(b); }` as the last statement, 2026-11"
+        ),
+        workaround=(
+            "portbar.Program adds barriers to the kernels that it compiles there; in exported headers and kernels made by "
+            "macros end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and jump to the "
+            "kernel's last one rather than return after another"
+        ),
         retire=_retire("pocl-break-after-return", "PoCL 3"),
     ),
     Quirk(

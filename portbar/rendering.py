@@ -13,6 +13,7 @@ from typing import Any, Final
 from portbar import layout, split_barrier
 from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
+from portbar.joins import with_joins
 from portbar.reduction import rendering as reduction
 from portbar.reduction.use import Use
 from portbar.source import ends_of_skipped, includes, line_of
@@ -415,6 +416,8 @@ def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl
     RenderError
         An include names a header that does not exist; the message gives the author's line.
     """
+    if strategy.joins_lost:
+        source = with_joins(source)
     quoted = name.replace("\\", "/").replace('"', "'").replace("\n", " ")
     pieces = [(0, 0, "")]
     for include in includes(source):

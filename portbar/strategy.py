@@ -124,6 +124,8 @@ class Strategy:
         Whether the device makes barriers of fences, so that none is issued; from the quirk table.
     leader_forgotten : bool
         Whether a leader's part of a barrier may be left out where no other work-item does anything; from the quirk table.
+    joins_lost : bool
+        Whether branches after a barrier that some path avoids must meet at a barrier; from the quirk table.
     ids_lost : bool
         Whether a kernel must ask for the ids of a work-item before its first barrier only; from the quirk table.
     small_by_12 : bool
@@ -172,6 +174,7 @@ class Strategy:
     wait_polls: int = 1 << 26
     fences_are_barriers: bool = False
     leader_forgotten: bool = False
+    joins_lost: bool = False
     ids_lost: bool = False
     small_by_12: bool = False
     asm_anywhere: bool = False
@@ -521,6 +524,7 @@ def choose(
         wait_polls=_wait_polls(facts, findings),
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
         leader_forgotten=quirks.has_effect(quirks.LEADER_FORGOTTEN, facts),
+        joins_lost=quirks.has_effect(quirks.JOINS_LOST, facts),
         ids_lost=quirks.has_effect(quirks.IDS_LOST, facts),
         asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),

@@ -318,6 +318,10 @@ PORTBAR_COLLECTIVE ${L} ${op}_fini_${level}(private portbar_scratch *scratch, ${
     const ${L} all = mine;
 % endif
     portbar_finish_${op}(scratch, results, all);
+% if joins_lost:
+    /* See the quirk pocl-break-after-return. */
+    barrier(CLK_LOCAL_MEM_FENCE);
+% endif
     return ${outside(arrays, op, "all", "mine")};
 }
 PORTBAR_COLLECTIVE ${L} ${op}_teardown_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)

@@ -303,6 +303,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "atomics": strategy.atomics_table.types,
         "fences_are_barriers": strategy.fences_are_barriers,
         "ids_lost": strategy.ids_lost,
+        "joins_lost": strategy.joins_lost,
     }
 
 

@@ -1,0 +1,351 @@
+"""Kernels in which each collective stands in each uniform control flow, and what they come to on the host.
+
+A case is a collective and a flow. The call comes to the same each time, so `v` holds what one call returns times the number of
+calls. After each call one work-item takes a branch that depends on data, which compilers are seen to get wrong.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import portbar
+
+LOCAL = 8
+#: Of the arguments `n` and `none`, which no compiler knows.
+N = 5
+NONE = 0
+
+SUM = portbar.ReductionLoop("sum", {"total": portbar.Reduction(np.int32, "+")}, uses=16)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A control flow around CALL and how often it makes the call; ONE is what one work-item does after it."""
+
+    text: str
+    times: int
+    before: str = ""
+
+
+FLOWS = {
+    "plain": Flow("CALL ONE", 1),
+    "if": Flow("if (n == 5u) { CALL ONE }", 1),
+    "if, left out": Flow("if (n == 6u) { CALL ONE } else v += 0u;", 0),
+    "if without braces": Flow("if (n == 5u) CALL", 1),
+    "both arms": Flow("if (none != 0u) { CALL ONE } else { CALL ONE }", 1),
+    "both arms without braces": Flow("if (none == 0u) CALL else CALL", 1),
+    "else if": Flow("if (n == 4u) { CALL } else if (n == 5u) { CALL ONE } else { CALL CALL }", 1),
+    "while": Flow("{ uint k = 0; while (k < n) { CALL ONE ++k; } }", 5),
+    "do": Flow("{ uint k = 0; do { CALL ONE } while (++k < n); }", 5),
+    "for": Flow("for (uint k = 0; k < n; ++k) { CALL ONE }", 5),
+    "once": Flow("do { CALL ONE } while (none != 0u);", 1),
+    "switch": Flow("switch (n) { case 4u: v += 9u; break; case 5u: CALL ONE break; default: CALL }", 1),
+    "switch, default": Flow("switch (none) { case 5u: CALL ONE break; default: CALL ONE }", 1),
+    "after a return": Flow("if (none != 0u) return; CALL ONE", 1),
+    "before a return": Flow("CALL ONE if (none != 0u) return; CALL ONE", 2),
+    "after a return of one work-item's work": Flow("if (none != 0u) { ONE return; } CALL ONE", 1),
+    "return in a loop": Flow("for (uint k = 0; k < n; ++k) { CALL ONE if (none != 0u) return; }", 5),
+    "returns of some at the end": Flow(
+        "CALL ONE out[me] = v; if ((id & 1u) != 0u) return; if (x[id] == 0u) return;", 1
+    ),
+    "if in a loop": Flow("for (uint k = 0; k < n; ++k) { if ((k & 1u) != 0u) { CALL ONE } }", 2),
+    "loop in an if": Flow("if (n == 5u) { for (uint k = 0; k < n; ++k) { CALL ONE } }", 5),
+    "if in an if": Flow("if (n == 5u) { if (none == 0u) { CALL ONE } else { CALL } ONE }", 1),
+    "break": Flow("for (uint k = 0; k < 100u; ++k) { CALL ONE if (k + 1u == n) break; }", 5),
+    "continue": Flow("for (uint k = 0; k < n; ++k) { if ((k & 1u) != 0u) continue; CALL ONE }", 3),
+    "two ifs": Flow("if (n == 5u) { CALL ONE } if (none == 0u) { CALL ONE }", 2),
+}
+
+#: What one work-item of each group does after a call. Both branches write, so that none is a mere choice between values.
+ONE = "if (id == 0u) { if (x[0] != 0u) ones[group] += 1u; else ones[64 + group] += n; }"
+
+
+@dataclass(frozen=True)
+class Family:
+    """Collectives whose kernels look alike."""
+
+    header: str
+    params: str
+    enter: str
+    calls: dict[str, str]
+    groups: int | None = 3
+    loops: tuple[portbar.ReductionLoop, ...] = ()
+
+
+def value(me: int) -> int:
+    """What a work-item brings in."""
+    return 3 * me + 1
+
+
+def total(members: Sequence[int]) -> int:
+    return sum(value(me) for me in members)
+
+
+_IDS = "const uint id = (uint)get_local_id(0), group = {group}, me = group * 8u + id, mine = 3u * me + 1u;"
+_GRID_IDS = _IDS.format(group="portbar_group_id(&grid)")
+_PLAIN_IDS = _IDS.format(group="(uint)get_group_id(0)")
+
+DEVICE = Family(
+    "device_barrier",
+    "PORTBAR_GRID_PARAM, ",
+    f"PORTBAR_ENTER(grid); {_GRID_IDS} const uint all = portbar_global_size(&grid);",
+    {
+        "barrier": (
+            "{ board[me] = mine; (void)portbar_device_barrier(&grid); v += board[(me + 1u) % all]; "
+            "(void)portbar_device_barrier(&grid); }"
+        ),
+        "barrier, looked at": (
+            "{ board[me] = mine; if (!portbar_device_barrier(&grid)) return; v += board[(me + 1u) % all]; "
+            "if (!portbar_device_barrier(&grid)) return; }"
+        ),
+        "arrive and wait": (
+            "{ board[me] = mine; const portbar_device_token token = portbar_device_barrier_arrive(&grid); "
+            "(void)portbar_device_barrier_wait(&grid, token); v += board[(me + 1u) % all]; "
+            "(void)portbar_device_barrier(&grid); }"
+        ),
+        "arrive and test": (
+            "{ board[me] = mine; const portbar_device_token token = portbar_device_barrier_arrive(&grid); "
+            "for (uint t = 0; t < 1000000u; ++t) { if (portbar_device_barrier_test_wait(&grid, token)) break; } "
+            "v += board[(me + 1u) % all]; (void)portbar_device_barrier(&grid); }"
+        ),
+        "helper": "v += meet(&grid, board, ones, x, me, n, mine);",
+    },
+    groups=None,
+)
+DEVICE_REDUCTIONS = Family(
+    "reduction",
+    "PORTBAR_GRID_PARAM, ",
+    f"PORTBAR_ENTER(grid); PORTBAR_REDUCTION_SCRATCH(scratch); {_GRID_IDS}",
+    {
+        "device reduce": "v += portbar_device_reduce_add(&grid, scratch, mine);",
+        "device inclusive scan": "v += portbar_device_scan_inclusive_add(&grid, scratch, mine);",
+        "device exclusive scan": "v += portbar_device_scan_exclusive_max(&grid, scratch, mine);",
+        "device broadcast": "v += portbar_device_broadcast(&grid, scratch, mine, 3u);",
+        "gang worker vector in a grid": (
+            "{ sum_local part = { (int)mine }; part = sum_reduce_gang_worker_vector(&grid, scratch, part); "
+            "v += (uint)part.total; }"
+        ),
+        "gang worker in a grid": (
+            "{ sum_local part = { (int)mine }; part = sum_reduce_gang_worker(&grid, scratch, part); "
+            "v += (uint)part.total; }"
+        ),
+        "gang in a grid": (
+            "{ sum_local part = { (int)group + 7 }; part = sum_reduce_gang(&grid, scratch, part); v += (uint)part.total; }"
+        ),
+    },
+    groups=None,
+    loops=(SUM,),
+)
+GROUP_REDUCTIONS = Family(
+    "reduction",
+    "",
+    f"PORTBAR_REDUCTION_SCRATCH(scratch); {_PLAIN_IDS}",
+    {
+        "work-group reduce": "v += portbar_work_group_reduce_add(scratch, mine);",
+        "work-group inclusive scan": "v += portbar_work_group_scan_inclusive_add(scratch, mine);",
+        "work-group exclusive scan": "v += portbar_work_group_scan_exclusive_max(scratch, mine);",
+        "work-group broadcast": "v += portbar_work_group_broadcast(scratch, mine, 3u);",
+        "sub-group reduce": "v += portbar_sub_group_reduce_max(scratch, mine);",
+        "sub-group inclusive scan": "v += portbar_sub_group_scan_inclusive_add(scratch, mine);",
+        "sub-group exclusive scan": "v += portbar_sub_group_scan_exclusive_max(scratch, mine);",
+        "sub-group broadcast": "v += portbar_sub_group_broadcast(scratch, mine, 3u);",
+        "worker vector": (
+            "{ sum_local part = { (int)mine }; part = sum_reduce_worker_vector(scratch, part); v += (uint)part.total; }"
+        ),
+        "worker": "{ sum_local part = { (int)mine }; part = sum_reduce_worker(scratch, part); v += (uint)part.total; }",
+        "vector": "{ sum_local part = { (int)mine }; part = sum_reduce_vector(scratch, part); v += (uint)part.total; }",
+    },
+    loops=(SUM,),
+)
+#: Their results are in the receiver, which `board` is; a work-item keeps nothing.
+GANGS = Family(
+    "reduction",
+    "PORTBAR_REDUCTION_PARAM, ",
+    f"PORTBAR_REDUCTION_SCRATCH(scratch); {_PLAIN_IDS} sum_results results = {{ (global int *)board }};",
+    {
+        "gang worker vector": (
+            "{ sum_local part = { (int)mine }; part = sum_reduce_gang_worker_vector(scratch, results, part); v += 1u; }"
+        ),
+        "gang worker": "{ sum_local part = { (int)mine }; part = sum_reduce_gang_worker(scratch, results, part); v += 1u; }",
+        "gang": "{ sum_local part = { (int)mine }; part = sum_reduce_gang(scratch, results, part); v += 1u; }",
+    },
+    loops=(SUM,),
+)
+SPLIT = Family(
+    "split_barrier",
+    "",
+    (
+        f"{_PLAIN_IDS} local portbar_split_barrier b; "
+        "if (id == 0u) portbar_split_barrier_initialize(&b, 8u); barrier(CLK_LOCAL_MEM_FENCE);"
+    ),
+    {
+        "split barrier": (
+            "{ board[me] = mine; (void)portbar_split_barrier_arrive_and_wait(&b); v += board[group * 8u + (id + 1u) % 8u]; "
+            "(void)portbar_split_barrier_arrive_and_wait(&b); }"
+        ),
+        "split barrier in halves": (
+            "{ board[me] = mine; const portbar_arrival_token token = portbar_split_barrier_arrive(&b); ONE "
+            "if (!portbar_split_barrier_wait(&b, token)) return; v += board[group * 8u + (id + 1u) % 8u]; "
+            "(void)portbar_split_barrier_arrive_and_wait(&b); }"
+        ),
+    },
+)
+#: What the added barriers do not cure: the first never ends on PoCL 3.1 with them and without, the second is wrong on 3.0-rc2.
+BEYOND_POCL_3 = {"device inclusive scan / continue", "sub-group broadcast / if in a loop"}
+LOCKS = Family(
+    "lock",
+    "volatile global portbar_spin_lock *spin, volatile global portbar_ticket_lock *ticket, ",
+    f"{_PLAIN_IDS} if (me > 1000u) return; barrier(CLK_LOCAL_MEM_FENCE);",
+    {
+        name: (
+            f"{{ if (id == 0u) {{ if (portbar_{name}_acquire({word})) {{ board[0] += 1u; portbar_{name}_release({word}); }} "
+            "else board[1] += 1u; } barrier(CLK_LOCAL_MEM_FENCE); v += 1u; }"
+        )
+        for name, word in (("spin_lock", "spin"), ("ticket_lock", "ticket"))
+    },
+)
+FAMILIES = {
+    "device": DEVICE,
+    "device reductions": DEVICE_REDUCTIONS,
+    "group reductions": GROUP_REDUCTIONS,
+    "gangs": GANGS,
+    "split": SPLIT,
+    "locks": LOCKS,
+}
+
+
+def result(call: str, item: int, group: int, groups: int) -> int:
+    """What one call returns in a work-item of a group."""
+    me, first, all_items = group * LOCAL + item, group * LOCAL, range(groups * LOCAL)
+    here = range(first, first + LOCAL)
+    through = total(here[: item + 1])
+    before = value(me - 1) if item else 0
+    return {
+        "device reduce": total(all_items),
+        "device inclusive scan": total(all_items[: me + 1]),
+        "device exclusive scan": value(me - 1) if me else 0,
+        "device broadcast": value(3),
+        "gang worker vector in a grid": total(all_items),
+        # A group of eight work-items is one sub-group, of which the first counts.
+        "gang worker in a grid": total(all_items[::LOCAL]),
+        "gang in a grid": sum(range(7, groups + 7)),
+        "work-group reduce": total(here),
+        "work-group inclusive scan": through,
+        "work-group exclusive scan": before,
+        "work-group broadcast": value(first + 3),
+        "sub-group reduce": value(here[-1]),
+        "sub-group inclusive scan": through,
+        "sub-group exclusive scan": before,
+        "sub-group broadcast": value(first + 3),
+        "worker vector": total(here),
+        "worker": value(first),
+        "vector": total(here),
+        **dict.fromkeys(GANGS.calls, 1),
+        **dict.fromkeys(LOCKS.calls, 1),
+        **dict.fromkeys(SPLIT.calls, value(first + (item + 1) % LOCAL)),
+        **dict.fromkeys(DEVICE.calls, value((me + 1) % len(all_items))),
+    }[call]
+
+
+def received(call: str, groups: int) -> int:
+    """What one reduction at gang level adds to its receiver."""
+    items = range(groups * LOCAL)
+    return total(items if call == "gang worker vector" else items[::LOCAL])
+
+
+_HELPER = """
+static inline uint meet(portbar_grid *grid, volatile global uint *board, global uint *ones, global const uint *x,
+                        uint me, uint n, uint mine)
+{
+    const uint id = (uint)get_local_id(0), group = portbar_group_id(grid);
+    board[me] = mine;
+    if (!portbar_device_barrier(grid))
+        return 0u;
+    const uint next = board[(me + 1u) % portbar_global_size(grid)];
+    (void)portbar_device_barrier(grid);
+    ONE
+    return next;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A collective in a flow."""
+
+    family: str
+    call: str
+    flow: str
+    number: int = field(compare=False, default=0)
+
+    @property
+    def name(self) -> str:
+        return f"{self.call} / {self.flow}"
+
+    def kernel(self) -> str:
+        family, flow = FAMILIES[self.family], FLOWS[self.flow]
+        body = flow.text.replace("CALL", family.calls[self.call]).replace("ONE", ONE)
+        return (
+            f"kernel void case{self.number}({family.params}global uint *out, global uint *ones, volatile global uint *board,\n"
+            f"    global const uint *x, const uint n, const uint none)\n"
+            f"{{\n    {family.enter}\n    uint v = 0u;\n    {body}\n    out[me] = v;\n}}\n"
+        )
+
+    def results(self, groups: int) -> list[int]:
+        """What each work-item keeps."""
+        times = FLOWS[self.flow].times
+        return [times * result(self.call, item, group, groups) for group in range(groups) for item in range(LOCAL)]
+
+    def ones(self) -> int:
+        """How often one work-item of each group takes its branch."""
+        text = FLOWS[self.flow].text
+        times = FLOWS[self.flow].times if "ONE" in text else 0
+        if self.flow == "if in an if":
+            times += 1
+        own = FAMILIES[self.family].calls[self.call].count("ONE") + (self.call == "helper")
+        return times + own * FLOWS[self.flow].times
+
+
+def source(cases: list[Case]) -> str:
+    """The program of some cases of one family."""
+    family = FAMILIES[cases[0].family]
+    headers = ["device_barrier"] if "GRID" in family.params else []
+    headers += [family.header] if family.header not in headers else []
+    text = f"#define PORTBAR_REDUCTION_LOCAL_SIZE {LOCAL}\n"
+    text += "".join(f'#include "portbar/{header}.h"\n' for header in headers)
+    if family is DEVICE:
+        text += _HELPER.replace("ONE", ONE)
+    return text + "".join(case.kernel() for case in cases)
+
+
+def all_cases() -> list[Case]:
+    """Every collective in every flow."""
+    return [Case(family, call, flow) for family in FAMILIES for call in FAMILIES[family].calls for flow in FLOWS]
+
+
+#: Seen to be wrong on some runtime before portbar was told of it.
+SEEN_WRONG = {
+    "barrier": ("plain", "if", "returns of some at the end"),
+    "barrier, looked at": ("plain", "both arms", "before a return"),
+    "helper": ("if without braces",),
+    "gang worker vector": ("if", "if without braces", "both arms", "both arms without braces", "after a return"),
+    "gang": ("if",),
+}
+
+
+def some_cases(seed: int, each: int) -> list[Case]:
+    """Every flow and every collective about `each` times in pairs drawn by a seed, and those that were wrong before."""
+    draw = random.Random(seed)  # noqa: S311 (nothing secret)
+    calls = [(family, call) for family in FAMILIES for call in FAMILIES[family].calls]
+    cases = [Case(*at, flow) for at in calls for flow in SEEN_WRONG.get(at[1], ())]
+    for _ in range(each):
+        flows = list(FLOWS)
+        draw.shuffle(flows)
+        draw.shuffle(calls)
+        length = max(len(flows), len(calls))
+        cases += [Case(*calls[i % len(calls)], flows[i % len(flows)]) for i in range(length)]
+    return list(dict.fromkeys(cases))

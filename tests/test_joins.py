@@ -1,0 +1,86 @@
+"""Barriers that portbar adds to an author's text: where branches meet, and nowhere that a work-item may have left before."""
+
+from __future__ import annotations
+
+import pytest
+
+from portbar.joins import with_joins
+
+BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
+JOIN = f'{BARRIER} __asm__ volatile("");'
+MEET = "portbar_device_barrier(&grid);"
+
+
+def kernel(body: str) -> str:
+    return f"kernel void k(PORTBAR_GRID_PARAM, uint n)\n{{ PORTBAR_ENTER(grid); {body} }}\n"
+
+
+def joined(body: str) -> str:
+    """The body of a kernel as it is compiled."""
+    found = with_joins(kernel(body))
+    return " ".join(found.split("PORTBAR_ENTER(grid);")[1].rsplit("}", 1)[0].split())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("a();", f"a(); {BARRIER}"),
+        (f"{MEET} if (n) return; a();", f"{MEET} if (n) goto portbar_joined; a(); portbar_joined: {BARRIER}"),
+        (f"if (n) return; {MEET}", f"if (n) return; {MEET} {BARRIER}"),
+        (f"if (n) {{ a(); return; }} {MEET}", f"if (n) {{ a(); {JOIN} return; }} {MEET} {BARRIER}"),
+        (f"if (n) {{ {MEET} a(); }}", f"if (n) {{ {MEET} a(); {JOIN} }} {BARRIER}"),
+        (f"if (n) {MEET} else a();", f"if (n) {{ {MEET} {JOIN} }} else a(); {BARRIER}"),
+        (f"while (n) {{ {MEET} a(); }}", f"while (n) {{ {MEET} a(); }} {BARRIER}"),
+        (f"while (n) {{ {MEET} a(); break; }}", f"while (n) {{ {MEET} a(); {JOIN} break; }} {BARRIER}"),
+        (
+            f"switch (n) {{ case 1: {MEET} a(); break; default: a(); }}",
+            f"switch (n) {{ case 1: {MEET} a(); {JOIN} break; default: a(); }} {BARRIER}",
+        ),
+        (
+            "if (n) portbar_split_barrier_initialize(&b, 8u);",
+            f"if (n) portbar_split_barrier_initialize(&b, 8u); {BARRIER}",
+        ),
+        ("if (n) { portbar_sub_group_size(); a(); }", f"if (n) {{ portbar_sub_group_size(); a(); }} {BARRIER}"),
+        # Some work-items may not come to the end of the branch.
+        (
+            f"while (n) {{ if (n) {{ {MEET} if (a()) continue; }} }}",
+            f"while (n) {{ if (n) {{ {MEET} if (a()) continue; }} }} {BARRIER}",
+        ),
+    ],
+)
+def test_branches_meet_at_a_barrier(body: str, expected: str) -> None:
+    assert joined(body) == expected
+
+
+def test_functions_and_macros_that_hold_a_barrier_count_as_one() -> None:
+    text = (
+        "#define STEP(g) portbar_device_barrier(g)\n"
+        "static uint f(portbar_grid *g, uint n)\n{\n    if (!STEP(g))\n        return 0;\n    a(n);\n    return n;\n}\n"
+        + kernel("if (n) f(&grid, n);")
+    )
+    found = with_joins(text)
+    assert f"    {JOIN} return n;" in found
+    assert f"if (n) {{ f(&grid, n); {JOIN} }}" in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel void k(global uint *a) { if (a[0]) return; a[1] = 2; }",
+        "kernel void k() { barrier(0); ",
+        "kernel void k() { if barrier(0); }",
+        '/* kernel void k() { barrier(0); } */ constant char *a = "{ barrier(";',
+        "struct a { int b; }; constant int c[] = { 1, 2 };",
+        "#define K kernel void k() { barrier(0); }\nK",
+        "",
+    ],
+)
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert with_joins(text) == text
+
+
+def test_no_line_moves() -> None:
+    text = kernel(f"\n  if (n)\n    {{ {MEET} /* }} */\n return; }}\n // {{\n if (n)\n\n {MEET}\n return;")
+    found = with_joins(text)
+    assert found.count("\n") == text.count("\n")
+    assert found != text
