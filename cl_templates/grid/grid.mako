@@ -137,7 +137,7 @@ static inline uint portbar_watched_rounds(const portbar_grid *grid, uint otherwi
     return grid != 0 ? grid->limit : otherwise;
 }
 /* Reports a wait that reached the limit, once a launch, and returns its outcome. Caller: any work-item. */
-static inline uint portbar_grid_told(const portbar_grid *grid, uint outcome)
+static inline uint portbar_told_wait(const portbar_grid *grid, uint outcome)
 {
     if (grid != 0 && outcome == PORTBAR_WAIT_LIMIT) {
         portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_WAIT, 0u, grid->group_id);
@@ -151,11 +151,11 @@ static inline uint portbar_grid_told(const portbar_grid *grid, uint outcome)
 #undef PORTBAR_TOLD
 #define PORTBAR_WATCH <%text>\</%text>
     portbar_watched_abort(PORTBAR_ENTERED_GRID), portbar_watched_rounds(PORTBAR_ENTERED_GRID, PORTBAR_LONE_ROUNDS)
-#define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(portbar_grid_told(PORTBAR_ENTERED_GRID, outcome))
+#define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(portbar_told_wait(PORTBAR_ENTERED_GRID, outcome))
 /* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item. Result: false
    when the spin limit was reached, which the host is told, or when the launch is draining. */
 #define portbar_device_atomic_wait_explicit(grid, p, old, order, scope) <%text>\</%text>
-    (portbar_grid_told(grid, portbar_wait_watched(portbar_watched_abort(grid), portbar_watched_rounds(grid, 0u), p, old, order, scope)) <%text>\</%text>
+    (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), portbar_watched_rounds(grid, 0u), p, old, order, scope)) <%text>\</%text>
      == PORTBAR_WAIT_REACHED)
 #define portbar_device_atomic_wait(grid, p, old) <%text>\</%text>
     portbar_device_atomic_wait_explicit(grid, p, old, memory_order_seq_cst, memory_scope_device)
