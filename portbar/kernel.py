@@ -70,6 +70,8 @@ class _Signature:
     arrays: tuple[int, ...]
     locals: tuple[int, ...]
     memories: tuple[int, ...]
+    #: Places that may hold a pointer to shared virtual memory, which an array may lie in, too.
+    pointers: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -107,7 +109,7 @@ class Kernel:
     def __init__(self, program: Program, name: str) -> None:
         self.program = program
         self.name = name
-        self._handles: dict[tuple[cl.Device, str], cl.Kernel] = {}
+        self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], cl.Kernel] = {}
         self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
         #: Occupancies that a busy device may have made too small.
         self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
@@ -195,11 +197,12 @@ class Kernel:
             wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)
         check_memory_contexts(self.name, self.program.context, signature.memories, args)
         local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
-        key = (queue.int_ptr, global_size, local_size, num_groups, local_memory)
+        pointers = tuple([i for i in signature.pointers if isinstance(args[i], cl.SVMPointer)])
+        key = (queue.int_ptr, global_size, local_size, num_groups, local_memory, pointers)
         try:
             plan = self._plans.get(key)
         except TypeError:  # sizes given as lists
-            key = (queue.int_ptr, _size_key(global_size), _size_key(local_size), num_groups, local_memory)
+            key = (queue.int_ptr, _size_key(global_size), _size_key(local_size), num_groups, local_memory, pointers)
             plan = self._plans.get(key)
         if plan is None:
             plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
@@ -323,8 +326,13 @@ class Kernel:
         self._check_local_memory(device, local_memory)
         return bare, local_memory
 
-    def _handle(self, device: cl.Device, strategy: Strategy) -> cl.Kernel:
-        key = (device, strategy.device_barrier.value)
+    def _handle(self, device: cl.Device, strategy: Strategy, args: Sequence[Any] = ()) -> cl.Kernel:
+        """The handle for a device and algorithm, and for where `args` are pointers to shared virtual memory.
+
+        Such pointers need a handle of their own: NVIDIA's driver takes no buffer in their place afterwards (580.159.04).
+        """
+        pointers = tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer))
+        key = (device, strategy.device_barrier.value, pointers)
         handle = self._handles.get(key)
         if handle is None:
             handle = cl.Kernel(self.program.built(device, strategy), self.name)
@@ -341,6 +349,7 @@ class Kernel:
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.array.Array)),
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.LocalMemory)),
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.MemoryObjectHolder | cl.array.Array)),
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer | cl.array.Array)),
         )
         if self._parameters is not None:
             self._signatures[types] = signature
@@ -398,7 +407,7 @@ class Kernel:
         if queue.context != self.program.context:
             raise LaunchError(f"kernel {self.name!r}: the queue belongs to another context than the program")
         self._check_local_memory(device, local_memory)
-        handle = self._handle(device, strategy)
+        handle = self._handle(device, strategy, args)
         if not self.uses_grid:
             if global_size is None or num_groups is not None:
                 raise LaunchError(
@@ -420,7 +429,7 @@ class Kernel:
         if tuned is not strategy:
             # Another algorithm is another binary, which may hold another number of groups.
             bound = self._occupied(queue, tuned, local, local_memory, args).groups
-            handle = self._handle(device, tuned)
+            handle = self._handle(device, tuned, args)
         if num_groups is not None and num_groups > bound:
             raise LaunchError(
                 f"kernel {self.name!r}: {num_groups} work-groups of {local} were asked for, but {device.name.strip()} holds "
@@ -556,7 +565,7 @@ class Kernel:
         limit = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
         words = bytearray(_WORDS.pack(0, groups, patience, limit))
         size = (groups * local[0], *local[1:])
-        handle = self._handle(queue.device, strategy)
+        handle = self._handle(queue.device, strategy, args)
         plan = _Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
         launch = self._enqueue(plan, args, None)
         launch.wait()

@@ -174,8 +174,14 @@ def test_arrays_on_shared_virtual_memory_are_taken(context, queue):
         pytest.skip("the device has no shared virtual memory")
     allocator = cl_tools.SVMAllocator(context, flags=cl.svm_mem_flags.READ_WRITE, queue=queue)
     a, between, out = (cl_array.to_device(queue, values, allocator=allocator) for values in (INTS, 0 * INTS, 0 * INTS))
-    support.kernel(context, SOURCE, "reverse")(queue, None, (8,), a, between, out, *SCALARS).wait()
+    made = support.kernel(context, SOURCE, "reverse")
+    made(queue, None, (8,), a, between, out, *SCALARS).wait()
     np.testing.assert_array_equal(out.get(), RIGHT)
+    assert portbar.reduce(queue, out).get() == RIGHT.sum()
+    # NVIDIA's driver takes no buffer in a handle that has had such a pointer.
+    _, found = reversed_by(made, queue)
+    np.testing.assert_array_equal(found, RIGHT)
+    assert portbar.reduce(queue, cl_array.to_device(queue, RIGHT)).get() == RIGHT.sum()
     assert portbar.reduce(queue, out).get() == RIGHT.sum()
 
 

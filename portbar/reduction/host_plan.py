@@ -148,18 +148,25 @@ class Plan:
     """
 
     kernel: cl.Kernel
+    program: cl.Program
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     state: State
     job: Job
     held: tuple[Any, ...]
     last: dict[int, int | bytes] = field(default_factory=dict)
+    #: Places of arguments in shared virtual memory.
+    pointers: tuple[int, ...] = ()
 
     def launch(self, args: Sequence[Any], wait_for: list[cl.Event] | None) -> cl.Event:
         """Enqueue the kernel with the arguments that change."""
-        kernel, state = self.kernel, self.state
+        state = self.state
         with state.lock:
-            last = self.last
+            pointers = tuple([place for place, value in enumerate(args) if isinstance(value, cl.SVMPointer)])
+            if pointers != self.pointers:
+                # NVIDIA's driver takes no buffer where such a pointer has been (580.159.04).
+                self.kernel, self.last, self.pointers = _kernel(self.program, self.held), {}, pointers
+            kernel, last = self.kernel, self.last
             for place, value in enumerate(args):
                 # Numbers cost ten times what buffers do.
                 if isinstance(value, int | bytes):
@@ -398,10 +405,16 @@ def _made(
     local_size: tuple[int, ...],
     kept: tuple[Any, ...],
 ) -> Plan:
-    kernel = cl.Kernel(_program(queue, strategy, job), "portbar_reduce")
+    program = _program(queue, strategy, job)
+    return Plan(_kernel(program, kept), program, global_size, local_size, state_of(queue), job, kept)
+
+
+def _kernel(program: cl.Program, kept: tuple[Any, ...]) -> cl.Kernel:
+    """A kernel with its last arguments, which stay."""
+    kernel = cl.Kernel(program, "portbar_reduce")
     for place, value in enumerate(kept, start=kernel.num_args - len(kept)):
         kernel.set_arg(place, value)
-    return Plan(kernel, global_size, local_size, state_of(queue), job, kept)
+    return kernel
 
 
 def _program(queue: cl.CommandQueue, strategy: Strategy, job: Job) -> cl.Program:
