@@ -88,6 +88,22 @@ def test_a_header_builds_without_a_warning(context: cl.Context, header: str) -> 
 
 
 @pytest.mark.device
+def test_a_reduction_of_an_array_builds_without_a_warning(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import numpy as np  # noqa: PLC0415
+    import pyopencl.array as cl_array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    values = np.arange(1000, dtype=np.int32)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # An expression of its own: PoCL finds kernels that it has compiled before in its cache, which has no log.
+        found = portbar.reduce(queue, cl_array.to_device(queue, values), map="x + 20261").get()
+    assert found == (values + 20261).sum()
+    assert [one for one in caught if one.category.__name__ == "CompilerWarning"] == []
+
+
+@pytest.mark.device
 def test_a_warning_of_the_author_s_text_is_told(context: cl.Context) -> None:
     # Another kernel than above: PoCL finds the same one compiled in its cache, which has no log.
     source = f'#include "portbar/device_barrier.h"\n#warning something of mine\n{EMPTY.replace("empty", "warned")}'

@@ -23,6 +23,16 @@ _DIGITS: Final = "0123456789abcdef"
 _ATOMIC: Final = {"add": "add", "or": "fetch_or", "xor": "fetch_xor"}
 
 
+#: Functions that take wide vectors are inlined, so how a processor without such registers would pass them does not matter.
+_QUIET: Final = """\
+#ifdef __has_warning
+#if __has_warning("-Wpsabi")
+#pragma clang diagnostic ignored "-Wpsabi"
+#endif
+#endif
+"""
+
+
 @dataclass(frozen=True)
 class Input:
     """One array: its place among the arrays, its name in map expressions, and how its elements are loaded."""
@@ -437,7 +447,7 @@ class Job:
         # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
         pieces += [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
         head = '#include "portbar/atomics.h"\n' if self.atomic else ""
-        return head + "\n".join(render_def(template, name, {"job": self}) for template, name in pieces)
+        return _QUIET + head + "\n".join(render_def(template, name, {"job": self}) for template, name in pieces)
 
 
 def _structs(kind: Type) -> Iterator[Struct]:
