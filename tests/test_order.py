@@ -265,6 +265,10 @@ def test_a_launch_after_one_that_failed_does_not_overlap_the_one_before(context,
     failing = launch(cells, [cause], 1)
     queue.flush()
     cause.set_status(-5)
+    # A launch that is enqueued before the driver has noticed the failure fails with it.
+    until = time.monotonic() + 0.2
+    while failing.event.command_execution_status >= 0 and time.monotonic() < until:
+        pass
     last = launch(cells, None, 1)
     queue.flush()
     last.event.wait()

@@ -135,7 +135,7 @@ def test_a_valid_record_whose_findings_are_not_understood_costs_only_its_own(
         (tmp_path / f"{name}.json").write_text(records.text(record(one)))
     monkeypatch.setattr(matrix.importlib.resources, "files", lambda _: tmp_path)
     lent = list(matrix._read())
-    assert [(name, facts.name) for name, facts, _ in lent] == [("b", good["facts"]["name"])]
+    assert [(name, facts.name) for name, facts, _, _ in lent] == [("b", good["facts"]["name"])]
 
 
 def test_all_shipped_records_lend_their_findings() -> None:
