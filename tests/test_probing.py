@@ -416,7 +416,9 @@ def test_the_probe_sees_a_barrier_that_lets_groups_through(probes, found, monkey
         return "target == 0u" if "target" in found[0] else "phase == 0u"
 
     patched_headers(monkeypatch, lambda text: wait.sub(hasty, text))
-    assert re.match(r"fail: \d+ of \d+ rounds saw stale data", probes.ordering(best_of(probes)))
+    # Stale data, or a count that a group's next arrival finds impossible: whichever is noticed first.
+    noticed = r"fail: (\d+ of \d+ rounds saw stale data|arrivals at a device barrier were lost or counted twice)"
+    assert re.match(noticed, probes.ordering(best_of(probes)))
 
 
 @pytest.mark.device
