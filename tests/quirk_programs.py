@@ -209,8 +209,8 @@ def failed(payload: dict[str, Any]) -> None:
     child.progress({"status": 0, "failed": False})
 
 
-MEETS = """
-kernel void meets(global uint *words, const uint limit)
+OVERLAPS = """
+kernel void overlaps(global uint *words, const uint limit)
 {
     atomic_inc(words);
     for (uint i = 0u; i < limit; ++i)
@@ -225,7 +225,7 @@ kernel void meets(global uint *words, const uint limit)
 def split(payload: dict[str, Any]) -> dict[str, int]:
     """Launches of two work-groups in which both met, of thirty in one queue and of thirty in turns in two."""
     context, queue = _queue(payload)
-    kernel = cl.Program(context, MEETS).build().meets
+    kernel = cl.Program(context, OVERLAPS).build().overlaps
     queues, met = [queue, cl.CommandQueue(context)], {"one": 0, "two": 0}
     for name, turns in (("one", [0] * 30), ("two", [0, 1] * 15)):
         zeros = np.zeros(2, np.uint32)
