@@ -206,17 +206,20 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-leader-forgotten",
         effect=LEADER_FORGOTTEN,
-        matches=lambda facts, _log: _pocl_major(facts) == 6,
+        matches=lambda facts, _log: _pocl_major(facts) in {3, 6},
         fault=(
             "between two barriers, what one work-item does under an if may be left out where no other work-item does anything "
             "there: a barrier between work-groups then let them through, and said that it held"
         ),
-        seen="PoCL 6.0 (Debian 13), loopvec, programs of two kernels, 2026-11",
+        seen=(
+            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen kernels, the "
+            "wait of the split device barrier and with it the device-wide reductions, 2026-11"
+        ),
         workaround=(
             "portbar lets every work-item write a private volatile word there; in kernels of your own do likewise, or use "
             "another runtime"
         ),
-        retire=_retire("pocl-leader-forgotten", "PoCL 6"),
+        retire=_retire("pocl-leader-forgotten", "PoCL"),
     ),
     Quirk(
         name="pocl-cbs-ids",

@@ -494,7 +494,7 @@ def copied(payload: dict[str, Any]) -> list[int]:
 
 
 def left_behind(payload: dict[str, Any]) -> int:
-    """In how many of 40 launches the second of two work-groups did not find what the first had left before a barrier."""
+    """How often, in many launches, a work-group did not find what another had left before a barrier."""
     from dataclasses import replace  # noqa: PLC0415 (one program's)
 
     from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
@@ -515,4 +515,13 @@ def left_behind(payload: dict[str, Any]) -> int:
         found = np.zeros(128, np.int64)
         cl.enqueue_copy(queue, found, out)
         missed += launch.num_groups == 2 and found[33:66].tolist() != [33] * 33
-    return missed
+    return missed + _wrong_halves(queue, strategy)
+
+
+def _wrong_halves(queue: cl.CommandQueue, strategy: Any) -> int:
+    """How many kernels of a program with many are wrong, one of which waits for a device barrier in two halves."""
+    from tests import control_flow_support as support  # noqa: PLC0415 (needs portbar)
+    from tests import test_control_flow as control_flow  # noqa: PLC0415 (as before)
+
+    cases = [case for case in support.some_cases(control_flow.SEED, 1) if case.family == "device"]
+    return len(control_flow.run(queue, cases, "device", strategy))
