@@ -260,9 +260,16 @@ class _Joiner:
     def _loop(self, made: _Statement, *, later: bool) -> None:
         part = made.parts[0]
         self._inside(part, later=later or self._holds(made))
-        # Other loops with a barrier have one at their end anyway. One that never comes round is no loop to the compiler.
-        if part.kind == "block" and part.parts and part.parts[-1].kind == "jump":
+        # Most loops with a barrier need none at their end. One that never comes round is no loop to the compiler, and a
+        # continue before a barrier, which the whole work-group takes, is a branch that meets the others there.
+        if part.kind == "block" and part.parts and (part.parts[-1].kind == "jump" or self._skips(part, part.end)):
             self._branch(part)
+
+    def _skips(self, made: _Statement, end: int) -> bool:
+        """Whether a `continue` of a loop that ends at `end` stands before a barrier in it."""
+        if made.kind == "jump":
+            return made.word == "continue" and self._collective.search(self._code, made.end, end) is not None
+        return made.kind != "loop" and any(self._skips(part, end) for part in made.parts)
 
     def _branch(self, part: _Statement) -> None:
         """The statement that an `if` or `else` decides about."""

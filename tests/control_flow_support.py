@@ -194,8 +194,8 @@ SPLIT = Family(
         ),
     },
 )
-#: What the added barriers do not cure: the first never ends on PoCL 3.1 with them and without, the second is wrong on 3.0-rc2.
-BEYOND_POCL_3 = {"device inclusive scan / continue", "sub-group broadcast / if in a loop"}
+#: What the added barriers do not cure: wrong on PoCL 3.0-rc2.
+BEYOND_POCL_3 = {"sub-group broadcast / if in a loop"}
 LOCKS = Family(
     "lock",
     "volatile global portbar_spin_lock *spin, volatile global portbar_ticket_lock *ticket, ",
@@ -329,11 +329,12 @@ def all_cases() -> list[Case]:
 
 #: Seen to be wrong on some runtime before portbar was told of it.
 SEEN_WRONG = {
-    "barrier": ("plain", "if", "returns of some at the end"),
     "barrier, looked at": ("plain", "both arms", "before a return"),
     "helper": ("if without braces",),
     "gang worker vector": ("if", "if without braces", "both arms", "both arms without braces", "after a return"),
     "gang": ("if",),
+    "barrier": ("plain", "if", "returns of some at the end", "continue"),
+    "device inclusive scan": ("continue",),
 }
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 import portbar
 from portbar import quirks
 from portbar.device import facts
-from tests.control_flow_support import BEYOND_POCL_3, FAMILIES, LOCAL, NONE, Case, N, received, some_cases, source
+from tests.control_flow_support import BEYOND_POCL_3, FAMILIES, LOCAL, NONE, Case, N, all_cases, received, some_cases, source
 from tests.support import filled, uints
 
 pytestmark = pytest.mark.device
@@ -78,3 +80,15 @@ def test_collectives_are_right_in_uniform_control_flow(queue, family):
     cases = some_cases(SEED, 1)
     failures = run(queue, cases, family, None)
     assert not failures, f"seed {SEED}:\n" + "\n".join(failures)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(
+    "PORTBAR_TEST_EVERY_FLOW" not in os.environ,
+    reason="720 kernels take a compiler a quarter of an hour: set PORTBAR_TEST_EVERY_FLOW=1",
+)
+@families()
+def test_every_collective_is_right_in_every_uniform_control_flow(queue, family):
+    failures = run(queue, all_cases(), family, None)
+    assert not failures, "\n".join(failures)

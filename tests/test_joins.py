@@ -33,6 +33,14 @@ def joined(body: str) -> str:
         (f"while (n) {{ {MEET} a(); }}", f"while (n) {{ {MEET} a(); }} {BARRIER}"),
         (f"while (n) {{ {MEET} a(); break; }}", f"while (n) {{ {MEET} a(); {JOIN} break; }} {BARRIER}"),
         (
+            f"while (n) {{ if (n) continue; {MEET} a(); }}",
+            f"while (n) {{ if (n) continue; {MEET} a(); {JOIN} }} {BARRIER}",
+        ),
+        (
+            f"while (n) {{ {MEET} if (a()) continue; a(); }}",
+            f"while (n) {{ {MEET} if (a()) continue; a(); }} {BARRIER}",
+        ),
+        (
             f"switch (n) {{ case 1: {MEET} a(); break; default: a(); }}",
             f"switch (n) {{ case 1: {MEET} a(); {JOIN} break; default: a(); }} {BARRIER}",
         ),
