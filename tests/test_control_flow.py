@@ -10,7 +10,18 @@ import pytest
 import portbar
 from portbar import quirks
 from portbar.device import facts
-from tests.control_flow_support import BEYOND_POCL_3, FAMILIES, LOCAL, NONE, Case, N, all_cases, received, some_cases, source
+from tests.control_flow_support import (
+    BEYOND_POCL_3,
+    FAMILIES,
+    LOCAL,
+    NONE,
+    Case,
+    N,
+    all_cases,
+    received,
+    some_cases,
+    source,
+)
 from tests.support import filled, uints
 
 pytestmark = pytest.mark.device
