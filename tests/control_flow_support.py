@@ -194,8 +194,6 @@ SPLIT = Family(
         ),
     },
 )
-#: What the added barriers do not cure: wrong on PoCL 3.0-rc2.
-BEYOND_POCL_3 = {"sub-group broadcast / if in a loop"}
 LOCKS = Family(
     "lock",
     "volatile global portbar_spin_lock *spin, volatile global portbar_ticket_lock *ticket, ",
@@ -335,6 +333,7 @@ SEEN_WRONG = {
     "gang": ("if",),
     "barrier": ("plain", "if", "returns of some at the end", "continue"),
     "device inclusive scan": ("continue",),
+    "sub-group broadcast": ("if in a loop",),
 }
 
 

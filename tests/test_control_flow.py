@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar import quirks
-from portbar.device import facts
 from tests.control_flow_support import (
-    BEYOND_POCL_3,
     FAMILIES,
     LOCAL,
     NONE,
@@ -37,8 +34,7 @@ def families():
 
 def run(queue, cases: list[Case], family: str, strategy) -> list[str]:
     """What is wrong with the cases of a family, a line each."""
-    lost = quirks.has_effect(quirks.JOINS_LOST, facts(queue.device))
-    wanted = [case for case in cases if case.family == family and not (lost and case.name in BEYOND_POCL_3)]
+    wanted = [case for case in cases if case.family == family]
     failures = []
     for first in range(0, len(wanted), TOGETHER):
         part = [Case(c.family, c.call, c.flow, number) for number, c in enumerate(wanted[first : first + TOGETHER])]

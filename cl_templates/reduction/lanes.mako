@@ -154,6 +154,11 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_broadcast(private portbar_scratch *
     /* One lane writes what each of the others then finds in its own place, where nobody else looks. */
     const uint id = portbar_reduction_id(), at = portbar_sub_group_local_id();
     PORTBAR_LANE_BARRIER();
+% if leader_forgotten:
+    /* Something that each work-item does: see the quirk pocl-leader-forgotten. */
+    volatile uint item = at;
+    (void)item;
+% endif
     if (at == lane)
         for (uint i = 0; i < portbar_sub_group_size(); ++i)
             *PORTBAR_OWN(${kind}, scratch, id - at + i) = x;

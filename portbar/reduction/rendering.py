@@ -304,6 +304,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "fences_are_barriers": strategy.fences_are_barriers,
         "ids_lost": strategy.ids_lost,
         "joins_lost": strategy.joins_lost,
+        "leader_forgotten": strategy.leader_forgotten,
     }
 
 
