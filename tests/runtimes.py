@@ -473,7 +473,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="2 threads only and no test marked slow")
     parser.add_argument(
-        "--limit", type=float, default=1200.0, help="seconds for one configuration (default %(default)g)"
+        "--limit", type=float, default=1800.0, help="seconds for one configuration (default %(default)g)"
     )
     parser.add_argument("--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)")
     parser.add_argument("pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier")
