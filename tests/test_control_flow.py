@@ -82,6 +82,7 @@ def wrong(queue, made: portbar.Program, case: Case) -> str:
     return ""
 
 
+@pytest.mark.slow
 @families()
 def test_collectives_are_right_in_uniform_control_flow(queue, family):
     cases = some_cases(SEED, 1)
