@@ -67,7 +67,8 @@ def with_joins(source: str) -> str:
     functions = list(_functions(code))
     bodies = {function.name: code[function.body.start : function.body.end] for function in functions}
     macros = [_DEFINE.search(found[0]) for found in _DIRECTIVE.finditer(masked)]
-    collective = _collective(bodies | {macro["name"]: macro["body"] for macro in macros if macro})
+    defined = {macro["name"]: macro["body"] for macro in macros if macro}
+    collective = _collective(bodies, defined)
     edits: list[tuple[int, int, str]] = []
     for function in functions:
         if collective.search(bodies[function.name]):
@@ -77,12 +78,20 @@ def with_joins(source: str) -> str:
     return source
 
 
-def _collective(bodies: dict[str, str]) -> re.Pattern[str]:
-    """A pattern of all that holds a barrier, the author's own functions and macros included."""
+def _collective(functions: dict[str, str], macros: dict[str, str]) -> re.Pattern[str]:
+    """A pattern of all that holds a barrier, the author's own functions and macros, by their bodies, included.
+
+    A function's name counts where it is called: variables may have the same name.
+    """
+    # A macro without parameters stands for its body by its name alone.
+    uses = {name: rf"{name}\b" if body[:1] != "(" else rf"{name}\s*\(" for name, body in macros.items()}
+    uses |= {name: rf"{name}\s*\(" for name in functions}
     names: set[str] = set()
     while True:
-        pattern = re.compile(rf"\b(?:{'|'.join([_COLLECTIVES, *sorted(names)])})\b")
-        found = {name for name, body in bodies.items() if pattern.search(body)}
+        others = "|".join(sorted(set(uses) - names)) or "(?!)"
+        calls = "|".join([rf"(?:{_COLLECTIVES})\b", *(uses[name] for name in sorted(names))])
+        pattern = re.compile(rf"\b(?!(?:{others})\b)(?:{calls})")
+        found = {name for name, body in (functions | macros).items() if pattern.search(body)}
         if found <= names:
             return pattern
         names |= found

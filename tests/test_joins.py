@@ -71,6 +71,22 @@ def test_functions_and_macros_that_hold_a_barrier_count_as_one() -> None:
     assert f"if (n) {{ f(&grid, n); {JOIN} }}" in found
 
 
+def test_a_variable_with_the_name_of_a_function_or_kernel_is_no_call() -> None:
+    text = (
+        "static uint total(portbar_grid *g)\n{\n    portbar_device_barrier(g);\n    return 1;\n}\n"
+        + kernel("uint total = 0; if (n > 1) for (uint k = 0; k < n; ++k) total += k; a(total);")
+    )
+    assert "for (uint k = 0; k < n; ++k) total += k; a(total);" in with_joins(text)
+
+
+def test_a_function_of_the_author_s_counts_by_its_body_whatever_its_name() -> None:
+    text = (
+        "static uint my_reduce_worker(uint n)\n{\n    return n + 1;\n}\n"
+        + kernel(f"{MEET} if (n) n = my_reduce_worker(n); a(n);")
+    )
+    assert "if (n) n = my_reduce_worker(n); a(n);" in with_joins(text)
+
+
 @pytest.mark.parametrize(
     "text",
     [
