@@ -157,7 +157,7 @@ def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, mo
     text = head + discover + body.replace(line, with_stall.format(line=line, stall=STALL), 1)
     held_up = portbar.Program(context, text, spin_limit=0.031).kernel("fill")
     n, lost = 1_000, 0
-    for _ in range(6):
+    for _ in range(30):
         out = support.filled(queue, n)
         state = held_up.program.state(queue, 2)
         cl.enqueue_copy(queue, state.buffer, np.full(1, aborted, np.uint32), dst_offset=4 * layout.OFFSETS["ABORT"])
