@@ -271,12 +271,13 @@ def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, 
     monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
     monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     _, out, _ = portbar_command("doctor", "--json")
-    (known,) = [quirk for quirk in quirks.matching(of) if quirk.name == "pocl-break-after-return"]
-    parts = {name: getattr(known, name) for name in ("name", "fault", "seen", "workaround", "retire")}
-    assert json.loads(out)["devices"][0]["quirks"] == [parts]
+    names = ("name", "fault", "seen", "workaround", "retire")
+    known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
+    assert {quirk["name"] for quirk in known} == {"pocl-leader-forgotten", "pocl-break-after-return"}
+    assert json.loads(out)["devices"][0]["quirks"] == known
     _, out, _ = portbar_command("doctor")
     text = " ".join(out.split())
-    assert all(part in text for part in parts.values())
+    assert all(part in text for quirk in known for part in quirk.values())
 
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])

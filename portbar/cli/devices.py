@@ -23,6 +23,7 @@ from portbar.cli.shared import (
     platform_title,
     print_json,
     show,
+    tell_faulty,
 )
 from portbar.device import DeviceAddress, DeviceFacts, select
 from portbar.errors import DeviceError
@@ -49,7 +50,7 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
     """
     found = listed()
     if found.problem:
-        _tell_faulty(found.faulty)
+        tell_faulty(found.faulty)
         raise DeviceError(found.problem)
     known = select(found.devices, devices)
     with progress(err()) as steps:
@@ -65,7 +66,7 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
         print_json(_as_json(entries, empty, found.faulty))
     else:
         _show(entries, empty)
-        _tell_faulty(found.faulty)
+        tell_faulty(found.faulty)
     if not any(verdict.usable for _, _, verdict, _ in entries):
         sys.exit(3)
 
@@ -80,11 +81,6 @@ def _notice(of: DeviceFacts) -> str:
 
     profile = profile_of(of)
     return "" if profile.loop_limit is None else loop_notice(profile.facts, profile.loop_limit)
-
-
-def _tell_faulty(faulty: Sequence[FaultyDriver]) -> None:
-    for fault in faulty:
-        err().print(f"portbar: {fault}")
 
 
 def _as_json(entries: list[Entry], empty: list[EmptyPlatform], faulty: Sequence[FaultyDriver]) -> dict[str, Any]:

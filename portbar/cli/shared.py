@@ -19,7 +19,7 @@ from portbar.cli import completing
 from portbar.cli.progress import progress
 from portbar.device import DeviceAddress, DeviceFacts, select, select_devices
 from portbar.errors import DeviceError
-from portbar.listing import Listing
+from portbar.listing import FaultyDriver, Listing
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -77,11 +77,16 @@ def listed() -> Listing:
     return found
 
 
+def tell_faulty(faulty: Sequence[FaultyDriver]) -> None:
+    """Name the drivers that could not be listed, on standard error."""
+    for fault in faulty:
+        err().print(f"portbar: {fault}")
+
+
 def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
     """The devices that `--device` selects, all without any; drivers that cannot be listed are told and left out."""
     found = listed()
-    for fault in found.faulty:
-        err().print(f"portbar: {fault}")
+    tell_faulty(found.faulty)
     if found.problem:
         raise DeviceError(found.problem)
     select(found.devices, patterns)
