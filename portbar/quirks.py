@@ -32,6 +32,9 @@ LEADER_FORGOTTEN = "leader forgotten"
 JOINS_LOST = "joins lost"
 """An effect: branches behind a barrier that some path avoids must meet at a barrier."""
 
+COPIES_SHARED = "copies shared"
+"""An effect: a private structure that is kept across a barrier must have its address taken."""
+
 IDS_LOST = "ids lost"
 """An effect: what a work-item asks of its ids behind a barrier may be the leader's."""
 
@@ -105,6 +108,12 @@ class Quirk:
 def _pocl_major(facts: DeviceFacts) -> int | None:
     """Return the major version of PoCL, or None for another platform."""
     match = re.search(r"PoCL (\d+)\.\d+", facts.platform_version)
+    return int(match[1]) if match else None
+
+
+def _pocl_llvm(facts: DeviceFacts) -> int | None:
+    """Return the major version of the LLVM that PoCL was built with, or None for another platform."""
+    match = re.search(r"PoCL .*\bLLVM (\d+)\.", facts.platform_version)
     return int(match[1]) if match else None
 
 
@@ -281,6 +290,25 @@ QUIRKS: tuple[Quirk, ...] = (
             "kernel's last one rather than return after another"
         ),
         retire=_retire("pocl-break-after-return", "PoCL 3"),
+    ),
+    Quirk(
+        name="pocl-structure-copies",
+        effect=COPIES_SHARED,
+        # Later LLVMs have one type of pointer, so that no cast stands between a structure and its copies.
+        matches=lambda facts, _log: (_pocl_llvm(facts) or 15) < 15,
+        fault=(
+            "a private structure that is copied as a whole before a barrier and read as a whole after it holds the last "
+            "work-item's values in every work-item"
+        ),
+        seen=(
+            "PoCL 3.0-rc2 (LLVM 14), `kept = mine; mine.v[n] = 0; s[l] = mine; barrier(...); s[l] = kept;` with structures of "
+            "an array of six ints, 2026-11"
+        ),
+        workaround=(
+            "portbar takes the address of the structures that its reductions keep across barriers; in kernels of your own do "
+            'likewise, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL that was built with LLVM 15 or later'
+        ),
+        retire=_retire("pocl-structure-copies", "PoCL 3.0"),
     ),
     Quirk(
         name="intel-concurrent-bound",

@@ -126,6 +126,8 @@ class Strategy:
         Whether a leader's part of a barrier may be left out where no other work-item does anything; from the quirk table.
     joins_lost : bool
         Whether branches after a barrier that some path avoids must meet at a barrier; from the quirk table.
+    copies_shared : bool
+        Whether a private structure must have its address taken to be kept across a barrier; from the quirk table.
     ids_lost : bool
         Whether a kernel must ask for the ids of a work-item before its first barrier only; from the quirk table.
     small_by_12 : bool
@@ -175,6 +177,7 @@ class Strategy:
     fences_are_barriers: bool = False
     leader_forgotten: bool = False
     joins_lost: bool = False
+    copies_shared: bool = False
     ids_lost: bool = False
     small_by_12: bool = False
     asm_anywhere: bool = False
@@ -525,6 +528,7 @@ def choose(
         fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
         leader_forgotten=quirks.has_effect(quirks.LEADER_FORGOTTEN, facts),
         joins_lost=quirks.has_effect(quirks.JOINS_LOST, facts),
+        copies_shared=quirks.has_effect(quirks.COPIES_SHARED, facts),
         ids_lost=quirks.has_effect(quirks.IDS_LOST, facts),
         asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),

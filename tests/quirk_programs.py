@@ -524,4 +524,29 @@ def _wrong_halves(queue: cl.CommandQueue, strategy: Any) -> int:
     from tests import test_control_flow as control_flow  # noqa: PLC0415 (as before)
 
     cases = [case for case in support.some_cases(control_flow.SEED, 1) if case.family == "device"]
-    return len(control_flow.run(queue, cases, "device", strategy))
+    # A group that is let through reads what is right, where the others were early enough.
+    return len(control_flow.run(queue, cases, "device", strategy, launches=25))
+
+
+STRUCTURES_KEPT = """
+typedef struct { uint v[6]; } six;
+
+kernel void structures_kept(global uint *out, const uint n, local six *shelf)
+{
+    const uint id = (uint)get_local_id(0);
+    six mine;
+    for (uint i = 0; i < 6u; ++i)
+        mine.v[i] = id + 1u;
+    const six kept = mine;
+    mine.v[n] = 0u;
+    shelf[id] = mine;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    shelf[id] = kept;
+    out[id] = shelf[id].v[5];
+}
+"""
+
+
+def kept(payload: dict[str, Any]) -> list[int]:
+    """What 8 work-items, which keep structures of their own across a barrier, find in them."""
+    return _run(payload, STRUCTURES_KEPT, ((8,), (8,)), 8, np.uint32(1), cl.LocalMemory(8 * 24))

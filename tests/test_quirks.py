@@ -86,6 +86,7 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         ),
         limit=15,
     ),
+    "pocl-structure-copies": Reproduction("tests.quirk_programs:kept", value(lambda found: found == [8] * 8)),
     "intel-concurrent-bound": Reproduction(
         "tests.quirk_programs:promised",
         lambda result: (
@@ -283,6 +284,11 @@ def test_no_name_is_a_part_of_another() -> None:
             "pocl-break-after-return",
             {"platform_version": "OpenCL 3.0 PoCL 3.1+debian"},
             {"platform_version": "PoCL 5.0"},
+        ),
+        (
+            "pocl-structure-copies",
+            {"platform_version": "OpenCL 3.0 PoCL 3.0-rc2  Linux, Release, RELOC, LLVM 14.0.6, SLEEF"},
+            {"platform_version": "OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, SPIR, LLVM 15.0.6, SLEEF"},
         ),
         (
             "intel-queue-without-context",

@@ -32,6 +32,10 @@
 #define PORTBAR_COLLECTIVES 1
 #endif
 % endif
+% if copies_shared and loops:
+/* Keeps a structure across a barrier: see the quirk pocl-structure-copies. */
+#define PORTBAR_KEEP(x) __asm__ volatile("" : : "r"(&(x)))
+% endif
 /* Whether the work-group has one work-item, so that there is nothing to combine. */
 % if early:
 #define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1 || portbar_reduction_size() == 1u)

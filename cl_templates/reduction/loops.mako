@@ -229,6 +229,9 @@ PORTBAR_COLLECTIVE ${L} ${op}_init_${level}(private portbar_scratch *scratch, ${
 PORTBAR_COLLECTIVE ${L} ${op}_fini_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
 {
     (void)results;
+% if copies_shared:
+    PORTBAR_KEEP(mine);
+% endif
     const ${L} all = ${op}_reduce_${level}(scratch, mine);
     return ${outside(arrays, op, "all", "mine")};
 }
@@ -312,6 +315,9 @@ PORTBAR_COLLECTIVE ${L} ${op}_init_${level}(private portbar_scratch *scratch, ${
 }
 PORTBAR_COLLECTIVE ${L} ${op}_fini_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
 {
+% if copies_shared:
+    PORTBAR_KEEP(mine);
+% endif
 % if low:
     const ${L} all = ${op}_reduce_${low}(scratch, mine);
 % else:

@@ -119,8 +119,8 @@ def is_symmetric(loop: ReductionLoop) -> bool:
     return True
 
 
-def form_of(loop: ReductionLoop) -> Form:
-    """The loop as one operator on its local object."""
+def form_of(loop: ReductionLoop, *, keeps: bool = False) -> Form:
+    """The loop as one operator on its local object, which the text says it keeps across barriers where `keeps` is true."""
     struct = loop.struct
     body = [f"{struct.c} both;", *combine_lines(loop, "both", "a", "b"), "return both;"]
     return Form(
@@ -131,7 +131,7 @@ def form_of(loop: ReductionLoop) -> Form:
         f"{loop.name}_identity()",
         symmetric=is_symmetric(loop),
         commutative=loop.commutative,
-        prepare="\n    ".join(_prepare_lines(loop)),
+        prepare="\n    ".join([*(["PORTBAR_KEEP(x);"] if keeps else []), *_prepare_lines(loop)]),
     )
 
 

@@ -245,7 +245,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     wanted = _closure(wanted, lanes == "shuffle" or parts)
     forms = (
         *short_forms(scalars, frozenset(op for _, _, op in wanted)),
-        *(code.form_of(loop) for loop in use.loops),
+        *(code.form_of(loop, keeps=strategy.copies_shared) for loop in use.loops),
     )
     kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
@@ -304,6 +304,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "fences_are_barriers": strategy.fences_are_barriers,
         "ids_lost": strategy.ids_lost,
         "joins_lost": strategy.joins_lost,
+        "copies_shared": strategy.copies_shared,
         "leader_forgotten": strategy.leader_forgotten,
     }
 
