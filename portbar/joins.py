@@ -2,8 +2,9 @@
 
 PoCL 3 copies all that follows a barrier that some path avoids, once for each branch that leads there, and then lets the
 first work-item choose among the copies. Branches that meet at a barrier are not told apart, so one is added where they
-meet: at the end of a kernel, and of each branch that holds a barrier. No line moves. What cannot be read as functions,
-statements and blocks stays as it is.
+meet: at the end of a kernel, and of each branch that holds a barrier. What one work-item does alone at the start of such
+a branch is done by all of them, unless something that each does stands before it. No line moves. What cannot be read as
+functions, statements and blocks stays as it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from portbar.source import without_comments
 _BARRIER: Final = "barrier(CLK_LOCAL_MEM_FENCE);"
 #: Ends a branch. What stands after an empty assembler text in two branches is not merged into one copy after both.
 _JOIN: Final = f'{_BARRIER} __asm__ volatile("");'
+#: Begins a branch: something that each work-item does.
+_BEGIN: Final = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
 _LABEL: Final = "portbar_joined"
 
 #: Calls that hold a barrier which the whole work-group meets.
@@ -260,6 +263,8 @@ class _Joiner:
             before = any(other.kind != "label" for other in parts[:number])
             if part.kind == "jump" and part.word == "return" and after and before:
                 self._before(part)
+            if part.kind == "if" and self._goes_round(part) and any(map(self._holds, parts[number + 1 :])):
+                self._insert(part.end, f" {_BEGIN}")
 
     def _jump(self, made: _Statement, *, later: bool) -> None:
         if self._is_kernel and made.word == "return" and not later:
@@ -280,14 +285,21 @@ class _Joiner:
             return made.word == "continue" and self._collective.search(self._code, made.end, end) is not None
         return made.kind != "loop" and any(self._skips(part, end) for part in made.parts)
 
+    def _goes_round(self, made: _Statement) -> bool:
+        """Whether a statement may go on with the next round of the loop around it."""
+        if made.kind == "jump":
+            return made.word == "continue"
+        return made.kind != "loop" and any(map(self._goes_round, made.parts))
+
     def _branch(self, part: _Statement) -> None:
         """The statement that an `if` or `else` decides about."""
         if not self._holds(part):
             return
         if part.kind == "block":
+            self._insert(part.start + 1, f" {_BEGIN}")
             self._join(part.parts, part.end - 1)
         elif part.kind in {"plain", "loop"}:
-            self._insert(part.start, "{ ")
+            self._insert(part.start, f"{{ {_BEGIN} ")
             self._insert(part.end, f" {_JOIN} }}")
 
     def _switch(self, part: _Statement, *, later: bool) -> None:
@@ -299,6 +311,8 @@ class _Joiner:
             if made.kind != "label":
                 case.append(made)
                 continue
+            if any(map(self._holds, case)):
+                self._insert(case[0].start, f"{_BEGIN} ")
             self._join(case, made.start)
             case = []
 

@@ -222,11 +222,12 @@ QUIRKS: tuple[Quirk, ...] = (
         ),
         seen=(
             "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen kernels, the "
-            "wait of the split device barrier and with it the device-wide reductions, 2026-11"
+            "wait of the split device barrier and with it the device-wide reductions; a lock that one work-item takes under an "
+            "if, and scans of sub-groups in both arms of one, 2026-11"
         ),
         workaround=(
-            "portbar lets every work-item write a private volatile word there; in kernels of your own do likewise, or use "
-            "another runtime"
+            "portbar lets every work-item write a private volatile word there, on PoCL 3 at the start of each branch with a "
+            "barrier as well; in kernels of your own do likewise, or use another runtime"
         ),
         retire=_retire("pocl-leader-forgotten", "PoCL"),
     ),
@@ -290,6 +291,20 @@ QUIRKS: tuple[Quirk, ...] = (
             "kernel's last one rather than return after another"
         ),
         retire=_retire("pocl-break-after-return", "PoCL 3"),
+    ),
+    Quirk(
+        name="pocl-uneven-loops",
+        matches=lambda facts, _log: (_pocl_llvm(facts) or 15) < 15,
+        fault=(
+            "before a barrier, a loop with a constant bound that work-items leave at different times ends in all of them when "
+            "the first one leaves it, where a loop inside it has a constant bound as well"
+        ),
+        seen=(
+            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) { a[k] += i; b[k] = ...; }`, "
+            "2026-11"
+        ),
+        workaround="let the outer bound be an argument of the kernel, or use a PoCL that was built with LLVM 15 or later",
+        retire=_retire("pocl-uneven-loops", "PoCL 3.0"),
     ),
     Quirk(
         name="pocl-structure-copies",

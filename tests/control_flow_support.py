@@ -330,10 +330,14 @@ SEEN_WRONG = {
     "barrier, looked at": ("plain", "both arms", "before a return"),
     "helper": ("if without braces",),
     "gang worker vector": ("if", "if without braces", "both arms", "both arms without braces", "after a return"),
-    "gang": ("if",),
+    "gang": ("if", "both arms", "switch, default"),
     "barrier": ("plain", "if", "returns of some at the end", "continue"),
     "device inclusive scan": ("continue",),
     "sub-group broadcast": ("if in a loop",),
+    "sub-group inclusive scan": ("both arms", "if in an if"),
+    "sub-group exclusive scan": ("switch, default",),
+    "vector": ("both arms",),
+    "spin_lock": ("both arms without braces", "if in a loop", "continue"),
 }
 
 

@@ -547,6 +547,31 @@ kernel void structures_kept(global uint *out, const uint n, local six *shelf)
 """
 
 
+UNEVEN = """
+kernel void uneven(global uint *out, local uint *shelf)
+{
+    const uint id = (uint)get_local_id(0);
+    uint most[10] = { 0 }, sums[10] = { 0 };
+    for (uint i = id % 8u; i < 100u; i += 8u)
+        for (uint k = 0; k < 10u; ++k) {
+            sums[k] += i;
+            most[k] = max(most[k], i);
+        }
+    for (uint k = 0; k < 10u; ++k)
+        shelf[20u * id + k] = sums[k];
+    for (uint k = 0; k < 10u; ++k)
+        shelf[20u * id + 10u + k] = most[k];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[id] = shelf[20u * id + 13u];
+}
+"""
+
+
+def uneven(payload: dict[str, Any]) -> list[int]:
+    """The last numbers that 32 work-items come to in loops of their own to 100, by steps of 8."""
+    return _run(payload, UNEVEN, ((32,), (32,)), 32, cl.LocalMemory(32 * 80))
+
+
 def kept(payload: dict[str, Any]) -> list[int]:
     """What 8 work-items, which keep structures of their own across a barrier, find in them."""
     return _run(payload, STRUCTURES_KEPT, ((8,), (8,)), 8, np.uint32(1), cl.LocalMemory(8 * 24))

@@ -677,9 +677,7 @@ def test_a_kernel_without_a_grid_may_get_one_buffer_twice(context, queue):
 @on_device
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "a", float("inf"), np.float32("inf"), 10**400, 1j, None])
 def test_a_spin_limit_that_is_none(context, limit):
-    error = refused(
-        ["spin_limit", "finite", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error
-    )
+    error = refused(["spin_limit", "finite", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error)
     assert len(str(error)) < 200
 
 

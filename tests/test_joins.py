@@ -8,6 +8,7 @@ from portbar.joins import with_joins
 
 BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
 JOIN = f'{BARRIER} __asm__ volatile("");'
+BEGIN = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
 MEET = "portbar_device_barrier(&grid);"
 
 
@@ -28,13 +29,13 @@ def joined(body: str) -> str:
         (f"{MEET} if (n) return; a();", f"{MEET} if (n) goto portbar_joined; a(); portbar_joined: {BARRIER}"),
         (f"if (n) return; {MEET}", f"if (n) return; {MEET} {BARRIER}"),
         (f"if (n) {{ a(); return; }} {MEET}", f"if (n) {{ a(); {JOIN} return; }} {MEET} {BARRIER}"),
-        (f"if (n) {{ {MEET} a(); }}", f"if (n) {{ {MEET} a(); {JOIN} }} {BARRIER}"),
-        (f"if (n) {MEET} else a();", f"if (n) {{ {MEET} {JOIN} }} else a(); {BARRIER}"),
+        (f"if (n) {{ {MEET} a(); }}", f"if (n) {{ {BEGIN} {MEET} a(); {JOIN} }} {BARRIER}"),
+        (f"if (n) {MEET} else a();", f"if (n) {{ {BEGIN} {MEET} {JOIN} }} else a(); {BARRIER}"),
         (f"while (n) {{ {MEET} a(); }}", f"while (n) {{ {MEET} a(); }} {BARRIER}"),
-        (f"while (n) {{ {MEET} a(); break; }}", f"while (n) {{ {MEET} a(); {JOIN} break; }} {BARRIER}"),
+        (f"while (n) {{ {MEET} a(); break; }}", f"while (n) {{ {BEGIN} {MEET} a(); {JOIN} break; }} {BARRIER}"),
         (
             f"while (n) {{ if (n) continue; {MEET} a(); }}",
-            f"while (n) {{ if (n) continue; {MEET} a(); {JOIN} }} {BARRIER}",
+            f"while (n) {{ {BEGIN} if (n) continue; {BEGIN} {MEET} a(); {JOIN} }} {BARRIER}",
         ),
         (
             f"while (n) {{ {MEET} if (a()) continue; a(); }}",
@@ -42,7 +43,7 @@ def joined(body: str) -> str:
         ),
         (
             f"switch (n) {{ case 1: {MEET} a(); break; default: a(); }}",
-            f"switch (n) {{ case 1: {MEET} a(); {JOIN} break; default: a(); }} {BARRIER}",
+            f"switch (n) {{ case 1: {BEGIN} {MEET} a(); {JOIN} break; default: a(); }} {BARRIER}",
         ),
         (
             "if (n) portbar_split_barrier_initialize(&b, 8u);",
@@ -52,7 +53,7 @@ def joined(body: str) -> str:
         # Some work-items may not come to the end of the branch.
         (
             f"while (n) {{ if (n) {{ {MEET} if (a()) continue; }} }}",
-            f"while (n) {{ if (n) {{ {MEET} if (a()) continue; }} }} {BARRIER}",
+            f"while (n) {{ if (n) {{ {BEGIN} {MEET} if (a()) continue; }} }} {BARRIER}",
         ),
     ],
 )
@@ -68,21 +69,19 @@ def test_functions_and_macros_that_hold_a_barrier_count_as_one() -> None:
     )
     found = with_joins(text)
     assert f"    {JOIN} return n;" in found
-    assert f"if (n) {{ f(&grid, n); {JOIN} }}" in found
+    assert f"if (n) {{ {BEGIN} f(&grid, n); {JOIN} }}" in found
 
 
 def test_a_variable_with_the_name_of_a_function_or_kernel_is_no_call() -> None:
-    text = (
-        "static uint total(portbar_grid *g)\n{\n    portbar_device_barrier(g);\n    return 1;\n}\n"
-        + kernel("uint total = 0; if (n > 1) for (uint k = 0; k < n; ++k) total += k; a(total);")
+    text = "static uint total(portbar_grid *g)\n{\n    portbar_device_barrier(g);\n    return 1;\n}\n" + kernel(
+        "uint total = 0; if (n > 1) for (uint k = 0; k < n; ++k) total += k; a(total);"
     )
     assert "for (uint k = 0; k < n; ++k) total += k; a(total);" in with_joins(text)
 
 
 def test_a_function_of_the_author_s_counts_by_its_body_whatever_its_name() -> None:
-    text = (
-        "static uint my_reduce_worker(uint n)\n{\n    return n + 1;\n}\n"
-        + kernel(f"{MEET} if (n) n = my_reduce_worker(n); a(n);")
+    text = "static uint my_reduce_worker(uint n)\n{\n    return n + 1;\n}\n" + kernel(
+        f"{MEET} if (n) n = my_reduce_worker(n); a(n);"
     )
     assert "if (n) n = my_reduce_worker(n); a(n);" in with_joins(text)
 

@@ -86,6 +86,9 @@ REPRODUCTIONS: dict[str, Reproduction] = {
         ),
         limit=15,
     ),
+    "pocl-uneven-loops": Reproduction(
+        "tests.quirk_programs:uneven", value(lambda last: last != [96, 97, 98, 99, 92, 93, 94, 95] * 4)
+    ),
     "pocl-structure-copies": Reproduction("tests.quirk_programs:kept", value(lambda found: found == [8] * 8)),
     "intel-concurrent-bound": Reproduction(
         "tests.quirk_programs:promised",

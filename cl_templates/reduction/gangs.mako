@@ -89,6 +89,9 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
         + (size_t)scratch->launch.y * use;
     values = (global PORTBAR_SLOT(${L}) *)((global uint *)values + (size_t)scratch->launch.y * ${place.before}u);
     uint last = 0u;
+% if leader_forgotten:
+    PORTBAR_ALL_WORK();
+% endif
     if (id == 0u && state != 0) {
         if (use < ${each.uses}u) {
             values[portbar_gang_id()] = mine;

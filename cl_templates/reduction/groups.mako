@@ -19,6 +19,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_work_group_broadcast(private portbar_scratch 
 % else:
     local PORTBAR_SLOT(${kind}) *all = PORTBAR_ALL_SLOT(${kind}, scratch);
     barrier(CLK_LOCAL_MEM_FENCE);
+% if leader_forgotten:
+    PORTBAR_ALL_WORK();
+% endif
     if (portbar_reduction_id() == from)
         *all = x;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -123,6 +126,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_work_group_reduce_${form.op}(private portbar_
     local PORTBAR_SLOT(${kind}) *slots = PORTBAR_GROUP_SLOTS(${kind}, scratch);
     slots[id] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
+% if leader_forgotten:
+    PORTBAR_ALL_WORK();
+% endif
     if (id == 0u) {
         /* A variable of its own: Intel's compiler was seen to crash over structures that are changed between two barriers. */
         ${kind} sum = slots[0];
@@ -230,6 +236,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_work_group_scan_${which}_${form.op}(private p
     *PORTBAR_OWN(${kind}, scratch, id) = x;
     barrier(CLK_LOCAL_MEM_FENCE);
 % if folds:
+% if leader_forgotten:
+    PORTBAR_ALL_WORK();
+% endif
     if (id == 0u) {
 % if which == "inclusive":
         ${kind} sum = *PORTBAR_OWN(${kind}, scratch, id);

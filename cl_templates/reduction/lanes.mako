@@ -143,7 +143,7 @@ PORTBAR_COLLECTIVE ${form.kind} ${form.combine}(${form.kind} a, ${form.kind} b)
 % if ("sub_group", "broadcast", "") in wanted:
 % for kind, size in kinds:
 /* The value that lane `lane` of the sub-group has, in all of its lanes. `lane` is the same in all of them.
-   Caller: ${caller}. Cost: ${"a shuffle" if lanes == "shuffle" else "two barriers" if virtual else "one built-in, or local memory"}. */
+   Caller: ${lane_caller}. Cost: ${"a shuffle" if lanes == "shuffle" else "two barriers" if virtual else "one built-in, or local memory"}. */
 PORTBAR_COLLECTIVE ${kind} portbar_sub_group_broadcast(private portbar_scratch *scratch, ${kind} x, uint lane)
 {
 % if lanes == "shuffle":
@@ -155,9 +155,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_broadcast(private portbar_scratch *
     const uint id = portbar_reduction_id(), at = portbar_sub_group_local_id();
     PORTBAR_LANE_BARRIER();
 % if leader_forgotten:
-    /* Something that each work-item does: see the quirk pocl-leader-forgotten. */
-    volatile uint item = at;
-    (void)item;
+    PORTBAR_ALL_WORK();
 % endif
     if (at == lane)
         for (uint i = 0; i < portbar_sub_group_size(); ++i)
@@ -181,7 +179,7 @@ ${scan(form)}\
 %>
 % if ("sub_group", "reduce", form.op) in wanted:
 /* All values of the sub-group combined by `${form.op}`, in the order of the lanes; valid in every lane.
-   Caller: ${caller}. Cost: ${"log2 of the size shuffles" if lanes == "shuffle" else "a built-in, or local memory" if lanes == "sub_group" else "two barriers" if folds else "log2 of the size barriers, and two"}. */
+   Caller: ${lane_caller}. Cost: ${"log2 of the size shuffles" if lanes == "shuffle" else "a built-in, or local memory" if lanes == "sub_group" else "two barriers" if folds else "log2 of the size barriers, and two"}. */
 PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_scratch *scratch, ${kind} x)
 {
     ${form.prepare}
@@ -250,6 +248,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
     PORTBAR_LANE_BARRIER();
     return size <= 64u ? sum : *PORTBAR_OWN(${kind}, scratch, id);
 % else:
+% if leader_forgotten:
+    PORTBAR_ALL_WORK();
+% endif
     if (portbar_sub_group_local_id() == 0u) {
         const uint size = portbar_sub_group_size();
         ${kind} sum = *PORTBAR_OWN(${kind}, scratch, id);
@@ -289,7 +290,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_reduce_${form.op}(private portbar_s
 % for which in ("inclusive", "exclusive"):
 % if ("sub_group", f"scan_{which}", form.op) in wanted:
 /* ${"The values of all lanes up to and with the caller's" if which == "inclusive" else "The values of all lanes before the caller's (the neutral element in the first)"}, combined by
-   `${form.op}` in their order. Caller: ${caller}. Cost: ${"log2 of the size shuffles" if lanes == "shuffle" else "a built-in, or local memory" if lanes == "sub_group" else "two barriers" if folds else "twice log2 of the size barriers"}. */
+   `${form.op}` in their order. Caller: ${lane_caller}. Cost: ${"log2 of the size shuffles" if lanes == "shuffle" else "a built-in, or local memory" if lanes == "sub_group" else "two barriers" if folds else "twice log2 of the size barriers"}. */
 PORTBAR_COLLECTIVE ${kind} portbar_sub_group_scan_${which}_${form.op}(private portbar_scratch *scratch, ${kind} x)
 {
     ${form.prepare}
@@ -344,6 +345,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_sub_group_scan_${which}_${form.op}(private po
     const uint id = portbar_reduction_id();
     *PORTBAR_OWN(${kind}, scratch, id) = x;
     PORTBAR_LANE_BARRIER();
+% if leader_forgotten:
+    PORTBAR_ALL_WORK();
+% endif
     if (portbar_sub_group_local_id() == 0u) {
         const uint size = portbar_sub_group_size();
 % if which == "inclusive":

@@ -206,7 +206,7 @@ PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
 % for level in ("vector", "worker", "worker_vector") if vectors else ("worker", "worker_vector"):
 
 /* ---- `${op}` over ${{"vector": "the lanes of a sub-group", "worker": "the sub-groups of a work-group, each with the value of its first lane", "worker_vector": "all work-items of a work-group"}[level]}. Each step returns the new local object. Caller of all
-   steps: ${caller if level == "vector" else "all work-items of the work-group, in uniform control flow"}. */
+   steps: ${lane_caller if level == "vector" else "all work-items of the work-group, in uniform control flow"}. */
 /* Before the loop: the start values, in the first member from the receivers where there are any (whoever writes them alone reads
    them, so that no barrier has to stand between). */
 PORTBAR_COLLECTIVE ${L} ${op}_setup_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)

@@ -292,7 +292,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "gangs": use.gangs,
         "vectors": use.vectors,
         "worker_locks": locks,
-        "caller": "all work-items of the sub-group (portable: of the work-group), in uniform control flow"
+        "lane_caller": "all work-items of the sub-group (portable: of the work-group), in uniform control flow"
         if lanes != "tree"
         else group_wide,
         "places": where,
