@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import rows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyopencl as cl
 
     from portbar.findings import Findings
+
+
+_SAMPLE = pytest.StashKey[str]()
 
 
 @functools.cache
@@ -59,8 +64,23 @@ def pytest_report_header() -> str:
     return f"OpenCL platform: {f'like {wanted!r}' if wanted else 'the first usable one'}"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Note the device that the device tests ran on, or why there was none."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark tests by their file, and leave out what a sample does of those that are selected."""
+    for item in items:
+        for mark in rows.marks_of(item.path.name):
+            item.add_marker(mark)
+    yield
+    if sample := os.environ.get(rows.SAMPLE_VARIABLE):
+        items[:], left_out = rows.sampled(items, sample)
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[_SAMPLE] = f"sample: {len(left_out)} of {len(items) + len(left_out)} cases left out"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Note what a sample left out, and the device that the device tests ran on, or why there was none."""
+    if note := config.stash.get(_SAMPLE, ""):
+        terminalreporter.write_line(note)
     if chosen_device.cache_info().currsize:
         device, note = chosen_device()
         terminalreporter.write_line(f"OpenCL device: {note if device else f'none ({note})'}")

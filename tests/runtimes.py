@@ -1,7 +1,8 @@
-"""Runs the tests once for each OpenCL runtime of this machine, one after another, and ends with a table.
+"""Runs the tests once for each OpenCL runtime of this machine, as many at a time as there are cores; ends with a table.
 
-`python -m tests.runtimes`; `--list` shows the configurations, `--only pocl` picks some, `--quick` takes the
-short way. Each configuration is a pytest process of its own, so that a driver's abort costs one row.
+`python -m tests.runtimes` takes the short way, `--all` runs what CI runs; `--list` shows the configurations,
+`--only pocl` picks some. Each is a pytest process of its own, so that a driver's abort costs one row;
+`tests.rows` says which tests it runs.
 
 A configuration sees one platform: `OCL_ICD_VENDORS` names a folder that holds that runtime's library alone.
 PyOpenCL adds PoCL's wheel to whatever is there, so `PORTBAR_TEST_PLATFORM` tells the tests which platform is
@@ -20,16 +21,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
+
+from tests.rows import EXPECTED, SAMPLE_VARIABLE, SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +50,9 @@ LIBRARY_FOLDERS = (
     "/usr/lib/aarch64-linux-gnu",
 )
 PROBE_LIMIT = 60.0
+OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
 THREADS = (1, 2, 8)
+PROGRESS = 10.0
 
 # Prints a JSON line a platform: what it is and whether its first device gets a kernel with a barrier right.
 PROBE = r"""
@@ -127,12 +135,39 @@ class Configuration:
     library: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     unusable: str = ""
-    slow_too: bool = True
+    share: str = "host"
+    device: str = ""
 
-    def marks(self, *, quick: bool) -> str:
-        """The pytest expression that selects its tests."""
-        marks = "device" if self.wanted else "not device"
-        return marks if self.slow_too and not quick else f"({marks}) and not slow"
+    @property
+    def is_pocl(self) -> bool:
+        """Whether it runs on PoCL."""
+        return "pocl" in self.wanted.lower()
+
+    @property
+    def compiler(self) -> str:
+        """What shares a cache of compiled kernels; no two rows of one run at the same time."""
+        return f"{self.library or self.wanted} {self.environment.get('POCL_WORK_GROUP_METHOD', '')}"
+
+    @property
+    def expected(self) -> float:
+        """How many seconds it took on two cores, beside another row."""
+        seconds = EXPECTED[self.share]
+        return next((seconds[part] for part in seconds if part and part in self.name.lower()), seconds[""])
+
+
+class Progress:
+    """How far a row is, as its log tells."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration, self.log, self.started = configuration, Path(), time.monotonic()
+
+    def __str__(self) -> str:
+        text = self.log.read_text(errors="replace") if self.log.is_file() else ""
+        total = re.search(r"^collecting.*?(\d+)(?: selected| items?)\s*$", text, re.MULTILINE)
+        done = len(re.findall(OUTCOME, text, re.MULTILINE))
+        seconds, expected = time.monotonic() - self.started, self.configuration.expected
+        counts = f"{done:4} of {total[1]} tests" if total else "collecting tests"
+        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f} s of about {expected:.0f} s"
 
 
 @dataclass
@@ -265,9 +300,7 @@ def configurations(workshop: Workshop, *, quick: bool) -> Iterator[Configuration
             )
         for platform in own:
             for name, extra in variants(platform, quick=quick):
-                # What a compiler makes of hundreds of small kernels does not depend on the number of threads.
-                slow_too = not name.endswith((" x1", " x8")) or name == "Oclgrind x1"
-                yield Configuration(name, platform.wanted, library, base | extra, slow_too=slow_too)
+                yield Configuration(name, platform.wanted, library, base | extra)
 
 
 def variants(platform: Platform, *, quick: bool) -> Iterator[tuple[str, dict[str, str]]]:
@@ -292,9 +325,39 @@ def variants(platform: Platform, *, quick: bool) -> Iterator[tuple[str, dict[str
         yield name, {}
 
 
+def share_of(configuration: Configuration, first: str, *, quick: bool) -> str:
+    """Return the share of the tests that a configuration runs; `first` is the one that runs all."""
+    name = configuration.name
+    if not configuration.wanted:
+        return "quick host" if quick else "host"
+    if quick:
+        return "quick"
+    if name == first:
+        return "first"
+    if other_threads(configuration):
+        return "threads"
+    return "whole" if name == "rusticl" else "sample"
+
+
+def other_threads(configuration: Configuration) -> bool:
+    """Whether a configuration differs from another one in the number of threads only."""
+    name = configuration.name
+    return (configuration.is_pocl and name.endswith((" x1", " x8"))) or name == "Oclgrind x2"
+
+
+def first_of(workshop: Workshop, configurations: Sequence[Configuration]) -> str:
+    """Return the name of the configuration that runs all device tests: one that works, of PoCL if any does."""
+
+    def rank(one: Configuration) -> tuple[bool, bool, bool]:
+        return (not one.is_pocl, "loopvec x2" not in one.name, "Oclgrind" in one.name)
+
+    ranked = sorted((one for one in configurations if one.wanted and not other_threads(one)), key=rank)
+    return next((one.name for one in ranked if not check(workshop, one)[1]), "")
+
+
 def check(workshop: Workshop, configuration: Configuration) -> tuple[str, str]:
     """Return the device in words and why the configuration cannot be tested, empty if it can."""
-    if configuration.unusable:
+    if configuration.unusable or not configuration.wanted:
         return "", configuration.unusable
     # A kernel from PoCL's cache would not be compiled, and what the compiler says would not be seen.
     extra = configuration.environment | {"POCL_KERNEL_CACHE": "0"}
@@ -321,22 +384,37 @@ def last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-def run(workshop: Workshop, configuration: Configuration, arguments: argparse.Namespace) -> Row:
+def checked(workshop: Workshop, configuration: Configuration) -> Configuration:
+    """Return the configuration with its device, or with why it cannot be tested."""
+    device, reason = check(workshop, configuration)
+    return replace(configuration, device=device, unusable=reason)
+
+
+def run(
+    workshop: Workshop,
+    configuration: Configuration,
+    arguments: argparse.Namespace,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> Row:
     """Run one configuration's tests and count."""
-    row = Row(configuration.name, is_pocl="pocl" in configuration.wanted.lower())
-    if configuration.wanted:
-        device, reason = check(workshop, configuration)
-        if reason:
-            row.notes.append(f"unusable: {reason}")
-            return row
-        say(f"device: {device}")
+    row = Row(configuration.name, is_pocl=configuration.is_pocl)
+    if configuration.unusable:
+        row.notes.append(f"unusable: {configuration.unusable}")
+        return row
     scratch = workshop.scratch(configuration.name)
     environment = workshop.environment(configuration.library, **configuration.environment)
     environment |= {"PORTBAR_CACHE_DIR": str(scratch / "cache")}
     if configuration.wanted:
         environment["PORTBAR_TEST_PLATFORM"] = configuration.wanted
-    marks = configuration.marks(quick=arguments.quick)
+    marks = SHARES[configuration.share].marks
+    if chooses_tests(arguments.pytest):
+        marks = "device" if configuration.wanted else "not device"
+    elif sample := SHARES[configuration.share].sample:
+        environment[SAMPLE_VARIABLE] = sample
     report, log = scratch / "report.xml", scratch / "log.txt"
+    if progress:
+        progress.log = log
     command = [
         sys.executable,
         "-m",
@@ -364,7 +442,7 @@ def run(workshop: Workshop, configuration: Configuration, arguments: argparse.Na
             cwd=ROOT,
             start_new_session=True,
         )
-        late = not finish(child, arguments.limit)
+        late = not finish(child, arguments.limit, stop or threading.Event())
     row.seconds = time.monotonic() - started
     text = log.read_text(errors="replace")
     if report.exists() and not late:
@@ -384,14 +462,58 @@ def run(workshop: Workshop, configuration: Configuration, arguments: argparse.Na
         say(text)
     elif not row.passed:
         row.notes.append("no test passed")
+    row.notes += re.findall(r"^(sample: .*)$", text, re.MULTILINE)
     return row
 
 
-def finish(child: subprocess.Popen[bytes], limit: float) -> bool:
+def run_all(workshop: Workshop, chosen: Sequence[Configuration], arguments: argparse.Namespace) -> list[Row]:
+    """Run configurations, `--jobs` at a time, the longest first, and say how far they are."""
+    waiting = sorted((one for one in chosen if not one.unusable), key=lambda one: one.expected, reverse=True)
+    running: dict[Future[Row], Progress] = {}
+    rows = {one.name: run(workshop, one, arguments) for one in chosen if one.unusable}
+    stop = threading.Event()
+    said = time.monotonic()
+    screen = Console(stderr=True)
+    with ThreadPoolExecutor(arguments.jobs) as pool, Live(console=screen, transient=True, auto_refresh=False) as live:
+        try:
+            while waiting or running:
+                busy = {progress.configuration.compiler for progress in running.values()}
+                free = [one for one in waiting if one.compiler not in busy]
+                if free and len(running) < arguments.jobs:
+                    waiting.remove(free[0])
+                    progress = Progress(free[0])
+                    say(f"{free[0].name}: started{free[0].device and f' on {free[0].device}'}")
+                    running[pool.submit(run, workshop, free[0], arguments, progress, stop)] = progress
+                    continue
+                done, _ = wait(running, 1.0, FIRST_COMPLETED)
+                for future in done:
+                    row = rows[running.pop(future).configuration.name] = future.result()
+                    say(
+                        f"{row.name}: {row.passed} passed, {row.failed} failed, {row.skips.total()} skipped, "
+                        f"{row.seconds:.1f} s; {len(running) + len(waiting)} of {len(chosen)} rows to go"
+                    )
+                now = [str(progress) for progress in running.values()]
+                live.update("\n".join(now), refresh=screen.is_terminal)
+                if not screen.is_terminal and time.monotonic() > said + PROGRESS:
+                    said = time.monotonic()
+                    say("\n".join(now))
+        except BaseException:
+            stop.set()
+            raise
+    return [rows[one.name] for one in chosen]
+
+
+def chooses_tests(arguments: Sequence[str]) -> bool:
+    """Whether these arguments for pytest choose tests, so that a row's share must not choose others."""
+    return any(argument.startswith(("-k", "-m")) for argument in arguments)
+
+
+def finish(child: subprocess.Popen[bytes], limit: float, stop: threading.Event) -> bool:
     """Wait for a child, end all that it started, and return whether it was in time."""
-    try:
-        child.wait(limit)
-    except subprocess.TimeoutExpired:
+    deadline = time.monotonic() + limit
+    while child.poll() is None and time.monotonic() < deadline and not stop.wait(0.1):
+        pass
+    if child.poll() is None:
         for sent, patience in ((signal.SIGINT, 15), (signal.SIGTERM, 5)):
             child.send_signal(sent)
             try:
@@ -427,7 +549,7 @@ def count_report(report: Path, row: Row) -> None:
 
 def count_log(text: str, row: Row) -> None:
     """Add the counts of a log that broke off before pytest could report."""
-    for outcome, reason in re.findall(r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?", text, re.MULTILINE):
+    for outcome, reason in re.findall(OUTCOME, text, re.MULTILINE):
         if outcome == "SKIPPED":
             row.skips[reason or "no reason given"] += 1
         else:
@@ -471,7 +593,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         help="run those with SUBSTR in their name, in any case; may be repeated",
     )
-    parser.add_argument("--quick", action="store_true", help="2 threads only and no test marked slow")
+    parser.add_argument("--all", action="store_true", help="run what CI runs: all runtimes, all tests")
+    parser.add_argument(
+        "--quick", dest="all", action="store_false", help="one row for each runtime, no test marked slow (the default)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=cores(), help="rows at a time (default: the number of cores, here %(default)s)"
+    )
     parser.add_argument(
         "--limit", type=float, default=1800.0, help="seconds for one configuration (default %(default)g)"
     )
@@ -480,16 +608,20 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for and return the exit code."""
     options = parse(arguments)
     folder = Path(tempfile.mkdtemp(prefix="portbar-tests-"))
     try:
         workshop = Workshop(folder)
+        found = list(configurations(workshop, quick=not options.all))
         chosen = [
-            configuration
-            for configuration in configurations(workshop, quick=options.quick)
-            if not options.only or any(part.lower() in configuration.name.lower() for part in options.only)
+            one for one in found if not options.only or any(part.lower() in one.name.lower() for part in options.only)
         ]
         if options.list:
             for configuration in chosen:
@@ -498,12 +630,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not chosen:
             say(f"no configuration is called like {options.only}; --list shows them")
             return 2
-        rows = []
-        for number, configuration in enumerate(chosen, 1):
-            say(f"[{number}/{len(chosen)}] {configuration.name}")
-            row = run(workshop, configuration, options)
-            say(f"    {row.passed} passed, {row.failed} failed, {row.skips.total()} skipped, {row.seconds:.1f} s")
-            rows.append(row)
+        first = first_of(workshop, found) if options.all else ""
+        chosen = [replace(one, share=share_of(one, first, quick=not options.all)) for one in chosen]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            chosen = list(pool.map(lambda one: checked(workshop, one), chosen))
+        rows = run_all(workshop, chosen, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return report_all(rows, need_pocl=not options.only)

@@ -1,0 +1,169 @@
+"""What each row of `tests.runtimes` runs: its share of the tests, and samples where a function has many cases.
+
+The runner hands a share's marks to pytest and names its sample in `PORTBAR_TEST_SAMPLE`; without that variable
+nothing is left out. Files get their marks here, so that one page says what runs where.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pytest
+
+SEED = 20261122
+SAMPLE_VARIABLE = "PORTBAR_TEST_SAMPLE"
+
+#: Marks by file. A row with another number of threads runs `concurrency` only; `product` files are sampled.
+FILES = {
+    "concurrency": (
+        "test_atomics_wait.py",
+        "test_device_barrier.py",
+        "test_discovery.py",
+        "test_isolation.py",
+        "test_launch.py",
+        "test_litmus.py",
+        "test_lock.py",
+        "test_order.py",
+        "test_overwritten_state.py",
+        "test_probing.py",
+        "test_reduction_after_fault.py",
+        "test_reduction_bad_input.py",
+        "test_reduction_device.py",
+        "test_reduction_faults.py",
+        "test_reduction_locks.py",
+        "test_reduction_uneven.py",
+        "test_residency.py",
+        "test_runtimes.py",
+        "test_split_barrier*.py",
+        "test_state.py",
+        "test_timeout.py",
+    ),
+    "product": (
+        "test_atomics_operations.py",
+        "test_atomics_rules.py",
+        "test_atomics_values.py",
+        "test_reduction_*.py",
+        "test_split_barrier*.py",
+    ),
+    "once": ("test_benching.py", "test_benchmarks*.py"),
+    "pages": ("test_*docs.py", "test_examples.py", "test_readme.py"),
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """The tests of a row: `marks` selects them, `sample` says what is sampled of them, `proves` what they show."""
+
+    rows: str
+    marks: str
+    proves: str
+    sample: str = ""
+
+
+SHARES = {
+    "host": Share(
+        "host", "not device", "all that needs no OpenCL: rendering, records, reports, command line, documents"
+    ),
+    "first": Share(
+        "the first PoCL with 2 threads, or what works in its place",
+        "device",
+        "every device test with all its cases, benchmarks, examples and the programs of the documentation",
+    ),
+    "whole": Share(
+        "rusticl",
+        "device and not once",
+        "the same without benchmarks, on a compiler that shares no code with PoCL's work-group functions",
+    ),
+    "sample": Share(
+        "Intel, PoCL's wheel, PoCL with `cbs`, Oclgrind x1, GPUs",
+        "device and not once and not pages",
+        "every device test's promise on this compiler; of products each pair of values",
+        "product",
+    ),
+    "threads": Share(
+        "PoCL x1 and x8, Oclgrind x2",
+        "device and concurrency",
+        "what depends on how many work-groups run at once: barriers, discovery, timeouts, locks, litmus tests, gangs",
+        "product",
+    ),
+    "quick host": Share("host without `--all`", "not device and not slow", "the same without what takes long"),
+    "quick": Share(
+        "each runtime without `--all`",
+        "device and not slow and not once",
+        "each promise that is quick to check, with each value of each parameter",
+        "all",
+    ),
+}
+
+
+#: Seconds that a row took on two cores beside another row, by a part of its name; the longest starts first.
+EXPECTED = {
+    "host": {"": 300.0},
+    "first": {"": 1000.0},
+    "whole": {"": 700.0},
+    "sample": {"intel": 700.0, "oclgrind": 500.0, "": 600.0},
+    "threads": {"oclgrind": 300.0, "": 150.0},
+    "quick host": {"": 150.0},
+    "quick": {"": 200.0},
+}
+
+
+def table() -> list[str]:
+    """Return the rows as a table in Markdown."""
+    lines = ["| rows | tests | cases | what passes there proves |", "| --- | --- | --- | --- |"]
+    cases = {"": "all", "product": "of products each pair of values", "all": "each value of each parameter"}
+    lines += [
+        f"| {share.rows} | `{share.marks}` | {cases[share.sample]} | {share.proves} |" for share in SHARES.values()
+    ]
+    return lines
+
+
+def marks_of(file: str) -> Iterator[str]:
+    """Yield the marks of all tests in a file."""
+    return (mark for mark, patterns in FILES.items() if any(fnmatch(file, pattern) for pattern in patterns))
+
+
+def cover(cases: Sequence[Sequence[str]], strength: int, seed: str) -> list[int]:
+    """Return places of cases that have, between them, each combination of `strength` values that any case has."""
+    order = list(range(len(cases)))
+    random.Random(seed).shuffle(order)  # noqa: S311 (a sample, no secret)
+    held = [set(combinations(enumerate(values), min(strength, len(values)))) for values in cases]
+    missing, chosen = set().union(*held), []
+    while missing:
+        best = max(order, key=lambda place: len(held[place] & missing))
+        missing -= held[best]
+        chosen.append(best)
+    return sorted(chosen)
+
+
+def values_of(item: pytest.Item) -> list[str]:
+    """Return a test's parameters as its id names them; an id of one value is made of others more often than not."""
+    case = getattr(item, "callspec", None)
+    return case.id.split("-") if case else []
+
+
+def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Part the tests in those that a sample holds and those that it leaves out."""
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        functions[item.nodeid.partition("[")[0]].append(item)
+    kept, left_out = [], []
+    for name, cases in functions.items():
+        values = [values_of(item) for item in cases]
+        if sample == "all" or cases[0].get_closest_marker("product"):
+            most = max(map(len, values))
+            strength = 1 if sample == "all" else min(2, max(1, most - 1))
+            chosen = set(cover(values, strength, f"{SEED} {name}"))
+        else:
+            chosen = set(range(len(cases)))
+        for place, item in enumerate(cases):
+            (kept if place in chosen else left_out).append(item)
+    return kept, left_out

@@ -1,0 +1,142 @@
+"""What rows run: each device test somewhere, samples that hold what they promise, and rows side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from fnmatch import fnmatch
+from itertools import combinations, product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import rows, runtimes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TESTS = Path(__file__).parent
+POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in runtimes.THREADS]
+OTHERS = ["PoCL 3.0 (wheel)", "rusticl", "Oclgrind x1", "Oclgrind x2", "Intel(R) OpenCL"]
+
+
+def configurations(names: Sequence[str]) -> list[runtimes.Configuration]:
+    return [runtimes.Configuration("host"), *(runtimes.Configuration(name, name) for name in names)]
+
+
+def shares(names: Sequence[str], broken: Sequence[str] = (), *, quick: bool = False) -> dict[str, str]:
+    """Return the shares of rows where these are the runtimes and some do not work."""
+    found = configurations(names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtimes, "check", lambda _, one: ("", "broken" if one.name in broken else ""))
+        first = runtimes.first_of(runtimes.Workshop(TESTS), found)
+    return {one.name: runtimes.share_of(one, first, quick=quick) for one in found}
+
+
+def test_the_readme_shows_the_rows() -> None:
+    assert "\n".join(rows.table()) in (TESTS / "README.md").read_text()
+
+
+def test_marks_name_files_that_exist() -> None:
+    files = [path.name for path in TESTS.rglob("test_*.py")]
+    for patterns in rows.FILES.values():
+        for pattern in patterns:
+            assert any(fnmatch(file, pattern) for file in files), pattern
+
+
+def test_rows_that_differ_in_threads_run_what_depends_on_threads() -> None:
+    found = shares([*POCL, *OTHERS])
+    assert {name for name, share in found.items() if share == "threads"} == {
+        *(name for name in POCL if not name.endswith("x2")),
+        "Oclgrind x2",
+    }
+    assert found["host"] == "host"
+    assert set(shares([*POCL, *OTHERS], quick=True).values()) == {"quick host", "quick"}
+
+
+@pytest.mark.parametrize(
+    ("names", "broken", "first"),
+    [
+        ([*OTHERS, *POCL], [], "PoCL 3.1 loopvec x2"),
+        ([*POCL, *OTHERS], ["PoCL 3.1 loopvec x2"], "PoCL 3.1 cbs x2"),
+        (OTHERS, [], "PoCL 3.0 (wheel)"),
+        (OTHERS, ["PoCL 3.0 (wheel)", "rusticl"], "Intel(R) OpenCL"),
+        (["Oclgrind x1", "Oclgrind x2"], [], "Oclgrind x1"),
+    ],
+)
+def test_one_row_that_works_runs_every_device_test(names: list[str], broken: list[str], first: str) -> None:
+    assert [name for name, share in shares(names, broken).items() if share == "first"] == [first]
+    assert (rows.SHARES["first"].marks, rows.SHARES["first"].sample) == ("device", "")
+
+
+def test_a_sample_holds_every_pair_and_is_the_same_each_time() -> None:
+    cases = list(product("abcd", "efg", "hij", "kl"))
+    chosen = [cases[place] for place in rows.cover(cases, 2, "seed")]
+    held = {pair for case in chosen for pair in combinations(enumerate(case), 2)}
+    assert held == {pair for case in cases for pair in combinations(enumerate(case), 2)}
+    assert len(chosen) < len(cases) / 3
+    assert chosen == [cases[place] for place in rows.cover(cases, 2, "seed")]
+    assert [cases[place][:1] for place in rows.cover(cases, 1, "seed")] != cases[:4]
+
+
+def test_a_row_s_sample_leaves_cases_out_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tests").mkdir()
+    for name in ("conftest.py", "rows.py"):
+        (tmp_path / "tests" / name).write_text((TESTS / name).read_text())
+    (tmp_path / "setup.cfg").write_text((TESTS.parent / "setup.cfg").read_text())
+    cases = "\n".join(f"@pytest.mark.parametrize({name!r}, range(4))" for name in "ab")
+    for name in ("test_reduction_x.py", "test_other.py"):
+        (tmp_path / "tests" / name).write_text(
+            f"import pytest\n@pytest.mark.device\n{cases}\ndef test_it(a, b): pass\n"
+        )
+    monkeypatch.setattr(runtimes, "ROOT", tmp_path)
+    workshop = runtimes.Workshop(tmp_path / "scratch")
+    one = runtimes.Configuration("any", "any", share="sample")
+    row = runtimes.run(workshop, one, runtimes.parse([]))
+    assert (row.passed, row.failed, row.notes) == (16 + 4, 0, ["sample: 12 of 32 cases left out"])
+    chosen = runtimes.run(workshop, one, runtimes.parse(["--", "-k", "reduction"]))
+    assert (chosen.passed, chosen.notes) == (16, [])
+
+
+def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order: list[str] = []
+    running: list[str] = []
+    together: set[tuple[str, ...]] = set()
+    lock = threading.Lock()
+
+    def run(_: object, one: runtimes.Configuration, *__: object) -> runtimes.Row:
+        if one.unusable:
+            return runtimes.Row(one.name, notes=[one.unusable])
+        with lock:
+            order.append(one.name)
+            running.append(one.name)
+            together.add(tuple(sorted(running)))
+        time.sleep(0.2 if one.name == "x2" else 0.5)
+        running.remove(one.name)
+        return runtimes.Row(one.name, passed=1)
+
+    monkeypatch.setattr(runtimes, "run", run)
+    monkeypatch.setattr(runtimes, "PROGRESS", 0.0)
+    monkeypatch.setattr(
+        runtimes, "EXPECTED", {"host": {"": 1.0}, "threads": {"": 2.0}, "first": {"": 9.0}, "sample": {"": 5.0}}
+    )
+    chosen = [
+        runtimes.Configuration("host"),
+        runtimes.Configuration("x1", "PoCL", "libpocl.so", share="threads"),
+        runtimes.Configuration("x2", "PoCL", "libpocl.so", share="first"),
+        runtimes.Configuration("Intel", "Intel", "libintelocl.so", share="sample"),
+        runtimes.Configuration("Clover", "Clover", "libclover.so", share="sample", unusable="no device"),
+    ]
+    found = runtimes.run_all(runtimes.Workshop(tmp_path), chosen, runtimes.parse(["--jobs", "2"]))
+    assert [row.name for row in found] == ["host", "x1", "x2", "Intel", "Clover"]
+    assert found[-1].notes == ["no device"]
+    assert order[:2] == ["x2", "Intel"]
+    assert ("Intel", "x2") in together
+    assert not any({"x1", "x2"} <= set(names) for names in together)
+    assert max(map(len, together)) == 2
+    said = capsys.readouterr().err
+    assert "of about 5 s" in said
+    assert "Intel: 1 passed" in said
