@@ -209,8 +209,10 @@ class Workshop:
             if library:
                 (vendors / "only.icd").write_text(library + "\n")
             environment["OCL_ICD_VENDORS"] = str(vendors)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment |= {
             "PYOPENCL_NO_CACHE": "1",
+            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),  # for hundreds of child processes
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "400",
             "POCL_CACHE_DIR": str(kernels),

@@ -160,13 +160,13 @@ kernel void k({"PORTBAR_REDUCTION_PARAM, " if gang else ""}global int *v, uint o
     v = device_array(queue, np.array([5, 1, 1, 5, 9, 9], np.int32))
     outside = device_array(queue, np.zeros(24, np.int32))
     expected = [5, 1, 1, 5, 9, 9]
+    groups = 2 if gang else 1
+    local = 12 if level != "vector" else 4
+    members = members_of(made, level, groups, local, context)
     # As GCC's reduction-arrays tests: what lies outside of a section must not change.
     for offset, length in ((1, 2), (3, 2), (0, 5), (4, 1), (3, 3), (1, 3)):
-        groups = 2 if gang else 1
-        local = 12 if level != "vector" else 4
         launch = made.kernel("k")(queue, (groups * local,), (local,), v, np.uint32(offset), np.uint32(length), outside)
         launch.wait()
-        members = members_of(made, level, groups, local, context)
         for k in range(offset, offset + length):
             expected[k] += min(members, 10)
         assert host_array(queue, v, np.int32).tolist() == expected, (offset, length)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.device
 
 LIMIT = 0.02
 
-SOURCE = r"""
+SKIP = r"""
 #include "portbar/device_barrier.h"
 
 /* Groups below `skippers` leave after `sound` barriers; the others go on and count what held, as if nothing were wrong. */
@@ -35,6 +35,11 @@ kernel void skip(PORTBAR_GRID_PARAM, global uint *held, const uint sound, const 
         passed += portbar_device_barrier(&grid) ? 1u : 0u;
     held[portbar_global_id(&grid)] = passed;
 }
+"""
+
+# Apart from `skip`, which nearly every test builds: compilers take seconds for all of them.
+SOURCE = r"""
+#include "portbar/device_barrier.h"
 
 /* The same through the split form; a loop on test_wait must end, too. */
 kernel void split_skip(PORTBAR_GRID_PARAM, global uint *held, const uint polls)
@@ -139,7 +144,7 @@ def run(made, queue, local, *scalars, least=2, surplus=False):
     ("algorithm", "sound"), [*((name, 5) for name in support.ALGORITHMS), ("counter", 0), ("xf", 0)]
 )
 def test_a_skipped_barrier_drains_and_is_reported(context, queue, algorithm, sound):
-    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
+    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT, device_barrier=algorithm)
     launch, held, groups = run(made, queue, (4,), sound, 1, 1_000)
     with pytest.raises(portbar.BarrierTimeoutError) as caught:
         launch.wait()
@@ -157,7 +162,7 @@ def test_a_skipped_barrier_drains_and_is_reported(context, queue, algorithm, sou
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
 def test_the_error_says_how_many_groups_had_arrived(context, queue, algorithm):
     skippers = 2
-    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
+    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT, device_barrier=algorithm)
     launch, _, groups = run(made, queue, (4,), 3, skippers, 1, least=skippers + 1)
     with pytest.raises(portbar.BarrierTimeoutError) as caught:
         launch.wait()
@@ -170,7 +175,7 @@ def test_the_error_says_how_many_groups_had_arrived(context, queue, algorithm):
     [*((name, "packed") for name in support.ALGORITHMS), ("counter", "ticket"), ("counter", "spin")],
 )
 def test_the_queue_and_its_state_work_again_right_after(context, queue, algorithm, discovery):
-    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm, discovery=discovery)
+    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT, device_barrier=algorithm, discovery=discovery)
     launch, _, _ = run(made, queue, (4,), 2, 1, 3)
     held = support.cells(made, queue, (4,), 0xDEAD)
     right = [made(queue, None, (4,), held, np.uint32(7), np.uint32(0), np.uint32(4)) for _ in range(3)]
@@ -185,7 +190,7 @@ def test_the_queue_and_its_state_work_again_right_after(context, queue, algorith
 
 @pytest.mark.parametrize("algorithm", ["counter", "tree", "xf"])
 def test_groups_that_were_never_resident_drain(context, queue, algorithm):
-    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT, device_barrier=algorithm)
+    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT, device_barrier=algorithm)
     launch, held, groups = run(made, queue, (4,), 0, 1, 3, surplus=True)
     with pytest.raises(portbar.BarrierTimeoutError):
         launch.wait()
@@ -222,7 +227,7 @@ def test_after_false_from_the_split_form_the_built_in_barrier_answers_false(cont
 
 
 def test_the_error_is_raised_again_by_each_wait_and_the_group_count_stays_known(context, queue):
-    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT)
+    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT)
     launch, _, groups = run(made, queue, (4,), 0, 1, 1)
     for _ in range(2):
         with pytest.raises(portbar.BarrierTimeoutError):
@@ -231,7 +236,7 @@ def test_the_error_is_raised_again_by_each_wait_and_the_group_count_stays_known(
 
 
 def test_a_sound_kernel_is_not_cut_off_by_a_small_limit(context, queue):
-    made = support.kernel(context, SOURCE, "skip", spin_limit=LIMIT)
+    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT)
     held = support.cells(made, queue, (4,))
     launch = made(queue, None, (4,), held, np.uint32(20), np.uint32(0), np.uint32(0))
     launch.wait()
