@@ -338,7 +338,7 @@ def share_of(configuration: Configuration, first: str, *, quick: bool) -> str:
         return "first"
     if other_threads(configuration):
         return "threads"
-    return "whole" if name == "rusticl" else "sample"
+    return "sample" if configuration.is_pocl or name in {"Intel(R) OpenCL", "Oclgrind x1"} else "whole"
 
 
 def other_threads(configuration: Configuration) -> bool:
@@ -599,6 +599,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", dest="all", action="store_false", help="one row for each runtime, no test marked slow (the default)"
     )
+    parser.add_argument("--everything", action="store_true", help="let each row run all tests with all cases")
     parser.add_argument(
         "--jobs", type=int, default=cores(), help="rows at a time (default: the number of cores, here %(default)s)"
     )
@@ -621,6 +622,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="portbar-tests-"))
     try:
         workshop = Workshop(folder)
+        options.all = options.all or options.everything
         found = list(configurations(workshop, quick=not options.all))
         chosen = [
             one for one in found if not options.only or any(part.lower() in one.name.lower() for part in options.only)
@@ -634,6 +636,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         first = first_of(workshop, found) if options.all else ""
         chosen = [replace(one, share=share_of(one, first, quick=not options.all)) for one in chosen]
+        if options.everything:
+            chosen = [replace(one, share="first" if one.wanted else "host") for one in chosen]
         with ThreadPoolExecutor(options.jobs) as pool:
             chosen = list(pool.map(lambda one: checked(workshop, one), chosen))
         rows = run_all(workshop, chosen, options)
