@@ -767,6 +767,7 @@ assert Relaunch(cl.CommandQueue(context), 2, 4).sample_us(3) > 0
 """
 
 
+@pytest.mark.few
 @on_device
 @pytest.mark.parametrize("place", ["a cache that is a file", "a home that is a file", "a home without permission"])
 def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, tmp_path, place):
@@ -796,6 +797,7 @@ def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, tmp
         assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.few
 @on_device
 def test_a_survey_without_a_home_has_its_barrier_rows(context, device, tmp_path, monkeypatch):
     known = portbar.describe(device).findings

@@ -291,6 +291,7 @@ def fake_tasks(**others):
     return {name: f"survey_fakes:{others.get(name, 'nothing')}" for name in run.TASKS}
 
 
+@pytest.mark.few
 @pytest.mark.device
 def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
     monkeypatch.setattr(run, "TASKS", fake_tasks(occupancy="abort_once", barrier="barriers"))
@@ -415,6 +416,7 @@ main()
 """
 
 
+@pytest.mark.few
 @pytest.mark.device
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, tmp_path, monkeypatch):
