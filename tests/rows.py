@@ -6,20 +6,26 @@ nothing is left out. Files get their marks here, so that one page says what runs
 
 from __future__ import annotations
 
+import os
 import random
 from collections import defaultdict
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pytest
 
+T = TypeVar("T")
+
 SEED = 20261122
 SAMPLE_VARIABLE = "PORTBAR_TEST_SAMPLE"
+
+#: Values that the row with all cases may lack: a sample keeps every case that has one.
+RARE = frozenset({"half"})
 
 #: Marks by file. A row with another number of threads runs `concurrency` only; `product` files are sampled.
 FILES = {
@@ -50,7 +56,7 @@ FILES = {
         "test_atomics_operations.py",
         "test_atomics_rules.py",
         "test_atomics_values.py",
-        "test_reduction_*.py",
+        "test_reduction_[!u]*.py",
         "test_split_barrier*.py",
     ),
     "once": ("test_benching.py", "test_benchmarks*.py"),
@@ -160,9 +166,10 @@ def cover(cases: Sequence[Sequence[str]], strength: int, seed: str) -> list[int]
 
 
 def values_of(item: pytest.Item) -> list[str]:
-    """Return a test's parameters as its id names them; an id of one value is made of others more often than not."""
+    """Return a test's parameters as its id names them, one for each `parametrize`; a single one is often made of several."""
     case = getattr(item, "callspec", None)
-    return case.id.split("-") if case else []
+    names = list(getattr(case, "_idlist", ()))
+    return names if len(names) > 1 or not case else case.id.split("-")
 
 
 def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -177,8 +184,14 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
             most = max(map(len, values))
             strength = 1 if sample == "all" else min(2, max(1, most - 1))
             chosen = set(cover(values, strength, f"{SEED} {name}"))
+            chosen |= {place for place, case in enumerate(values) if RARE.intersection(case)}
         else:
             chosen = set(range(len(cases)))
         for place, item in enumerate(cases):
             (kept if place in chosen else left_out).append(item)
     return kept, left_out
+
+
+def some(cases: Sequence[T], turn: int) -> Sequence[T]:
+    """Return every third case, the others at other turns, for a test that loops over cases; all where no sample is taken."""
+    return cases[turn % 3 :: 3] or cases if os.environ.get(SAMPLE_VARIABLE) else cases

@@ -87,7 +87,7 @@ def test_a_row_s_sample_leaves_cases_out_and_says_so(tmp_path: Path, monkeypatch
     for name in ("conftest.py", "rows.py"):
         (tmp_path / "tests" / name).write_text((TESTS / name).read_text())
     (tmp_path / "setup.cfg").write_text((TESTS.parent / "setup.cfg").read_text())
-    cases = "\n".join(f"@pytest.mark.parametrize({name!r}, range(4))" for name in "ab")
+    cases = "@pytest.mark.parametrize('a', range(4))\n@pytest.mark.parametrize('b', ['half', 'int', 'long', 'char'])"
     for name in ("test_reduction_x.py", "test_other.py"):
         (tmp_path / "tests" / name).write_text(
             f"import pytest\n@pytest.mark.device\n{cases}\ndef test_it(a, b): pass\n"
@@ -96,7 +96,8 @@ def test_a_row_s_sample_leaves_cases_out_and_says_so(tmp_path: Path, monkeypatch
     workshop = runtimes.Workshop(tmp_path / "scratch")
     one = runtimes.Configuration("any", "any", share="sample")
     row = runtimes.run(workshop, one, runtimes.parse([]))
-    assert (row.passed, row.failed, row.notes) == (16 + 4, 0, ["sample: 12 of 32 cases left out"])
+    # Each of four values once, and the other three cases of a type that the row with all cases may lack.
+    assert (row.passed, row.failed, row.notes) == (16 + 7, 0, ["sample: 9 of 32 cases left out"])
     chosen = runtimes.run(workshop, one, runtimes.parse(["--", "-k", "reduction"]))
     assert (chosen.passed, chosen.notes) == (16, [])
 
@@ -142,3 +143,11 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
     said = capsys.readouterr().err
     assert "of about 5 s" in said
     assert "Intel: 1 passed" in said
+
+
+def test_a_loop_over_cases_takes_a_third_of_them_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(rows.SAMPLE_VARIABLE, raising=False)
+    assert rows.some("abcdefg", 1) == "abcdefg"
+    monkeypatch.setenv(rows.SAMPLE_VARIABLE, "product")
+    assert [rows.some("abcdefg", turn) for turn in range(4)] == ["adg", "be", "cf", "adg"]
+    assert rows.some("a", 2) == "a"
