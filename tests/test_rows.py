@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from fnmatch import fnmatch
@@ -151,3 +153,14 @@ def test_a_loop_over_cases_takes_a_third_of_them_in_a_sample(monkeypatch: pytest
     monkeypatch.setenv(rows.SAMPLE_VARIABLE, "product")
     assert [rows.some("abcdefg", turn) for turn in range(4)] == ["adg", "be", "cf", "adg"]
     assert rows.some("a", 2) == "a"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")
+def test_a_runner_that_is_interrupted_ends_its_rows() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    stop = threading.Event()
+    threading.Timer(0.3, stop.set).start()
+    started = time.monotonic()
+    assert not runtimes.finish(child, 50, stop)
+    assert child.poll() is not None
+    assert time.monotonic() - started < 30
