@@ -17,13 +17,11 @@ import pyopencl as cl
 
 from portbar import profile
 from portbar.build import compile_program
+from portbar.device_barrier import BOUNDED
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.findings import BarrierTable, Findings
 from portbar.program import Program
 from portbar.records.reading import measured, missing, samples_of, value_of
-
-#: Barrier algorithms that a table may name, the simplest first; not `intel_device_barrier`, which has no spin limit.
-ALGORITHMS: Final = ("counter", "counter_backoff", "sharded", "replicated", "flag", "tree", "xf")
 
 #: How much faster than a simpler algorithm another one must be to replace it.
 ADVANTAGE: Final = 0.03
@@ -319,7 +317,7 @@ class Budget:
 
 def time_barriers(
     queue: cl.CommandQueue,
-    algorithms: Sequence[str] = ALGORITHMS,
+    algorithms: Sequence[str] = BOUNDED,
     group_counts: Sequence[int] | None = None,
     local_sizes: Sequence[int] = (1,),
     *,
@@ -514,11 +512,11 @@ def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) ->
     """
     measured: dict[tuple[int, int], dict[str, float]] = {}
     for entry in times:
-        if entry.us is not None and entry.algorithm in ALGORITHMS:
+        if entry.us is not None and entry.algorithm in BOUNDED:
             measured.setdefault((entry.local_size, entry.groups), {})[entry.algorithm] = entry.us
     table: list[tuple[int, int, str]] = []
     for (local_size, groups), found in sorted(measured.items()):
-        names = [name for name in ALGORITHMS if name in found]
+        names = [name for name in BOUNDED if name in found]
         best = names[0]
         for name in names[1:]:
             if found[name] < found[best] * (1 - advantage):

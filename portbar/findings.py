@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
+from portbar import device_barrier
 from portbar.errors import RecordError
 
 T = TypeVar("T")
@@ -126,9 +127,7 @@ def _exactly(kind: type[T], value: Any) -> T:
 
 def _algorithm(value: Any) -> str:
     """A barrier algorithm that a table may choose, so not one without a spin limit."""
-    from portbar.strategy import ALTERNATIVES  # noqa: PLC0415 (which needs findings)
-
-    if value not in ALTERNATIVES["device_barrier"] or value == "intel_device_barrier":
+    if value not in device_barrier.BOUNDED:
         raise ValueError(f"{value!r} is no barrier algorithm that a table may name")
     return str(value)
 

@@ -11,7 +11,7 @@ import struct
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyopencl as cl
 import pyopencl.array
@@ -34,6 +34,7 @@ from portbar.arguments import (
     refuse_shared,
     scalar_typedefs,
 )
+from portbar.compiled import CompiledProgram
 from portbar.errors import LaunchError
 from portbar.launch import Launch
 from portbar.occupancy import Occupancy, Retry, drain, is_complete, measure
@@ -42,13 +43,10 @@ from portbar.reduction import launching
 from portbar.reduction.rendering import local_size_limit
 from portbar.residency import Resources, computed_bound, resources_in
 from portbar.source import kernel_text, mentions
+from portbar.state import QueueState
 from portbar.strategy import Strategy
 from portbar.timing import is_time, limit_rounds, patience_rounds, rounds, shared_patience_rounds, shortened
 from portbar.vendor import vendor_bound
-
-if TYPE_CHECKING:
-    from portbar.program import Program
-    from portbar.state import QueueState
 
 Size = tuple[int, ...]
 
@@ -106,7 +104,7 @@ class Kernel:
         Whether it takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which are one.
     """
 
-    def __init__(self, program: Program, name: str) -> None:
+    def __init__(self, program: CompiledProgram, name: str) -> None:
         self.program = program
         self.name = name
         self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], cl.Kernel] = {}
@@ -534,7 +532,7 @@ class Kernel:
         profile = self.program.profile(device)
         patience = patience_rounds(profile)
         # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
-        apart = self.program.dry_queue(device)
+        apart = self.program.states.dry_queue(device)
 
         def dry_run(groups: int) -> int:
             return self._dry_run(apart, strategy, local, groups, patience, args).num_groups
@@ -572,19 +570,19 @@ class Kernel:
         return launch
 
     def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
-        program, handle, words = self.program, plan.handle, plan.words
-        with program.lock:
+        states, handle, words = self.program.states, plan.handle, plan.words
+        with states.lock:
             if self.reduces_gangs:
-                return launching.enqueue(program, plan, args, wait_for)
+                return launching.enqueue(states.gang(plan.queue, plan.groups), plan, args, wait_for)
             if words is None:
                 handle.set_args(*args)
                 return Launch(
                     _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for), plan.label
                 )
             state = plan.state
-            if state is None or plan.generation != program.generation or state.exhausted:
-                state = plan.state = program.state(plan.queue, plan.groups)
-                plan.generation = program.generation
+            if state is None or plan.generation != states.generation or state.exhausted:
+                state = plan.state = states.grid(plan.queue, plan.groups)
+                plan.generation = states.generation
             epoch = state.epoch + 1
             saved = state.save_before(epoch)
             before = state.order.after(wait_for)

@@ -5,17 +5,14 @@ Not for enqueueing (`portbar.kernel`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from portbar import layout
 from portbar.errors import BarrierTimeoutError, Error
-from portbar.state import Report
+from portbar.state import QueueState, Report, Words
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyopencl as cl
-
-    from portbar.state import QueueState
 
 _OVERWRITTEN = (
     "portbar's hidden state was overwritten, so the result is not to be trusted. Likely cause: a kernel writes outside "
@@ -49,14 +46,14 @@ class Launch:
         self._state = state
         self._epoch = epoch
         self._report: Report | None = None
-        self._snapshot: tuple[np.ndarray[Any, np.dtype[np.uint32]], cl.Event] | None = None
+        self._snapshot: tuple[Words, cl.Event] | None = None
 
     @property
     def has_report(self) -> bool:
         """Whether the report is on the host already, so that the device may reuse its place."""
         return self._report is not None or self._snapshot is not None
 
-    def keep_snapshot(self, words: np.ndarray[Any, np.dtype[np.uint32]], event: cl.Event) -> None:
+    def keep_snapshot(self, words: Words, event: cl.Event) -> None:
         """Take over a copy of the report that arrives with `event`."""
         self._snapshot = (words, event)
 

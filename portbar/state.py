@@ -10,7 +10,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyopencl as cl
@@ -18,8 +18,20 @@ import pyopencl as cl
 from portbar import layout
 from portbar.order import Order
 
-if TYPE_CHECKING:
-    from portbar.launch import Launch
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+class Reported(Protocol):
+    """A launch, as the state sees it that keeps its report."""
+
+    event: cl.Event
+
+    @property
+    def has_report(self) -> bool:
+        """Whether the report is on the host already, so that the device may reuse its place."""
+
+    def keep_snapshot(self, words: Words, event: cl.Event) -> None:
+        """Take over a copy of the report that arrives with `event`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,7 @@ class Report:
     group: int
 
     @classmethod
-    def from_words(cls, words: np.ndarray[Any, np.dtype[np.uint32]], epoch: int) -> Report:
+    def from_words(cls, words: Words, epoch: int) -> Report:
         """Read the words of one report; those of another launch count as "never entered"."""
         if int(words[0]) != epoch:
             return cls(0, 0, 0, 0)
@@ -76,7 +88,7 @@ class QueueState:
         self.order = Order(queue)
         self.broken = False
         self._reader: cl.CommandQueue | None = None
-        self._launches: list[weakref.ref[Launch] | None] = [None] * layout.REPORTS
+        self._launches: list[weakref.ref[Reported] | None] = [None] * layout.REPORTS
         self._device = queue.device.int_ptr
         with _on_device_lock:
             _on_device[self._device].add(self)
@@ -96,7 +108,7 @@ class QueueState:
     def _region(self, epoch: int) -> int:
         return 4 * (layout.OFFSETS["REPORTS"] + epoch % layout.REPORTS * layout.REPORT_WORDS)
 
-    def remember(self, epoch: int, launch: Launch) -> None:
+    def remember(self, epoch: int, launch: Reported) -> None:
         """Keep a weak reference, so that the report is saved before a later launch overwrites it."""
         self._launches[epoch % layout.REPORTS] = weakref.ref(launch)
 

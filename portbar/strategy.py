@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar import matrix, quirks, split_barrier
+from portbar import device_barrier, matrix, quirks, split_barrier
 from portbar.atomics import AtomicsTable, atomics_table
 from portbar.device import host_architecture
 from portbar.errors import UnsupportedFeatureError
@@ -28,16 +28,7 @@ if TYPE_CHECKING:
 ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
     "atomics": ("c11", "ptx", "membar", "cl12"),
     "discovery": ("packed", "ticket", "spin"),
-    "device_barrier": (
-        "counter",
-        "counter_backoff",
-        "sharded",
-        "replicated",
-        "flag",
-        "tree",
-        "xf",
-        "intel_device_barrier",
-    ),
+    "device_barrier": device_barrier.STRATEGIES,
     "split_barrier": split_barrier.STRATEGIES,
     "reduction": reduction_strategies.STRATEGIES,
 }

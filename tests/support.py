@@ -15,9 +15,10 @@ import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.device_barrier import BOUNDED
 
-#: Barrier algorithms with a spin limit; `intel_device_barrier` has none and is added where a device has it.
-ALGORITHMS = ("counter", "counter_backoff", "sharded", "replicated", "flag", "tree", "xf")
+#: `intel_device_barrier` has no spin limit and is added where a device has it.
+ALGORITHMS = BOUNDED
 DISCOVERIES = ("packed", "ticket", "spin")
 
 UInts = np.ndarray[Any, np.dtype[np.uint32]]

@@ -439,12 +439,12 @@ def test_what_a_launch_left_behind_65536_launches_ago_lets_nobody_through(contex
     else:
         pytest.skip("the busy machine never ran 2 work-groups at once")
     for more in (1 << 16, 1 << 17, 1 << 20):
-        state = made.program.state(queue, 2)
+        state = made.program.states.grid(queue, 2)
         # As after that many launches of one work-group, which leave nothing in the words of the second.
         state.epoch += more - 1
         for buffer in (passed, data):
             cl.enqueue_fill_buffer(queue, buffer, np.uint32(0), 0, buffer.size)
         launch = made(queue, None, (2,), passed, data, polls, num_groups=2)
         launch.wait()
-        assert made.program.state(queue, 2) is state
+        assert made.program.states.grid(queue, 2) is state
         assert support.uints(queue, passed)[: launch.num_groups].tolist() == [2] * launch.num_groups

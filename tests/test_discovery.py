@@ -265,10 +265,10 @@ def test_launches_go_on_when_the_tags_wrap(context, queue):
     notes = Notes.for_launches(queue, note, (8,))
     launches = [note(queue, None, (8,), *notes.args, np.uint32(0))]
     launches[0].wait()
-    state = note.program.state(queue, 1)
+    state = note.program.states.grid(queue, 1)
     state.epoch = (1 << (29 - state.capacity_log2)) - 4
     launches += [note(queue, None, (8,), *notes.args, np.uint32(salt)) for salt in range(8)]
-    assert note.program.state(queue, 1) is state
+    assert note.program.states.grid(queue, 1) is state
     for launch in launches:
         launch.wait()
     groups = sum(launch.num_groups for launch in launches)

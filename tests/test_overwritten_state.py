@@ -117,7 +117,7 @@ class Trampled:
 
     @property
     def state(self):
-        return self.kernel.program.state(self.queue, self.groups)
+        return self.kernel.program.states.grid(self.queue, self.groups)
 
     def run(self, *, when=ROUNDS, word=0, value=0, adds=False):
         """Launch; return whether it ended well. What it did must then be right."""
@@ -159,7 +159,7 @@ def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, mo
     n, lost = 1_000, 0
     for _ in range(30):
         out = support.filled(queue, n)
-        state = held_up.program.state(queue, 2)
+        state = held_up.program.states.grid(queue, 2)
         cl.enqueue_copy(queue, state.buffer, np.full(1, aborted, np.uint32), dst_offset=4 * layout.OFFSETS["ABORT"])
         launch = held_up(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
         try:

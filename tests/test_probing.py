@@ -392,7 +392,7 @@ def test_the_probe_sees_polls_that_the_compiler_may_hoist(device, probes, found,
 
 
 def patched_headers(monkeypatch, change):
-    from portbar import program  # noqa: PLC0415
+    from portbar import compiled  # noqa: PLC0415
 
     right = rendering.resolve_includes
 
@@ -402,7 +402,7 @@ def patched_headers(monkeypatch, change):
         assert changed != text
         return changed
 
-    monkeypatch.setattr(program, "resolve_includes", wrong)
+    monkeypatch.setattr(compiled, "resolve_includes", wrong)
 
 
 @pytest.mark.device

@@ -51,13 +51,13 @@ def test_a_state_whose_epochs_are_used_up_is_replaced(context, queue, discovery)
     made = support.kernel(context, SOURCE, "meet", discovery=discovery)
     passed = support.filled(queue, 1)
     made(queue, None, (2,), passed).wait()
-    before = made.program.state(queue, 1)
+    before = made.program.states.grid(queue, 1)
     # As after 16 million launches of which the last ones never ran.
     before.epoch = layout.EPOCH_MASK - 4
     launches = [made(queue, None, (2,), passed) for _ in range(8)]
     for launch in launches:
         launch.wait()
-    after = made.program.state(queue, 1)
+    after = made.program.states.grid(queue, 1)
     assert after is not before
     assert 0 < after.epoch < 8
     assert before.epoch < layout.EPOCH_MASK
@@ -69,7 +69,7 @@ def test_a_report_that_another_thread_s_launch_overwrites_while_it_is_read_is_no
     made = support.kernel(context, SOURCE, "meet")
     passed = support.filled(queue, 1)
     first = made(queue, None, (2,), passed)
-    state, read = made.program.state(queue, 1), QueueState.read
+    state, read = made.program.states.grid(queue, 1), QueueState.read
 
     def read_late(self, epoch):
         # As if another thread came between: its launches take every place for reports once.
@@ -90,10 +90,10 @@ def test_launches_of_one_queue_share_one_state_and_queues_do_not(context, queue)
     made = support.kernel(context, SOURCE, "meet")
     passed, other = support.filled(queue, 1), cl.CommandQueue(context)
     made(queue, None, (2,), passed).wait()
-    first = made.program.state(queue, 1)
+    first = made.program.states.grid(queue, 1)
     epoch = first.epoch
     made(queue, None, (2,), passed).wait()
     made(other, None, (2,), passed).wait()
-    assert made.program.state(queue, 1) is first
+    assert made.program.states.grid(queue, 1) is first
     assert first.epoch == epoch + 1
-    assert made.program.state(other, 1) is not first
+    assert made.program.states.grid(other, 1) is not first

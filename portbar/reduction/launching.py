@@ -9,7 +9,7 @@ import math
 import struct
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -19,9 +19,6 @@ from portbar.launch import Launch
 from portbar.order import Order
 from portbar.reduction.loops import ReductionLoop
 from portbar.reduction.rendering import FAULTS, LAUNCHES, places
-
-if TYPE_CHECKING:
-    from portbar.program import Program
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
@@ -196,9 +193,8 @@ class GangLaunch(Launch):
         self._gangs.check(self._label, self._groups, self._words)
 
 
-def enqueue(program: Program, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+def enqueue(state: GangState, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
     """Enqueue a plan of `portbar.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
-    state = program.gang_state(plan.queue, plan.groups)
     place = state.next_place()
     before = state.order.after(wait_for)
     words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)

@@ -16,7 +16,6 @@ import pyopencl as cl
 
 from portbar import child
 from portbar.benching import (
-    ALGORITHMS,
     NO_TIME,
     BarrierTime,
     BarrierTimer,
@@ -27,6 +26,7 @@ from portbar.benching import (
     time_barriers,
 )
 from portbar.device import facts
+from portbar.device_barrier import BOUNDED
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.kernel import Kernel
 from portbar.profile import describe
@@ -192,7 +192,7 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     queue = profiled_queue(cl.CommandQueue(context))
     sizes: Sequence[int] | None = payload.get("local_sizes")
     if not sizes:
-        timer = BarrierTimer(queue, 1, {"device_barrier": ALGORITHMS[0]})
+        timer = BarrierTimer(queue, 1, {"device_barrier": BOUNDED[0]})
         sizes = barrier_sizes(describe(queue.device), largest_group(timer.program, queue, timer.kernel.name))
 
     def step(doing: str) -> None:

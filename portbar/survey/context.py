@@ -11,10 +11,10 @@ from typing import Any
 import pyopencl as cl
 
 from portbar import cache, quirks
+from portbar.compiled import CompiledProgram
 from portbar.device import DeviceAddress, device_key, facts
 from portbar.findings import CACHE_KIND
 from portbar.profile import stored_findings
-from portbar.program import Program
 
 
 def context_of(payload: Mapping[str, Any]) -> cl.Context:
@@ -30,7 +30,7 @@ def context_of(payload: Mapping[str, Any]) -> cl.Context:
     return cl.Context([device])
 
 
-def largest_group(program: Program, queue: cl.CommandQueue, name: str) -> int:
+def largest_group(program: CompiledProgram, queue: cl.CommandQueue, name: str) -> int:
     """Most work-items that a work-group of a kernel can have."""
     device = queue.device
     if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, program.profile(device).facts):
