@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,9 +22,9 @@ import pyopencl as cl
 import portbar
 from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
 from portbar.atomics import TYPES, AtomicType
-from portbar.benching import device_s, profiled_queue
 from portbar.build import build_options, compile_program
 from portbar.errors import Error
+from portbar.measuring import device_s, in_turns, most_rounds, profiled_queue, rounds_for
 
 #: What the ratios should not exceed.
 BUILT_IN_TARGET: Final = 1.02
@@ -45,7 +45,6 @@ MOST_IN_A_LOOP: Final = 2048
 
 _KIND: Final = {kind.name: kind for kind in TYPES}
 _DTYPES: Final[dict[str, Any]] = {"uint": np.uint32, "ulong": np.uint64, "float": np.float32, "double": np.float64}
-_MOST_ROUNDS: Final = 1 << 20
 _LOCAL_SIZE: Final = 64
 #: What loads find.
 _STORED: Final = 7
@@ -143,10 +142,8 @@ class Bench:
         # Programs that include nothing else are content with order within a work-group.
         self.program = portbar.Program(session.context, '#include "portbar/atomics.h"\nkernel void k(void) { }\n')
         self.strategy = self.program.strategy(device)
-        found = self.program.profile(device).findings
-        limit = found.loop_limit if found is not None else None
         # The tries of compare-exchange loops count, too.
-        self.most_rounds = _MOST_ROUNDS if limit is None else limit // 64
+        self.most_rounds = most_rounds(self.program.profile(device))
 
     @cached_property
     def kinds(self) -> tuple[AtomicType, ...]:
@@ -183,7 +180,11 @@ class Bench:
         if task.kind.name == "float":
             # Larger sums are not exact.
             most = min(most, (1 << 24) * (PLACES[task.place] or items) // items)
-        rounds = min(self._rounds_for(task, kernel, items, most) for kernel in sides.values())
+
+        def wall_s(kernel: cl.Kernel, rounds: int) -> float:
+            return self._launch(task, kernel, items, rounds)[1]
+
+        rounds = min(rounds_for(partial(wall_s, kernel), self.launch_s, most) for kernel in sides.values())
         stamped, wrong = True, {}
         for name, kernel in sides.items():
             seconds, wall = self._launch(task, kernel, items, rounds)
@@ -197,14 +198,13 @@ class Bench:
             raise WrongSumError("; ".join(f"{name}: {fault}" for name, fault in wrong.items()))
         for name, fault in wrong.items():
             note(f"{self.session.name}: {name} left out for {task.kind.name}, {task.place}: {fault}")
-        taken: dict[str, list[float]] = {name: [] for name in sides if name not in wrong}
-        order = list(taken)
         self._busy.clear()
-        for repeat in range(self.repeats):
-            turn = repeat % len(order)
-            for name in order[turn:] + order[:turn]:
-                seconds, wall = self._launch(task, sides[name], items, rounds)
-                taken[name].append((seconds if stamped else wall) * 1e6 / (items * rounds))
+
+        def sample(name: str) -> float:
+            seconds, wall = self._launch(task, sides[name], items, rounds)
+            return (seconds if stamped else wall) * 1e6 / (items * rounds)
+
+        taken = in_turns({name: partial(sample, name) for name in sides if name not in wrong}, self.repeats)
         run_with: dict[str, Any] = {"work_items": items, "local_size": self.local_size, "rounds": rounds}
         run_with["clock"] = "device" if stamped else "host"
         # A contended word is not contended where the machine leaves the launches one core.
@@ -223,16 +223,6 @@ class Bench:
         wall = time.perf_counter() - began
         self._busy.append((time.process_time() - worked) / wall)
         return device_s(event, wall), wall
-
-    def _rounds_for(self, task: Task, kernel: cl.Kernel, items: int, most: int) -> int:
-        """Rounds that make one launch take about `launch_s`."""
-        seconds, rounds, taken = self.launch_s, 1, 0.0
-        for _ in range(16):
-            taken = min(self._launch(task, kernel, items, rounds)[1] for _ in range(2))
-            if taken >= seconds / 8 or rounds >= most:
-                break
-            rounds = min(rounds * 4, most)
-        return max(1, min(most, int(rounds * seconds / max(taken, 1e-7))))
 
     def _fault(self, task: Task, items: int, rounds: int) -> str:
         """What is wrong with the numbers that the last launch left; empty when they are right."""

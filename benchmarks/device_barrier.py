@@ -27,11 +27,12 @@ import pyopencl as cl
 import portbar
 from benchmarks.shared import Row, Session, collect, note, number, show, title_of, usable_devices
 from portbar import icd
-from portbar.benching import BarrierSamples, BarrierTimer, Relaunch, device_s, profiled_queue
+from portbar.benching import BarrierSamples, BarrierTimer, Relaunch
 from portbar.build import compile_program
 from portbar.device import devices_of
 from portbar.errors import Error
 from portbar.launch import Launch
+from portbar.measuring import device_s, in_turns, profiled_queue
 
 GOMP_SOURCE = r"""
 #include <omp.h>
@@ -87,7 +88,7 @@ def barrier(session: BarrierSession) -> Iterator[Row]:
         peers: dict[str, Callable[[], float]] = {"relaunch": relaunch.sample_us}
         if compiled:
             peers["libgomp"] = partial(gomp_us, compiled, groups, gomp_rounds)
-        samples = in_turns(ours, groups, session.repeats, peers)
+        samples = sampled(ours, groups, session.repeats, peers)
         extra = {
             "local_size": local_size,
             "groups": groups,
@@ -115,7 +116,7 @@ def oversubscribed(session: BarrierSession) -> Iterator[Row]:
         peers: dict[str, Callable[[], float]] = {}
         if session.gomp:
             peers["libgomp"] = partial(gomp_us, session.gomp, groups, gomp_rounds)
-        samples = in_turns(ours, groups, session.repeats, peers)
+        samples = sampled(ours, groups, session.repeats, peers)
         extra = {
             "local_size": local_size,
             "groups": groups,
@@ -139,18 +140,11 @@ def discovery(session: BarrierSession) -> Iterator[Row]:
     counts = [bound] if session.is_cpu else sorted({bound, min(bound, 1000)})
     for groups in counts:
         # The first launches pay for the driver's own set-up.
-        times: dict[str, list[float]] = {name: [] for name in timers}
-        complete = dict.fromkeys(timers, 0)
-        repeats = session.repeats * 5
-        for repeat in range(-2, repeats):
-            for name, timer in timers.items():
-                start = time.perf_counter()
-                launch = enter(timer, groups)
-                launch.event.wait()
-                seconds = device_s(launch.event, time.perf_counter() - start)
-                if repeat >= 0:
-                    times[name].append(seconds * 1e6)
-                    complete[name] += launch.num_groups == groups
+        sides = {name: partial(entered, timer, groups) for name, timer in timers.items()}
+        in_turns(sides, 2)
+        taken = in_turns(sides, session.repeats * 5)
+        times = {name: [us for us, _ in samples] for name, samples in taken.items()}
+        complete = {name: sum(found == groups for _, found in samples) for name, samples in taken.items()}
         for peer in ("ticket", "spin"):
             yield session.compare(
                 "discovery",
@@ -271,33 +265,39 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 
 
-def in_turns(
+def sampled(
     ours: BarrierSamples, groups: int, repeats: int, peers: Mapping[str, Callable[[], float]]
 ) -> dict[str, list[tuple[float, float]]]:
     """Pairs of microseconds, ours and the peer's, for each peer; taken in turns.
 
     Launches again where a busy machine kept discovery from finding all groups.
     """
-    theirs: dict[str, list[float]] = {name: [] for name in peers}
-    misses = 0
-    while len(ours.us) < repeats:
-        if ours.take() is None:
-            misses += 1
-            if misses > 20 * repeats:
-                raise Error(f"discovery never found {groups} work-groups")
-            continue
-        for name, peer in peers.items():
-            if len(ours.us) == 1:
-                # Longer launches replaced the samples so far.
-                theirs[name].clear()
-            theirs[name].append(peer())
-    return {name: list(zip(ours.us, values, strict=True)) for name, values in theirs.items()}
+
+    def complete() -> float:
+        us = next((us for us in (ours.take() for _ in range(20)) if us is not None), None)
+        if us is None:
+            raise Error(f"discovery never found {groups} work-groups")
+        return us
+
+    complete()
+    taken = in_turns({"": complete, **peers}, repeats)
+    # Where longer launches replaced the samples so far, only those of the last turns are left.
+    kept = ours.us[-repeats:]
+    return {name: list(zip(kept, taken[name][-len(kept) :], strict=True)) for name in peers}
 
 
 def enter(timer: BarrierTimer, groups: int | None) -> Launch:
     """Launch the kernel with no barrier at all."""
     passed = cl.Buffer(timer.queue.context, cl.mem_flags.READ_WRITE, 4)
     return timer.kernel(timer.queue, None, (timer.local_size,), passed, np.uint32(0), num_groups=groups)
+
+
+def entered(timer: BarrierTimer, groups: int) -> tuple[float, int]:
+    """Microseconds of such a launch, and the work-groups that it found."""
+    start = time.perf_counter()
+    launch = enter(timer, groups)
+    launch.event.wait()
+    return device_s(launch.event, time.perf_counter() - start) * 1e6, launch.num_groups
 
 
 def host_us(queue: cl.CommandQueue, launch: Callable[[], None], launches: int = 100) -> float:

@@ -26,8 +26,9 @@ import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
-from portbar.benching import BarrierTimer, Relaunch, device_s, profiled_queue
+from portbar.benching import BarrierTimer, Relaunch
 from portbar.errors import Error
+from portbar.measuring import device_s, in_turns, profiled_queue
 
 #: (work-groups, local size) -> what a barrier may cost beside `grid.sync()`.
 SHAPES: Final = {
@@ -384,7 +385,7 @@ def barrier(session: GridSession) -> Iterator[Row]:
         sides["asking"] = partial(each.sample_us, groups, rounds)
         described = {"groups": groups, "local_size": local_size, "rounds": rounds}
         algorithm = timer.algorithm(groups)
-        taken = in_turns(sides, session.repeats)
+        taken = sampled(sides, session.repeats)
         asked = {"portbar": taken.pop("asking")}
         yield from rows_of(session, "device_barrier", taken, {"grid.sync()": target}, algorithm=algorithm, **described)
         if "grid.sync()" in taken:
@@ -415,7 +416,7 @@ def traffic(session: GridSession) -> Iterator[Row]:
             "grid.sync()": partial(peer.us, f"stream_{how}_sync", groups, local_size, rounds),
             "CUDA without": partial(peer.us, f"stream_{how}", groups, local_size, rounds),
         }
-        taken = in_turns(sides, session.repeats)
+        taken = sampled(sides, session.repeats)
         added = [
             (met - alone, peer_met - peer_alone)
             for met, alone, peer_met, peer_alone in zip(*(taken[side] for side in sides), strict=True)
@@ -464,7 +465,7 @@ def overlap(session: GridSession) -> Iterator[Row]:
 
         for steps in (64, 256):
             sides = {name: partial(ours, form, steps) for form, name in enumerate(("work alone", "whole", "split"))}
-            taken = in_turns(sides, session.repeats)
+            taken = sampled(sides, session.repeats)
             alone, whole, split = (statistics.median(taken[name]) for name in sides)
             extra = {"groups": groups, "local_size": local_size, "steps": steps, "work_us": alone}
             extra |= {"hidden": (whole - split) / max(whole - alone, 1e-9)}
@@ -500,7 +501,7 @@ def enter(session: GridSession) -> Iterator[Row]:
             launch = timer.kernel.discover(queue, (local_size,), 2 * timer.bound)
             return device_s(launch.event, 1e9) * 1e6 if launch.num_groups == timer.bound else None
 
-        taken = in_turns({"known": known, "unknown": unknown, "empty": bare}, 3 * session.repeats)
+        taken = sampled({"known": known, "unknown": unknown, "empty": bare}, 3 * session.repeats)
         base = statistics.median(taken["empty"])
         for name, limit in (("known", ENTER_US[1056 if groups <= 1056 else 4224]), ("unknown", ENTER_UNKNOWN_US)):
             pairs = list(zip(taken[name], taken["empty"], strict=True))
@@ -556,22 +557,23 @@ BENCHMARKS: Final[dict[str, Callable[[GridSession], Iterator[Row]]]] = {
 }
 
 
+def sampled(sides: Sides, repeats: int) -> dict[str, list[float]]:
+    """Samples of each side; those that found too few groups are taken again. The first launches are not counted."""
+
+    def complete(name: str) -> float:
+        value = next((us for us in (sides[name]() for _ in range(20)) if us is not None), None)
+        if value is None:
+            raise Error(f"{name}: discovery never found all work-groups")
+        return value
+
+    for name in sides:
+        complete(name)
+    return in_turns({name: partial(complete, name) for name in sides}, repeats)
+
+
 def rounds_for(groups: int, quick: bool) -> int:
     """Rounds that take a launch some milliseconds."""
     return max(100, int((_LAUNCH_NS / 4 if quick else _LAUNCH_NS) / (900 + 2 * groups)))
-
-
-def in_turns(sides: Sides, repeats: int) -> dict[str, list[float]]:
-    """Samples of each side; those that found too few groups are taken again. The first launches are not counted."""
-    taken: dict[str, list[float]] = {name: [] for name in sides}
-    for repeat in range(-1, repeats):
-        for name, run in sides.items():
-            value = next((us for us in (run() for _ in range(20)) if us is not None), None)
-            if value is None:
-                raise Error(f"{name}: discovery never found all work-groups")
-            if repeat >= 0:
-                taken[name].append(value)
-    return taken
 
 
 def rows_of(

@@ -31,11 +31,11 @@ import portbar
 from benchmarks.cuda import capability_of, cuda_program
 from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
 from benchmarks.reductions_memory import READS, reader_of
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
-from benchmarks.split_barrier import Sample, WrongResultError, each_of, in_turns
-from portbar.benching import device_s, profiled_queue
+from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
+from benchmarks.split_barrier import Sample, WrongResultError, each_of
 from portbar.build import build_options, compile_program
 from portbar.errors import Error
+from portbar.measuring import device_s, in_turns, most_rounds, profiled_queue, rounds_for
 from portbar.reduction.host import reduce
 from portbar.reduction.host_shape import Shape, shape_for, trial
 from portbar.rendering import header_names
@@ -293,7 +293,7 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
         sides[READS] = partial(by_clock, session, reader_of(session.profiled, array, values))
     for run in sides.values():
         run()
-    taken = in_turns(sides, session.repeats)
+    taken = sampled(sides, session.repeats)
     limit = {}
     if READS in taken:
         read = statistics.median(sample.seconds for sample in taken[READS])
@@ -324,7 +324,7 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
         cub = session.cub
         check_sum("CUB", cub.order(dtype.name, size)["sum"], size, dtype)
         around, alone = session.empty
-        taken = in_turns(
+        taken = sampled(
             {
                 "portbar": partial(by_event, session, ours, awake=True),
                 # What events around a launch tell beyond the kernel is not CUB's; an empty kernel of OpenCL's is.
@@ -386,7 +386,7 @@ def together(session: ReductionSession) -> Iterator[Row]:
         "reproducible": partial(time_of, fixed),
         "alone": partial(time_of, alone),
     }
-    taken = in_turns(sides, session.repeats)
+    taken = sampled(sides, session.repeats)
     about: dict[str, Any] = {
         "dtype": "float32",
         "size": size,
@@ -419,7 +419,7 @@ def calls(session: ReductionSession) -> Iterator[Row]:
     }
     for run in sides.values():
         run()
-    taken = in_turns(sides, session.repeats)
+    taken = sampled(sides, session.repeats)
     yield row_of(
         session, "call", "ReductionKernel", taken["portbar"], taken["ReductionKernel"], None, size=1 << 10, clock="host"
     )
@@ -490,13 +490,9 @@ def work_group(session: ReductionSession, kind: str, local: int) -> Iterator[Row
     for side, found in answers.items():
         if abs(found - expected) > 1e-5 * abs(expected):
             raise WrongResultError(f"{side} left {found} after 7 rounds, not {expected}")
-    rounds = 64
-    limit = program.profile(device).findings
-    most = limit.loop_limit // 64 if limit is not None and limit.loop_limit else 1 << 20
-    while rounds < most and run("portbar", rounds).seconds < session.launch_s / 4:
-        rounds *= 2
-    rounds = min(rounds, most)
-    taken = in_turns({side: partial(each_of, one, rounds) for side, one in runs.items()}, session.repeats)
+    most = most_rounds(program.profile(device))
+    rounds = rounds_for(lambda rounds: run("portbar", rounds).seconds, session.launch_s, most)
+    taken = sampled({side: partial(each_of, one, rounds) for side, one in runs.items()}, session.repeats)
     for peer in list(taken)[1:]:
         target = {"work_group_reduce_add": BUILT_IN_TARGET, "CUB BlockReduce": BLOCK_TARGET}.get(peer)
         about: dict[str, Any] = {"kind": kind, "local_size": local, "groups": groups, "rounds": rounds}
@@ -585,18 +581,15 @@ def tried(
                 return by_clock(session, call).seconds
             return by_event(session, call, awake=session.capability is not None).seconds
 
-    taken: dict[Shape, list[float]] = {}
+    usable = []
     for shape in shapes:
         try:
             run(shape)
             check_sum("portbar", out.get(queue).item(), array.size, array.dtype)
-            taken[shape] = []
+            usable.append(shape)
         except (Error, cl.Error) as error:
             note(f"{session.name}: {shape} left out, {str(error)[:200]}")
-    for _ in range(repeats):
-        for shape, seconds in taken.items():
-            seconds.append(run(shape))
-    return taken
+    return in_turns({shape: partial(run, shape) for shape in usable}, repeats)
 
 
 def show_tuning(records: Sequence[Mapping[str, Any]]) -> None:

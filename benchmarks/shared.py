@@ -1,7 +1,4 @@
-"""What the benchmarks share: rows, sessions, the devices to measure, and tables.
-
-Not for measuring anything.
-"""
+"""What the benchmarks share: rows, sessions, the devices to measure, samples, and tables."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ import portbar
 from portbar import usable
 from portbar.device import select_devices
 from portbar.errors import DeviceError, Error
+from portbar.measuring import in_turns
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,7 @@ class Session:
 
 
 S = TypeVar("S", bound=Session)
+T = TypeVar("T")
 
 
 def note(text: str) -> None:
@@ -161,6 +160,17 @@ def collect(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]], 
         if print_json:
             print(json.dumps(row.to_json()), flush=True)
     return rows
+
+
+def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, list[T]]:
+    """Samples of each side, taken in turns; a side other than the first that fails is noted and left out."""
+
+    def failed(side: str, error: Exception) -> None:
+        if side == next(iter(sides)):
+            raise error
+        note(f"{side} left out, {error}")
+
+    return in_turns(sides, repeats, failed=failed)
 
 
 def show(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], width: int = 120) -> None:

@@ -23,10 +23,10 @@ import pyopencl as cl
 import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
-from portbar.benching import device_s, profiled_queue
+from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
 from portbar.build import build_options, compile_program
 from portbar.errors import Error
+from portbar.measuring import device_s, most_rounds, profiled_queue, rounds_for
 
 #: What a uniform arrive and wait on a CPU may cost, in plain barriers.
 BARRIER_TARGET: Final = 1.3
@@ -44,7 +44,6 @@ SPREAD: Final = 2654435761
 #: Tiles that a pipeline has room for. Two are being read, the others are on their way.
 STAGES: Final = 4
 
-_MOST_ROUNDS: Final = 1 << 22
 _MASK: Final = 0xFFFF_FFFF
 
 HEADER: Final = '#include "portbar/split_barrier.h"\n'
@@ -349,9 +348,7 @@ class Bench:
         self.launch_s = 0.003 if session.quick else 0.005 if session.is_nvidia else 0.02
         program = self.compiled(HEADER + "kernel void nothing(void) { }\n")
         self.options = build_options(program.strategy(session.device), ())
-        found = program.profile(session.device).findings
-        limit = found.loop_limit if found is not None else None
-        self.most_rounds = _MOST_ROUNDS if limit is None else limit // 64
+        self.most_rounds = most_rounds(program.profile(session.device))
         self.strategy = strategy_of(program, session.device)
 
     def compiled(self, text: str, require: Sequence[str] = ()) -> portbar.Program:
@@ -410,16 +407,6 @@ class Loop:
         # Stamps that miss half of a long launch are none.
         self.stamped = self.stamped and (seconds >= wall / 2 or wall < 1e-3)
         return Sample(seconds if self.stamped else wall, float(cycles.mean()) if self.bench.session.is_nvidia else None)
-
-    def rounds_for(self, seconds: float) -> int:
-        """Rounds that make one launch take about `seconds`."""
-        most, rounds = self.bench.most_rounds, 1
-        # The launch itself takes some time.
-        launch = taken = min(self.sample(rounds).seconds for _ in range(3))
-        while rounds < most and taken - launch < seconds / 8 and taken < seconds * 4:
-            rounds = min(rounds * 4, most)
-            taken = min(self.sample(rounds).seconds for _ in range(2))
-        return max(1, min(most, int(rounds * seconds / max(taken - launch, taken / 8, 1e-7))))
 
 
 def loop(side: str) -> str:
@@ -481,8 +468,8 @@ def barrier_rows(bench: Bench, kernels: Mapping[str, cl.Kernel], groups: int, lo
                 raise
             note(f"{session.name}: {side} left out at {groups} work-groups of {local_size}, {error}")
             del sides[side]
-    rounds = loops["portbar"].rounds_for(bench.launch_s)
-    taken = in_turns({side: partial(each_of, run, rounds) for side, run in sides.items()}, session.repeats)
+    rounds = rounds_for(lambda rounds: loops["portbar"].sample(rounds).seconds, bench.launch_s, bench.most_rounds)
+    taken = sampled({side: partial(each_of, run, rounds) for side, run in sides.items()}, session.repeats)
     described = {"strategy": bench.strategy, "local_size": local_size, "groups": groups, "rounds": rounds}
     described["clock"] = "device" if all(one.stamped for one in loops.values()) else "host"
     for peer in list(taken)[1:]:
@@ -594,7 +581,7 @@ class Streams:
         for side in self.kernels:
             self.check(side, steps)
         sides = {side: partial(self.run, side, steps) for side in self.kernels}
-        taken = in_turns(sides, session.repeats)
+        taken = sampled(sides, session.repeats)
         self.check("portbar", steps)
         described |= {"tiles": self.tiles, "steps": steps}
         for peer in list(taken)[1:]:
@@ -614,24 +601,6 @@ def each_of(run: Callable[[int], Sample], rounds: int) -> Sample:
     """One launch of so many rounds: what one of them took."""
     whole = run(rounds)
     return Sample(whole.seconds / rounds, None if whole.cycles is None else whole.cycles / rounds)
-
-
-def in_turns(sides: Mapping[str, Callable[[], Sample]], repeats: int) -> dict[str, list[Sample]]:
-    """Samples of each side; each comes first in its turn. A side other than the first that fails is left out."""
-    taken: dict[str, list[Sample]] = {side: [] for side in sides}
-    first = next(iter(sides))
-    for repeat in range(repeats):
-        order = list(taken)
-        turn = repeat % len(order)
-        for side in order[turn:] + order[:turn]:
-            try:
-                taken[side].append(sides[side]())
-            except (Error, cl.Error) as error:
-                if side == first:
-                    raise
-                note(f"{side} left out, {error}")
-                del taken[side]
-    return taken
 
 
 def compared(

@@ -5,11 +5,11 @@ Not for printing (`portbar.cli`), and not for what a device can or cannot do (`p
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,16 @@ from portbar.build import compile_program
 from portbar.device_barrier import BOUNDED
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.findings import BarrierTable, Findings
+from portbar.measuring import (
+    NO_TIME,
+    Budget,
+    device_s,
+    in_one_line,
+    in_turns,
+    most_rounds,
+    profiled_queue,
+    rounds_for,
+)
 from portbar.program import Program
 from portbar.records.reading import measured, missing, samples_of, value_of
 
@@ -42,14 +52,15 @@ kernel void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint ro
 
 _EMPTY_SOURCE: Final = "kernel void portbar_empty(void) { }\n"
 
-#: Why there is no time of what a spent budget left out.
-NO_TIME: Final = "no time was left"
-
 #: Seconds that one timed launch should take, and launches of each algorithm and group count.
 _LAUNCH_S: Final = (0.002, 0.020)
 _LEAST_REPEATS: Final = 3
 _MOST_REPEATS: Final = 15
-_MOST_ROUNDS: Final = 1 << 20
+#: Iterations that one round may take in a kernel with a limit of them.
+_ITERATIONS: Final = 8
+
+#: How relaunching is called among the barrier algorithms that it is measured beside.
+_RELAUNCH: Final = ""
 
 #: Seconds a barrier may take: two orders of magnitude above a time slice, so that a busy machine is no fault.
 _SPIN_LIMIT_S: Final = 2.0
@@ -155,9 +166,7 @@ class BarrierTimer:
             queue.context, source, strategy=strategy, spin_limit=_SPIN_LIMIT_S, devices=[queue.device]
         )
         self.kernel = self.program.kernel("portbar_bench")
-        found = self.program.profile(queue.device).findings
-        limit = found.loop_limit if found is not None else None
-        self.most_rounds = min(_MOST_ROUNDS, limit // 8) if limit is not None else _MOST_ROUNDS
+        self.most_rounds = most_rounds(self.program.profile(queue.device), _ITERATIONS)
         self._passed = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4)
         self._answer = np.zeros(1, np.uint32)
 
@@ -192,17 +201,6 @@ class BarrierTimer:
             raise Error(f"{self._answer[0]} of {rounds} rounds were run: the device ends loops early")
         return device_s(launch.event, wall)
 
-    def rounds_for(self, groups: int, seconds: float) -> int:
-        """Rounds that make one launch take about `seconds`; an estimate, which a busy machine makes too low."""
-        rounds, taken = min(8, self.most_rounds), math.inf
-        for _ in range(16):
-            # One launch may have been kept off a core for far longer than it ran.
-            taken = min(self.launch_s(groups, rounds) or math.inf for _ in range(3))
-            if seconds / 8 <= taken < math.inf or rounds >= self.most_rounds:
-                break
-            rounds = min(rounds * 4, self.most_rounds)
-        return max(1, min(self.most_rounds, int(rounds * seconds / max(taken, 1e-7)))) if taken < math.inf else rounds
-
     def sample_us(self, groups: int, rounds: int) -> float | None:
         """Microseconds a barrier in one launch; None when discovery did not find all of the groups."""
         seconds = self.launch_s(groups, rounds)
@@ -231,7 +229,7 @@ class BarrierSamples:
     def __init__(self, timer: BarrierTimer, groups: int, seconds: float, most_rounds: int | None = None) -> None:
         self._timer, self._groups, self._seconds = timer, groups, seconds
         self._most = min(timer.most_rounds, most_rounds or timer.most_rounds)
-        self.rounds = min(self._most, timer.rounds_for(groups, seconds))
+        self.rounds = rounds_for(partial(timer.launch_s, groups), seconds, self._most)
         self.us: list[float] = []
 
     def take(self) -> float | None:
@@ -277,42 +275,9 @@ class Relaunch:
         return (time.perf_counter() - start) * 1e6 / launches
 
 
-def profiled_queue(queue: cl.CommandQueue) -> cl.CommandQueue:
-    """A queue on the same device whose events carry time stamps, or a plain one where the device refuses."""
-    try:
-        return cl.CommandQueue(queue.context, queue.device, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    except cl.Error:
-        return cl.CommandQueue(queue.context, queue.device)
-
-
-def device_s(event: cl.Event, wall: float) -> float:
-    """Seconds that a finished command ran by its event, or the wall-clock time where its stamps make no sense."""
-    try:
-        seconds = float(event.profile.end - event.profile.start) * 1e-9
-    except cl.Error:
-        return wall
-    # Rusticl's stamps are a few nanoseconds apart, whatever ran between them.
-    return seconds if 1e-7 <= seconds <= wall else wall
-
-
 def default_counts(bound: int) -> tuple[int, ...]:
     """Group counts worth measuring on a device that holds `bound`: powers of two, and the bound itself."""
     return tuple(sorted({1 << i for i in range(bound.bit_length())} | {bound}))
-
-
-class Budget:
-    """Seconds that a measurement may take, from now on."""
-
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds
-
-    def left(self) -> float:
-        """Seconds left, below 0 when the budget is overdrawn."""
-        return self._end - time.monotonic()
-
-    def part(self, share: float) -> Budget:
-        """A budget of this share of what is left."""
-        return Budget(max(0.0, self.left() * share))
 
 
 def time_barriers(
@@ -479,24 +444,18 @@ class _Turns:
                 notes[name] = in_one_line(error)
         # A simulator takes milliseconds to launch a kernel.
         launches = max(8, min(200, int(2e6 * seconds / relaunch.sample_us(8))))
-        for repeat in range(_MOST_REPEATS):
-            if repeat >= _LEAST_REPEATS and budget.left() <= 0:
-                break
-            relaunches.append(round(relaunch.sample_us(launches), 4))
-            order = list(samples)
-            start = repeat % len(order) if order else 0
-            for name in order[start:] + order[:start]:
-                try:
-                    samples[name].take()
-                except (Error, cl.Error) as error:
-                    notes[name] = in_one_line(error)
-                    del samples[name]
+        sides: dict[str, Callable[[], float | None]] = {_RELAUNCH: partial(relaunch.sample_us, launches)}
+        sides |= {name: one.take for name, one in samples.items()}
+
+        def failed(side: str, error: Exception) -> None:
+            if side == _RELAUNCH:
+                raise error
+            notes[side] = in_one_line(error)
+            del samples[side]
+
+        taken = in_turns(sides, _MOST_REPEATS, least=_LEAST_REPEATS, budget=budget, failed=failed)
+        relaunches += [round(us, 4) for us in taken[_RELAUNCH] if us is not None]
         return samples
-
-
-def in_one_line(error: Exception) -> str:
-    """What an error says, for a note beside a number."""
-    return " ".join(str(error).split())[:400]
 
 
 def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) -> BarrierTable:

@@ -19,6 +19,7 @@ from portbar import layout
 from portbar.device import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.findings import RATES, Findings
+from portbar.measuring import rounds_for
 from portbar.program import Program
 from portbar.rendering import WORDS, resolve_includes
 from portbar.strategy import Choice, DeviceProfile, Strategy, gpu_parameters, polls_acquire
@@ -315,17 +316,13 @@ class Probes:
         if self._limit is not None:
             most = max(1, self._limit // (layout.POLLS_PER_ROUND + 1) - 1)
         self._run(kernel, 1, 1, self._buffer(words), np.uint32(1))
-        rounds, best = min(8, most), 0.0
-        while True:
-            seconds = self._run(kernel, 1, 1, self._buffer(words), np.uint32(rounds))
-            best = rounds * layout.POLLS_PER_ROUND / seconds
-            if seconds > _POLL_S or rounds >= most:
-                break
-            rounds = min(most, 4 * rounds)
+
+        def seconds(rounds: int) -> float:
+            return self._run(kernel, 1, 1, self._buffer(words), np.uint32(rounds))
+
+        rounds = rounds_for(seconds, _POLL_S, most)
         # Other processes can only make it look slower.
-        for _ in range(2):
-            seconds = self._run(kernel, 1, 1, self._buffer(words), np.uint32(rounds))
-            best = max(best, rounds * layout.POLLS_PER_ROUND / seconds)
+        best = rounds * layout.POLLS_PER_ROUND / min(seconds(rounds) for _ in range(3))
         return min(max(best, RATES[0]), RATES[1])
 
     def _polls(self, seconds: float, atomics: str) -> int:

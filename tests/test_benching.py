@@ -115,13 +115,12 @@ class LateTimer:
 
     most_rounds = 1 << 20
 
-    def __init__(self, estimate: int, missing: int = 0) -> None:
-        self.estimate = estimate
+    def __init__(self, missing: int = 0) -> None:
         self.missing = missing
         self.launched: list[int] = []
 
-    def rounds_for(self, _groups: int, _seconds: float) -> int:
-        return self.estimate
+    def launch_s(self, _groups: int, _rounds: int) -> float:
+        return 0.005
 
     def sample_us(self, _groups: int, rounds: int) -> float | None:
         self.launched.append(rounds)
@@ -133,7 +132,7 @@ class LateTimer:
 
 
 def test_rounds_are_raised_where_waking_the_threads_took_most_of_a_launch() -> None:
-    timer = LateTimer(estimate=16, missing=2)
+    timer = LateTimer(missing=2)
     samples = benching.BarrierSamples(timer, 2, 0.02)  # type: ignore[arg-type]
     assert samples.take() is None
     assert samples.take() is None
@@ -146,7 +145,7 @@ def test_rounds_are_raised_where_waking_the_threads_took_most_of_a_launch() -> N
 
 
 def test_rounds_stay_below_their_limit_however_short_the_launch() -> None:
-    samples = benching.BarrierSamples(LateTimer(estimate=16), 2, 0.02, most_rounds=1000)  # type: ignore[arg-type]
+    samples = benching.BarrierSamples(LateTimer(), 2, 0.02, most_rounds=1000)  # type: ignore[arg-type]
     for _ in range(3):
         assert samples.take() is not None
     assert samples.rounds == 1000

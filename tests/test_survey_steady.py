@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar.benching import NO_TIME, BarrierTime
+from portbar.benching import BarrierTime
 from portbar.findings import Findings
+from portbar.measuring import NO_TIME
 from portbar.records.reading import measured, missing, value_of
 from portbar.survey import digest, steady
 from tests.survey_support import barrier_row, occupancy_row

@@ -14,10 +14,10 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar.atomics import TYPES, AtomicsTable
-from portbar.benching import NO_TIME, Budget
 from portbar.device import DeviceFacts, address_of
 from portbar.errors import Error
 from portbar.findings import Findings
+from portbar.measuring import NO_TIME, Budget, most_rounds
 from portbar.rendering import resolve_includes
 from portbar.strategy import Choice, DeviceProfile, Strategy
 from portbar.survey import atomics, litmus, plan, reduction, rounds, run, split_barrier
@@ -172,7 +172,7 @@ def test_no_launch_has_more_rounds_than_the_device_may_loop():
     taken, _ = rounds.time_in_turns({"": side}, 50, Budget(0.0))
     assert max(side.launched) == 50
     assert len(taken[""]) == 3
-    assert rounds.most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
+    assert most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
 
 
 def test_wrong_values_are_an_error():

@@ -16,8 +16,8 @@ import pyopencl as cl
 from portbar import child
 from portbar.arguments import SCALARS
 from portbar.atomics import TYPES, AtomicType
-from portbar.benching import NO_TIME, Budget, in_one_line
 from portbar.errors import Error
+from portbar.measuring import NO_TIME, Budget, in_one_line
 from portbar.profile import describe
 from portbar.program import Program
 from portbar.records.reading import measured, missing

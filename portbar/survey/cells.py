@@ -15,20 +15,12 @@ import numpy as np
 import pyopencl as cl
 
 from portbar import child
-from portbar.benching import (
-    NO_TIME,
-    BarrierTime,
-    BarrierTimer,
-    Budget,
-    device_s,
-    in_one_line,
-    profiled_queue,
-    time_barriers,
-)
+from portbar.benching import BarrierTime, BarrierTimer, time_barriers
 from portbar.device import facts
 from portbar.device_barrier import BOUNDED
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.kernel import Kernel
+from portbar.measuring import NO_TIME, Budget, device_s, in_one_line, profiled_queue
 from portbar.profile import describe
 from portbar.program import Program
 from portbar.records.reading import measured, missing

@@ -15,10 +15,10 @@ import numpy as np
 import pyopencl as cl
 
 from portbar import child
-from portbar.benching import NO_TIME, Budget, device_s, in_one_line, profiled_queue
 from portbar.build import build_options, compile_program
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.kernel import Kernel
+from portbar.measuring import NO_TIME, Budget, device_s, in_one_line, most_rounds, profiled_queue
 from portbar.profile import describe
 from portbar.program import Program
 from portbar.records.reading import missing
@@ -26,7 +26,7 @@ from portbar.reduction import strategies
 from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.survey.context import context_of
 from portbar.survey.plan import reduction_sizes
-from portbar.survey.rounds import Loop, check, most_rounds, reading_of, repeated, time_in_turns
+from portbar.survey.rounds import Loop, check, reading_of, repeated, time_in_turns
 
 #: In the order of measuring, so that a step that runs out of time has measured what tells the most.
 LEVELS: Final = ("work_group", "device", "sub_group")

@@ -8,19 +8,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
-from portbar.benching import Budget, device_s, in_one_line
 from portbar.errors import Error
+from portbar.measuring import Budget, device_s, in_one_line, in_turns, rounds_for
 from portbar.records.reading import measured, missing
-from portbar.strategy import DeviceProfile
-
-_MOST_ROUNDS: Final = 1 << 20
-#: Iterations that one round may take in a kernel with a limit of them, the inner loops of a tree included.
-_ITERATIONS: Final = 64
 
 #: Seconds that one timed launch should take, and timed launches of each side.
 _LAUNCH_S: Final = (0.001, 0.01)
@@ -28,12 +24,6 @@ _REPEATS: Final = (3, 9)
 
 #: Seconds and rounds: one launch.
 Launch = Callable[[int], float]
-
-
-def most_rounds(profile: DeviceProfile) -> int:
-    """Rounds that one launch may have on a device, which may end loops early."""
-    limit = profile.loop_limit
-    return _MOST_ROUNDS if limit is None else max(1, min(_MOST_ROUNDS, limit // _ITERATIONS))
 
 
 class Loop:
@@ -134,45 +124,25 @@ def time_in_turns(
     """
     least, long = _LAUNCH_S
     wanted = max(least, min(long, budget.left() / (len(sides) * 2 * _REPEATS[1])))
-    rounds: dict[str, int] = {}
-    taken: dict[str, list[float]] = {}
+    samplers: dict[str, Callable[[], float]] = {}
     wrong: dict[str, str] = {}
 
-    def tried(side: str, how: Callable[[str], None]) -> None:
-        if side not in wrong:
-            try:
-                how(side)
-            except (Error, cl.Error) as error:
-                wrong[side] = in_one_line(error)
-                taken.pop(side, None)
+    def failed(side: str, error: Exception) -> None:
+        wrong[side] = in_one_line(error)
 
-    def begin(side: str) -> None:
-        # The first launch of a kernel may compile it.
-        sides[side](1)
-        rounds[side] = _rounds_for(sides[side], most, wanted)
-
-    def take(side: str) -> None:
-        taken.setdefault(side, []).append(sides[side](rounds[side]) / rounds[side])
-
-    for side in sides:
-        tried(side, begin)
-    for repeat in range(_REPEATS[1]):
-        if repeat >= _REPEATS[0] and budget.left() <= 0:
-            break
-        for side in sides:
-            tried(side, take)
-    return taken, wrong
+    for side, launch in sides.items():
+        try:
+            # The first launch of a kernel may compile it.
+            launch(1)
+            samplers[side] = partial(_each_of, launch, rounds_for(launch, wanted, most))
+        except (Error, cl.Error) as error:
+            failed(side, error)
+    return in_turns(samplers, _REPEATS[1], least=_REPEATS[0], budget=budget, failed=failed), wrong
 
 
-def _rounds_for(launch: Launch, most: int, seconds: float) -> int:
-    """Rounds that make one launch take about `seconds`."""
-    rounds = min(4, most)
-    while True:
-        # One launch may have been kept off a core for far longer than it ran.
-        taken = min(launch(rounds) for _ in range(2))
-        if taken >= seconds / 4 or rounds >= most:
-            return max(1, min(most, int(rounds * seconds / max(taken, 1e-9))))
-        rounds = min(most, rounds * 4)
+def _each_of(launch: Launch, rounds: int) -> float:
+    """Seconds a round in one launch."""
+    return launch(rounds) / rounds
 
 
 def reading_of(

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar import child, quirks
 from portbar._version import __version__
-from portbar.benching import NO_TIME, store_table
+from portbar.benching import store_table
 from portbar.device import DeviceAddress, DeviceFacts, facts
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
+from portbar.measuring import NO_TIME
 from portbar.probing import probe_telling
 from portbar.profile import change_findings, describe, forget, stored_findings
 from portbar.records.mending import mended

@@ -13,16 +13,16 @@ import numpy as np
 import pyopencl as cl
 
 from portbar import child, split_barrier
-from portbar.benching import NO_TIME, Budget, in_one_line, profiled_queue
 from portbar.build import build_options, compile_program
 from portbar.errors import Error, UnsupportedFeatureError
+from portbar.measuring import NO_TIME, Budget, in_one_line, most_rounds, profiled_queue
 from portbar.profile import describe
 from portbar.program import Program
 from portbar.records.reading import missing
 from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.survey.context import context_of, largest_group
 from portbar.survey.plan import split_barrier_sizes
-from portbar.survey.rounds import Loop, most_rounds, reading_of, repeated, time_in_turns
+from portbar.survey.rounds import Loop, reading_of, repeated, time_in_turns
 
 #: Register work between arrive and wait, which a loop cannot shorten.
 _FACTOR: Final = 1664525
