@@ -21,13 +21,15 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Status = Literal["ok", "error", "crash", "timeout"]
 
+#: Children that may die over one task before what is left of it is given up.
+_MOST_DEATHS = 6
 _TAIL_LINES = 8
 _TAIL_BYTES = 16_384
 _ORPHAN_GRACE_S = 5.0
@@ -163,6 +165,36 @@ def run_task(
         message_text = f"no answer within {timeout:g} s{_describe_tail(tail)}"
         return ChildResult("timeout", None, message_text, seconds, reports)
     return ChildResult("crash", None, f"{_death(process.returncode)}{_describe_tail(tail)}", seconds, reports)
+
+
+class Steps(Protocol):
+    """The steps of a task that a driver may abort or hang in, and what children have made of them."""
+
+    def begin(self) -> tuple[dict[str, Any], float] | None:
+        """The payload and the seconds of a child for the steps that are left; None where there are none, or no time."""
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Take in one report of the child."""
+
+    def died(self, result: ChildResult) -> bool:
+        """Take in the end of a child that did not return; whether another one may do better."""
+
+
+def run_steps(task: str, steps: Steps) -> bool:
+    """Run a task in a child, and what is left of it in a new child after one that died; whether not too many did."""
+    for _ in range(_MOST_DEATHS):
+        begun = steps.begin()
+        if begun is None:
+            return True
+        payload, timeout = begun
+        # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
+        env = {"PYOPENCL_NO_CACHE": "1"}
+        result = run_task(task, payload, timeout=timeout, env=env, on_progress=steps.take)
+        if result.status == "ok":
+            return True
+        if not steps.died(result):
+            return False
+    return False
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -60,8 +60,6 @@ STEPS: Final = (
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.
 _STEP_S: Final = 10.0
-#: Children that may die before the remaining steps are given up.
-_MOST_DEATHS: Final = 6
 _CUT_SHORT: Final = ", cut short"
 
 _TELLING: Final = re.compile(r"assert|panic|fatal|error:", re.IGNORECASE)
@@ -182,65 +180,72 @@ def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
 
 
 def _probe_in_children(address: DeviceAddress, timeout: float, crashes: list[str]) -> Findings:
-    """Make all measurements, going on in a new child after one that died; what killed it is added to `crashes`."""
-    deadline = time.monotonic() + timeout
-    known, source, steps, deaths = Findings(), _source(), list(STEPS), 0
-    while steps:
-        left = deadline - time.monotonic()
-        if left <= 0 or deaths >= _MOST_DEATHS:
-            return replace(_given_up(known, steps, deaths), source=source + _CUT_SHORT)
-        run = _Run(known, steps)
-        result = child.run_task(
-            "portbar.probing:probe_task",
-            {"address": address.to_json(), "known": known.to_json(), "steps": steps, "step_limit": min(_STEP_S, left)},
-            timeout=left,
-            # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
-            env={"PYOPENCL_NO_CACHE": "1"},
-            on_progress=run.take,
-        )
-        known, steps = run.known, run.steps
-        if result.status == "ok":
-            break
-        deaths += 1
-        if not steps:
-            break
-        if result.status == "timeout":
-            continue
-        hung = run.current is not None and time.monotonic() - run.since > 0.9 * min(_STEP_S, left)
-        if run.current is None and result.status == "error":
-            # It failed before the first measurement, and would do so again.
-            deaths = _MOST_DEATHS
-        elif run.current is not None:
-            why = "timed out" if hung else f"child aborted: {_gist(result.message)}"
-            if not hung:
-                crashes.append(f"{run.current}: {why}")
-            known = _merged(known, _lost(run.current, why, hung=hung))
-            steps = steps[1:]
-    return replace(known, source=source)
+    """Make all measurements; what killed a child is added to `crashes`."""
+    source, run = _source(), _Run(address, timeout, crashes)
+    survived = child.run_steps("portbar.probing:probe_task", run)
+    if not run.steps:
+        return replace(run.known, source=source)
+    why = "timed out" if survived else "too many child processes died"
+    return replace(_given_up(run.known, run.steps, why), source=source + _CUT_SHORT)
 
 
 class _Run:
-    """What one child has reported so far."""
+    """The measurements that are left, and what was found so far."""
 
-    def __init__(self, known: Findings, steps: Sequence[str]) -> None:
-        self.known = known
-        self.steps = list(steps)
-        self.current: str | None = None
-        self.since = 0.0
+    def __init__(self, address: DeviceAddress, timeout: float, crashes: list[str]) -> None:
+        self.known = Findings()
+        self.steps = list(STEPS)
+        self._address = address
+        self._deadline = time.monotonic() + timeout
+        self._crashes = crashes
+        self._step_limit = _STEP_S
+        #: The measurement under way, and when it began.
+        self._current: str | None = None
+        self._since = 0.0
+
+    def begin(self) -> tuple[dict[str, Any], float] | None:
+        """Go on where the last child stopped."""
+        left = self._deadline - time.monotonic()
+        if not self.steps or left <= 0:
+            return None
+        self._current, self._step_limit = None, min(_STEP_S, left)
+        payload = {
+            "address": self._address.to_json(),
+            "known": self.known.to_json(),
+            "steps": self.steps,
+            "step_limit": self._step_limit,
+        }
+        return payload, left
 
     def take(self, message: dict[str, Any]) -> None:
         """Take in one report: a step that begins, or what it found."""
         if "step" in message:
-            self.current, self.since = str(message["step"]), time.monotonic()
+            self._current, self._since = str(message["step"]), time.monotonic()
         elif "found" in message:
-            self.known = _merged(self.known, message["found"])
-            self.current = None
-            self.steps = self.steps[1:]
+            self._found(message["found"])
+
+    def died(self, result: child.ChildResult) -> bool:
+        """Blame the measurement that was under way, if there was one, and go on with the next."""
+        if result.status == "timeout" or not self.steps:
+            return True
+        if self._current is not None:
+            hung = time.monotonic() - self._since > 0.9 * self._step_limit
+            why = "timed out" if hung else f"child aborted: {_gist(result.message)}"
+            if not hung:
+                self._crashes.append(f"{self._current}: {why}")
+            self._found(_lost(self._current, why, hung=hung))
+            return True
+        # One that failed before the first measurement would do so again.
+        return result.status != "error"
+
+    def _found(self, found: dict[str, Any]) -> None:
+        self.known = _merged(self.known, found)
+        self._current = None
+        self.steps = self.steps[1:]
 
 
-def _given_up(known: Findings, steps: Sequence[str], deaths: int) -> Findings:
+def _given_up(known: Findings, steps: Sequence[str], why: str) -> Findings:
     """`known` with a reason for what was not measured; what was not compiled stays unknown."""
-    why = "too many child processes died" if deaths >= _MOST_DEATHS else "timed out"
     for step in steps:
         if step.startswith(("progress", "ordering")) or step == "loop_limit":
             known = _merged(known, _lost(step, why, hung=True))

@@ -22,8 +22,6 @@ from portbar.litmus.results import NO_TIME, blank
 _BUILD_S: Final = 15.0
 _HANGING_S: Final = 5.0
 _HANGING_PART: Final = 0.3
-#: Children that may die before the remaining tests are given up.
-_MOST_DEATHS: Final = 6
 #: Part of the time that is set aside at least while another strategy is to be compiled.
 _FOR_COMPILERS: Final = 0.4
 #: Seconds that a test gets at least, if there is any time left when it begins.
@@ -102,39 +100,88 @@ def _limit(phase: str, seconds: float) -> None:
     faulthandler.dump_traceback_later(seconds, exit=True)
 
 
-class Run:
-    """What one child has reported so far."""
+class _Run:
+    """The tests that are left, and the results so far."""
 
-    def __init__(self, jobs: Sequence[Job], on_progress: Listener | None) -> None:
+    def __init__(
+        self, address: DeviceAddress, jobs: Sequence[Job], seed: int, deadline: float, end: float, tell: Listener | None
+    ) -> None:
         self.jobs = list(jobs)
         self.results: list[tuple[Job, dict[str, Any]]] = []
-        self.begun = False
-        self.building = False
+        self._address, self._seed = address, seed
+        self._deadline, self._end = deadline, end
+        self._tell = tell or (lambda _: None)
+        #: Whether the next child should compile each test alone.
+        self._alone = False
+        self._begun = self._building = False
         self._phase = (0.0, 0.0)
-        self._listener = on_progress
+
+    def begin(self) -> tuple[dict[str, Any], float] | None:
+        """Go on where the last child stopped."""
+        seconds = self._deadline - time.monotonic() - _START_S
+        if not self.jobs or seconds <= 0:
+            return None
+        self._begun = self._building = False
+        self._phase = (0.0, 0.0)
+        payload = {
+            "address": self._address.to_json(),
+            "jobs": [[job.atomics, job.weakened, job.name, job.weight] for job in self.jobs],
+            "seed": self._seed,
+            "seconds": seconds,
+            "alone": self._alone,
+        }
+        return payload, min(seconds + _START_S + 2 * _BUILD_S, self._end - time.monotonic())
 
     def take(self, message: dict[str, Any]) -> None:
         """Take in one report."""
         if "begin" in message:
-            self.begun = True
+            self._begun = True
         elif "phase" in message:
-            self.building = message["phase"] == "building"
+            self._building = message["phase"] == "building"
             self._phase = (time.monotonic(), float(message["limit"]))
         elif "result" in message:
-            self.add(message["result"])
-            self.begun = False
-        if self._listener is not None and "phase" not in message:
-            self._listener(message)
+            self._add(message["result"])
+            self._begun = False
+        if "phase" not in message:
+            self._tell(message)
+
+    def died(self, result: child.ChildResult) -> bool:
+        """Blame the test that was under way."""
+        if not self.jobs:
+            return True
+        if not self._begun:
+            if result.status == "error":
+                # It failed before the first test, and would do so again.
+                self.give_up("error", result.message.splitlines()[0])
+        elif self._building and not self._alone:
+            # Several tests were compiled together, and each may be the one that the driver cannot take.
+            self._alone = True
+        else:
+            hung = result.status == "timeout" or (result.status == "crash" and self._hung)
+            message = result.message.splitlines()[0].partition("; last lines of")[0]
+            status = "timeout" if hung else result.status if result.status == "error" else "crash"
+            self._add(self._lost(status, "it did not end in time" if hung else message))
+            self._tell({"result": self.results[-1][1]})
+        return True
+
+    def give_up(self, status: str, why: str) -> None:
+        """Let all tests that are left have this result."""
+        while self.jobs:
+            self._add(self._lost(status, why))
 
     @property
-    def hung(self) -> bool:
+    def _hung(self) -> bool:
         """Whether the test under way has reached its limit."""
         since, limit = self._phase
         return limit > 0 and time.monotonic() - since > 0.95 * limit
 
-    def add(self, result: dict[str, Any]) -> None:
+    def _add(self, result: dict[str, Any]) -> None:
         """The result of the first of the jobs that are left."""
         self.results.append((self.jobs.pop(0), result))
+
+    def _lost(self, status: str, reason: str) -> dict[str, Any]:
+        job = self.jobs[0]
+        return {**blank(job.name, job.label, self._seed), "status": status, "reason": reason}
 
 
 def run_in_children(
@@ -146,58 +193,7 @@ def run_in_children(
     end: float = float("inf"),
 ) -> list[tuple[Job, dict[str, Any]]]:
     """Run all jobs, going on in a new child after one that died; at `end` even one whose driver hangs is killed."""
-    results: list[tuple[Job, dict[str, Any]]] = []
-    left, alone, deaths = list(jobs), False, 0
-    while left and deaths < _MOST_DEATHS:
-        seconds = deadline - time.monotonic() - _START_S
-        if seconds <= 0:
-            break
-        run = Run(left, on_progress)
-        answer = child.run_task(
-            "portbar.litmus.children:check_task",
-            {
-                "address": address.to_json(),
-                "jobs": [[job.atomics, job.weakened, job.name, job.weight] for job in left],
-                "seed": seed,
-                "seconds": seconds,
-                "alone": alone,
-            },
-            timeout=min(seconds + _START_S + 2 * _BUILD_S, end - time.monotonic()),
-            # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
-            env={"PYOPENCL_NO_CACHE": "1"},
-            on_progress=run.take,
-        )
-        if answer.status != "ok":
-            deaths += 1
-            alone = _blamed(run, answer, seed, alone=alone, on_progress=on_progress)
-        results += run.results
-        left = run.jobs
-        if answer.status == "ok":
-            break
-    status, why = ("skipped", NO_TIME) if deaths < _MOST_DEATHS else ("crash", "too many child processes died")
-    return results + [(job, _result(job, seed, status, why)) for job in left]
-
-
-def _blamed(run: Run, answer: child.ChildResult, seed: int, *, alone: bool, on_progress: Listener | None) -> bool:
-    """Blame a child's death on the test that was under way; whether the next child should compile each test alone."""
-    if not run.jobs:
-        return alone
-    if run.begun and run.building and not alone:
-        # Several tests were compiled together, and each may be the one that the driver cannot take.
-        return True
-    if not run.begun and answer.status == "error":
-        # It failed before the first test, and would do so again.
-        while run.jobs:
-            run.add(_result(run.jobs[0], seed, "error", answer.message.splitlines()[0]))
-    elif run.begun:
-        hung = answer.status == "timeout" or (answer.status == "crash" and run.hung)
-        message = answer.message.splitlines()[0].partition("; last lines of")[0]
-        status = "timeout" if hung else answer.status if answer.status == "error" else "crash"
-        run.add(_result(run.jobs[0], seed, status, "it did not end in time" if hung else message))
-        if on_progress is not None:
-            on_progress({"result": run.results[-1][1]})
-    return alone
-
-
-def _result(job: Job, seed: int, status: str, reason: str) -> dict[str, Any]:
-    return {**blank(job.name, job.label, seed), "status": status, "reason": reason}
+    run = _Run(address, jobs, seed, deadline, end, on_progress)
+    survived = child.run_steps("portbar.litmus.children:check_task", run)
+    run.give_up(*(("skipped", NO_TIME) if survived else ("crash", "too many child processes died")))
+    return run.results
