@@ -1,6 +1,6 @@
 """Adds barriers to an author's OpenCL C where a compiler would let one work-item's branch decide for its whole work-group.
 
-PoCL 3 copies all that follows a barrier that some path avoids, once for each branch that leads there, and then lets the
+PoCL copies all that follows a barrier that some path avoids, once for each branch that leads there, and then lets the
 first work-item choose among the copies. Branches that meet at a barrier are not told apart, so one is added where they
 meet: at the end of a kernel, and of each branch that holds a barrier. What one work-item does alone at the start of such
 a branch is done by all of them, unless something that each does stands before it. No line moves. What cannot be read as
@@ -18,10 +18,10 @@ from portbar.reduction.loops import LEVELS
 from portbar.source import without_comments
 
 _BARRIER: Final = "barrier(CLK_LOCAL_MEM_FENCE);"
-#: Ends a branch. What stands after an empty assembler text in two branches is not merged into one copy after both.
-_JOIN: Final = f'{_BARRIER} __asm__ volatile("");'
-#: Begins a branch: something that each work-item does.
-_BEGIN: Final = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
+#: Something that each work-item does.
+_WORK_OF_ALL: Final = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
+#: Ends a branch. What follows it in two branches is not merged into one copy after both.
+_JOIN: Final = f"{_BARRIER} {_WORK_OF_ALL}"
 _LABEL: Final = "portbar_joined"
 
 #: Calls that hold a barrier which the whole work-group meets.
@@ -264,7 +264,7 @@ class _Joiner:
             if part.kind == "jump" and part.word == "return" and after and before:
                 self._before(part)
             if part.kind == "if" and self._goes_round(part) and any(map(self._holds, parts[number + 1 :])):
-                self._insert(part.end, f" {_BEGIN}")
+                self._insert(part.end, f" {_WORK_OF_ALL}")
 
     def _jump(self, made: _Statement, *, later: bool) -> None:
         if self._is_kernel and made.word == "return" and not later:
@@ -296,10 +296,10 @@ class _Joiner:
         if not self._holds(part):
             return
         if part.kind == "block":
-            self._insert(part.start + 1, f" {_BEGIN}")
+            self._insert(part.start + 1, f" {_WORK_OF_ALL}")
             self._join(part.parts, part.end - 1)
         elif part.kind in {"plain", "loop"}:
-            self._insert(part.start, f"{{ {_BEGIN} ")
+            self._insert(part.start, f"{{ {_WORK_OF_ALL} ")
             self._insert(part.end, f" {_JOIN} }}")
 
     def _switch(self, part: _Statement, *, later: bool) -> None:
@@ -312,7 +312,7 @@ class _Joiner:
                 case.append(made)
                 continue
             if any(map(self._holds, case)):
-                self._insert(case[0].start, f"{_BEGIN} ")
+                self._insert(case[0].start, f"{_WORK_OF_ALL} ")
             self._join(case, made.start)
             case = []
 

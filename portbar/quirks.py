@@ -276,13 +276,15 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-break-after-return",
         effect=JOINS_LOST,
-        matches=lambda facts, _log: _pocl_major(facts) == 3,
+        # PoCL 4 was not at hand; what is done for it harms no compiler.
+        matches=lambda facts, _log: _pocl_major(facts) in {3, 4, 5},
         fault=(
             "after a barrier that some path avoids, by a return before it (PORTBAR_ENTER has one) or an if around it, a branch "
-            "of one work-item that depends on data is taken by all work-items or by none, or never ends"
+            "of one work-item that depends on data is taken by all work-items or by none, or never ends; PoCL 5 leaves a "
+            "kernel early or aborts over it"
         ),
         seen=(
-            "PoCL 3.0-rc2 and 3.1, methods loopvec and cbs, "
+            "PoCL 3.0-rc2, 3.1 and 5.0, methods loopvec and cbs, "
             "`if (get_global_id(0) == 0) { if (x[0]) atomic_inc(a); else atomic_inc(b); }` as the last statement, 2026-11"
         ),
         workaround=(
@@ -290,7 +292,7 @@ QUIRKS: tuple[Quirk, ...] = (
             "macros end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and jump to the "
             "kernel's last one rather than return after another"
         ),
-        retire=_retire("pocl-break-after-return", "PoCL 3"),
+        retire=_retire("pocl-break-after-return", "PoCL"),
     ),
     Quirk(
         name="pocl-uneven-loops",

@@ -7,8 +7,8 @@ import pytest
 from portbar.joins import with_joins
 
 BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
-JOIN = f'{BARRIER} __asm__ volatile("");'
 BEGIN = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
+JOIN = f"{BARRIER} {BEGIN}"
 MEET = "portbar_device_barrier(&grid);"
 
 

@@ -286,7 +286,7 @@ def test_no_name_is_a_part_of_another() -> None:
         (
             "pocl-break-after-return",
             {"platform_version": "OpenCL 3.0 PoCL 3.1+debian"},
-            {"platform_version": "PoCL 5.0"},
+            {"platform_version": "PoCL 6.0"},
         ),
         (
             "pocl-structure-copies",
