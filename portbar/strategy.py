@@ -524,7 +524,7 @@ def choose(
         asm_anywhere=_asm_anywhere(findings),
         small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
         reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),
-        reduction_means=reduction_strategies.means_of(facts, findings, std),
+        reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.
     usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from portbar.device import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import Findings
+from portbar.litmus.sizes import Scale
+from portbar.reduction import host_shape
 from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
@@ -221,6 +223,16 @@ def test_a_loop_limit_that_the_quirk_table_knows_holds_whatever_a_probe_missed()
         strategy = choose(DeviceProfile(facts, found))
         assert strategy.max_groups == 1
         assert f"after {limit} iterations" in strategy.max_groups_reason
+
+
+@pytest.mark.parametrize("found", [None, findings(builds={"cl12": True}, ordering={"cl12": "pass"})])
+def test_everything_keeps_to_a_loop_limit_that_only_the_quirk_table_knows(found):
+    facts = replace(WEAK, name="llvmpipe (LLVM 15.0.6, 256 bits)", driver_version="22.3.6", type=("CPU",))
+    profile = DeviceProfile(facts, found)
+    assert host_shape.kind_of(profile) == "limited"
+    assert Scale.of(profile, "cl12").kind == "short loops"
+    assert not choose(profile, ordering="work_group").reduction_means.folds
+    assert choose(DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group").reduction_means.folds
 
 
 TABLE = ((32, 64, "flag"), (32, 1, "counter"), (32, 300, "tree"), (1024, 1, "counter"), (1024, 8, "xf"))

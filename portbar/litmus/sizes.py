@@ -113,7 +113,7 @@ class Scale:
         """The scale of a device, from its facts and findings, with one atomics strategy."""
         facts, findings = profile.facts, profile.findings
         rate = (findings.polls_per_second if findings is not None else None) or _ASSUMED_RATE
-        limit = findings.loop_limit if findings is not None else None
+        limit = profile.loop_limit
         kind = "gpu"
         if limit is not None:
             kind = "short loops"

@@ -28,7 +28,6 @@ from portbar.reduction.host_shape import (
     fixed_part,
     kind_of,
     layout_of,
-    loop_limit,
     shape_for,
 )
 from portbar.reduction.host_source import Job, Output, extensions_for, is_native_atomic, most_elements
@@ -259,7 +258,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
         shuffles=strategy.compute_capability >= 70 and shape.local % 32 == 0,
         extensions=extensions,
     )
-    if not request.fixed and loop_limit(profile) is None and request.groups is None:
+    if not request.fixed and profile.loop_limit is None and request.groups is None:
         team = _team(layout, request.columns, request.rows, device.max_compute_units, on_cpu=on_cpu)
         if team is not None:
             return _by_teams(
@@ -309,7 +308,7 @@ def _by_groups(
 ) -> Plan:
     """Work-groups that share rows."""
     device, layout, rows, columns = queue.device, job.layout, request.rows, request.columns
-    limit = loop_limit(profile)
+    limit = profile.loop_limit
     if not request.deterministic and not request.fixed:
         job = replace(job, atomic=all(is_native_atomic(out, strategy) for out in request.outputs))
     if request.fixed:
@@ -378,7 +377,7 @@ def _by_columns(
         request.arrays, request.outputs, layout, form="columns", team=local, fixed=request.fixed, extensions=extensions
     )
     tiles = -(-columns // local)
-    units, limit = queue.device.max_compute_units, loop_limit(profile)
+    units, limit = queue.device.max_compute_units, profile.loop_limit
     groups = max(1, min(-(-shape.per_unit * units * 4 // tiles), rows // 64))
     if request.fixed:
         groups = max(1, min(64, rows // 256))

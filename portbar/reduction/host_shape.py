@@ -86,7 +86,7 @@ _MOST_ELEMENTS: Final = 16
 
 def kind_of(profile: DeviceProfile) -> str:
     """The entry of `SHAPES` that suits a device."""
-    if loop_limit(profile) is not None:
+    if profile.loop_limit is not None:
         return "limited"
     return "cpu" if "CPU" in profile.facts.type else "gpu"
 
@@ -94,11 +94,6 @@ def kind_of(profile: DeviceProfile) -> str:
 def shape_for(profile: DeviceProfile, elements: int) -> Shape:
     """The shape for an array of so many elements."""
     return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
-
-
-def loop_limit(profile: DeviceProfile) -> int | None:
-    """Iterations after which a device ends a kernel's loops, None where it does not."""
-    return profile.findings.loop_limit if profile.findings is not None else None
 
 
 @dataclass(frozen=True)

@@ -46,13 +46,12 @@ class Means:
     inlines: bool = True
 
 
-def means_of(facts: DeviceFacts, findings: Findings | None, std: str | None) -> Means:
+def means_of(facts: DeviceFacts, findings: Findings | None, std: str | None, loop_limit: int | None) -> Means:
     """What reductions have on a device, whose programs are built with `-cl-std` `std` (None: the driver's default)."""
     builds = findings.builds if findings is not None else {}
     # Folding takes one iteration a value, of which some devices have few.
-    cut_short = findings is not None and findings.loop_limit is not None
     return Means(
-        folds="CPU" in facts.type and not cut_short,
+        folds="CPU" in facts.type and loop_limit is None,
         collectives=std is not None and bool(builds.get("work_group_collectives")),
         local_memory=facts.local_mem_size or 32768,
         local_size=facts.max_work_group_size or USUAL_LOCAL_SIZE,
