@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from portbar.device import DeviceFacts
     from portbar.findings import Findings
 
-#: Ways to break the atomics on purpose, for the tests that show that litmus tests can fail.
-WEAKENED: Final = ("", "no_release", "work_group_fence", "relaxed_seq_cst")
-
 
 @dataclass(frozen=True)
 class AtomicType:

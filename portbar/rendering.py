@@ -207,14 +207,6 @@ def _atomics_pieces(strategy: Strategy) -> list[Piece]:
     ]
 
 
-def _orders(weakened: str) -> dict[str, str]:
-    """The parameters that carry orders and the scope, as expressions: themselves, unless broken on purpose."""
-    breaks_orders = weakened in {"no_release", "relaxed_seq_cst"}
-    orders = {name: f"PORTBAR_ORDER({name})" if breaks_orders else name for name in ("order", "success", "failure")}
-    store = "PORTBAR_STORE_ORDER(order)" if weakened == "no_release" else orders["order"]
-    return orders | {"store": store, "scope": "PORTBAR_SCOPE(scope)" if weakened == "work_group_fence" else "scope"}
-
-
 def _atomics_context(strategy: Strategy) -> dict[str, Any]:
     table = strategy.atomics_table
     by_ptx = strategy.atomics.value in {"ptx", "membar"}
@@ -235,8 +227,6 @@ def _atomics_context(strategy: Strategy) -> dict[str, Any]:
         "yields": strategy.asm_anywhere,
         "small_access": by_ptx,
         "wraps": by_ptx,
-        "weakened": strategy.weakened,
-        "ordered": _orders(strategy.weakened),
         "wait_polls": strategy.wait_polls,
         "wait_fault": reduction.FAULTS["wait"],
     }

@@ -125,9 +125,6 @@ class Strategy:
         Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
     asm_anywhere : bool
         Whether pauses and yields may stand in any kernel, not only where barriers do.
-    weakened : str
-        One of `portbar.atomics.WEAKENED`: how the atomics are broken on purpose, by tests that show that litmus tests can
-        fail; empty otherwise.
     table_origin : str
         Where barrier times were measured, as it stands behind "measured fastest".
     reduction : Choice
@@ -172,7 +169,6 @@ class Strategy:
     ids_lost: bool = False
     small_by_12: bool = False
     asm_anywhere: bool = False
-    weakened: str = ""
     table_origin: str = "on this device"
     reduction: Choice = Choice("tree", "local memory and barriers, which every device has")
     reduction_means: Means = field(default_factory=Means)

@@ -12,7 +12,7 @@ import pytest
 
 import portbar
 from portbar import quirks
-from portbar.atomics import TYPES, WEAKENED, AtomicsTable, atomics_table
+from portbar.atomics import TYPES, AtomicsTable, atomics_table
 from portbar.device import DeviceFacts
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.findings import Findings
@@ -20,6 +20,7 @@ from portbar.rendering import needed_ordering, render_header
 from portbar.strategy import VARIABLE, Choice, DeviceProfile, Strategy, choose
 from tests.gpu_code import ORDERS, ptx_kernels
 from tests.support import to_device, uints
+from tests.weakened import RAW, WAYS, public_part, weaken
 
 CLAIMS = ("relaxed", "acq_rel", "seq_cst", "scope_work_group", "scope_device", "scope_all_devices")
 FULL = DeviceFacts(
@@ -176,11 +177,14 @@ def test_the_header_names_what_it_offers(atomics):
     assert "global ulong *" not in text
 
 
-@pytest.mark.parametrize(("atomics", "weakened"), list(itertools.product(["c11", "ptx", "membar", "cl12"], WEAKENED)))
-def test_a_header_that_is_broken_on_purpose_says_so(atomics, weakened):
-    text = render_header("atomics", strategy_of(atomics, weakened=weakened))
-    assert ("BROKEN ON PURPOSE" in text) == bool(weakened)
-    assert bool(re.search(r"PORTBAR_(STORE_ORDER|ORDER|SCOPE)\(", text)) == bool(weakened)
+@pytest.mark.parametrize("atomics", ["c11", "ptx", "membar", "cl12"])
+def test_tests_can_break_every_raw_operation_that_public_functions_call(atomics):
+    text = render_header("atomics", strategy_of(atomics))
+    calls = re.findall(r"\bportbar_raw_(\w+)\(", public_part(text))
+    assert len(calls) > 40
+    assert set(calls) <= set(RAW)
+    for how in WAYS:
+        assert weaken(text, how).count("#define portbar_raw_") == len(RAW)
 
 
 def test_locks_are_refused_where_waiting_cannot_be_right():

@@ -16,8 +16,7 @@ pytest.importorskip("pyopencl")
 import numpy as np
 
 import portbar
-from portbar import cache, child, litmus, profile
-from portbar.atomics import WEAKENED
+from portbar import cache, child, compiled, litmus, profile
 from portbar.device import device_key, facts
 from portbar.errors import BuildError, Error, UnsupportedFeatureError
 from portbar.findings import CACHE_KIND, Findings
@@ -25,6 +24,7 @@ from portbar.litmus import checking, children, outcomes, patterns, results, runn
 from portbar.litmus.model import UNREAD, Litmus, Operation
 from portbar.litmus.tests import TESTS, matching
 from portbar.strategy import ALTERNATIVES
+from tests.weakened import weaken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -307,10 +307,10 @@ def test_every_test_passes_with_the_chosen_strategy(queue: cl.CommandQueue, find
             assert sum(told["outcomes"].values()) == told["instances"]
 
 
-def weakened(queue: cl.CommandQueue, how: str) -> running.Runner:
-    assert how in WEAKENED
-    strategy = portbar.choose(portbar.describe(queue.device))
-    return running.Runner(queue, replace(strategy, weakened=how), seed=SEED)
+def weakened(queue: cl.CommandQueue, how: str, monkeypatch: pytest.MonkeyPatch) -> running.Runner:
+    right = compiled.resolve_includes
+    monkeypatch.setattr(compiled, "resolve_includes", lambda *args, **named: weaken(right(*args, **named), how))
+    return running.Runner(queue, portbar.choose(portbar.describe(queue.device)), seed=SEED)
 
 
 def caught(runner: running.Runner, tests: list[str], seconds: float) -> int:
@@ -332,9 +332,11 @@ def is_gpu(device: cl.Device) -> bool:
 
 
 @pytest.mark.device
-def test_store_buffering_catches_relaxed_where_seq_cst_is_due(queue: cl.CommandQueue, findings: Findings) -> None:
+def test_store_buffering_catches_relaxed_where_seq_cst_is_due(
+    queue: cl.CommandQueue, findings: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     strategy = portbar.choose(portbar.describe(queue.device))
-    runner = weakened(queue, "relaxed_seq_cst")
+    runner = weakened(queue, "relaxed_seq_cst", monkeypatch)
     if isinstance(runner.size("SB-device-global-ops"), str):
         pytest.skip(str(runner.size("SB-device-global-ops")))
     if strategy.atomics.value == "cl12" and not is_gpu(queue.device):
@@ -348,13 +350,13 @@ def test_store_buffering_catches_relaxed_where_seq_cst_is_due(queue: cl.CommandQ
 @pytest.mark.device
 @pytest.mark.parametrize("how", ["no_release", "work_group_fence"])
 def test_message_passing_catches_a_missing_release_and_a_narrow_scope_on_a_gpu(
-    queue: cl.CommandQueue, findings: Findings, how: str
+    queue: cl.CommandQueue, findings: Findings, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_gpu(queue.device) or "Oclgrind" in queue.device.name or "llvmpipe" in queue.device.name:
         pytest.skip("the host's processor keeps stores in order and its caches coherent, whatever is asked for")
     if how == "work_group_fence" and portbar.choose(portbar.describe(queue.device)).atomics.value == "cl12":
         pytest.skip("OpenCL 1.2's fences have no scope that could be too narrow")
-    assert caught(weakened(queue, how), ["MP-device-global", "LAST-BLOCK", "LOOK-BACK"], 20.0)
+    assert caught(weakened(queue, how, monkeypatch), ["MP-device-global", "LAST-BLOCK", "LOOK-BACK"], 20.0)
 
 
 @pytest.mark.device
@@ -434,7 +436,7 @@ def ended(status: Any, message: str = "") -> child.ChildResult:
 
 def run_jobs(monkeypatch: pytest.MonkeyPatch, fake: FakeChildren, count: int) -> list[dict[str, Any]]:
     monkeypatch.setattr(child, "run_task", fake)
-    jobs = [children.Job("c11", "", name, 1.0) for name in running.NAMES[:count]]
+    jobs = [children.Job("c11", name, 1.0) for name in running.NAMES[:count]]
     address = portbar.device.DeviceAddress(0, 0, "P", "D")
     found = children.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
     assert [job for job, _ in found] == jobs
@@ -457,7 +459,7 @@ def test_a_crash_costs_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
     found = run_jobs(monkeypatch, fake, 3)
     assert [one["status"] for one in found] == ["pass", "crash", "pass"]
     assert found[1]["reason"] == "the process was ended by SIGSEGV"
-    assert [job[2] for job in fake.payloads[1]["jobs"]] == [running.NAMES[2]]
+    assert [job[1] for job in fake.payloads[1]["jobs"]] == [running.NAMES[2]]
 
 
 def test_a_crash_of_the_compiler_is_blamed_on_one_test_only(monkeypatch: pytest.MonkeyPatch) -> None:

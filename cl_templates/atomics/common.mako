@@ -129,20 +129,6 @@ enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
                        || (failure == memory_order_seq_cst && success != memory_order_seq_cst), \
                    "the failure order of a compare_exchange must not be stronger than its success order")
 </%text>
-% if weakened:
-
-/* BROKEN ON PURPOSE (${weakened}), to show that litmus tests can fail. */
-% endif
-% if weakened == "no_release":
-#define PORTBAR_ORDER(o) ((o) == memory_order_release ? memory_order_relaxed <%text>\</%text>
-                          : (o) == memory_order_acq_rel || (o) == memory_order_seq_cst ? memory_order_acquire : (o))
-#define PORTBAR_STORE_ORDER(o) memory_order_relaxed
-% elif weakened == "relaxed_seq_cst":
-#define PORTBAR_ORDER(o) ((o) == memory_order_seq_cst ? memory_order_relaxed : (o))
-% endif
-% if weakened == "work_group_fence":
-#define PORTBAR_SCOPE(s) memory_scope_work_group
-% endif
 </%def>
 <%def name="helpers()">
 /* Called after each 64 polls of a wait. */
@@ -203,15 +189,15 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
             "generic": "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE",
         }[space]
 
-    def raw(kind, space, name, value, ordered):
+    def raw(kind, space, name, value):
         """A call of a raw operation on the bits of a whole word."""
-        return f"portbar_raw_{name}(({at(space, kind.word)})p, {value}, {ordered['order']}, {ordered['scope']})"
+        return f"portbar_raw_{name}(({at(space, kind.word)})p, {value}, order, scope)"
 %>
 <%def name="operations()">
 /* Fence over the address spaces in `flags`, of an order and scope; relaxed is none. Any work-item. Cost: one fence. */
 PORTBAR_ATOMIC void portbar_atomic_work_item_fence(cl_mem_fence_flags flags, int order, int scope) PORTBAR_FENCE_RULES
 {
-    portbar_raw_fence(flags, ${ordered["order"]}, ${ordered["scope"]});
+    portbar_raw_fence(flags, order, scope);
 }
 % for space in spaces:
 
@@ -227,9 +213,9 @@ ${guard(space)}\
 PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int scope) PORTBAR_LOAD_RULES
 {
 % if native_small:
-    const ${bits} found = portbar_raw_load((${at(space, bits)})p, ${ordered["order"]}, ${ordered["scope"]});
+    const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
 % else:
-    const uint word = ${small_word}_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), ${ordered["order"]}, ${ordered["scope"]});
+    const uint word = ${small_word}_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), order, scope);
     const ${bits} found = (${bits})(word >> PORTBAR_SHIFT_OF(p, ${kind.bits}));
 % endif
     return ${kind.from_bits("found")};
@@ -237,7 +223,7 @@ PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int sco
 % if native_small:
 PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_STORE_RULES
 {
-    portbar_raw_store((${at(space, bits)})p, ${kind.to_bits("v")}, ${ordered["store"]}, ${ordered["scope"]});
+    portbar_raw_store((${at(space, bits)})p, ${kind.to_bits("v")}, order, scope);
 }
 % endif
 PORTBAR_ATOMIC bool portbar_small_compare_exchange(${P}p, private ${T} *expected, ${T} desired, int success, int failure, int scope)
@@ -270,7 +256,7 @@ PORTBAR_ATOMIC bool portbar_small_compare_exchange(${P}p, private ${T} *expected
 PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, private ${T} *expected, ${T} desired, int success,
                                                                     int failure, int scope) PORTBAR_CAS_RULES
 {
-    return portbar_small_compare_exchange(p, expected, desired, ${ordered["success"]}, ${ordered["failure"]}, ${ordered["scope"]});
+    return portbar_small_compare_exchange(p, expected, desired, success, failure, scope);
 }
 % for op in (([] if native_small else ["store"]) + ["exchange", "add", "min", "max"] + ([] if kind.kind == "float" else ["sub", "and", "or", "xor"])):
 ${small_rmw(kind, space, op, P)}\
@@ -279,22 +265,22 @@ ${small_rmw(kind, space, op, P)}\
 <% word = kind.word %>\
 PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int scope) PORTBAR_LOAD_RULES
 {
-    return ${kind.from_bits(f"portbar_raw_load(({at(space, word)})p, {ordered['order']}, {ordered['scope']})")};
+    return ${kind.from_bits(f"portbar_raw_load(({at(space, word)})p, order, scope)")};
 }
 PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_STORE_RULES
 {
-    portbar_raw_store((${at(space, word)})p, ${kind.to_bits("v")}, ${ordered["store"]}, ${ordered["scope"]});
+    portbar_raw_store((${at(space, word)})p, ${kind.to_bits("v")}, order, scope);
 }
 PORTBAR_ATOMIC ${T} portbar_atomic_exchange_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return ${kind.from_bits(raw(kind, space, "exchange", kind.to_bits("v"), ordered))};
+    return ${kind.from_bits(raw(kind, space, "exchange", kind.to_bits("v")))};
 }
 PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, private ${T} *expected, ${T} desired, int success,
                                                                     int failure, int scope) PORTBAR_CAS_RULES
 {
     const ${word} wanted = ${kind.to_bits("*expected")};
-    const ${word} found = portbar_raw_compare_exchange((${at(space, word)})p, wanted, ${kind.to_bits("desired")}, ${ordered["success"]},
-                                                 ${ordered["failure"]}, ${ordered["scope"]});
+    const ${word} found = portbar_raw_compare_exchange((${at(space, word)})p, wanted, ${kind.to_bits("desired")}, success,
+                                                 failure, scope);
     if (found != wanted)
         *expected = ${kind.from_bits("found")};
     return found == wanted;
@@ -303,7 +289,7 @@ PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, priva
 % if (T, space) in native_add:
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_add_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return portbar_raw_add(p, v, ${ordered["order"]}, ${ordered["scope"]});
+    return portbar_raw_add(p, v, order, scope);
 }
 % else:
 ${word_loop(kind, space, "add", P)}\
@@ -314,18 +300,18 @@ ${word_loop(kind, space, op, P)}\
 % else:
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return ${kind.from_bits(raw(kind, space, "add", f"({word})0 - {kind.to_bits('v')}", ordered))};
+    return ${kind.from_bits(raw(kind, space, "add", f"({word})0 - {kind.to_bits('v')}"))};
 }
 % for op in ("add", "and", "or", "xor"):
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return ${kind.from_bits(raw(kind, space, op, kind.to_bits("v"), ordered))};
+    return ${kind.from_bits(raw(kind, space, op, kind.to_bits("v")))};
 }
 % endfor
 % for op in ("min", "max"):
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return portbar_raw_${op}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+    return portbar_raw_${op}(p, v, order, scope);
 }
 % endfor
 % if kind.kind == "uint":
@@ -333,7 +319,7 @@ PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order
 % if T == "uint" and wraps:
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return portbar_raw_${op}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+    return portbar_raw_${op}(p, v, order, scope);
 }
 % else:
 ${word_loop(kind, space, op, P)}\
@@ -346,9 +332,9 @@ ${word_loop(kind, space, op, P)}\
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
 % if (T, space) in native_add:
-    return portbar_raw_add(p, -v, ${ordered["order"]}, ${ordered["scope"]});
+    return portbar_raw_add(p, -v, order, scope);
 % else:
-    return portbar_float_add(p, -v, ${ordered["order"]}, ${ordered["scope"]});
+    return portbar_float_add(p, -v, order, scope);
 % endif
 }
 % endif
@@ -374,7 +360,7 @@ PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint round
     (void)rounds;
     for (uint round = 0; polls != 0u; ++round) {
         const uint now = min(polls, 64u);
-        if (portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, now))
+        if (portbar_poll_while(p, old, order, scope, now))
             return PORTBAR_WAIT_REACHED;
         polls -= now;
         portbar_between_polls(round);
@@ -384,7 +370,7 @@ PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint round
 PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint rounds, ${P}p, ${T} old, int order, int scope) PORTBAR_LOAD_RULES
 {
     for (uint round = 0; round < rounds; ++round) {
-        if (portbar_poll_while(p, old, ${ordered["order"]}, ${ordered["scope"]}, 64u))
+        if (portbar_poll_while(p, old, order, scope, 64u))
             return PORTBAR_WAIT_REACHED;
         if (abort != 0 && portbar_raw_load(abort, memory_order_relaxed, memory_scope_device) != 0u)
             return PORTBAR_WAIT_DRAIN;
@@ -396,11 +382,11 @@ PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint round
 % for kind in ("int", "uint"):
 PORTBAR_ATOMIC bool portbar_atomic_flag_test_and_set_explicit(${at(space, kind)}p, int order, int scope) PORTBAR_RMW_RULES
 {
-    return portbar_raw_exchange((${at(space, "uint")})p, 1u, ${ordered["order"]}, ${ordered["scope"]}) != 0u;
+    return portbar_raw_exchange((${at(space, "uint")})p, 1u, order, scope) != 0u;
 }
 PORTBAR_ATOMIC void portbar_atomic_flag_clear_explicit(${at(space, kind)}p, int order, int scope) PORTBAR_STORE_RULES
 {
-    portbar_raw_store((${at(space, "uint")})p, 0u, ${ordered["store"]}, ${ordered["scope"]});
+    portbar_raw_store((${at(space, "uint")})p, 0u, order, scope);
 }
 % endfor
 ${end(space)}\
@@ -436,7 +422,7 @@ PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
 }
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return ${inner}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+    return ${inner}(p, v, order, scope);
 }
 </%def>
 <%def name="small_rmw(kind, space, op, P)">
@@ -468,12 +454,12 @@ PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
 % if op == "store":
 PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_STORE_RULES
 {
-    (void)${inner}(p, v, ${ordered["store"]}, ${ordered["scope"]});
+    (void)${inner}(p, v, order, scope);
 }
 % else:
 PORTBAR_ATOMIC ${T} portbar_atomic_${public}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
-    return ${inner}(p, v, ${ordered["order"]}, ${ordered["scope"]});
+    return ${inner}(p, v, order, scope);
 }
 % endif
 </%def>

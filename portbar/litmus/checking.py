@@ -117,7 +117,6 @@ def check(
     seed: int | None = None,
     strategies: Sequence[str] | None = None,
     tests: Sequence[str] | None = None,
-    weakened: str = "",
     on_progress: Listener | None = None,
     limit: float | None = None,
 ) -> CheckResult:
@@ -135,8 +134,6 @@ def check(
         Atomics strategies; by default all that build on the device, the chosen one with more time than the others.
     tests : sequence of str, optional
         Names or patterns of tests, as for `portbar.litmus.tests.matching`; all by default.
-    weakened : str
-        One of `portbar.atomics.WEAKENED`: break the atomics in this way, to see that the tests can fail.
     on_progress : callable, optional
         Called with each `{"begin": [strategy, test]}` and each `{"result": {...}}`.
     limit : float, optional
@@ -171,7 +168,6 @@ def check(
     jobs = [
         Job(
             atomics,
-            weakened,
             name,
             (1.0 if atomics == wanted[0] else _OTHERS)
             * (_TURNS if takes_turns and name in TESTS and not TESTS[name].across_groups else 1.0),
@@ -181,7 +177,7 @@ def check(
     ]
     end = float("inf") if limit is None else start + max(limit, seconds)
     results = run_in_children(address, jobs, seed, start + seconds, on_progress, end)
-    by_strategy = {job.label: [result for other, result in results if other.label == job.label] for job in jobs}
+    by_strategy = {name: [result for job, result in results if job.atomics == name] for name in wanted}
     complete = tests is None and all(not is_lost(result) for _, result in results)
     return CheckResult(
         device=reported.name,
@@ -200,7 +196,7 @@ def store_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> Findings:
     """Put verdicts into the cached findings of a device, so that portbar chooses by them from then on.
 
     A strategy that failed once stays rejected: a later pass does not replace a failure. Verdicts that are
-    neither, and those on weakened strategies, are left out.
+    neither are left out.
 
     Raises
     ------

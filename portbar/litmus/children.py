@@ -37,14 +37,8 @@ class Job:
     """One test with one strategy, and its part of the time."""
 
     atomics: str
-    weakened: str
     name: str
     weight: float
-
-    @property
-    def label(self) -> str:
-        """How the strategy is called in results."""
-        return self.atomics + (f" {self.weakened}" if self.weakened else "")
 
 
 def check_task(payload: dict[str, Any]) -> None:
@@ -68,20 +62,20 @@ def check_task(payload: dict[str, Any]) -> None:
         if left <= 0:
             return
         aside = beyond / max(1, index) * (len(jobs) - index)
-        if any(other.label not in runners for other in jobs[index + 1 :]):
+        if any(other.atomics not in runners for other in jobs[index + 1 :]):
             aside = max(aside, _FOR_COMPILERS * left)
         share = max(_LEAST_SHARE_S, (left - aside) * job.weight / sum(other.weight for other in jobs[index:]))
-        child.progress({"begin": [job.label, job.name]})
+        child.progress({"begin": [job.atomics, job.name]})
         _limit("building", _BUILD_S)
-        if job.label not in runners:
-            runners[job.label] = Runner(
+        if job.atomics not in runners:
+            runners[job.atomics] = Runner(
                 queue,
-                strategy_for(profile.describe(device), job.atomics, job.weakened),
+                strategy_for(profile.describe(device), job.atomics),
                 seed=int(payload["seed"]),
-                names=[other.name for other in jobs if other.label == job.label],
+                names=[other.name for other in jobs if other.atomics == job.atomics],
                 together=1 if payload["alone"] else TOGETHER,
             )
-        runner = runners[job.label]
+        runner = runners[job.atomics]
         if not runner.is_built(job.name):
             # What the driver says is told by the run.
             with suppress(Error):
@@ -125,7 +119,7 @@ class _Run:
         self._phase = (0.0, 0.0)
         payload = {
             "address": self._address.to_json(),
-            "jobs": [[job.atomics, job.weakened, job.name, job.weight] for job in self.jobs],
+            "jobs": [[job.atomics, job.name, job.weight] for job in self.jobs],
             "seed": self._seed,
             "seconds": seconds,
             "alone": self._alone,
@@ -181,7 +175,7 @@ class _Run:
 
     def _lost(self, status: str, reason: str) -> dict[str, Any]:
         job = self.jobs[0]
-        return {**blank(job.name, job.label, self._seed), "status": status, "reason": reason}
+        return {**blank(job.name, job.atomics, self._seed), "status": status, "reason": reason}
 
 
 def run_in_children(

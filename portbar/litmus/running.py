@@ -52,7 +52,7 @@ _TAKES_TURNS: Final = (
 _ONE_AFTER_THE_OTHER: Final = "only outcomes of threads that run one after the other were seen"
 
 
-def strategy_for(profile: DeviceProfile, atomics: str, weakened: str = "") -> Strategy:
+def strategy_for(profile: DeviceProfile, atomics: str) -> Strategy:
     """What portbar would choose on a device if this atomics strategy were known to hold there.
 
     Raises
@@ -66,7 +66,7 @@ def strategy_for(profile: DeviceProfile, atomics: str, weakened: str = "") -> St
         findings = replace(
             findings, ordering={**findings.ordering, atomics: "pass"}, litmus={atomics: "pass: under test"}
         )
-    return replace(choose(DeviceProfile(profile.facts, findings), {"atomics": atomics}), weakened=weakened)
+    return choose(DeviceProfile(profile.facts, findings), {"atomics": atomics})
 
 
 class Runner:
@@ -76,7 +76,6 @@ class Runner:
     ----------
     queue : pyopencl.CommandQueue
     strategy : Strategy
-        It may be a weakened one.
     seed : int
     names : sequence of str, optional
         The tests that will be run, which are compiled some at a time; all by default.
@@ -149,7 +148,7 @@ class Runner:
     def run(self, name: str, seconds: float) -> dict[str, Any]:
         """Run a test for about `seconds`, and at least two launches; its result as JSON values."""
         start = time.perf_counter()
-        result = blank(name, label(self.strategy), self.seed)
+        result = blank(name, self.strategy.atomics.value, self.seed)
         size = self.size(name)
         if isinstance(size, str):
             return {**result, "status": "skipped", "reason": size}
@@ -301,11 +300,6 @@ def _places(test: Litmus) -> int:
             host, index = k, 0
         places |= (host | index << 4) << 8 * k
     return places
-
-
-def label(strategy: Strategy) -> str:
-    """How a strategy is called in results: its atomics, and how they are weakened."""
-    return strategy.atomics.value + (f" {strategy.weakened}" if strategy.weakened else "")
 
 
 def _since(start: float) -> float:
