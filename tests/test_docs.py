@@ -21,6 +21,7 @@ from portbar.reduction.use import use_of
 from portbar.rendering import header_names, render_header, resolve_includes
 from portbar.source import kernel_names
 from portbar.strategy import ALTERNATIVES, Choice, Strategy
+from tests.rows import cover
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+#: Each pair of choices; that all of them render together is what test_rendering.py is for.
+COMBINED = list(itertools.product(*(ALTERNATIVES[part] for part in ("atomics", "discovery", "device_barrier"))))
 STRATEGIES = [
     Strategy(*(Choice(value, "") for value in values[:3]), split_barrier=Choice(values[3], ""))
     for values in (
-        *itertools.product(
-            ALTERNATIVES["atomics"], ALTERNATIVES["discovery"], ALTERNATIVES["device_barrier"], ("uniform",)
-        ),
+        *((*COMBINED[place], "uniform") for place in cover(COMBINED, 2, "docs")),
         *(("c11", "packed", "counter", split) for split in ALTERNATIVES["split_barrier"]),
     )
 ]

@@ -100,6 +100,7 @@ def operators_in_turn():
             yield pytest.param(op.name, target, id=f"{op.name}-{target.name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("op", "target"), [*operators_in_turn()])
 def test_every_operator_compiles_for_its_targets(op, target, tmp_path):
     compiled(target, every_form(target_strategy(target), op), tmp_path)
@@ -144,6 +145,7 @@ kernel void grids(PORTBAR_GRID_PARAM, global double *total, global uint *sum)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_declared_loops_and_grids_compile_for_every_target(target, tmp_path):
     if target.atomics == "cl12":
@@ -171,6 +173,7 @@ kernel __attribute__((reqd_work_group_size(1, 1, 1))) void alone(global {kind} *
 PTX = [target for target in TARGETS if target.assemble_for]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", PTX, ids=lambda target: target.name)
 @pytest.mark.parametrize("size", [32, 8, 11])
 @pytest.mark.parametrize(("kind", "op"), [("float", "add"), ("int", "max"), ("double", "min")])

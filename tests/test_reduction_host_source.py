@@ -64,6 +64,7 @@ JOBS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 @pytest.mark.parametrize("name", list(JOBS))
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
