@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from portbar import records
 from portbar.device import DeviceFacts, architecture, host_architecture
 from portbar.errors import RecordError
 from portbar.findings import Findings
@@ -42,10 +41,10 @@ def _read() -> Iterator[Known]:
         if not entry.name.endswith(".json"):
             continue
         try:
-            record = records.migrate(json.loads(entry.read_text(encoding="utf-8")))
+            record = json.loads(entry.read_text(encoding="utf-8"))
             devices = [one for one in record["devices"] if record["kind"] == "measured" and one.get("findings")]
             host = architecture(record["environment"].get("machine")) if devices else ""
-        except (KeyError, TypeError, ValueError, RecordError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
         for device in devices:
             # A valid record may hold members and names of a newer portbar, which then lends nothing.

@@ -8,7 +8,7 @@ from typing import Any
 
 from portbar import records
 from portbar.records import measured, missing
-from tests.records_support import Json, old_record, places, record
+from tests.records_support import Json, places, record, stopped_record
 
 _TEXTS = (
     "",
@@ -32,7 +32,7 @@ _UNITS = ("us", "ns", "s", "work-groups", "1", "1/s", "bytes")
 def mutated(seed: int) -> Json:
     """A valid record; which one the seed tells."""
     random = Random(seed)  # noqa: S311
-    value = record() if seed % 4 else old_record()
+    value = record() if seed % 4 else stopped_record()
     for _ in range(random.choice((1, 3, 30))):
         changed = copy.deepcopy(value)
         _change(changed, random)

@@ -16,7 +16,7 @@ from portbar.errors import RecordError
 from portbar.records.index import BEGIN, END, table_of
 from portbar.records.placing import place
 from tests.checkout import ROOT
-from tests.records_support import FACTS, device, occupancy_row, old_record, record, step
+from tests.records_support import FACTS, device, occupancy_row, record, step, stopped_record
 
 PAGE = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nafter\n"
 SLUG = "test-platform--test-gpu-r-5--10.20.30.40"
@@ -41,16 +41,13 @@ def matrix(tmp_path: Path) -> Path:
 
 def test_validate_says_what_is_wrong_and_exits_with_1(tmp_path: Path):
     good = written(tmp_path / "good.json", record())
-    old = written(tmp_path / "old.json", old_record())
+    part = written(tmp_path / "part.json", stopped_record())
     bad = written(tmp_path / "bad.json", record(device(facts=FACTS | {"hostname": "x", "compute_units": -1})))
     none = tmp_path / "none.json"
-    result = run(validate_command, good, old)
+    result = run(validate_command, good, part)
     assert result.exit_code == 0
     assert f"{good}: valid, format 2, 1 device\n" in result.stdout
-    assert (
-        f"{old}: valid, format 1 (the newest is 2; `portbar submit` brings it there), 3 devices, partial\n"
-        in result.stdout
-    )
+    assert f"{part}: valid, format 2, 3 devices, partial\n" in result.stdout
     result = run(validate_command, good, bad, none)
     assert result.exit_code == 1
     assert f"{good}: valid" in result.stdout
@@ -80,16 +77,6 @@ def test_submit_places_each_device_says_what_comes_next_and_brings_the_index_up_
     assert f"git commit -m 'Record of {SLUG}'\n" in result.stdout
     assert "pull request" in result.stdout
     assert run(index_command, "--check", matrix).exit_code == 0
-
-
-def test_submit_brings_an_old_format_to_the_newest(tmp_path: Path, matrix: Path):
-    result = run(submit_command, written(tmp_path / "r.json", old_record()), "--matrix", matrix, "--json")
-    assert result.exit_code == 0, result.output
-    (one,) = json.loads(result.stdout)
-    assert one == {"slug": SLUG, "file": str(matrix / f"{SLUG}.json"), "outcome": "new", "reason": None}
-    placed = records.load(matrix / f"{SLUG}.json")
-    assert placed["format"] == 2
-    assert placed["partial"] is True
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +14,10 @@ from hypothesis import strategies as st
 from portbar import records
 from portbar.records import measured, missing, samples_of, slug, value_of
 from portbar.records.reading import STATUSES, UNITS
-from tests.records_support import FACTS, device, old_record, record
+from tests.checkout import ROOT
+from tests.records_support import FACTS, device, record
+
+GIT = shutil.which("git")
 
 
 def test_a_reading_holds_a_value_or_a_reason():
@@ -29,7 +34,7 @@ def test_a_reading_holds_a_value_or_a_reason():
 
 
 def test_the_schema_knows_the_units_and_statuses_of_readings():
-    reading = records.schema(2)["$defs"]["reading"]
+    reading = records.schema()["$defs"]["reading"]
     assert tuple(reading["else"]["properties"]["unit"]["enum"]) == UNITS
     assert tuple(reading["then"]["properties"]["status"]["enum"]) == STATUSES
 
@@ -93,13 +98,20 @@ def test_printable_makes_a_drivers_words_fit_for_a_record():
     assert records.printable("Gerät 5") == "Gerät 5"
 
 
-def test_records_of_both_formats_are_valid_and_of_no_other():
+def test_records_of_this_format_are_valid_and_of_no_other():
     assert records.validate(record()) == []
-    assert records.validate(old_record()) == []
     (newer,) = records.validate(record(format=3))
     assert "newer" in newer
     assert "update portbar" in newer
-    for value in ({}, {"schema": "portbar-survey", "format": 2}, [], None, record(format=True), record(format=2.0)):
+    for value in (
+        {},
+        {"schema": "portbar-survey", "format": 2},
+        [],
+        None,
+        record(format=1),
+        record(format=True),
+        record(format=2.0),
+    ):
         (problem,) = records.validate(value)
         assert problem.startswith(("/: a record is", "/schema: a portbar record says"))
 
@@ -144,3 +156,31 @@ def test_facts_and_findings_may_grow_and_are_not_unbounded():
     assert records.validate(record(device(facts=facts, findings=findings))) == []
     many = {f"fact{n}": n for n in range(300)}
     assert records.validate(record(device(facts=FACTS | many))) != []
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run([GIT or "", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def _old_files() -> list[tuple[str, str]]:
+    """Every version of every record that the history has: its name and the name of its content."""
+    if GIT is None or not (ROOT / ".git").exists():
+        return []
+    found = set()
+    for commit in _git("log", "--format=%H", "--", "vendor_matrix").split():
+        for line in _git("ls-tree", commit, "vendor_matrix/").splitlines():
+            about, _, name = line.partition("\t")
+            if name.endswith(".json"):
+                found.add((name.removeprefix("vendor_matrix/").removesuffix(".json"), about.split()[2]))
+    return sorted(found)
+
+
+def test_every_record_of_this_format_that_was_ever_kept_can_be_read():
+    files = [(name, json.loads(_git("cat-file", "blob", blob))) for name, blob in _old_files()]
+    if not files:
+        pytest.skip("this checkout has no history")
+    for name, old in files:
+        if old["format"] == records.FORMAT:
+            assert records.validate(old) == [], name
+            assert [slug for slug, _ in records.split(old)] == [name]

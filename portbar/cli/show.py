@@ -28,7 +28,7 @@ def command(record: Named, as_json: bool) -> None:
     """Show a record as `portbar survey` prints it.
 
     FILE is what `portbar survey -o` or `--matrix` wrote. SLUG is the name of a record that comes with portbar, or a part of
-    it that no other has. An older format is shown as the newest.
+    it that no other has.
 
     Exit status 1: the file is no record; 2: nothing, or more than one record, goes by that name.
     """

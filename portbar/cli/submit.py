@@ -42,7 +42,7 @@ _SAID = {
 def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
     """Validate a record and place it in a folder of records, one file a device; nothing is sent.
 
-    FILE is what `portbar survey -o` wrote, of any format. Devices that could not be used are left out. The files are named
+    FILE is what `portbar survey -o` wrote. Devices that could not be used are left out. The files are named
     after platform, device and driver, the folder's index is brought up to date, and what to do next is printed.
 
     Exit status 1: the file is no valid record, holds nothing of use to others, or a file with newer data is in its place.

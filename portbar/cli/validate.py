@@ -10,9 +10,8 @@ import click
 
 from portbar.cli.shared import examples, harmless, json_option, print_json
 from portbar.errors import RecordError
-from portbar.records import migrate, validate
+from portbar.records import validate
 from portbar.records.untrusted import parse, read_bytes
-from portbar.records.validation import NEWEST
 
 
 @click.command(
@@ -24,8 +23,8 @@ from portbar.records.validation import NEWEST
 def command(files: tuple[Path, ...], as_json: bool) -> None:
     """Say whether files are portbar records, and what is wrong with those that are not.
 
-    A record may come from anybody: it is read with bounds on its size, depth, numbers and texts, checked against the schema of
-    its format, and searched for what would tell whose machine it is. Older formats are valid as they are.
+    A record may come from anybody: it is read with bounds on its size, depth, numbers and texts, checked against the
+    schema, and searched for what would tell whose machine it is.
 
     Exit status 1: a file is no valid record.
     """
@@ -42,9 +41,6 @@ def _result(path: Path) -> dict[str, Any]:
     try:
         value = parse(read_bytes(path))
         problems = validate(value)
-        if not problems:
-            # What is valid in an older format must be so in the newest.
-            problems = validate(migrate(value))
     except RecordError as error:
         return {"file": str(path), "valid": False, "problems": [str(error)]}
     if problems:
@@ -61,6 +57,5 @@ def _show(result: dict[str, Any]) -> None:
             click.echo(f"  {problem}")
         return
     devices = f"{result['devices']} device{'' if result['devices'] == 1 else 's'}"
-    old = "" if result["format"] == NEWEST else f" (the newest is {NEWEST}; `portbar submit` brings it there)"
     partial = ", partial" if result["partial"] else ""
-    click.echo(f"{name}: valid, format {result['format']}{old}, {devices}{partial}")
+    click.echo(f"{name}: valid, format {result['format']}, {devices}{partial}")

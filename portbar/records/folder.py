@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from portbar.errors import RecordError
-from portbar.records.migration import migrate
 from portbar.records.untrusted import parse, read_bytes
 from portbar.records.validation import validate
 
 
 def load(path: Path | str) -> dict[str, Any]:
-    """The record in a file, valid and in the newest format.
+    """Load the valid record in a file.
 
     Parameters
     ----------
@@ -36,27 +35,19 @@ def load(path: Path | str) -> dict[str, Any]:
 
 
 def checked(value: Any) -> dict[str, Any]:
-    """A JSON value as a valid record in the newest format.
+    """Return a JSON value that is a valid record.
 
     Raises
     ------
     RecordError
-        It is none.
+        It is not.
     """
     problems = validate(value)
     if problems:
-        raise RecordError(_all(problems))
-    record = migrate(value)
-    if record is not value:
-        problems = validate(record)
-        if problems:
-            raise RecordError(f"it cannot be brought to the newest format: {_all(problems)}")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise RecordError(f"{problems[0]}{more}; `portbar validate FILE` tells all")
+    record: dict[str, Any] = value
     return record
-
-
-def _all(problems: list[str]) -> str:
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{problems[0]}{more}; `portbar validate FILE` tells all"
 
 
 def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:

@@ -19,7 +19,7 @@ _NO_REASON: Final = "no reason was given"
 
 
 def mended(record: dict[str, Any]) -> dict[str, Any]:
-    """A record of the newest format with texts, numbers and lists as the format allows them.
+    """A record with texts, numbers and lists as the format allows them.
 
     Texts lose line breaks, hidden characters, what tells whose machine it is, and what is too long. Whole numbers of 2^63 and
     more become the largest that a record can hold; a reading that is no number becomes one of status `error`.

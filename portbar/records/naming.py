@@ -57,7 +57,7 @@ def split(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     Parameters
     ----------
     record : mapping
-        Of the newest format.
+        Valid.
     """
     for device in record["devices"]:
         if device["status"] == PUBLISHED or (device.get("findings") and device["status"] in {"complete", "partial"}):

@@ -45,7 +45,7 @@ def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> li
     Parameters
     ----------
     record : mapping
-        Valid and of the newest format, as `portbar.records.load` returns it.
+        Valid, as `portbar.records.load` returns it.
     folder : Path
     force : bool
         Replace files also where they hold newer or more complete data, or what is no record.

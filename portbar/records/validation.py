@@ -1,4 +1,4 @@
-"""Says what is wrong with a record: bounds first, then the schema of its format, then what a schema cannot say.
+"""Says what is wrong with a record: bounds first, then the schema, then what a schema cannot say.
 
 Not for reading files (`portbar.records.folder`).
 """
@@ -18,9 +18,9 @@ from portbar.records.accepting import Accepts, compiled
 from portbar.records.private import betrayals
 from portbar.records.untrusted import faults
 
-#: Format -> what the member `schema` of its records says.
-NAMES: Final = {1: "portbar-survey", 2: "portbar-record"}
-NEWEST: Final = max(NAMES)
+#: What a record says in its members `schema` and `format`.
+SCHEMA: Final = "portbar-record"
+FORMAT: Final = 2
 
 #: Problems that are told of one record; more would hide the first.
 _MOST: Final = 20
@@ -29,55 +29,48 @@ _LONGEST: Final = 400
 
 
 @cache
-def schema(number: int) -> dict[str, Any]:
-    """The JSON Schema of a format."""
-    path = importlib.resources.files("portbar.records") / "schema" / str(number) / "record.schema.json"
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a record."""
+    path = importlib.resources.files("portbar.records") / "schema" / str(FORMAT) / "record.schema.json"
     value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return value
 
 
 @cache
-def _accepts(number: int) -> Accepts:
-    return compiled(schema(number))
+def _accepts() -> Accepts:
+    return compiled(schema())
 
 
 @cache
-def _explainer(number: int) -> Any:
+def _explainer() -> Any:
     """The validator of jsonschema, which says what is wrong."""
     # Loading it takes a tenth of a second, which only those should pay whose record is wrong.
     jsonschema = importlib.import_module("jsonschema")
     plain = jsonschema.Draft202012Validator
     types = plain.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    return jsonschema.validators.extend(plain, type_checker=types)(schema(number))
+    return jsonschema.validators.extend(plain, type_checker=types)(schema())
 
 
 def schema_errors(value: dict[str, Any]) -> list[Any]:
-    """What the schema of the newest format says is wrong, as errors of jsonschema."""
-    return [] if _accepts(NEWEST)(value) else list(_explainer(NEWEST).iter_errors(value))
-
-
-def format_of(value: Any) -> int | None:
-    """The format of a record; None if it is no record, or of a format that this portbar does not know."""
-    if not isinstance(value, dict):
-        return None
-    number = value.get("format")
-    return number if type(number) is int and value.get("schema") == NAMES.get(number) is not None else None
+    """What the schema says is wrong, as errors of jsonschema."""
+    return [] if _accepts()(value) else list(_explainer().iter_errors(value))
 
 
 def validate(value: Any) -> list[str]:
-    """What is wrong with a record of any known format, as sentences that begin with a JSON pointer; empty if nothing is."""
+    """What is wrong with a record, as sentences that begin with a JSON pointer; empty if nothing is."""
     return [_fit(problem) for problem in islice(_problems(value), _MOST)]
 
 
 def _problems(value: Any) -> Iterator[str]:
     found = faults(value)
-    number = format_of(value)
     if found:
         yield from found
-    elif number is None:
+    elif not isinstance(value, dict):
+        yield "/: a record is a JSON object"
+    elif value.get("schema") != SCHEMA or type(value.get("format")) is not int or value["format"] != FORMAT:
         yield _no_format(value)
-    elif not _accepts(number)(value):
-        yield from map(_sentence, _explainer(number).iter_errors(value))
+    elif not _accepts()(value):
+        yield from map(_sentence, _explainer().iter_errors(value))
     else:
         yield from _impossible(value)
         yield from betrayals(value)
@@ -98,14 +91,11 @@ def _impossible(value: dict[str, Any]) -> list[str]:
     return []
 
 
-def _no_format(value: Any) -> str:
-    if not isinstance(value, dict):
-        return "/: a record is a JSON object"
+def _no_format(value: dict[str, Any]) -> str:
     number = value.get("format")
-    if value.get("schema") in NAMES.values() and type(number) is int and number > NEWEST:
-        return f"/format: {number} is newer than what this portbar reads (up to {NEWEST}): update portbar"
-    known = " or ".join(f'"{name}" with format {number}' for number, name in NAMES.items())
-    return f"/schema: a portbar record says {known}, as `portbar survey -o FILE` writes it"
+    if value.get("schema") == SCHEMA and type(number) is int and number > FORMAT:
+        return f"/format: {number} is newer than what this portbar reads ({FORMAT}): update portbar"
+    return f'/schema: a portbar record says "{SCHEMA}" with format {FORMAT}, as `portbar survey -o FILE` writes it'
 
 
 def _sentence(error: Any) -> str:

@@ -29,7 +29,7 @@ def collect(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Json]:
     Parameters
     ----------
     records : iterable of (str, dict)
-        Name of the record, and the record in the newest format.
+        Name of the record, and the record.
     """
     return [summary(name, record, entry) for name, record in records for entry in record["devices"]]
 

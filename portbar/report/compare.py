@@ -230,9 +230,7 @@ def _reason(leaf: Leaf, entry: Entry) -> str:
     """Why a device or a step has the status that it has."""
     if leaf.group == "status":
         usable = entry.get("usable") or {}
-        given = (
-            entry.get("reason") or entry.get("refused") or (usable.get("reason") if not usable.get("usable") else "")
-        )
+        given = entry.get("reason") or (usable.get("reason") if not usable.get("usable") else "")
     else:
         given = (entry.get(leaf.group) or {}).get("reason")
     return str(given or "")

@@ -1,6 +1,6 @@
 """Shows a record in a terminal of 100 columns: the verdict in words first, the numbers after it.
 
-Takes measured, partial, migrated and published records. Not for measuring, and not for any other form of the record.
+Takes measured, partial and published records. Not for measuring, and not for any other form of the record.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ def device_view(entry: dict[str, Any]) -> RenderableType:
 
 
 def record_view(record: dict[str, Any]) -> RenderableType:
-    """A whole record of the newest format."""
+    """A whole record."""
     parts: list[RenderableType] = [device_view(entry) for entry in record["devices"]]
     source = record.get("source")
     if source is not None:
