@@ -137,10 +137,10 @@ def test_records_of_this_format_are_valid_and_of_no_other():
         (lambda r: r["devices"][0].pop("address"), "/devices/0"),
         (lambda r: r.update(owner="me"), "/: "),
         (lambda r: r.update(source={"title": "t", "authors": [], "year": 2016, "venue": "v"}), "/: "),
-        (lambda r: r.update(kind="published"), "/: 'source'"),
+        (lambda r: r.update(kind="published"), '/: "source"'),
         (lambda r: r.update(created="yesterday"), "/created"),
         (lambda r: r.update(created="2026-02-30T10:00:00+00:00"), "/created"),
-        (lambda r: r.pop("environment"), "/: 'environment'"),
+        (lambda r: r.pop("environment"), '/: "environment"'),
     ],
 )
 def test_a_fault_is_found_and_its_place_named(change, where):

@@ -63,6 +63,15 @@ def test_what_is_valid_stays_as_it_is() -> None:
     assert mended(record()) == record()
 
 
+def test_a_long_list_of_long_names_is_cut_both_ways() -> None:
+    names = ["x" * 400] * 2_500
+    made = mended(record(device(facts=FACTS | {"extensions": names, "svm_capabilities": names, "a/b~c": names})))
+    assert records.validate(made) == []
+    facts = made["devices"][0]["facts"]
+    for name in ("extensions", "svm_capabilities"):
+        assert [len(one) for one in facts[name]] == [300] * 2_000
+
+
 def test_numbers_beyond_what_a_record_holds_are_the_largest_that_it_does() -> None:
     sizes = {"global_mem_size": 2**64 - 1, "max_work_item_sizes": [2**64 - 1, 1, 1]}
     made = mended(record(device(facts=FACTS | sizes)))

@@ -6,13 +6,12 @@ Not for records of strangers: those are refused (`portbar.records.validation`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any, Final
 
 from portbar.records.private import without_betrayals
 from portbar.records.reading import missing
 from portbar.records.untrusted import MAX_ENTRIES, MAX_INTEGER, MAX_NAME, MAX_NUMBER, printable
-from portbar.records.validation import schema_errors, validate
+from portbar.records.validation import schema, schema_errors
 
 #: What stands where the format wants a reason and the driver gave none.
 _NO_REASON: Final = "no reason was given"
@@ -30,9 +29,9 @@ def mended(record: dict[str, Any]) -> dict[str, Any]:
         JSON values; NaN and infinity are allowed.
     """
     plain: dict[str, Any] = _plain(record, "")
-    if validate(plain):
-        for error in schema_errors(plain):
-            _shorten(plain, error)
+    # Lists last: until then every error still points to something.
+    for error in sorted(schema_errors(plain), key=lambda error: error["schemaLocation"].endswith("/maxItems")):
+        _shorten(plain, error)
     return plain
 
 
@@ -59,20 +58,29 @@ def _is_no_number(value: Any) -> bool:
     return type(value) is float and not math.isfinite(value)
 
 
-def _shorten(record: Any, error: Any) -> None:
-    """Mend what a schema says is too long or empty; what it says else is left."""
-    causes: Iterable[Any] = error.context or [error]
-    for cause in causes:
-        if cause.validator not in {"maxLength", "maxItems", "minLength"} or not cause.absolute_path:
-            continue
-        *above, last = cause.absolute_path
-        holder = record
-        for part in above:
-            holder = holder[part]
-        most = cause.validator_value
-        if cause.validator == "maxLength":
-            holder[last] = printable(holder[last], most)
-        elif cause.validator == "maxItems":
-            holder[last] = holder[last][:most]
-        else:
-            holder[last] = _NO_REASON
+def _shorten(record: dict[str, Any], error: dict[str, str]) -> None:
+    """Mend what the schema says is too long or empty; what it says else is left."""
+    rule = error["schemaLocation"].partition("#")[2]
+    keyword = rule.rpartition("/")[2]
+    if keyword not in {"maxLength", "maxItems", "minLength"}:
+        return
+    above, _, last = error["instanceLocation"].rpartition("/")
+    holder, limit = _at(record, above), _at(schema(), rule)
+    place = int(last) if isinstance(holder, list) else _member(last)
+    if keyword == "maxLength":
+        holder[place] = printable(holder[place], limit)
+    elif keyword == "maxItems":
+        holder[place] = holder[place][:limit]
+    else:
+        holder[place] = _NO_REASON
+
+
+def _at(value: Any, pointer: str) -> Any:
+    """The value that a JSON pointer leads to."""
+    for part in pointer.split("/")[1:]:
+        value = value[int(part) if isinstance(value, list) else _member(part)]
+    return value
+
+
+def _member(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")
