@@ -25,7 +25,7 @@ from portbar._version import __version__
 from portbar.cluster_worker import inspector, stop, survey_host
 from portbar.errors import Error
 from portbar.hosts import HostFolder, HostState
-from portbar.survey.privacy import anonymous
+from portbar.records.private import anonymous
 
 #: What surveys a host, in a child process of a worker.
 TASK: Final = "portbar.cluster_worker:child_task"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from portbar import icd
 from portbar.errors import DeviceError, RecordError
+from portbar.plain import plain_text
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -408,14 +409,6 @@ def _query(owner: Any, name: str) -> object:
     except Exception:  # noqa: BLE001 (drivers answer with errors of every kind, also undecodable text)
         return None
     return value
-
-
-def plain_text(value: object, longest: int = 500) -> str:
-    """Return a driver's text in one line, without hidden characters, which a terminal might obey; no text for None."""
-    if not isinstance(value, str):
-        return ""
-    plain = "".join(letter if letter.isprintable() else " " for letter in value[: 4 * longest])
-    return " ".join(plain.split())[:longest].strip()
 
 
 def _integer(value: object) -> int | None:

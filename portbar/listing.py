@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar import child, icd
-from portbar.device import DeviceAddress, DeviceFacts, devices_of, facts, list_devices, plain_text, platform_facts
+from portbar.device import DeviceAddress, DeviceFacts, devices_of, facts, list_devices, platform_facts
 from portbar.errors import DeviceError
+from portbar.plain import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,9 +21,9 @@ from portbar.device import (
     devices_of,
     facts,
     list_devices,
-    plain_text,
     platform_facts,
 )
+from portbar.plain import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

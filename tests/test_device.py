@@ -11,6 +11,7 @@ import pytest
 from portbar import device
 from portbar.device import DeviceAddress, DeviceFacts
 from portbar.errors import DeviceError, RecordError
+from portbar.plain import plain_text
 
 cl = pytest.importorskip("pyopencl")
 
@@ -263,3 +264,10 @@ def test_real_devices_report_what_every_device_must():
         assert reported.max_work_group_size
         assert DeviceFacts.from_json(json.loads(json.dumps(reported.to_json()))) == reported
         assert address.resolve() == found
+
+
+def test_a_drivers_words_become_one_line_that_can_be_printed():
+    assert plain_text("a\x1b[31m\tb\n\u202ec  ") == "a [31m b c"
+    assert plain_text("x" * 600) == "x" * 497 + "..."
+    assert plain_text("Ger\u00e4t 5") == "Ger\u00e4t 5"
+    assert plain_text(None) == ""

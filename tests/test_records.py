@@ -92,12 +92,6 @@ def test_text_is_the_same_record_with_lists_of_numbers_on_one_line():
         records.text({"x": float("nan")})
 
 
-def test_printable_makes_a_drivers_words_fit_for_a_record():
-    assert records.printable("a\x1b[31m\tb\n\u202ec  ") == "a [31m b c"
-    assert records.printable("x" * 9000) == "x" * 7997 + "..."
-    assert records.printable("Gerät 5") == "Gerät 5"
-
-
 def test_records_of_this_format_are_valid_and_of_no_other():
     assert records.validate(record()) == []
     (newer,) = records.validate(record(format=3))

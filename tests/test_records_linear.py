@@ -79,7 +79,7 @@ REPEATED = ("a", "a.", "-", "a-", "~a", "/a", "/", "\\\\a", "1.", "1:", "f:", ":
 @pytest.mark.parametrize("unit", REPEATED)
 @pytest.mark.parametrize("beginning", ["", "@", "/", "~", "a@"])
 def test_searching_a_text_for_its_owner(beginning: str, unit: str) -> None:
-    search = private._betrayed.__wrapped__
+    search = private._found.__wrapped__
     assert_linear(lambda text: search(text + " :", "reason"), lambda n: beginning + unit * (n // len(unit)), 1_000)
 
 

@@ -11,8 +11,8 @@ import pytest
 from portbar import records
 from portbar.device import DeviceAddress
 from portbar.records import measured, mended
+from portbar.records.private import anonymous
 from portbar.survey import run as survey_run
-from portbar.survey.privacy import anonymous
 from portbar.usable import Usability
 from tests.records_support import FACTS, device, places, record
 

@@ -15,7 +15,7 @@ from portbar import records
 from portbar.errors import RecordError
 from portbar.records import untrusted, validation
 from portbar.records.index import table_of
-from portbar.records.private import betrayals
+from portbar.records.private import personal_data
 from tests.records_support import FACTS, damaged, device, record, stopped_record
 
 BASES = (record(), stopped_record())
@@ -85,7 +85,7 @@ def test_values_out_of_bounds_are_named(value, said):
     assert all(problem.isprintable() for problem in problems)
 
 
-def test_the_quick_look_agrees_with_the_slow_one_about_depth():
+def test_depth_counts_objects_and_arrays():
     for inner in ({}, [], 1, [1], {"a": 1}):
         for depth in (22, 23, 24, 25, 26):
             value = inner
@@ -182,8 +182,8 @@ def test_what_tells_of_the_machine_only_is_not_flagged(text):
 
 
 def test_versions_of_four_numbers_are_no_addresses():
-    assert not list(betrayals({"driver_version": "10.0.0.1"}))
-    assert list(betrayals({"reason": "10.0.0.1"}))
+    assert not list(personal_data({"driver_version": "10.0.0.1"}))
+    assert list(personal_data({"reason": "10.0.0.1"}))
 
 
 @pytest.mark.parametrize("name", ["hostname", "host-name", "User", "serial", "uuid", "path", "argv", "ip"])

@@ -30,11 +30,11 @@ from portbar.cli.survey import status_of
 from portbar.device import DeviceAddress, DeviceFacts, address_of
 from portbar.errors import DeviceError
 from portbar.findings import Findings
+from portbar.records.private import anonymous
 from portbar.strategy import DeviceProfile
 from portbar.survey import cells, run
 from portbar.survey.litmus import LitmusRun
 from portbar.survey.plan import GRACE_S, LOCKS, barrier_sizes, occupancy_cells
-from portbar.survey.privacy import anonymous
 from portbar.usable import Usability
 from tests.checkout import environment, python_path
 from tests.survey_support import UNUSABLE, entry, record, shown

@@ -26,9 +26,9 @@ from portbar.cli.shared import (
 from portbar.device import DeviceAddress, facts
 from portbar.errors import Error
 from portbar.probing import probe
+from portbar.records.private import anonymous
 from portbar.strategy import choose
 from portbar.survey.plan import UNSTEADY
-from portbar.survey.privacy import anonymous
 from portbar.survey.run import TASKS, run_step, times_of, unsteady
 from portbar.survey.table import barrier_notes, barrier_times_table
 from portbar.usable import check

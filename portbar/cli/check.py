@@ -32,8 +32,8 @@ from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
 from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import NO_TIME, verdict_of
 from portbar.litmus.tests import TESTS, matching
+from portbar.records.private import anonymous
 from portbar.strategy import ALTERNATIVES
-from portbar.survey.privacy import anonymous
 from portbar.usable import check as check_usable
 
 if TYPE_CHECKING:

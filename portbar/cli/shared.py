@@ -7,7 +7,6 @@ import json
 import math
 import sys
 import threading
-import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from portbar.cli.progress import progress
 from portbar.device import DeviceAddress, DeviceFacts, select, select_devices
 from portbar.errors import DeviceError
 from portbar.listing import FaultyDriver, Listing
+from portbar.plain import harmless
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -134,15 +134,6 @@ class _Console(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=harmless(segment.text))
-
-
-def harmless(text: str) -> str:
-    """A text without the control characters that a terminal obeys, except for line breaks."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter for letter in text if letter == "\n" or unicodedata.category(letter) not in {"Cc", "Cf", "Cs"}
-    )
 
 
 def out() -> Console:

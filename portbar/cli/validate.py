@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from portbar.cli.shared import examples, harmless, json_option, print_json
+from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
+from portbar.plain import harmless
 from portbar.records import validate
 from portbar.records.untrusted import parse, read_bytes
 

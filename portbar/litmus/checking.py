@@ -20,8 +20,8 @@ from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import is_lost, verdict_of
 from portbar.litmus.tests import TESTS, matching
 from portbar.probing import probe
+from portbar.records.private import anonymous
 from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
-from portbar.survey.privacy import anonymous
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -9,7 +9,6 @@ from portbar.records.folder import checked, load, read_folder
 from portbar.records.mending import mended
 from portbar.records.naming import slug, split
 from portbar.records.reading import measured, missing, samples_of, value_of
-from portbar.records.untrusted import printable
 from portbar.records.validation import FORMAT, SCHEMA, schema, validate
 from portbar.records.writing import text
 
@@ -21,7 +20,6 @@ __all__ = [
     "measured",
     "mended",
     "missing",
-    "printable",
     "read_folder",
     "samples_of",
     "schema",

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from portbar.records.private import without_betrayals
+from portbar.plain import plain_text
+from portbar.records.private import without_personal_data
 from portbar.records.reading import missing
-from portbar.records.untrusted import MAX_ENTRIES, MAX_INTEGER, MAX_NAME, MAX_NUMBER, printable
+from portbar.records.untrusted import MAX_ENTRIES, MAX_INTEGER, MAX_NAME, MAX_NUMBER, MAX_TEXT
 from portbar.records.validation import schema, schema_errors
 
 #: What stands where the format wants a reason and the driver gave none.
@@ -38,7 +39,7 @@ def mended(record: dict[str, Any]) -> dict[str, Any]:
 def _plain(value: Any, name: str) -> Any:
     kind = type(value)
     if kind is str:
-        return without_betrayals(printable(value), name)
+        return without_personal_data(plain_text(value, MAX_TEXT), name)
     if kind is int:
         return max(1 - MAX_INTEGER, min(value, MAX_INTEGER - 1))
     if kind is float:
@@ -46,7 +47,7 @@ def _plain(value: Any, name: str) -> Any:
     if kind is dict:
         if _is_no_number(value.get("value")):
             return missing("error", f"the measurement gave {value['value']}")
-        members = {printable(str(key), MAX_NAME): _plain(item, key) for key, item in value.items()}
+        members = {plain_text(str(key), MAX_NAME): _plain(item, key) for key, item in value.items()}
         # A reading may leave out its mean, but not have one of null.
         return {key: item for key, item in members.items() if item is not None} if "value" in value else members
     if kind is list:
@@ -68,7 +69,7 @@ def _shorten(record: dict[str, Any], error: dict[str, str]) -> None:
     holder, limit = _at(record, above), _at(schema(), rule)
     place = int(last) if isinstance(holder, list) else _member(last)
     if keyword == "maxLength":
-        holder[place] = printable(holder[place], limit)
+        holder[place] = plain_text(holder[place], limit)
     elif keyword == "maxItems":
         holder[place] = holder[place][:limit]
     else:

@@ -1,18 +1,21 @@
-"""Finds what a record would tell of a machine's owner: paths, homes, addresses, names of hosts and people.
+"""Finds and removes what would tell of a machine's owner: paths, homes, addresses, names of hosts and people.
 
-Not for removing it: `portbar.survey.privacy` does that to what this machine writes. Here a stranger's record is judged, and
-the stranger is told.
+Drivers' messages and tracebacks quote them, so whole JSON values are cleaned rather than texts where they are made. What this
+machine writes is cleaned; of a stranger's record the faults are named.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
+from portbar.records.untrusted import Place, pointer, walk
+
 #: Members that name somebody or one machine, wherever they stand.
-_NAMES: Final = frozenset(
+_TELLING: Final = frozenset(
     {
         *("argv", "cwd", "directory", "folder", "home", "path", "paths"),
         *("host_name", "hostname", "ip", "ip_address", "mac", "mac_address", "node", "nodename"),
@@ -54,9 +57,64 @@ _VERSIONS: Final = frozenset(
     {"driver_version", "numpy", "platform_version", "pyopencl", "python", "release", "version"}
 )
 
+#: Members that hold what drivers and systems call themselves, which a host may be called too.
+_NAMES: Final = {"address", "environment", "facts", "host", "name", "platform"}
 
-def without_betrayals(text: str, name: str) -> str:
-    """A text in which whatever `betrayals` would find has been replaced by words for what it was.
+#: Members that hold portbar's own words wherever they hold text, so that a host called `us` or `ok` makes no record invalid.
+_WORDS: Final = {
+    "algorithm",
+    "command",
+    "implementation",
+    "kind",
+    "level",
+    "lock",
+    "operation",
+    "schema",
+    "space",
+    "status",
+    "strategy",
+    "type",
+    "unit",
+}
+
+_POSIX_FILE: Final = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+)+/([^\s/:;,'\"`()<>]*)")
+_WINDOWS_FILE: Final = re.compile(r"(?<!\w)(?:[A-Za-z]:|\\)(?:[\\/][^\s\\/:;,'\"`()<>]+)*[\\/]([^\s\\/:;,'\"`()<>]*)")
+
+
+def anonymous(value: Any, host: str | None = None) -> Any:
+    """A copy of a JSON value in which every path is cut to its last part, and the host's name to `host`.
+
+    Parameters
+    ----------
+    value : JSON value
+    host : str, optional
+        The host name to remove; by default that of this machine.
+    """
+    name = socket.gethostname() if host is None else host
+    pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) if name else None
+    return _scrubbed(value, pattern)
+
+
+def _scrubbed(value: Any, host: re.Pattern[str] | None) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _scrubbed(item, None if key in _NAMES or (key in _WORDS and isinstance(item, str)) else host)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_scrubbed(item, host) for item in value]
+    if isinstance(value, str):
+        text = _WINDOWS_FILE.sub(_last_part, _POSIX_FILE.sub(_last_part, value))
+        return host.sub("host", text) if host is not None else text
+    return value
+
+
+def _last_part(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith(_COMMON) else match[1]
+
+
+def without_personal_data(text: str, name: str) -> str:
+    """A text in which whatever `personal_data` would find has been replaced by words for what it was.
 
     Parameters
     ----------
@@ -64,7 +122,7 @@ def without_betrayals(text: str, name: str) -> str:
     name : str
         The member that holds it: versions look like addresses.
     """
-    while _betrayed(text, name):
+    while _found(text, name):
         for pattern, what in _KINDS:
             if pattern is not _IPV4 or name not in _VERSIONS:
                 text = pattern.sub(lambda match, what=what: _replaced(match, what), text)  # type: ignore[misc]
@@ -75,61 +133,37 @@ def _replaced(match: re.Match[str], what: str) -> str:
     return match[0] if match[0].startswith(_COMMON) else f"[{what}]"
 
 
-def betrayals(value: Any) -> Iterator[str]:
-    """What a record tells of its machine's owner, as sentences with a JSON pointer; nothing if it tells nothing."""
-    return iter(()) if _is_innocent(value) else _search(value, "", "")
+def personal_data(value: Any) -> Iterator[str]:
+    """Yield what a record tells of its machine's owner, as sentences with a JSON pointer."""
+    for _, held, place, _ in walk(value):
+        for key, entry in held:
+            if type(key) is str and (what := _told_by_name(key)):
+                yield f"{pointer((place, key))}: {what}; remove it"
+            if type(entry) is str and _found(entry, "") and (what := _found(entry, _member((place, key)))):
+                where = pointer((place, key))
+                yield f"{where}: looks as if it held {what}, which says whose machine it is; replace that part"
 
 
-def _is_innocent(value: Any) -> bool:
-    """Whether there is nothing to find, in a quarter of the time: places are not kept, and equal texts seen once."""
-    names: set[str] = set()
-    texts: set[tuple[str, str]] = set()
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if type(item) is dict:
-            names.update(item)
-            for name, entry in item.items():
-                if type(entry) is str:
-                    texts.add((entry, "version" if name in _VERSIONS else ""))
-                elif type(entry) is dict or type(entry) is list:
-                    waiting.append(entry)
-        elif type(item) is list:
-            waiting += [entry for entry in item if type(entry) not in {int, float}]
-        elif type(item) is str:
-            texts.add((item, ""))
-    return not (
-        any(_is_telling_name(name) or _betrayed(name, "") for name in names)
-        or any(_betrayed(text, name) for text, name in texts)
-    )
+def _member(place: Place) -> str:
+    """The name of the member that holds a value, itself or in a list."""
+    while place is not None:
+        place, part = place
+        if isinstance(part, str):
+            return part
+    return ""
 
 
 @lru_cache(maxsize=2048)
-def _is_telling_name(name: str) -> bool:
-    return name.lower().replace("-", "_") in _NAMES
-
-
-def _search(value: Any, where: str, name: str) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            below = f"{where}/{key.replace('~', '~0').replace('/', '~1')}"
-            if _is_telling_name(key):
-                yield f"{below}: a record has no member of this name, which would tell whose machine it is; remove it"
-            elif what := _betrayed(key, ""):
-                yield f"{below}: the member's name looks like {what}, which says whose machine it is; remove it"
-            yield from _search(item, below, key)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            # A list of numbers has no texts, and it is most of a record.
-            if type(item) in {int, float}:
-                continue
-            yield from _search(item, f"{where}/{index}", name)
-    elif isinstance(value, str) and (what := _betrayed(value, name)):
-        yield f"{where}: looks as if it held {what}, which says whose machine it is; replace that part"
+def _told_by_name(name: str) -> str:
+    """What is wrong with a member's name, in words; empty if nothing."""
+    if name.lower().replace("-", "_") in _TELLING:
+        return "a record has no member of this name, which would tell whose machine it is"
+    what = _found(name, "")
+    return f"the member's name looks like {what}, which says whose machine it is" if what else ""
 
 
 @lru_cache(maxsize=8192)
-def _betrayed(text: str, name: str) -> str:
+def _found(text: str, name: str) -> str:
     """What a text holds that a record must not, in words; empty if nothing. Most texts of records are the same few."""
     if not any(mark in text for mark in "/\\@.:-"):
         return ""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import stat
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from portbar.errors import RecordError
+from portbar.plain import HIDDEN
 
 #: Bytes of a file.
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -32,11 +33,15 @@ MAX_TEXT: Final = 8_000
 MAX_INTEGER: Final = 2**63
 MAX_NUMBER: Final = 1e18
 
-#: Control characters and terminal escapes; marks that turn the direction of text, join or hide it; halves of pairs.
-_HIDDEN: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f"
-    "\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]"
-)
+#: Faults that are told of one record; more would hide the first.
+MAX_FAULTS: Final = 20
+
+#: What holds other values.
+CONTAINERS: Final = frozenset([dict, list])
+
+#: Where a value stands: the place of what holds it, and its name or index there; None for the whole.
+Place: TypeAlias = "tuple[Place, Any] | None"
+
 #: Digits of a whole number: no record needs as many, and Python takes quadratic time for them.
 MAX_DIGITS: Final = 50
 
@@ -117,89 +122,69 @@ def _shown(text: str) -> str:
     return ascii(text if len(text) <= 80 else f"{text[:77]}...")
 
 
-def printable(text: str, limit: int = MAX_TEXT) -> str:
-    """A text as a record may hold it: in one line, no hidden character, at most `limit` characters.
+def walk(value: Any) -> Iterator[tuple[Any, list[tuple[Any, Any]], Place, int]]:
+    """Yield every object and array inside a JSON value, in order: itself, what it holds, its place and its depth.
 
-    For those who write records from what drivers say.
+    What it holds comes as pairs of name or index and value. An array of plain numbers counts as one that holds nothing.
     """
-    plain = " ".join(_HIDDEN.sub(" ", text).split())
-    return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
+    waiting: list[tuple[Any, Place, int]] = [(value, None, 1)] if type(value) in CONTAINERS else []
+    while waiting:
+        item, place, depth = waiting.pop()
+        held = _held(item)
+        yield item, held, place, depth
+        waiting += [(entry, (place, key), depth + 1) for key, entry in reversed(held) if type(entry) in CONTAINERS]
+
+
+def _held(item: Any) -> list[tuple[Any, Any]]:
+    if type(item) is dict:
+        return list(item.items())
+    return [] if _only_plain_numbers(item) else list(enumerate(item))
+
+
+def pointer(place: Place) -> str:
+    """Return the JSON pointer to a place."""
+    parts: list[str] = []
+    while place is not None:
+        place, part = place
+        parts.append(f"/{str(part).replace('~', '~0').replace('/', '~1')}")
+    return "".join(reversed(parts)) or "/"
 
 
 def faults(value: Any) -> list[str]:
-    """What no record may hold, as sentences with a JSON pointer; at most a few, empty if there is nothing.
+    """Return what no record may hold, as sentences with a JSON pointer; at most a few, empty if there is nothing.
 
     These are the bounds above, and values that JSON does not have.
+
+    Parameters
+    ----------
+    value : dict or list
     """
-    if _is_clean(value):
-        return []
     found: list[str] = []
+    # Names that were looked at: most of a record's are the same few.
+    seen: set[Any] = set()
     count = 0
-    waiting: list[tuple[Any, str, int]] = [(value, "", 1)]
-    while waiting and len(found) < 20:
-        item, where, depth = waiting.pop()
-        kind = type(item)
-        if kind is dict or kind is list:
-            count += len(item)
-            if depth > MAX_DEPTH:
-                return [*found, f"{where}: nests deeper than {MAX_DEPTH}"]
-            if count > MAX_VALUES:
-                return [*found, f"{where}: the record has more than {MAX_VALUES} values"]
-        if kind is list:
-            if len(item) > MAX_ENTRIES:
-                found.append(f"{where}: has {len(item)} entries, more than {MAX_ENTRIES}")
-            elif not _only_plain_numbers(item):
-                waiting += [(entry, f"{where}/{index}", depth + 1) for index, entry in enumerate(item)]
-        elif kind is dict:
-            if len(item) > MAX_MEMBERS:
-                found.append(f"{where}: has {len(item)} members, more than {MAX_MEMBERS}")
-                continue
-            for name, entry in item.items():
-                fault = _fault_of_name(name)
-                if fault:
-                    found.append(f"{where or '/'}: {fault}")
-                else:
-                    waiting.append((entry, f"{where}/{name.replace('~', '~0').replace('/', '~1')}", depth + 1))
-        else:
-            fault = _fault_of_scalar(item)
-            if fault:
-                found.append(f"{where or '/'}: {fault}")
-    return found
-
-
-def _is_clean(value: Any) -> bool:
-    """Whether `faults` has nothing to find, in a quarter of its time: places are not kept, and equal texts seen once."""
-    texts: set[str] = set()
-    names: set[Any] = set()
-    count = 0
-    level = [value]
-    for depth in range(1, MAX_DEPTH + 2):
-        below: list[Any] = []
-        for item in level:
-            kind = type(item)
-            if kind is str:
-                texts.add(item)
-            elif kind is dict:
-                if len(item) > MAX_MEMBERS or depth > MAX_DEPTH:
-                    return False
-                names.update(item)
-                below += item.values()
-            elif kind is list:
-                if len(item) > MAX_ENTRIES or depth > MAX_DEPTH:
-                    return False
-                if _only_plain_numbers(item):
-                    count += len(item)
-                else:
-                    below += item
-            elif _fault_of_scalar(item):
-                return False
-        count += len(below)
+    for item, held, place, depth in walk(value):
+        count += len(item)
+        if depth > MAX_DEPTH:
+            return [*found, f"{pointer(place)}: nests deeper than {MAX_DEPTH}"]
         if count > MAX_VALUES:
-            return False
-        if not below:
-            return not any(map(_fault_of_name, names)) and not any(map(_fault_of_scalar, texts))
-        level = below
-    return False
+            return [*found, f"{pointer(place)}: the record has more than {MAX_VALUES} values"]
+        if type(item) is list and len(item) > MAX_ENTRIES:
+            found.append(f"{pointer(place)}: has {len(item)} entries, more than {MAX_ENTRIES}")
+        if type(item) is dict:
+            if len(item) > MAX_MEMBERS:
+                found.append(f"{pointer(place)}: has {len(item)} members, more than {MAX_MEMBERS}")
+            new = [name for name in item if name not in seen]
+            found += [f"{pointer(place)}: {fault}" for name in new if (fault := _fault_of_name(name))]
+            seen.update(new)
+        found += [
+            f"{pointer((place, key))}: {fault}"
+            for key, entry in held
+            if type(entry) not in CONTAINERS and (fault := _fault_of_scalar(entry))
+        ]
+        if len(found) >= MAX_FAULTS:
+            break
+    return found[:MAX_FAULTS]
 
 
 def _only_plain_numbers(items: list[Any]) -> bool:
@@ -215,7 +200,7 @@ def _fault_of_name(name: Any) -> str:
         return f"a member is named by {type(name).__name__}, not by text"
     if not 0 < len(name) <= MAX_NAME:
         return f"a member's name has {len(name)} characters; 1 to {MAX_NAME} are allowed"
-    if _HIDDEN.search(name):
+    if HIDDEN.search(name):
         return f"the member's name {_shown(name)} holds a control character or one that cannot be seen"
     return ""
 
@@ -225,7 +210,7 @@ def _fault_of_scalar(item: Any) -> str:
     if kind is str:
         if len(item) > MAX_TEXT:
             return f"a text has {len(item)} characters, more than {MAX_TEXT}"
-        if _HIDDEN.search(item):
+        if HIDDEN.search(item):
             return f"{_shown(item)} holds a control character, a terminal escape or a character that cannot be seen"
         return ""
     if kind is bool or item is None:

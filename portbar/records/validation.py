@@ -14,7 +14,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-from portbar.records.private import betrayals
+from portbar.records.private import personal_data
 from portbar.records.untrusted import faults
 
 #: What a record says in its members `schema` and `format`.
@@ -89,7 +89,7 @@ def _problems(value: Any) -> Iterator[str]:
         yield from (f"{error['instanceLocation'] or '/'}: {error['error']}" for error in errors)
     else:
         yield from _impossible(value)
-        yield from betrayals(value)
+        yield from personal_data(value)
 
 
 def _fit(problem: str) -> str:

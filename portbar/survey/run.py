@@ -22,12 +22,12 @@ from portbar.measuring import NO_TIME
 from portbar.probing import probe_telling
 from portbar.profile import change_findings, describe, forget, stored_findings
 from portbar.records.mending import mended
+from portbar.records.private import anonymous
 from portbar.strategy import choose
 from portbar.survey.digest import complete, probe_rows
 from portbar.survey.environment import environment
 from portbar.survey.litmus import LitmusRun
 from portbar.survey.plan import GRACE_S, LEAST_S, LIMIT_S, QUICK_S, START_S, TELLING, TYPICAL_S, steps_of
-from portbar.survey.privacy import anonymous
 from portbar.survey.steady import settled_findings, settled_table, times_of, unsteady
 from portbar.usable import Usability, check, with_alternative
 
