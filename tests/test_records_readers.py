@@ -18,10 +18,10 @@ from portbar.cli.compare import comparison_view
 from portbar.errors import RecordError
 from portbar.records import measured
 from portbar.records.index import table_of
+from portbar.report import machine_check
 from portbar.report.build import Report
 from portbar.report.collect import collect, in_order
 from portbar.report.compare import compare
-from portbar.survey import comparison
 from portbar.survey.table import record_view
 from tests.mutated_records import mutated
 from tests.records_support import Json, device, record
@@ -52,10 +52,10 @@ def read_by_all(value: Json, plots: bool) -> None:
     for _, one in records.split(newest):
         assert records.validate(one) == []
     try:
-        matched = comparison.match(newest, [record()["devices"][0]["facts"]])
+        matched = machine_check.match(newest, [record()["devices"][0]["facts"]])
     except RecordError:
         return
-    comparison.judge(newest, [(old, record()["devices"][0]) for old, _ in matched.pairs], matched.gone)
+    machine_check.judge(newest, [(old, record()["devices"][0]) for old, _ in matched.pairs], matched.gone)
 
 
 @pytest.mark.parametrize("block", range(10))

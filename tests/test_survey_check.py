@@ -18,7 +18,7 @@ from portbar.cluster import Job
 from portbar.device import address_of
 from portbar.errors import RecordError
 from portbar.records import measured, missing
-from portbar.survey.comparison import judge, match
+from portbar.report.machine_check import judge, match
 from tests.checkout import environment
 from tests.report_support import device, groups, published, record, times
 

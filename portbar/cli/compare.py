@@ -16,8 +16,8 @@ from rich.text import Text
 from portbar.cli import completing
 from portbar.cli.shared import FiniteRange, examples, json_option, print_json, show
 from portbar.cli.show import named
+from portbar.records.lookup import Named
 from portbar.report.compare import FACTOR, Comparison, Item, compare
-from portbar.report.naming import Named
 
 #: How a difference is marked, and in which colour.
 _MARKS = {"regression": ("worse", "bold red"), "improvement": ("better", "green"), "": ("", "")}

@@ -6,7 +6,7 @@ import click
 
 from portbar.cli import completing
 from portbar.cli.shared import examples, json_option, print_json, show
-from portbar.report.naming import Named, NoSuchRecordError, find
+from portbar.records.lookup import Named, NoSuchRecordError, find
 from portbar.survey.table import record_view
 
 

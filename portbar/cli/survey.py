@@ -32,8 +32,8 @@ from portbar.cluster import Job
 from portbar.errors import Error
 from portbar.hosts import HostFolder, host_name, only_here
 from portbar.launchers import Launch, cores_withheld, recognise
+from portbar.report.machine_check import FACTOR
 from portbar.survey import Survey
-from portbar.survey.comparison import FACTOR
 from portbar.survey.table import record_view
 
 

@@ -10,8 +10,8 @@ import click
 from portbar.cli.shared import INTERRUPTED, chosen, err, print_json
 from portbar.cluster import Job
 from portbar.device import facts
-from portbar.report.naming import NoSuchRecordError, find
-from portbar.survey.comparison import Matched, Outcome, judge, match
+from portbar.records.lookup import NoSuchRecordError, find
+from portbar.report.machine_check import Matched, Outcome, judge, match
 
 
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:

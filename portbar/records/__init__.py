@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from portbar.records.folder import checked, load, read_folder
 from portbar.records.mending import mended
-from portbar.records.naming import slug, split
 from portbar.records.reading import measured, missing, samples_of, value_of
+from portbar.records.slugs import slug, split
 from portbar.records.validation import FORMAT, SCHEMA, schema, validate
 from portbar.records.writing import text
 

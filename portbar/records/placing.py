@@ -14,7 +14,7 @@ from typing import Any
 from portbar import files
 from portbar.errors import RecordError
 from portbar.records.folder import load
-from portbar.records.naming import split
+from portbar.records.slugs import split
 from portbar.records.writing import text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from portbar.errors import RecordError
-from portbar.records import load
+from portbar.records.folder import load
 
 #: Most slugs that an error names.
 _NAMED = 8
