@@ -1,12 +1,11 @@
-"""Runs the survey once on each host of a Dask cluster, keeps what comes back at once, and goes on when workers die.
+"""Survey each host of a Dask cluster once and keep each record as it grows. Needs the extra `cluster`.
 
-Not for a machine's own survey (`portbar.survey`), and not for files (`portbar.hosts`). Needs the extra `cluster`.
+Dask finds a worker of the host, restarts the survey where the worker dies, and reports its events and its end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import json
 import logging
 import re
@@ -15,30 +14,27 @@ import uuid
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from portbar import records
 from portbar._version import __version__
-from portbar.cluster_worker import inspector, stop, survey_host
 from portbar.errors import Error
-from portbar.hosts import HostFolder, HostState
+from portbar.hosts import HostFolder
 from portbar.records.private import anonymous
 
-#: What surveys a host, in a child process of a worker.
-TASK: Final = "portbar.cluster_worker:child_task"
+#: Functions that run on a worker: what it is, and its survey.
+DESCRIBE: Final = "portbar.cluster_worker:describe"
+SURVEY: Final = "portbar.cluster_worker:survey_host"
 
-#: Surveys that are started on one host before it is given up, when the worker dies each time.
-_ATTEMPTS: Final = 3
-#: Seconds to connect, for the first worker to show up, and for a worker to say what it is.
+#: Seconds to connect, and for the first worker to show up.
 _CONNECT_S: Final = 20.0
 _FIRST_WORKER_S: Final = 60.0
-_INSPECT_S: Final = 30.0
-#: Seconds that a worker may be busy with something else before it begins.
+#: Seconds that the workers of a host may be busy with something else before one begins.
 _BEGIN_S: Final = 600.0
-#: Seconds to wait for a nanny to start a new worker where the last one of a host died.
+#: Seconds that a host may be without workers, while a nanny starts a new one.
 _COME_BACK_S: Final = 20.0
 #: Seconds beyond the limit of a survey until its worker is no longer believed.
 _LATE_S: Final = 30.0
@@ -47,22 +43,10 @@ _POLL_S: Final = 0.5
 #: Dask opens ports for pages in any case; without routes they answer 404 to everything.
 _NO_PAGES: Final[dict[str, list[str]]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
-#: States of a host that is not through.
-_OPEN: Final = {"waiting", "surveying"}
+_AWAY: Final = "the scheduler does not answer any more: finished hosts are kept; repeat the command when it is back"
 
-_AWAY: Final = (
-    "the scheduler does not answer any more: what was finished is kept; start the same command again when it is back"
-)
-
-#: Attributes of `inspector`'s answer that tests replace this by.
-HostOf = Callable[[dict[str, Any]], str]
-#: Called with a label, or nothing, and what has happened there; and whether that is worth a line that stays.
+#: Called with a label, what has happened there, and whether that is worth a line that stays.
 Listener = Callable[[str, str, bool], None]
-
-
-def host_of(worker: dict[str, Any]) -> str:
-    """The host of a worker, by what `portbar.cluster_worker.inspector` found out: workers with the same one share it."""
-    return str(worker["host"])
 
 
 @dataclass(frozen=True)
@@ -98,21 +82,40 @@ class Job:
 
 
 @dataclass
-class _Host:
-    """A host of the cluster while it is surveyed."""
+class Host:
+    """A host of the cluster.
 
-    label: str
-    #: Addresses of its workers that can survey it, and why others cannot.
-    workers: set[str] = field(default_factory=set)
-    unfit: set[str] = field(default_factory=set)
-    task: asyncio.Task[None] | None = None
-    began: float = 0.0
-    attempt: int = 0
+    Attributes
+    ----------
+    status : {"waiting", "surveying", "done", "failed", "lost", "interrupted"}
+        `failed`: it answered, but has no record to show or only a part of one; `lost`: its workers went away.
+    reason : str
+        Why it is not done; empty where it is.
+    attempts : int
+        How many times the survey was started.
+    seconds : float
+        What the last attempt took.
+    record : dict or None
+        What is measured so far.
+    began, deadline : float
+        When the last attempt began, and when the host is given up.
+    """
+
+    status: str = "waiting"
+    reason: str = ""
+    attempts: int = 0
+    seconds: float = 0.0
     record: dict[str, Any] | None = None
+    began: float = 0.0
+    deadline: float = 0.0
+
+
+class _EndedError(Exception):
+    """A host has ended without a whole record: its status, and why."""
 
 
 class ClusterSurvey:
-    """The survey of every host of a cluster: run it once, look at `states` at any time.
+    """The survey of every host of a cluster: run it once, look at `hosts` at any time.
 
     Parameters
     ----------
@@ -120,33 +123,24 @@ class ClusterSurvey:
         Where records are written as they come, and hosts that are finished are found.
     job : Job
     listener : callable
-        Called with a label (or nothing), a text, and whether that is more than a step of a survey.
-    host_of : callable, optional
-        Tells which host a worker is on.
+        Called with a label, a text, and whether that is more than a step of a survey.
 
     Attributes
     ----------
-    states : dict of str to HostState
+    hosts : dict of str to Host
         Label -> what became of the host.
     """
 
-    def __init__(self, folder: HostFolder, job: Job, listener: Listener, host_of: HostOf = host_of) -> None:
-        self.states: dict[str, HostState] = folder.read_states()
-        for state in self.states.values():
-            if state.status in _OPEN:
-                state.status, state.reason = "interrupted", "the run before this one was killed"
-        self.came: set[str] = set()
-        self._folder, self._job, self._tell, self._host_of = folder, job, listener, host_of
+    def __init__(self, folder: HostFolder, job: Job, listener: Listener) -> None:
+        self.hosts: dict[str, Host] = {}
+        self._folder, self._job, self._tell = folder, job, listener
         self._topic = f"portbar-survey-{uuid.uuid4().hex}"
-        self._hosts: dict[str, _Host] = {}
-        self._inspecting: dict[str, asyncio.Task[None]] = {}
-        #: Network address -> host, for workers that cannot say where they are.
-        self._names: dict[str, str] = {}
-        self._alive: set[str] = set()
+        #: Network address of a host -> when it last had a worker.
+        self._seen: dict[str, float] = {}
         self._error: Error | None = None
 
     async def run(self, address: str) -> None:
-        """Survey all hosts; `states` says how that went.
+        """Survey all hosts, including those that join meanwhile; `hosts` says how that went.
 
         Parameters
         ----------
@@ -160,262 +154,185 @@ class ClusterSurvey:
         """
         async with _connected(address) as client:
             client.subscribe_topic(self._topic, self._take)
-            watch = asyncio.create_task(self._watch(client))
+            tasks: dict[str, asyncio.Task[None]] = {}
+            deadline = time.monotonic() + _FIRST_WORKER_S
             try:
-                await self._finish(watch)
+                while not tasks or not all(task.done() for task in tasks.values()):
+                    for where in await _network_addresses(client):
+                        self._seen[where] = time.monotonic()
+                        if where not in tasks:
+                            tasks[where] = asyncio.create_task(self._host(client, where))
+                    if not tasks and time.monotonic() > deadline:
+                        raise Error(
+                            f"the cluster had no worker for {_FIRST_WORKER_S:g} s: start workers, `dask worker ADDRESS` on "
+                            "each host"
+                        )
+                    await asyncio.sleep(_POLL_S)
+                    for task in tasks.values():
+                        if task.done():
+                            task.result()
+                    if self._error is not None:
+                        raise self._error
             finally:
-                watch.cancel()
-                await self._end(client)
+                for task in tasks.values():
+                    task.cancel()
+                await asyncio.gather(*tasks.values(), return_exceptions=True)
 
-    async def _finish(self, watch: asyncio.Task[None]) -> None:
-        """Wait until every host that is known, also those that come meanwhile, has ended one way or another."""
-        deadline = time.monotonic() + _FIRST_WORKER_S
-        while True:
-            if self._error is not None:
-                raise self._error
-            if watch.done():
-                watch.result()
-            tasks = [host.task for host in self._hosts.values() if host.task is not None]
-            for task in tasks:
-                if task.done():
-                    task.result()
-            if self._hosts and not self._inspecting and all(task.done() for task in tasks):
-                return
-            if not self._hosts and not self._inspecting and time.monotonic() > deadline:
-                raise Error(
-                    f"the cluster had no worker for {_FIRST_WORKER_S:g} s: start workers, `dask worker ADDRESS` on each host"
-                )
-            await asyncio.sleep(_POLL_S)
-
-    async def _end(self, client: Any) -> None:
-        """Stop what still runs, and keep what has come of it."""
-        tasks = [*self._inspecting.values(), *(host.task for host in self._hosts.values() if host.task is not None)]
-        for task in tasks:
-            task.cancel()
-        unfinished = [host for host in self._hosts.values() if self._is_open(host)]
-        for host in unfinished:
-            self._save(host, "interrupted", "the survey was interrupted")
-        if unfinished:
-            with suppress(Exception):
-                stopped = client.run(stop, self._topic, workers=sorted(self._alive), on_error="ignore")
-                await asyncio.wait_for(stopped, 5.0)
-        self._folder.write_states(self.states)
-
-    def _is_open(self, host: _Host) -> bool:
-        return host.label in self.states and self.states[host.label].status in _OPEN
-
-    async def _watch(self, client: Any) -> None:
-        """Notice workers that come and go."""
-        failures = 0
-        while True:
-            try:
-                present = set(await asyncio.wait_for(client.nthreads(), _INSPECT_S))
-                failures = 0
-            except (OSError, TimeoutError, ValueError) as error:
-                failures += 1
-                if failures >= 5:
-                    raise Error(_AWAY) from error
-                await asyncio.sleep(2.0)
-                continue
-            for address in present - self._alive:
-                self._inspecting[address] = asyncio.create_task(self._inspect(client, address))
-            for host in self._hosts.values():
-                host.workers &= present
-            self._alive = present
-            await asyncio.sleep(_POLL_S)
-
-    async def _inspect(self, client: Any, address: str) -> None:
-        """Find out which host a worker is on and whether it can survey it, and begin where it is the host's first."""
-        why = "no answer"
+    async def _host(self, client: Any, where: str) -> None:
+        """Survey one host."""
+        name, problem = where, ""
+        # Before its name is known, a host is no entry of the result.
+        host = Host(deadline=time.monotonic() + _BEGIN_S)
         try:
-            asked = client.run(inspector(), workers=[address], on_error="return")
-            answer = (await asyncio.wait_for(asked, _INSPECT_S)).get(address)
-            if isinstance(answer, dict):
-                name = self._host_of(answer)
-                self._names[_network_address(address)] = name
-                self._enlist(client, name, address, _unfit(answer))
-                return
-            why = f"{type(answer).__name__}: {answer}" if answer is not None else why
-        except TimeoutError:
-            why = f"no answer within {_INSPECT_S:g} s"
-        except OSError as error:
-            why = str(error)
-        except Error as error:
-            self._error = self._error or error
-            return
-        finally:
-            self._inspecting.pop(address, None)
-        if address in self._alive:
-            where = _network_address(address)
-            self._enlist(client, self._names.get(where, where), address, f"a worker could not be asked ({why})")
-
-    def _enlist(self, client: Any, name: str, address: str, problem: str) -> None:
-        """Add a worker to its host, and begin with the host if it is the first."""
+            described = await self._on(client, where, host, DESCRIBE, {})
+            name = described["host"]
+            if described["portbar"] != __version__:
+                problem = (
+                    f"it has portbar {described['portbar']}, this is {__version__}: install the same version on both"
+                )
+        except _EndedError as error:
+            _, problem = error.args
         label = self._folder.label(name)
-        host = self._hosts.get(label)
-        if host is None:
-            host = self._hosts[label] = _Host(label)
-            self.came.add(label)
-            # Messages are for the person who started this; neither records nor the manifest have the name.
-            self._tell(label, f"is {name}", True)
-        if problem:
-            host.unfit.add(problem)
-        else:
-            host.workers.add(address)
-        if host.task is None:
-            host.task = asyncio.create_task(self._host(client, host))
-
-    async def _host(self, client: Any, host: _Host) -> None:
-        """Survey one host, on another of its workers when one dies."""
-        state = self.states.setdefault(host.label, HostState())
-        if self._folder.is_finished(host.label, self._job.invocation):
-            state.status, state.reason = "done", ""
-            self._tell(host.label, "was surveyed before", True)
+        if label in self.hosts:
+            # It has several network addresses.
             return
-        state.status, state.reason = "waiting", ""
-        for host.attempt in range(1, _ATTEMPTS + 1):
-            worker = await self._worker(host)
-            if worker is None:
-                reasons = "; ".join(sorted(host.unfit))
-                if host.attempt == 1:
-                    self._save(host, "failed", f"none of its workers can survey it: {reasons or 'they went away'}")
-                else:
-                    self._save(host, "lost", "its worker died during the survey, and no other of this host took over")
-                return
-            state.status, state.attempts = "surveying", state.attempts + 1
-            self._folder.write_states(self.states)
-            again = f", attempt {host.attempt}" if host.attempt > 1 else ""
-            self._tell(host.label, f"survey begins{again}", True)
-            started = time.monotonic()
-            finished = await self._attempt(client, host, worker)
-            state.seconds = time.monotonic() - started
-            if finished:
-                return
-            host.workers.discard(worker)
-            self._tell(host.label, "its worker died", True)
-        self._save(host, "lost", f"its worker died during the survey, {_ATTEMPTS} times")
+        self.hosts[label] = host
+        # Messages are for the person who started this; records do not have the name.
+        self._tell(label, f"is {name}", True)
+        if problem:
+            self._save(label, "failed", f"none of its workers can survey it: {problem}")
+        elif self._folder.is_finished(label, self._job.invocation):
+            host.status = "done"
+            self._tell(label, "was surveyed before", True)
+        else:
+            await self._survey(client, where, label)
 
-    async def _worker(self, host: _Host) -> str | None:
-        """A worker of this host, perhaps one that is started just now; None where none comes."""
-        start = time.monotonic()
-        patience = _COME_BACK_S if not host.unfit or host.attempt > 1 else 0.0
-        while True:
-            limit = _INSPECT_S if self._inspecting else patience
-            if host.workers or time.monotonic() > start + limit:
-                return min(host.workers, default=None)
-            await asyncio.sleep(_POLL_S)
+    async def _survey(self, client: Any, where: str, label: str) -> None:
+        host = self.hosts[label]
+        host.deadline = time.monotonic() + _BEGIN_S
+        payload = {"topic": self._topic, "label": label, "limit_s": self._job.limit_s, **self._job.invocation}
+        status, reason = "done", ""
+        try:
+            answer = await self._on(client, where, host, SURVEY, payload)
+            if answer["record"] is None:
+                said = {"timeout": "reached its time limit", "crash": "crashed", "error": "failed"}[answer["status"]]
+                status, reason = "failed", f"the survey {said}: {answer['message']}"
+            else:
+                host.record = answer["record"]
+                if answer["record"]["interrupted"]:
+                    status, reason = "interrupted", "it was interrupted there"
+        except _EndedError as error:
+            status, reason = error.args
+        except (asyncio.CancelledError, Error):
+            self._save(label, "interrupted", "the survey was interrupted")
+            raise
+        self._save(label, status, reason)
 
-    async def _attempt(self, client: Any, host: _Host, worker: str) -> bool:
-        """Survey a host on one worker; False when that worker went away."""
-        host.began = 0.0
-        limit = self._job.limit_s
+    async def _on(self, client: Any, where: str, host: Host, function: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """What a function returns on a worker of a host.
+
+        Raises
+        ------
+        _EndedError
+            It returned nothing.
+        Error
+            The scheduler went away.
+        """
         future = client.submit(
-            survey_host,
-            {
-                "task": TASK,
-                "topic": self._topic,
-                "label": host.label,
-                "attempt": host.attempt,
-                "limit_s": limit,
-                **self._job.invocation,
-            },
-            key=f"portbar-survey-{host.label}-{uuid.uuid4().hex}",
-            workers=[worker],
+            _by_name(function),
+            payload,
+            key=f"portbar-{uuid.uuid4().hex}",
+            workers=[where],
             allow_other_workers=False,
             pure=False,
-            retries=0,
         )
-        submitted = time.monotonic()
         result: asyncio.Task[dict[str, Any]] = asyncio.ensure_future(future.result())
         try:
             while not result.done():
                 await asyncio.wait([result], timeout=_POLL_S)
-                if result.done():
-                    break
-                if worker not in host.workers:
-                    return False
                 now = time.monotonic()
-                if not host.began and now > submitted + _BEGIN_S:
-                    busy = f"its worker was busy with something else for {_BEGIN_S:g} s"
-                    self._save(host, "failed", f"{busy}: try again when the cluster is idle")
-                    return True
-                if host.began and now > host.began + limit + _LATE_S:
-                    self._save(host, "failed", f"no answer within {limit:g} s")
-                    return True
-            return self._judge(client, host, result)
+                if now > self._seen[where] + _COME_BACK_S:
+                    raise _EndedError("lost", f"its workers went away, and none came back within {_COME_BACK_S:g} s")
+                if now > host.deadline and host.attempts:
+                    raise _EndedError("failed", f"no answer within {self._job.limit_s:g} s")
+                if now > host.deadline:
+                    busy = f"its workers were busy with something else for {_BEGIN_S:g} s"
+                    raise _EndedError("failed", f"{busy}: try again when the cluster is idle")
         finally:
             result.cancel()
             with suppress(Exception):
                 await asyncio.wait_for(future.cancel(), 5.0)
-
-    def _judge(self, client: Any, host: _Host, result: asyncio.Future[dict[str, Any]]) -> bool:
-        """Keep what a task gave; False where it was lost with its worker."""
-        try:
-            answer = result.result()
-        except (_dask().KilledWorker, asyncio.CancelledError, concurrent.futures.CancelledError) as error:
-            if client.status != "running" or getattr(error, "reason", "") == "scheduler-connection-lost":
-                raise Error(_AWAY) from error
-            return False
-        except Exception as error:  # noqa: BLE001 (whatever a worker's task raises is the host's outcome)
-            self._save(host, "failed", f"the survey's task failed: {type(error).__name__}: {error}")
-            return True
-        if answer["record"] is not None:
-            host.record = answer["record"]
-            cut_short = bool(answer["record"]["interrupted"])
-            self._save(host, "interrupted" if cut_short else "done", "it was interrupted there" if cut_short else "")
-        else:
-            said = {"timeout": "reached its time limit", "crash": "crashed", "error": "failed"}[answer["status"]]
-            self._save(host, "failed", f"the survey {said}: {answer['message']}")
-        return True
+        if result.cancelled() or isinstance(result.exception(), _dask().CancelledError):
+            raise Error(_AWAY)
+        error = result.exception()
+        if isinstance(error, _dask().KilledWorker):
+            raise _EndedError("lost", "its worker died during the survey, as often as the cluster tries again")
+        if isinstance(error, ImportError):
+            raise _EndedError("failed", f"it cannot import portbar ({error}): install portbar {__version__} there")
+        if error is not None:
+            raise _EndedError("failed", f"the survey's task failed: {type(error).__name__}: {error}")
+        return result.result()
 
     def _take(self, event: tuple[float, dict[str, Any]]) -> None:
         """Take what a worker tells on its way."""
         _, message = event
-        host = self._hosts.get(message["label"])
-        if host is None or message["attempt"] != host.attempt or host.task is None or host.task.done():
+        label = message["label"]
+        host = self.hosts[label]
+        if host.status not in {"waiting", "surveying"}:
             return
         if "started" in message:
-            host.began = time.monotonic()
+            host.status, host.attempts, host.began = "surveying", host.attempts + 1, time.monotonic()
+            host.deadline = host.began + self._job.limit_s + _LATE_S
+            again = f": its worker died, attempt {host.attempts}" if host.attempts > 1 else ""
+            self._tell(label, f"survey begins{again}", True)
         elif "record" in message:
             host.record = json.loads(zlib.decompress(message["record"]))
             # Until it ends well this is an interrupted survey, which the next one does again.
-            self._write(host, interrupted=True)
+            self._write(label, interrupted=True)
         elif "step" in message:
-            self._tell(host.label, f"{message['device']}: {message['step']}", False)
+            self._tell(label, f"{message['device']}: {message['step']}", False)
 
-    def _save(self, host: _Host, status: str, reason: str) -> None:
+    def _save(self, label: str, status: str, reason: str) -> None:
         """Note how a host has ended, and keep what there is of its record."""
-        state = self.states[host.label]
-        state.status, state.reason = status, _nameless(reason)
+        host = self.hosts[label]
+        host.status, host.reason = status, _nameless(reason)
+        host.seconds = time.monotonic() - host.began if host.attempts else 0.0
         if host.record is not None:
-            self._write(host, interrupted=status != "done")
-        self._folder.write_states(self.states)
+            self._write(label, interrupted=status != "done")
         # The whole reason is in the list at the end.
-        self._tell(host.label, "done" if status == "done" else f"{status}: {reason.partition(chr(10))[0]}", True)
+        self._tell(label, "done" if status == "done" else f"{status}: {reason.partition(chr(10))[0]}", True)
 
-    def _write(self, host: _Host, *, interrupted: bool) -> None:
-        assert host.record is not None
-        record = host.record if not interrupted else {**host.record, "partial": True, "interrupted": True}
+    def _write(self, label: str, *, interrupted: bool) -> None:
+        record = self.hosts[label].record
+        assert record is not None
+        if interrupted:
+            record = {**record, "partial": True, "interrupted": True}
         try:
-            self._folder.write(host.label, records.text(record))
+            self._folder.write(label, records.text(record))
         except Error as error:
             self._error = self._error or error
 
 
-def _unfit(worker: dict[str, Any]) -> str:
-    """Why a worker cannot survey its host; empty where it can."""
-    if not worker["portbar"]:
-        python = f"its Python {worker['python']} cannot import portbar ({worker['why']})"
-        return f"{python}: install portbar {__version__} there"
-    if worker["portbar"] != __version__:
-        return f"it has portbar {worker['portbar']}, this is {__version__}: install the same version on both"
-    return ""
+def _by_name(function: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A function that calls the named one: Dask sends it as code, so that the scheduler does without portbar."""
+    module, _, name = function.partition(":")
+
+    def call(payload: dict[str, Any]) -> dict[str, Any]:
+        from importlib import import_module  # noqa: PLC0415 (the function travels alone)
+
+        found: dict[str, Any] = getattr(import_module(module), name)(payload)
+        return found
+
+    return call
 
 
-def _network_address(address: str) -> str:
-    """The part of a worker's address that its host's other workers share."""
-    found: str = import_module("distributed.comm.addressing").get_address_host(address)
-    return found
+async def _network_addresses(client: Any) -> set[str]:
+    """The hosts of all workers, as Dask tells them apart."""
+    host_of = import_module("distributed.comm.addressing").get_address_host
+    try:
+        return {host_of(worker) for worker in await asyncio.wait_for(client.nthreads(), _CONNECT_S)}
+    except (OSError, TimeoutError, ValueError) as error:
+        raise Error(_AWAY) from error
 
 
 def _nameless(text: str) -> str:

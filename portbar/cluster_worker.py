@@ -1,7 +1,6 @@
 """What runs on a Dask worker: the survey of its host, in a child process with a time limit.
 
-No driver is loaded into the worker itself, so that one that aborts costs no worker. Not for choosing workers
-(`portbar.cluster`).
+No driver is loaded into the worker itself, so that one that aborts costs no worker.
 """
 
 from __future__ import annotations
@@ -11,45 +10,25 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
 from portbar import child
+from portbar._version import __version__
+from portbar.hosts import host_name
 
-#: Seconds between looks at whether the worker is still there.
-_ORPHAN_POLL_S: Final = 0.5
+#: What surveys the host, in a child process.
+_TASK: Final = "portbar.cluster_worker:child_task"
+#: Seconds between looks at whether the worker is still there, and whether the survey was cancelled.
+_POLL_S: Final = 0.5
 #: Seconds before the limit at which a survey's own children are ended, which would outlive it.
 _EARLIER_S: Final = 2.0
 
-#: Topic -> process that surveys for it in this worker.
-_running: dict[str, Any] = {}
 
-
-def inspector() -> Callable[..., dict[str, Any]]:
-    """A function that tells about a worker, also about one that lacks portbar: it is sent as code, not by name."""
-
-    def inspect(dask_worker: Any) -> dict[str, Any]:
-        import platform  # noqa: PLC0415 (the function travels alone)
-        import socket  # noqa: PLC0415 (the same)
-
-        try:
-            from portbar import __version__  # noqa: PLC0415 (the same)
-            from portbar.hosts import host_name  # noqa: PLC0415 (the same)
-        except ImportError as error:
-            version, host, why = "", socket.gethostname().lower(), f"{type(error).__name__}: {error}"
-        else:
-            version, host, why = __version__, host_name(), ""
-        return {
-            "name": str(dask_worker.name),
-            "host": host,
-            "portbar": version,
-            "why": why,
-            "python": platform.python_version(),
-        }
-
-    return inspect
+def describe(_payload: dict[str, Any]) -> dict[str, str]:
+    """Tell which host this is, and which portbar it has."""
+    return {"host": host_name(), "portbar": __version__}
 
 
 def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
@@ -58,52 +37,48 @@ def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     payload : dict
-        `task`: what the child process runs; `topic`: of the events that tell how it goes; `label`, `attempt`: whose they are;
-        `limit_s`; `quick`, `timeout_s`, `devices`: of the survey.
+        `topic`: of the events that tell how it goes; `label`: whose they are; `limit_s`; `quick`, `timeout_s`, `devices`: of
+        the survey.
 
     Returns
     -------
     dict
-        `status`, `message` and `seconds` of the child process, and its `record` (None unless it ended well).
+        `status` and `message` of the child process, and its `record` (None unless it ended well).
     """
-    psutil = _psutil()
-    worker, topic = import_module("distributed").get_worker(), payload["topic"]
+    psutil, worker = _psutil(), import_module("distributed").get_worker()
     key = worker.get_current_task()
+    survey: list[Any] = []
+    ended = threading.Event()
 
     def relay(message: dict[str, Any]) -> None:
         if "pid" in message:
             with suppress(psutil.NoSuchProcess):
-                _running[topic] = psutil.Process(int(message["pid"]))
-        task = worker.state.tasks.get(key)
-        if task is None or task.state in {"cancelled", "resumed"}:
-            # Nobody waits for the answer any more; to raise here ends the child.
-            raise RuntimeError("the survey was cancelled")
-        event = {"label": payload["label"], "attempt": payload["attempt"], **message}
+                survey.append(psutil.Process(int(message["pid"])))
+            return
+        event = {"label": payload["label"], **message}
         if "record" in event:
             # The scheduler keeps a number of events: small ones.
             event["record"] = zlib.compress(json.dumps(event["record"]).encode())
-        worker.log_event(topic, event)
+        worker.log_event(payload["topic"], event)
+
+    def end_if_cancelled() -> None:
+        while not ended.wait(_POLL_S):
+            task = worker.state.tasks.get(key)
+            if task is None or task.state in {"cancelled", "resumed"}:
+                for process in survey:
+                    _kill([*_descendants(process), process])
 
     relay({"started": True})
+    threading.Thread(target=end_if_cancelled, daemon=True).start()
     try:
-        result = child.run_task(payload["task"], payload, timeout=float(payload["limit_s"]), on_progress=relay)
+        result = child.run_task(_TASK, payload, timeout=float(payload["limit_s"]), on_progress=relay)
     finally:
-        _running.pop(topic, None)
+        ended.set()
     return {
         "status": result.status,
         "message": result.message,
-        "seconds": result.seconds,
         "record": result.value if result.status == "ok" else None,
     }
-
-
-def stop(topic: str) -> bool:
-    """End the survey that runs for a topic in this process; whether there was one."""
-    process = _running.get(topic)
-    if process is None or not process.is_running():
-        return False
-    _kill([*_descendants(process), process])
-    return True
 
 
 def child_task(payload: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +120,7 @@ def _end_with_parent(deadline: float) -> threading.Event:
 
     def watch() -> None:
         while os.getppid() == parent.pid and parent.is_running():
-            time.sleep(_ORPHAN_POLL_S)
+            time.sleep(_POLL_S)
             if time.monotonic() > deadline:
                 ending.set()
                 _kill(_descendants(me))

@@ -14,7 +14,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,35 +32,19 @@ _SALT_BYTES: Final = 16
 #: Seconds that another process, perhaps on another host, may take to write the few bytes of the salt.
 _SALT_WAIT_S: Final = 10.0
 
+#: Variables by which a launcher tells how many processes it started: Open MPI, MVAPICH, Flux, JSM, PALS and MPICH, Slurm.
+#: Slurm comes last: what another launcher starts inside a Slurm job inherits Slurm's variables of that launcher.
+SIZES: Final = (
+    "OMPI_COMM_WORLD_SIZE",
+    "MV2_COMM_WORLD_SIZE",
+    "FLUX_JOB_SIZE",
+    "JSM_NAMESPACE_SIZE",
+    "PMI_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+)
+
 #: Names that many hosts have at the same time.
 _NOBODY: Final = {"", "localhost", "localhost.localdomain", "localhost6", "localhost4"}
-
-
-@dataclass
-class HostState:
-    """What became of one host.
-
-    Attributes
-    ----------
-    status : {"waiting", "surveying", "done", "failed", "lost", "interrupted"}
-        `failed`: it answered, but has no record to show or only a part of one; `lost`: its workers went away.
-    reason : str
-        Why it is not done; empty where it is.
-    attempts : int
-        How many times a survey was started there, by all runs.
-    seconds : float
-        What the last attempt took.
-    """
-
-    status: str = "waiting"
-    reason: str = ""
-    attempts: int = 0
-    seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON, the reason only where there is one."""
-        value: dict[str, Any] = {"status": self.status, "attempts": self.attempts, "seconds": round(self.seconds, 1)}
-        return {**value, "reason": self.reason} if self.reason else value
 
 
 @dataclass
@@ -146,36 +130,12 @@ class HostFolder:
         Error
             The file cannot be written.
         """
-        _write(self.file(label), text)
-
-    @property
-    def manifest(self) -> Path:
-        """Where it is kept what became of each host."""
-        return self.path / PRIVATE / "hosts.json"
-
-    def read_states(self) -> dict[str, HostState]:
-        """What became of each host so far, by label; empty before the first survey and where the file is damaged."""
+        path = self.file(label)
         try:
-            hosts = json.loads(self.manifest.read_text(encoding="utf-8"))["hosts"]
-            return {
-                str(label): HostState(
-                    str(one["status"]), str(one.get("reason", "")), int(one["attempts"]), float(one["seconds"])
-                )
-                for label, one in hosts.items()
-            }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return {}
-
-    def write_states(self, states: dict[str, HostState]) -> None:
-        """Keep what became of each host.
-
-        Raises
-        ------
-        Error
-            The file cannot be written.
-        """
-        value = {"format": 1, "hosts": {label: states[label].to_json() for label in sorted(states)}}
-        _write(self.manifest, json.dumps(value, indent=1) + "\n")
+            write_atomically(path, text.encode())
+        except OSError as error:
+            why = f"{path} cannot be written ({error.strerror or error}) and is as it was"
+            raise Error(f"{why}: make room, or name another folder with --output") from error
 
 
 def host_name() -> str:
@@ -191,9 +151,16 @@ def host_name() -> str:
     return os.environ.get("SLURMD_NODENAME", "") or f"card {uuid.getnode():012x}"
 
 
+def is_one_of_many(environ: Mapping[str, str]) -> bool:
+    """Whether a launcher such as `srun` started other processes with this one, as far as its variables tell."""
+    size = next((environ[name] for name in SIZES if name in environ), None)
+    # PMIx alone does not tell how many there are.
+    return "PMIX_RANK" in environ if size is None else size != "1"
+
+
 @contextmanager
-def only_here(folder: HostFolder, label: str) -> Iterator[bool]:
-    """Whether this is the only process on this host that surveys it into this folder, as long as the block runs.
+def only_here(folder: Path, name: str) -> Iterator[bool]:
+    """Whether this is the only process on the host of this name that surveys it into a folder, as long as the block runs.
 
     The lock is a file of the host's own temporary folder, not of the shared one, where locks may not work or outlive a
     process that was killed.
@@ -203,9 +170,9 @@ def only_here(folder: HostFolder, label: str) -> Iterator[bool]:
     Error
         The lock's file cannot be made.
     """
-    where = hashlib.sha256(f"{folder.path.resolve()}\n{label}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{folder.resolve()}\n{name}".encode()).hexdigest()[:16]
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    path = Path(tempfile.gettempdir()) / f"portbar-survey-{user}-{where}.lock"
+    path = Path(tempfile.gettempdir()) / f"portbar-survey-{user}-{key}.lock"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     except OSError as error:
@@ -244,28 +211,12 @@ def _shared_salt(path: Path) -> bytes:
     """The salt of a folder, which the first process of any host writes."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Exclusive creation is the one thing that shared file systems agree on.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        _write_salt(path)
     except FileExistsError:
-        return _salt_of_another(path)
+        pass
     except OSError as error:
-        raise Error(
-            f"{path} cannot be written ({error.strerror or error}): name another folder with --output"
-        ) from error
-    salt = secrets.token_bytes(_SALT_BYTES)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(salt.hex().encode())
-    except OSError as error:
-        # Cut short, it would stop every later survey into this folder.
-        path.unlink(missing_ok=True)
-        raise Error(
-            f"{path} cannot be written ({error.strerror or error}): name another folder with --output"
-        ) from error
-    return salt
-
-
-def _salt_of_another(path: Path) -> bytes:
+        why = f"{path} cannot be written ({error.strerror or error})"
+        raise Error(f"{why}: name another folder with --output") from error
     deadline = time.monotonic() + _SALT_WAIT_S
     while True:
         try:
@@ -273,22 +224,23 @@ def _salt_of_another(path: Path) -> bytes:
             if len(text) == 2 * _SALT_BYTES:
                 return bytes.fromhex(text.decode("ascii"))
         except (OSError, ValueError) as error:
-            raise Error(
-                f"{path} cannot be read as a salt ({error}): remove it; every host then gets a new label"
-            ) from error
+            why = f"{path} cannot be read as a salt ({error})"
+            raise Error(f"{why}: remove it; every host then gets a new label") from error
         if time.monotonic() > deadline:
             raise Error(f"{path} is cut short: remove it; every host then gets a new label")
         time.sleep(0.05)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_salt(path: Path) -> None:
+    # Exclusive creation is the one thing that shared file systems agree on.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise Error(
-            f"{path} cannot be written ({error.strerror or error}) and is as it was: make room, or name another folder with "
-            "--output"
-        ) from error
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(secrets.token_hex(_SALT_BYTES).encode())
+    except OSError:
+        # Cut short, it would stop every later survey into this folder.
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _in_words(invocation: dict[str, Any]) -> str:

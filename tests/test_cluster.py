@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import contextlib
 import json
@@ -10,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -22,34 +22,43 @@ pytest.importorskip("pyopencl")
 import cloudpickle
 import distributed
 
-from portbar import __version__, cluster, cluster_worker, records
+from portbar import __version__, cluster, records
 from portbar.cluster import ClusterSurvey, Job
 from portbar.device import address_of
 from portbar.errors import Error
-from portbar.hosts import HostFolder, HostState, host_name
+from portbar.hosts import HostFolder, host_name
 from tests.checkout import environment, python_path
 from tests.report_support import device as made_up_device
 from tests.report_support import record
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="workers are killed by signals")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers get addresses of 127.0.0.0/8 and signals")
 
-#: Stands for `portbar.cluster_worker.child_task`: what an attempt on a host does stands in a plan.
+#: Stand for what runs on a worker and in its child process: what an attempt on a host does stands in a plan.
 FAKES = """
 import json, os, pathlib, signal, time
-from portbar import child
-from portbar.cluster_worker import _end_with_parent
+from distributed import get_worker
+from portbar import child, cluster_worker
 
 FOLDER = pathlib.Path(os.environ["FAKE_FOLDER"])
+HOSTS = json.loads(os.environ["FAKE_HOSTS"])
+cluster_worker._TASK = "cluster_fakes:survey"
+survey_host = cluster_worker.survey_host
+
+def describe(payload):
+    address = get_worker().address.split("://")[1].split(":")[0]
+    if HOSTS.get(address) == "old":
+        return {"host": "old", "portbar": "0.0.1"}
+    return {**cluster_worker.describe(payload), **({"host": HOSTS[address]} if address in HOSTS else {})}
 
 def survey(payload):
-    plan = json.loads((FOLDER / "plan.json").read_text())
-    label, attempt = payload["label"], payload["attempt"]
-    doing = plan.get(label, {}).get(str(attempt), "work")
-    with open(FOLDER / "log", "a") as log:
+    with open(FOLDER / "log", "a+") as log:
+        log.seek(0)
+        label, attempt = payload["label"], sum(line.startswith(payload["label"]) for line in log) + 1
+        doing = json.loads((FOLDER / "plan.json").read_text()).get(label, {}).get(str(attempt), "work")
         log.write(f"{label} {attempt} {doing} {os.getpid()}\\n")
     record = json.loads((FOLDER / "record.json").read_text())
     record["invocation"] |= {name: payload[name] for name in ("quick", "timeout_s", "devices")}
-    _end_with_parent(time.monotonic() + payload["limit_s"])
+    cluster_worker._end_with_parent(time.monotonic() + payload["limit_s"])
     child.progress({"pid": os.getpid()})
     child.progress({"device": "0:0 Test GPU", "step": "measuring"})
     child.progress({"record": record})
@@ -63,6 +72,9 @@ def survey(payload):
     return record
 """
 
+#: Each stands for a host: Linux answers at all of 127.0.0.0/8.
+HOSTS = {f"127.0.0.{number}": name for number, name in enumerate(("twice", "dies", "always", "fails", "old"), 2)}
+
 
 @pytest.fixture
 def fakes(tmp_path, monkeypatch):
@@ -73,9 +85,13 @@ def fakes(tmp_path, monkeypatch):
     (folder / "record.json").write_text(json.dumps(record()), encoding="utf-8")
     (folder / "plan.json").write_text("{}", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", python_path(folder))
+    # Workers inherit the path of this process, their children the variable.
+    monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("FAKE_FOLDER", str(folder))
-    monkeypatch.setattr(cluster, "TASK", "cluster_fakes:survey")
-    monkeypatch.setattr(cluster, "_COME_BACK_S", 8.0)
+    monkeypatch.setenv("FAKE_HOSTS", json.dumps(HOSTS))
+    monkeypatch.setattr(cluster, "DESCRIBE", "cluster_fakes:describe")
+    monkeypatch.setattr(cluster, "SURVEY", "cluster_fakes:survey_host")
+    monkeypatch.setattr(cluster, "_COME_BACK_S", 4.0)
     return folder
 
 
@@ -86,17 +102,18 @@ def log_of(fakes):
     return sorted((label, int(attempt), doing) for label, attempt, doing, _ in lines), [int(line[3]) for line in lines]
 
 
-def start(workers):
-    started = distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address="127.0.0.1:0",
-        host="127.0.0.1",
-        silence_logs=50,
-    )
-    for name, nanny in started.workers.items():
-        if HOSTS[name] != "returns":
+def worker_on(host):
+    (address,) = (address for address, name in HOSTS.items() if name == host)
+    return {"cls": distributed.Nanny, "options": {"host": address, "nthreads": 1, "dashboard": False}}
+
+
+def start(*hosts):
+    """A cluster with a worker for each of these hosts, to which `scale` adds one of `fails`."""
+    scheduler = {"cls": distributed.Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}}
+    workers = dict(enumerate(map(worker_on, hosts)))
+    started = distributed.SpecCluster(workers, scheduler, worker_on("fails"), silence_logs=50)
+    for number, nanny in started.workers.items():
+        if hosts[number] in {"twice", "dies"}:
             nanny.instantiate = nothing
     return started
 
@@ -105,21 +122,8 @@ async def nothing():
     """In place of starting a worker again, as where a whole host is gone."""
 
 
-#: Which host each of the workers 0 to 5 is said to be on.
-HOSTS = ("twice", "twice", "dies", "fails", "returns", "old")
-
-
-def host_of(worker):
-    name = HOSTS[int(worker["name"])]
-    if name == "old":
-        worker["portbar"] = "0.0.1"
-    return name
-
-
-def run(folder, address, job=None, heard=None):
-    survey = ClusterSurvey(
-        folder, job or Job(quick=True), lambda *event: None if heard is None else heard.append(event), host_of
-    )
+def run(folder, address, job=None, heard=lambda *_event: None):
+    survey = ClusterSurvey(folder, job or Job(quick=True), heard)
     asyncio.run(asyncio.wait_for(survey.run(address), 60))
     return survey
 
@@ -135,55 +139,57 @@ def is_running(pid):
 @pytest.mark.slow
 def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fakes, tmp_path):
     folder = HostFolder(tmp_path / "records")
-    twice, dies, fails, returns, old = (folder.label(name) for name in dict.fromkeys(HOSTS))
-    plan = {twice: {"1": "die"}, dies: {"1": "die"}, returns: {"1": "die"}, fails: {"1": "fail"}}
+    twice, dies, always, fails, old = (folder.label(name) for name in HOSTS.values())
+    deaths = {str(attempt): "die" for attempt in range(1, 10)}
+    plan = {twice: {"1": "die"}, dies: {"1": "die"}, always: deaths, fails: {"1": "fail"}}
     (fakes / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     heard = []
-    with start(6) as workers:
-        survey = run(folder, workers.scheduler_address, heard=heard)
+
+    def hear(*event):
+        heard.append(event)
+
+    with start("twice", "twice", "dies", "always", "fails", "old") as workers:
+        survey = run(folder, workers.scheduler_address, heard=hear)
     ran, processes = log_of(fakes)
-    again = [(label, attempt, doing) for label in (twice, returns) for attempt, doing in ((1, "die"), (2, "work"))]
-    assert ran == sorted([*again, (dies, 1, "die"), (fails, 1, "fail")])
+    died = [(always, attempt, "die") for attempt in range(1, 5)]
+    assert ran == sorted([(twice, 1, "die"), (twice, 2, "work"), (dies, 1, "die"), *died, (fails, 1, "fail")])
     # What a dead worker leaves behind ends by itself.
     deadline = time.monotonic() + 10
     while any(map(is_running, processes)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not [pid for pid in processes if is_running(pid)]
 
-    states = survey.states
-    assert {label: state.status for label, state in states.items()} == {
+    hosts = survey.hosts
+    assert {label: host.status for label, host in hosts.items()} == {
         twice: "done",
         dies: "lost",
+        always: "lost",
         fails: "failed",
-        returns: "done",
         old: "failed",
     }
-    assert states[twice].attempts == 2
-    assert "died during the survey" in states[dies].reason
-    assert "no driver at (address) in drivers" in states[fails].reason
-    assert f"it has portbar 0.0.1, this is {__version__}: install the same version" in states[old].reason
-    assert (twice, "its worker died", True) in heard
+    assert hosts[twice].attempts == 2
+    assert "none came back within 4 s" in hosts[dies].reason
+    assert "died during the survey" in hosts[always].reason
+    assert "no driver at (address) in drivers" in hosts[fails].reason
+    assert f"it has portbar 0.0.1, this is {__version__}: install the same version" in hosts[old].reason
+    assert (twice, "survey begins: its worker died, attempt 2", True) in heard
     assert any(text.endswith("measuring") and not stays for _, text, stays in heard)
 
     found = dict(records.read_folder(folder.path))
     cut_short = {path.stem for path, one in found.items() if one["interrupted"]}
-    assert (cut_short, {path.stem for path in found} - cut_short) == ({dies, fails}, {twice, returns})
+    assert (cut_short, {path.stem for path in found} - cut_short) == ({dies, always, fails}, {twice})
     assert found[folder.file(dies)]["partial"]
     written = "".join(path.read_text(encoding="utf-8") for path in folder.path.rglob("*") if path.is_file())
-    assert not [name for name in ("twice", "dies", "fails", "somebody", "127.0.0.1", "10.1.2.3") if name in written]
-    assert '"returns"' not in written
+    assert not [name for name in ("twice", "dies", "fails", "somebody", "127.0.0.", "10.1.2.3") if name in written]
 
     (fakes / "plan.json").write_text("{}", encoding="utf-8")
     heard.clear()
-    with start(4) as workers:
-        survey = run(HostFolder(tmp_path / "records"), workers.scheduler_address, heard=heard)
+    with start("twice", "dies", "fails") as workers:
+        survey = run(HostFolder(folder.path), workers.scheduler_address, heard=hear)
     assert log_of(fakes)[0] == sorted([(dies, 1, "work"), (fails, 1, "work")])
-    assert {survey.states[label].status for label in (twice, dies, fails)} == {"done"}
-    assert survey.states[dies].attempts == 2
-    assert survey.states[old].status == "failed"
-    assert old not in survey.came
+    assert {label: host.status for label, host in survey.hosts.items()} == dict.fromkeys((twice, dies, fails), "done")
     assert (twice, "was surveyed before", True) in heard
-    assert not any(one["interrupted"] for _, one in records.read_folder(folder.path))
+    assert {path.stem for path, one in records.read_folder(folder.path) if one["interrupted"]} == {always}
 
 
 @pytest.mark.slow
@@ -191,11 +197,11 @@ def test_a_host_that_takes_too_long_is_ended_and_another_survey_is_not_overwritt
     folder = HostFolder(tmp_path / "records")
     twice, dies = folder.label("twice"), folder.label("dies")
     (fakes / "plan.json").write_text(json.dumps({dies: {"1": "hang"}}), encoding="utf-8")
-    with start(3) as workers:
+    with start("twice", "dies") as workers:
         survey = run(folder, workers.scheduler_address, Job(quick=True, limit=3.0))
         _, processes = log_of(fakes)
-        assert {label: state.status for label, state in survey.states.items()} == {twice: "done", dies: "failed"}
-        assert "reached its time limit: no answer within 3 s" in survey.states[dies].reason
+        assert {label: host.status for label, host in survey.hosts.items()} == {twice: "done", dies: "failed"}
+        assert "reached its time limit: no answer within 3 s" in survey.hosts[dies].reason
         assert not [pid for pid in processes if is_running(pid)]
         before = folder.file(twice).read_bytes()
         with pytest.raises(Error, match="name another folder"):
@@ -203,9 +209,25 @@ def test_a_host_that_takes_too_long_is_ended_and_another_survey_is_not_overwritt
         assert folder.file(twice).read_bytes() == before
 
 
+@pytest.mark.slow
+def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fakes, tmp_path, monkeypatch):
+    folder = HostFolder(tmp_path / "records")
+    fails = folder.label("fails")
+    monkeypatch.setattr(cluster, "_BEGIN_S", 8.0)
+    with start("twice") as workers, distributed.Client(workers) as other:
+        occupied = other.submit(time.sleep, 60, pure=False)
+        threading.Timer(2, workers.scale, (2,)).start()
+        survey = run(folder, workers.scheduler_address)
+        assert not occupied.done()
+    # A host that did not begin did not say its name.
+    busy = folder.label("127.0.0.2")
+    assert {label: host.status for label, host in survey.hosts.items()} == {busy: "failed", fails: "done"}
+    assert "busy with something else for 8 s" in survey.hosts[busy].reason
+
+
 PATCHED = """
 from portbar import cluster
-cluster.TASK = "cluster_fakes:survey"
+cluster.DESCRIBE, cluster.SURVEY = "cluster_fakes:describe", "cluster_fakes:survey_host"
 from portbar.cli import main
 main()
 """
@@ -216,13 +238,13 @@ main()
 def test_ctrl_c_keeps_what_there_is_and_ends_the_survey_on_the_workers(fakes, tmp_path, whose):
     """Also where the cluster goes on without this client, so that the workers' death ends nothing."""
     with contextlib.ExitStack() as stack:
-        address = whose if whose == "local" else stack.enter_context(start(2)).scheduler_address
-        interrupt(fakes, tmp_path, address)
+        address = whose if whose == "local" else stack.enter_context(start("dies")).scheduler_address
+        interrupt(fakes, tmp_path, address, host_name() if whose == "local" else "dies")
 
 
-def interrupt(fakes, tmp_path, address):
+def interrupt(fakes, tmp_path, address, name):
     folder = HostFolder(tmp_path / "records")
-    label = folder.label(host_name())
+    label = folder.label(name)
     (fakes / "plan.json").write_text(json.dumps({label: {"1": "hang"}}), encoding="utf-8")
     arguments = ["survey", "--dask", address, "--quick", "--json", "-o", f"{folder.path}/"]
     process = subprocess.Popen(
@@ -289,31 +311,34 @@ def test_a_file_that_no_scheduler_wrote_is_an_error_with_a_remedy(tmp_path, text
         run(HostFolder(tmp_path / "records"), str(path))
 
 
-ASKED = """
+WITHOUT = """
 import pickle, sys
 sys.modules["portbar"] = None
-worker = type("Worker", (), {"name": 3})
-print(pickle.loads(bytes.fromhex(sys.argv[1]))(dask_worker=worker))
+try:
+    pickle.loads(bytes.fromhex(sys.argv[1]))({})
+except ImportError as error:
+    print(error)
 """
 
 
-def test_a_worker_without_portbar_can_say_so():
-    """What asks it is sent as code, since its name would lead nowhere there."""
-    sent = cloudpickle.dumps(cluster_worker.inspector()).hex()
-    done = subprocess.run([sys.executable, "-c", ASKED, sent], capture_output=True, text=True, timeout=60, check=True)
-    answer = ast.literal_eval(done.stdout)
-    assert (answer["name"], answer["portbar"]) == ("3", "")
-    assert answer["host"]
-    assert cluster._unfit(answer).endswith(f"install portbar {__version__} there")
-    assert "ModuleNotFoundError" in cluster._unfit(answer)
-    assert cluster._unfit({**answer, "portbar": __version__}) == ""
+def test_a_worker_without_portbar_says_so():
+    """What it runs is sent as code: its name would lead nowhere, not even at the scheduler."""
+    sent = cloudpickle.dumps(cluster._by_name(cluster.DESCRIBE)).hex()
+    done = subprocess.run([sys.executable, "-c", WITHOUT, sent], capture_output=True, text=True, timeout=60, check=True)
+    assert "portbar" in done.stdout
 
 
-def test_a_run_that_was_killed_leaves_hosts_that_are_done_again(tmp_path):
-    folder = HostFolder(tmp_path)
-    folder.write_states({"host-1": HostState("surveying"), "host-2": HostState("done")})
-    survey = ClusterSurvey(folder, Job(), print)
-    assert [state.status for state in survey.states.values()] == ["interrupted", "done"]
+@pytest.mark.slow
+def test_a_host_without_portbar_has_failed(fakes, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "DESCRIBE", "no_such_module:describe")
+    folder = HostFolder(tmp_path / "records")
+    with start("dies") as workers:
+        survey = run(folder, workers.scheduler_address)
+    ((label, host),) = survey.hosts.items()
+    # It could not say its name.
+    assert label == folder.label("127.0.0.3")
+    assert host.status == "failed"
+    assert f"No module named 'no_such_module'): install portbar {__version__} there" in host.reason
 
 
 def test_a_scheduler_that_does_not_answer_is_an_error_with_a_remedy(tmp_path, monkeypatch):
@@ -326,14 +351,14 @@ def test_a_scheduler_that_does_not_answer_is_an_error_with_a_remedy(tmp_path, mo
 
 def test_a_cluster_without_workers_is_an_error_with_a_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_FIRST_WORKER_S", 1.0)
-    with start(0) as empty, pytest.raises(Error, match="dask worker ADDRESS"):
+    with start() as empty, pytest.raises(Error, match="dask worker ADDRESS"):
         run(HostFolder(tmp_path), empty.scheduler_address)
 
 
 @pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes, tmp_path):
     folder = HostFolder(tmp_path / "records")
-    label = folder.label("twice")
+    label = folder.label(host_name())
     (fakes / "plan.json").write_text(json.dumps({label: {"1": "hang"}}), encoding="utf-8")
     program = (
         "import time\nfrom distributed import LocalCluster\n"
@@ -352,10 +377,10 @@ def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes
             if "measuring" in text:
                 scheduler.kill()
 
-        survey = ClusterSurvey(folder, Job(quick=True), kill, host_of)
+        survey = ClusterSurvey(folder, Job(quick=True), kill)
         with pytest.raises(Error, match="scheduler"):
             asyncio.run(asyncio.wait_for(survey.run(address), 60))
-        assert survey.states[label].status == "interrupted"
+        assert survey.hosts[label].status == "interrupted"
     finally:
         os.killpg(scheduler.pid, signal.SIGKILL)
         scheduler.wait()

@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
+from portbar.hosts import SIZES
 from tests.checkout import environment
 from tests.report_support import record
 
@@ -53,7 +54,7 @@ def launch(tmp_path, monkeypatch):
     (tmp_path / "record.json").write_text(json.dumps(record()), encoding="utf-8")
     (tmp_path / "log").touch()
     monkeypatch.chdir(tmp_path)
-    for name in ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"):
+    for name in (*SIZES, "PMIX_RANK"):
         monkeypatch.delenv(name, raising=False)
 
     def start(host="alone", *arguments, seconds=1.0, **variables):
@@ -85,14 +86,8 @@ def launch(tmp_path, monkeypatch):
     return run
 
 
-def slurm(host, rank, local_rank, arguments, size=6):
-    variables = {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(local_rank), "SLURM_STEP_NUM_TASKS": str(size)}
-    return host, variables, arguments
-
-
-def hydra(host, rank, arguments):
-    """A launcher that does not tell the rank on the host."""
-    return host, {"PMI_RANK": str(rank), "PMI_SIZE": "6"}, arguments
+def slurm(host, arguments, size=6):
+    return host, {"SLURM_STEP_NUM_TASKS": str(size)}, arguments
 
 
 def hosts(folder, pattern="host-*.json"):
@@ -104,57 +99,60 @@ def hosts(folder, pattern="host-*.json"):
 
 
 def test_srun_gives_one_file_a_host_and_a_second_start_surveys_nothing(launch, tmp_path):
-    arguments = ("-o", "records/", "--json")
-    jobs = [slurm(f"node{rank // 3}", rank, rank % 3, arguments) for rank in range(6)]
+    jobs = [slurm(f"node{rank // 3}", ("-o", "out/{host}.rec", "--json")) for rank in range(6)]
     errors, surveyed = launch(*jobs)
-    assert surveyed == ["node0", "node1"]
-    assert len(hosts(tmp_path / "records")) == 2
-    assert sum("this one has nothing to do" in err for err in errors) == 4
-    errors, surveyed = launch(*jobs)
-    assert surveyed == []
-    assert sum("was surveyed before" in err for err in errors) == 2
-    assert len(hosts(tmp_path / "records")) == 2
-
-
-def test_without_local_ranks_a_lock_chooses_one_process_a_host(launch, tmp_path):
-    errors, surveyed = launch(*(hydra(f"node{rank % 2}", rank, ("-o", "out/{host}.rec")) for rank in range(6)))
     assert surveyed == ["node0", "node1"]
     assert len(hosts(tmp_path / "out", "host-*.rec")) == 2
-    others = [err for err in errors if "another process of this host" in err or "was surveyed before" in err]
+    others = [err for err in errors if "this one has nothing to do" in err or "was surveyed before" in err]
     assert len(others) == 4
+    errors, surveyed = launch(*jobs)
+    assert surveyed == []
+    assert sum("this one has nothing to do" in err or "was surveyed before" in err for err in errors) == 6
+    assert len(hosts(tmp_path / "out", "host-*.rec")) == 2
 
 
 def test_one_file_name_becomes_one_for_each_host(launch, tmp_path):
-    _, surveyed = launch(*(slurm(f"node{rank}", rank, 0, ("-o", "record.json"), 2) for rank in range(2)))
+    _, surveyed = launch(*(slurm(f"node{rank}", ("-o", "record.json")) for rank in range(2)))
     assert surveyed == ["node0", "node1"]
     assert len(hosts(tmp_path, "record-host-*.json")) == 2
 
 
 def test_a_launch_of_one_process_writes_the_file_that_was_named(launch, tmp_path):
-    launch(slurm("node0", 0, 0, ("-o", "only.json"), 1))
+    launch(slurm("node0", ("-o", "only.json"), 1))
     assert not records.load(tmp_path / "only.json")["interrupted"]
     assert not (tmp_path / ".portbar").exists()
 
 
-def test_without_local_ranks_and_a_folder_there_is_no_telling(launch):
-    (error, *_), surveyed = launch(hydra("node0", 0, ()), expected=2)
-    assert "-o DIR/" in error
-    assert surveyed == []
-
-
 def test_another_survey_in_the_same_folder_is_refused(launch, tmp_path):
-    launch(slurm("node0", 0, 0, ("-o", "records/"), 2))
-    (error,), surveyed = launch(slurm("node0", 0, 0, ("-o", "records/", "--quick"), 2), expected=1)
+    launch(slurm("node0", ("-o", "records/")))
+    (error,), surveyed = launch(slurm("node0", ("-o", "records/", "--quick")), expected=1)
     assert "name another folder" in error
     assert surveyed == []
+
+
+def wait_for_survey(folder):
+    deadline = time.monotonic() + 30
+    while not (folder / "log").read_text(encoding="utf-8") and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_without_a_file_one_process_of_a_host_prints(launch, tmp_path):
+    _, variables, _ = slurm("node0", ())
+    first = launch.start("node0", "--json", seconds=30, **variables)
+    wait_for_survey(tmp_path)
+    for host, printed in (("node0", False), ("node1", True)):
+        other = launch.start(host, "--json", seconds=0.1, **variables)
+        out, err = other.communicate(timeout=60)
+        assert (bool(out), "this one has nothing to do" in err) == (printed, not printed)
+    first.send_signal(signal.SIGINT)
+    out, _ = first.communicate(timeout=30)
+    assert json.loads(out)["interrupted"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_end_of_a_job_keeps_what_is_done_and_the_next_goes_on(launch, tmp_path, number):
     process = launch.start("node0", "-o", "records/", seconds=30)
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "log").read_text(encoding="utf-8") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for_survey(tmp_path)
     (path,) = (tmp_path / "records").glob("*.json")
     assert records.load(path)["interrupted"], "a record that grows is marked, since its process may be killed"
     process.send_signal(number)

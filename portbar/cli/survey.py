@@ -30,8 +30,7 @@ from portbar.cli.shared import (
 )
 from portbar.cluster import Job
 from portbar.errors import Error
-from portbar.hosts import HostFolder, host_name, only_here
-from portbar.launchers import Launch, cores_withheld, recognise
+from portbar.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.report.machine_check import FACTOR
 from portbar.survey import Survey
 from portbar.survey.table import record_view
@@ -124,16 +123,7 @@ def command(
             if output is None or matrix is not None:
                 raise click.UsageError("--dask needs a folder, -o DIR/; `portbar submit` takes records apart by device")
             sys.exit(survey_cluster.run(dask, _folder(output, always=True), job, as_json=as_json))
-        launch = recognise(os.environ)
-        if _is_superfluous(launch, output):
-            sys.exit(0)
-        if check is not None:
-            if output is not None and _folder(output, always=False) is not None:
-                raise click.UsageError("--check is about one machine: name a file with --output, no folder")
-            run = _Run(job, _file(output))
-            status = survey_check.run(check, factor or FACTOR, job, run.survey, as_json=as_json)
-            sys.exit(status or int(run.is_lost))
-        sys.exit(_survey(job, launch, output, matrix, as_json=as_json))
+        sys.exit(_here(job, output, matrix, check, factor or FACTOR, as_json=as_json))
 
 
 def status_of(record: dict[str, Any]) -> int:
@@ -151,25 +141,35 @@ def status_of(record: dict[str, Any]) -> int:
     return 1 if {"crash", "error"} & set(steps) or any(entry["status"] == "failed" for entry in entries) else 0
 
 
-def _survey(job: Job, launch: Launch | None, output: str | None, matrix: Path | None, *, as_json: bool) -> int:
-    """Survey this machine, unless its folder says that this is done or under way."""
-    many = launch is not None and launch.is_many
-    folder = _folder(output, always=many) if output is not None else None
-    if folder is None:
-        return _here(_Run(job, _file(output)), matrix, as_json=as_json)
-    label = folder.label(host_name())
-    with only_here(folder, label) as alone:
+def _here(job: Job, output: str | None, matrix: Path | None, check: str | None, factor: float, *, as_json: bool) -> int:
+    """Survey this machine, unless another process does so or its folder says that this is done."""
+    many = is_one_of_many(os.environ)
+    folder = None if output is None else _folder(output, always=many and check is None)
+    if check is not None and folder is not None:
+        raise click.UsageError("--check is about one machine: name a file with --output, no folder")
+    file = None if output is None else Path(output)
+    if folder is None and not many:
+        return _measured(_Run(job, file), matrix, check, factor, as_json=as_json)
+    name = host_name()
+    with only_here(Path() if folder is None else folder.path, name) as alone:
         if not alone:
-            _say(f"another process of this host surveys it into {folder.file(label)}")
+            _say("another process of this host surveys it, this one has nothing to do")
             return 0
-        if folder.is_finished(label, job.invocation):
-            _say(f"this host was surveyed before: remove {folder.file(label)} to have it done again")
-            return 0
-        _say(f"this host is {label}")
-        return _here(_Run(job, folder.file(label)), matrix, as_json=as_json)
+        _tell_withheld_cores()
+        if folder is not None:
+            label = folder.label(name)
+            file = folder.file(label)
+            if folder.is_finished(label, job.invocation):
+                _say(f"this host was surveyed before: remove {file} to have it done again")
+                return 0
+            _say(f"this host is {label}")
+        return _measured(_Run(job, file), matrix, check, factor, as_json=as_json)
 
 
-def _here(run: _Run, matrix: Path | None, *, as_json: bool) -> int:
+def _measured(run: _Run, matrix: Path | None, check: str | None, factor: float, *, as_json: bool) -> int:
+    if check is not None:
+        status = survey_check.run(check, factor, run.job, run.survey, as_json=as_json)
+        return status or int(run.is_lost)
     record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
     placed = {matrix / f"{slug}.json": one for slug, one in records.split(record)} if matrix is not None else {}
@@ -237,25 +237,15 @@ class _Run:
             self._is_written, self.is_lost = True, False
 
 
-def _is_superfluous(launch: Launch | None, output: str | None) -> bool:
-    """Whether another process of this host, started together with this one, does the work."""
-    if launch is None or not launch.is_many:
-        return False
-    if launch.local_rank:
-        _say(f"{launch}: the first process of this host surveys it, this one has nothing to do")
-        return True
-    if launch.local_rank is None and output is None:
-        raise click.UsageError(
-            f"{launch}: name a folder, -o DIR/, so that one process a host can be told from the others"
-        )
-    withheld = cores_withheld()
-    if withheld is not None:
-        mine, cores = withheld
+def _tell_withheld_cores() -> None:
+    """Say so where a launcher bound this process to a part of the host's cores."""
+    cores = os.cpu_count() or 1
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    if mine < cores:
         _say(
-            f"{launch}: bound to {mine} of {cores} cores, and so will be CPU devices; srun --cpu-bind=none or mpirun --bind-to "
-            "none gives all of them"
+            f"bound to {mine} of {cores} cores, and so will be CPU devices; srun --cpu-bind=none or mpirun --bind-to none "
+            "gives all of them"
         )
-    return False
 
 
 def _folder(output: str, *, always: bool) -> Any:
@@ -263,10 +253,6 @@ def _folder(output: str, *, always: bool) -> Any:
         return HostFolder.of(output, always=always)
     except Error as error:
         raise click.BadParameter(str(error), param_hint="--output") from error
-
-
-def _file(output: str | None) -> Path | None:
-    return None if output is None else Path(output)
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:

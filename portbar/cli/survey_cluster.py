@@ -35,10 +35,9 @@ def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
                 steps.note(f"{label}: {text}")
                 return
             steps.say(f"{label}: {text}")
-            states = [survey.states[one].status for one in survey.came if one in survey.states]
-            ended = sum(status not in {"waiting", "surveying"} for status in states)
-            if counted != f"{ended} of {len(survey.came)} hosts have ended":
-                counted = f"{ended} of {len(survey.came)} hosts have ended"
+            ended = sum(host.status not in {"waiting", "surveying"} for host in survey.hosts.values())
+            if counted != f"{ended} of {len(survey.hosts)} hosts have ended":
+                counted = f"{ended} of {len(survey.hosts)} hosts have ended"
                 steps.step("", counted)
 
         survey = ClusterSurvey(folder, job, listener)
@@ -59,11 +58,13 @@ def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
 
 def _result(survey: ClusterSurvey, folder: HostFolder) -> dict[str, Any]:
     hosts = {}
-    for label in sorted(survey.states):
+    for label, host in sorted(survey.hosts.items()):
         devices = _devices(folder, label)
         hosts[label] = {
-            **survey.states[label].to_json(),
-            "in_cluster": label in survey.came,
+            "status": host.status,
+            "attempts": host.attempts,
+            "seconds": round(host.seconds, 1),
+            **({"reason": host.reason} if host.reason else {}),
             "file": folder.file(label).name if devices is not None else None,
             "devices": devices,
         }
@@ -90,21 +91,19 @@ def _table(result: dict[str, Any]) -> Table:
     table.add_column("seconds", justify="right", no_wrap=True)
     table.add_column("reason")
     for label, host in result["hosts"].items():
-        reason = host.get("reason", "")
-        away = "" if host["in_cluster"] else "not in the cluster now"
         table.add_row(
             label,
             host["status"],
             "" if host["devices"] is None else str(len(host["devices"])),
             f"{host['seconds']:.0f}",
-            "; ".join(filter(None, (away, reason))),
+            host.get("reason", ""),
         )
     return table
 
 
 def _status(result: dict[str, Any]) -> int:
     """0 where every host of the cluster has its record, and one has a device that works."""
-    hosts = [host for host in result["hosts"].values() if host["in_cluster"]]
+    hosts = result["hosts"].values()
     if any(host["status"] != "done" for host in hosts):
         return 1
     devices = [status for host in hosts for status in (host["devices"] or {}).values()]
