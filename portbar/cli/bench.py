@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from portbar.benching import barrier_table, store_table
-from portbar.cli.progress import progress
+from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
     MOST_SECONDS,
@@ -84,7 +84,7 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     """
     found: list[dict[str, Any]] = []
     interrupted = False
-    with progress(err()) as steps:
+    with Steps(err()) as steps:
         try:
             for address, device in chosen(devices):
                 found.append(

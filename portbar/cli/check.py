@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.table import Table
 
-from portbar.cli.progress import Steps, progress
+from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
     MOST_SECONDS,
@@ -121,7 +121,7 @@ def command(
     budget = seconds if seconds is not None else _QUICK_S if quick else _THOROUGH_S
     found: list[dict[str, Any]] = []
     interrupted = False
-    with progress(err()) as steps:
+    with Steps(err()) as steps:
         try:
             for address, device in chosen(devices):
                 found.append(

@@ -10,7 +10,7 @@ import click
 from rich.padding import Padding
 from rich.table import Table
 
-from portbar.cli.progress import progress
+from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     CHECK_S,
     device_option,
@@ -53,7 +53,7 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
         tell_faulty(found.faulty)
         raise DeviceError(found.problem)
     known = select(found.devices, devices)
-    with progress(err()) as steps:
+    with Steps(err()) as steps:
         steps.step("", f"checking {_counted(len(known))}", CHECK_S * len(known) if refresh else 0.0)
         verdicts = check_listed(known, refresh=refresh)
     reported = dict(known)

@@ -10,7 +10,7 @@ import click
 from rich.padding import Padding
 
 from portbar import cache, icd, quirks
-from portbar.cli.progress import progress
+from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     CHECK_S,
     err,
@@ -94,7 +94,7 @@ def _examine() -> dict[str, Any]:
         found = listed()
         report["problem"] = found.problem
         report["faulty_drivers"] = [fault.to_json() for fault in found.faulty]
-        with progress(err()) as steps:
+        with Steps(err()) as steps:
             steps.step("", "checking every device", CHECK_S * len(found.devices))
             verdicts = check_listed(found.devices, refresh=True)
         reported = dict(found.devices)

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 
 from portbar import listing
 from portbar.cli import completing
-from portbar.cli.progress import progress
+from portbar.cli.progress import Steps
 from portbar.device import DeviceAddress, DeviceFacts, select, select_devices
 from portbar.errors import DeviceError
 from portbar.listing import FaultyDriver, Listing
@@ -70,7 +70,7 @@ def listed() -> Listing:
     """What the drivers list, asked for in a child process: no driver is loaded into this one."""
     # Commands need this module next. Importing it takes a third of the time of the child, which has a processor of its own.
     threading.Thread(target=importlib.import_module, args=("portbar.profile",), daemon=True).start()
-    with progress(err()) as steps:
+    with Steps(err()) as steps:
         steps.step("", "listing devices", LISTING_S)
         found = listing.look(say=lambda text: steps.say(f"portbar: {text}"))
     completing.remember(address for address, _ in found.devices)

@@ -15,7 +15,7 @@ import click
 
 from portbar import files, records
 from portbar.cli import completing, survey_check, survey_cluster
-from portbar.cli.progress import progress
+from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
     MOST_SECONDS,
@@ -202,7 +202,7 @@ class _Run:
 
     def survey(self, devices: list[Any], *, quick: bool | None = None, keep: bool = True) -> dict[str, Any]:
         """Survey these devices; with `keep`, the record is written."""
-        with progress(err()) as steps:
+        with Steps(err()) as steps:
 
             def on_step(device: str, step: str, seconds_expected: float | None = None) -> None:
                 steps.step(device, step, seconds_expected)

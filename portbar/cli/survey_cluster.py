@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from portbar.cli.progress import progress
+from portbar.cli.progress import Steps
 from portbar.cli.shared import INTERRUPTED, err, print_json, show
 from portbar.cluster import ClusterSurvey, Job
 from portbar.hosts import HostFolder
@@ -27,7 +27,7 @@ def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     interrupted = False
     counted = ""
-    with progress(err()) as steps:
+    with Steps(err()) as steps:
 
         def listener(label: str, text: str, stays: bool) -> None:
             nonlocal counted
