@@ -21,19 +21,12 @@ import click
 import pytest
 from rich.console import Console
 
-from portbar import cache
-from portbar.cli import cli, completing
+from portbar.cli import cli
 from portbar.cli.progress import WORTH_SAYING_S, Steps, about
-from portbar.device import DeviceAddress
-from tests.checkout import environment
+from portbar.cli.show import slugs
+from tests.checkout import ROOT, environment
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals and shells")
-
-ADDRESSES = (
-    DeviceAddress(0, 0, "Portable Computing Language", "pthread-x, y", "OpenCL 3.0 PoCL 3.1"),
-    DeviceAddress(1, 0, "Another", "Shiny\nGraphics", "OpenCL 1.2"),
-    DeviceAddress(1, 1, "Another", "Shiny Graphics", "OpenCL 1.2"),
-)
 
 
 def commands() -> Iterator[tuple[str, ...]]:
@@ -134,155 +127,73 @@ except SystemExit:
 
 
 @pytest.fixture
-def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """An environment whose cache knows some devices, and in which `portbar` is a command."""
-    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
-    completing.remember(ADDRESSES)
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "portbar").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m portbar "$@"\n', encoding="utf-8")
-    (tools / "portbar").chmod(0o755)
-    return {
-        **environment(),
-        cache.ENVIRONMENT_VARIABLE: str(tmp_path / "cache"),
-        "PATH": f"{tools}:{os.environ['PATH']}",
-    }
+def with_command(tmp_path: Path) -> dict[str, str]:
+    """An environment in which `portbar` is a command that cannot load a driver."""
+    pytest.importorskip("pyopencl")
+    program = f"""#!{sys.executable}
+import sys
+import pyopencl
+pyopencl.get_platforms = lambda: sys.exit("drivers were loaded")
+from portbar.cli import main
+main()
+"""
+    (tmp_path / "portbar").write_text(program, encoding="utf-8")
+    (tmp_path / "portbar").chmod(0o755)
+    return {**environment(), "HOME": str(tmp_path), "TERM": "dumb", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
 
-def completed(env: dict[str, str], *words: str, kind: str = "bash") -> list[str]:
-    """What a key press gives after these words, the last of which is not finished."""
-    asked = {**env, "COMP_WORDS": "\n".join(("portbar", *words)), "COMP_CWORD": str(len(words))}
-    done = subprocess.run(
-        [sys.executable, "-m", "portbar"],
-        env={**asked, "_PORTBAR_COMPLETE": f"{kind}_complete"},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(env[cache.ENVIRONMENT_VARIABLE]),
-    )
-    assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if line]
-
-
-def test_devices_are_completed_from_what_was_seen(seen: dict[str, str]) -> None:
-    assert completed(seen, "devices", "-d", "") == ["plain,0:0", "plain,1:0", "plain,1:1"]
-    assert completed(seen, "devices", "--device", "shi") == ["plain,shiny"]
-    # "another" chooses both devices of its platform, "opencl" would choose all there are.
-    assert completed(seen, "devices", "--device", "anot") == ["plain,another"]
-    assert completed(seen, "devices", "--device", "open") == []
-
-
-def test_bash_hands_a_colon_over_as_a_word_of_its_own(seen: dict[str, str]) -> None:
-    assert completed(seen, "devices", "-d", "1", ":") == ["plain,0", "plain,1"]
-    assert completed(seen, "devices", "-d", "1", ":", "1") == ["plain,1"]
-    assert completed(seen, "devices", "-d", "1", ":", "0", "--js") == ["plain,--json"]
-
-
-def test_completion_loads_no_driver_and_survives_a_broken_cache(seen: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nclass No:\n    def find_spec(self, name, *_):\n"
-        "        if name == 'pyopencl': raise SystemExit('pyopencl was imported')\nsys.meta_path.insert(0, No())\n",
-        encoding="utf-8",
-    )
-    path = f"{tmp_path}{os.pathsep}{seen.get('PYTHONPATH', '')}"
-    assert completed({**seen, "PYTHONPATH": path}, "devices", "-d", "0") == ["plain,0:0"]
-    assert "plain,show" in completed({**seen, "PYTHONPATH": path}, "")
-    for broken in ("{", "[1]", '[{"platform_index": "x"}]', "null"):
-        (tmp_path / "cache" / "seen" / "devices.json").write_text(broken, encoding="utf-8")
-        assert completed(seen, "devices", "-d", "") == []
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    for place in (tmp_path / "file" / "cache", "off"):
-        monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(place))
-        completing.remember(ADDRESSES)
-        assert completing._seen() == []
-
-
-def test_records_are_those_that_come_with_portbar_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.json").write_text("{}", encoding="utf-8")
-    context, parameter = click.Context(cli), click.Argument(["record"])
-
-    def offered(incomplete: str) -> list[tuple[str, str]]:
-        return [(item.value, item.type) for item in completing.records(context, parameter, incomplete)]
-
-    assert ("mine.json", "plain") in offered("")
-    assert offered("mi")[0] == ("mine.json", "plain")
-    assert any("h200" in name for name, _ in offered(""))
-    assert offered("/some/where/") == [("/some/where/", "file")]
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_printed(seen: dict[str, str], shell: str) -> None:
-    command = [sys.executable, "-m", "portbar", "completion", shell]
-    text = subprocess.run(command, capture_output=True, text=True, check=True, env=seen).stdout
-    assert f"_PORTBAR_COMPLETE={shell}_complete" in text
-    as_json = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, env=seen).stdout
-    assert json.loads(as_json) == {"shell": shell, "script": text.removesuffix("\n")}
-
-
-BASH = """
-eval "$(portbar completion bash)"
-complete -p portbar
+PAGE = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8").partition("## Completion")[2]
+BASH, ZSH, FISH = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+BASH += """
 given() {
     COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
     _portbar_completion portbar
     echo "${COMPREPLY[*]}"
 }
 given portbar su
-given portbar devices --device ""
-given portbar devices -d 1 :
+given portbar devices --js
+given portbar show nvidia-c
 """
-FISH = """
-portbar completion fish | source
+FISH += """
+source ~/.config/fish/completions/portbar.fish
 complete -C "portbar su"
-complete -C "portbar devices --device "
+complete -C "portbar devices --js"
+complete -C "portbar show nvidia-c"
 """
-ZSH = """
+ZSH = f"""
 autoload -Uz compinit && compinit -u -D
-eval "$(portbar completion zsh)"
-echo "completed by ${_comps[portbar]}"
+{ZSH}
+echo "completed by ${{_comps[portbar]}}"
 """
 
 
-def in_shell(name: str, script: str, env: dict[str, str], tmp_path: Path, *options: str) -> list[str]:
-    shell = shutil.which(name)
-    if shell is None:
-        pytest.skip(f"{name} is not installed")
-    path = tmp_path / f"script.{name}"
-    path.write_text(script, encoding="utf-8")
-    done = subprocess.run(
-        [shell, *options, str(path)],
-        env={**env, "HOME": str(tmp_path), "TERM": "dumb"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+@pytest.mark.parametrize(
+    ("shell", "option", "script"), [("bash", "--norc", BASH), ("zsh", "-f", ZSH), ("fish", "--no-config", FISH)]
+)
+def test_what_the_page_says_makes_a_shell_complete(
+    with_command: dict[str, str], tmp_path: Path, shell: str, option: str, script: str
+) -> None:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / ".config" / "fish" / "completions").mkdir(parents=True)
+    (tmp_path / "script").write_text(script, encoding="utf-8")
+    command = [found, option, str(tmp_path / "script")]
+    done = subprocess.run(command, env=with_command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    if shell == "zsh":
+        assert done.stdout.splitlines()[-1] == "completed by _portbar_completion"
+        return
+    words = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    submit, survey, option, *named = " ".join(words).split()
+    assert [submit, survey, option] == ["submit", "survey", "--json"]
+    assert named
+    assert all(name.startswith("nvidia-c") for name in named)
 
 
-def test_bash_completes(seen: dict[str, str], tmp_path: Path) -> None:
-    registered, names, devices, rest = in_shell("bash", BASH, seen, tmp_path, "--norc")
-    assert registered.endswith("-F _portbar_completion portbar")
-    assert names.split() == ["submit", "survey"]
-    assert devices.split() == ["0:0", "1:0", "1:1"]
-    assert rest.split() == ["0", "1"]
-
-
-def test_fish_completes(seen: dict[str, str], tmp_path: Path) -> None:
-    lines = in_shell("fish", FISH, seen, tmp_path, "--no-config")
-    assert [line.split("\t")[0] for line in lines] == ["submit", "survey", "0:0", "1:0", "1:1"]
-    assert all("\t" in line for line in lines)
-
-
-def test_zsh_completes(seen: dict[str, str], tmp_path: Path) -> None:
-    assert in_shell("zsh", ZSH, seen, tmp_path, "-f")[-1] == "completed by _portbar_completion"
-    # What zsh is handed: kinds, values and descriptions, a line each.
-    assert completed(seen, "devices", "-d", "0", kind="zsh")[:2] in (["plain", "0:0"], ["plain", r"0\:0"])
+def test_files_are_completed_where_no_record_fits() -> None:
+    (item,) = slugs(click.Context(cli), click.Argument(["record"]), "/some/where/")
+    assert (item.value, item.type) == ("/some/where/", "file")
 
 
 # Colours and progress.
@@ -391,13 +302,13 @@ def test_no_color_is_respected_on_a_terminal(more: dict[str, str], coloured: boo
     assert bool(re.search(r"\x1b\[(?:\d+;)*(?:3[0-7]|38|9[0-7])[;m]", text)) is coloured
 
 
-def test_every_command_keeps_colours_from_pipes(seen: dict[str, str]) -> None:
-    for words in (("--help",), ("check", "--list"), ("devices", "--nonsense"), ("completion", "bash")):
+def test_every_command_keeps_colours_from_pipes() -> None:
+    for words in (("--help",), ("check", "--list"), ("devices", "--nonsense"), ("show", "--help")):
         done = subprocess.run(
             [sys.executable, "-m", "portbar", *words],
             capture_output=True,
             check=False,
-            env={**plain_environment(), **seen},
+            env=plain_environment(),
         )
         assert b"\x1b" not in done.stdout + done.stderr, words
 

@@ -25,7 +25,6 @@ COMMANDS = (
     ("bench", "barrier", "-d", "fake"),
     ("check", "-d", "fake"),
     ("compare", "one.json", "two.json"),
-    ("completion", "bash"),
     ("devices", "--refresh"),
     ("doctor",),
     ("export", "-d", "fake", "-o", "headers"),
@@ -93,9 +92,7 @@ def test_no_module_of_the_current_folder_is_imported(hostile, command):
     assert done.returncode in {0, 1, 3}, done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments", [("validate", "one.json"), ("show", "one.json"), ("completion", "bash"), ("--help",)]
-)
+@pytest.mark.parametrize("arguments", [("validate", "one.json"), ("show", "one.json"), ("--help",)])
 def test_a_full_disk_behind_standard_output_is_one_line(hostile, arguments):
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = run(hostile, *arguments, stdout=full)

@@ -23,7 +23,6 @@ _COMMANDS: Final = {
     "bench": ("portbar.cli.bench", "Measure barrier algorithms on a device and keep the table."),
     "check": ("portbar.cli.check", "Run litmus tests: whether atomics order memory as they should."),
     "compare": ("portbar.cli.compare", "Show how the devices of two or more records differ."),
-    "completion": ("portbar.cli.completion", "Print what makes a shell complete commands, devices and records."),
     "devices": ("portbar.cli.devices", "List every OpenCL device, and whether it works."),
     "doctor": ("portbar.cli.doctor", "Say what is wrong with this machine's OpenCL, and what would help."),
     "export": ("portbar.cli.export", "Write the headers for a device as plain OpenCL C."),
@@ -94,8 +93,6 @@ def main() -> None:
     """Entry point of the `portbar` command; what a user can mend becomes a message and an exit status, not a traceback."""
     warnings.showwarning = cast("Any", _show_warning)
     _open_missing_streams()
-    if "_PORTBAR_COMPLETE" in os.environ:
-        importlib.import_module("portbar.cli.completing").register()
     try:
         cli(prog_name="portbar")
     except DeviceError as error:

@@ -13,9 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from portbar.cli import completing
 from portbar.cli.shared import FiniteRange, examples, json_option, print_json, show
-from portbar.cli.show import named
+from portbar.cli.show import named, slugs
 from portbar.records.lookup import Named
 from portbar.report.compare import FACTOR, Comparison, Item, compare
 
@@ -34,9 +33,7 @@ _LONGEST = 300
         "portbar compare --check --factor 1.5 before.json after.json",
     ),
 )
-@click.argument(
-    "records", metavar="A B ...", nargs=-1, required=True, callback=named, shell_complete=completing.records
-)
+@click.argument("records", metavar="A B ...", nargs=-1, required=True, callback=named, shell_complete=slugs)
 @click.option(
     "--factor",
     type=FiniteRange(min=1),

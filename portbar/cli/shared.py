@@ -14,7 +14,6 @@ import click
 from rich.console import Console, ConsoleOptions, RenderableType
 
 from portbar import listing
-from portbar.cli import completing
 from portbar.cli.progress import Steps
 from portbar.device import DeviceAddress, DeviceFacts, select, select_devices
 from portbar.errors import DeviceError
@@ -55,7 +54,6 @@ device_option = click.option(
     "devices",
     multiple=True,
     metavar="SELECTOR",
-    shell_complete=completing.devices,
     help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
@@ -72,9 +70,7 @@ def listed() -> Listing:
     threading.Thread(target=importlib.import_module, args=("portbar.profile",), daemon=True).start()
     with Steps(err()) as steps:
         steps.step("", "listing devices", LISTING_S)
-        found = listing.look(say=lambda text: steps.say(f"portbar: {text}"))
-    completing.remember(address for address, _ in found.devices)
-    return found
+        return listing.look(say=lambda text: steps.say(f"portbar: {text}"))
 
 
 def tell_faulty(faulty: Sequence[FaultyDriver]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import CompletionItem
 
-from portbar.cli import completing
 from portbar.cli.shared import examples, json_option, print_json, show
-from portbar.records.lookup import Named, NoSuchRecordError, find
+from portbar.records.lookup import Named, NoSuchRecordError, find, shipped
 from portbar.survey.table import record_view
 
 
@@ -18,11 +18,17 @@ def named(_ctx: click.Context, _parameter: click.Parameter, value: str | tuple[s
         raise click.BadParameter(str(error)) from error
 
 
+def slugs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Offer the records that come with portbar to a shell, and files where none of them fits."""
+    fitting = [CompletionItem(name) for name in shipped() if name.startswith(incomplete)]
+    return fitting or [CompletionItem(incomplete, type="file")]
+
+
 @click.command(
     name="show",
     epilog=examples("portbar show record.json", "portbar show h200", "portbar show --json h200"),
 )
-@click.argument("record", metavar="FILE|SLUG", callback=named, shell_complete=completing.records)
+@click.argument("record", metavar="FILE|SLUG", callback=named, shell_complete=slugs)
 @json_option
 def command(record: Named, as_json: bool) -> None:
     """Show a record as `portbar survey` prints it.

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from portbar import files, records
-from portbar.cli import completing, survey_check, survey_cluster
+from portbar.cli import survey_check, survey_cluster
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
@@ -28,6 +28,7 @@ from portbar.cli.shared import (
     print_json,
     show,
 )
+from portbar.cli.show import slugs
 from portbar.cluster import Job
 from portbar.errors import Error
 from portbar.hosts import HostFolder, host_name, is_one_of_many, only_here
@@ -75,7 +76,7 @@ from portbar.survey.table import record_view
 @click.option(
     "--check",
     metavar="FILE|SLUG",
-    shell_complete=completing.records,
+    shell_complete=slugs,
     help="Compare this machine with a record of its devices; exit with status 1 where it has become worse.",
 )
 @click.option(
