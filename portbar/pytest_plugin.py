@@ -217,29 +217,28 @@ def _needs(marker: pytest.Mark) -> dict[str, Any]:
 
 def _find(selectors: tuple[str, ...]) -> _Found:
     """Look for devices, each checked in a child process unless that was done before with its driver."""
-    try:
-        import pyopencl  # noqa: F401, PLC0415 (this module is loaded by every pytest)
-    except ImportError as error:
-        return _Found(problems=(f"PyOpenCL cannot be imported ({error})",), empty=selectors)
-    from portbar import usable  # noqa: PLC0415 (the same)
-    from portbar.device import list_devices, select_devices  # noqa: PLC0415 (the same)
+    from portbar import listing, usable  # noqa: PLC0415 (this module is loaded by every pytest)
+    from portbar.device import list_devices, select  # noqa: PLC0415 (the same)
     from portbar.errors import DeviceError  # noqa: PLC0415 (the same)
 
-    chosen: dict[DeviceAddress, cl.Device] = {}
     problems, owners = [], {}
     try:
-        for selector in selectors:
-            try:
-                matching = select_devices([selector])
-            except DeviceError as error:
-                problems.append(str(error))
-                matching = []
-            owners[selector] = [address for address, _ in matching]
-            chosen.update(matching)
-        if not selectors:
-            chosen.update(list_devices())
+        # In a child first: a driver that hangs or aborts over it is left out of this process.
+        problems += [str(fault) for fault in listing.look().faulty]
+        known = list_devices()
     except DeviceError as error:
-        return _Found(problems=(str(error),), empty=selectors)
+        return _Found(problems=(*problems, str(error)), empty=selectors)
+    except ImportError as error:
+        return _Found(problems=(f"PyOpenCL cannot be imported ({error})",), empty=selectors)
+    chosen: dict[DeviceAddress, cl.Device] = {} if selectors else dict(known)
+    for selector in selectors:
+        try:
+            matching = select(known, [selector])
+        except DeviceError as error:
+            problems.append(str(error))
+            matching = []
+        owners[selector] = [address for address, _ in matching]
+        chosen.update(matching)
     working = []
     for address, device in chosen.items():
         verdict = usable.check(address, timeout=60)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import sys
 
 import pytest
 
 from portbar.device import address_of
 from tests.checkout import ROOT, python_path
+from tests.fake_icd import vendors
 
 pytest_plugins = ["pytester"]
 
@@ -127,6 +129,18 @@ def test_without_any_selector_required_means_at_least_one(inner):
     result = inner("def test_device(portbar_device): pass", "--portbar-require", fakes=nothing)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*no usable OpenCL device: no platform*"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
+def test_a_driver_that_aborts_when_it_is_listed_ends_no_session(inner, monkeypatch, tmp_path):
+    pytest.importorskip("pyopencl")
+    monkeypatch.setenv("OCL_ICD_VENDORS", str(vendors(tmp_path / "drivers", "abort-load", "fine-none")))
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
+    result = inner("def test_device(portbar_device): pass", "--portbar-device=fine none", fakes="")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines_random(
+        ["portbar: not used: left out the driver of */abort-load.icd*", "portbar: not used: *Fake device fine none*"]
+    )
 
 
 def test_a_fixture_that_is_asked_for_late_gets_the_first_device(inner):
