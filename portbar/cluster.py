@@ -29,8 +29,9 @@ from portbar.records.private import anonymous
 DESCRIBE: Final = "portbar.cluster_worker:describe"
 SURVEY: Final = "portbar.cluster_worker:survey_host"
 
-#: Seconds to connect, and for the first worker to show up.
+#: Seconds to connect, for the scheduler to name its workers, and for the first worker to show up.
 _CONNECT_S: Final = 20.0
+_ANSWER_S: Final = 60.0
 _FIRST_WORKER_S: Final = 60.0
 #: Seconds that the workers of a host may be busy with something else before one begins.
 _BEGIN_S: Final = 600.0
@@ -135,7 +136,8 @@ class ClusterSurvey:
         self.hosts: dict[str, Host] = {}
         self._folder, self._job, self._tell = folder, job, listener
         self._topic = f"portbar-survey-{uuid.uuid4().hex}"
-        #: Network address of a host -> when it last had a worker.
+        #: When the scheduler last named its workers, and network address of a host -> when it last had one.
+        self._asked = 0.0
         self._seen: dict[str, float] = {}
         self._error: Error | None = None
 
@@ -158,8 +160,10 @@ class ClusterSurvey:
             deadline = time.monotonic() + _FIRST_WORKER_S
             try:
                 while not tasks or not all(task.done() for task in tasks.values()):
-                    for where in await _network_addresses(client):
-                        self._seen[where] = time.monotonic()
+                    present = await _network_addresses(client)
+                    self._asked = time.monotonic()
+                    for where in present:
+                        self._seen[where] = self._asked
                         if where not in tasks:
                             tasks[where] = asyncio.create_task(self._host(client, where))
                     if not tasks and time.monotonic() > deadline:
@@ -250,12 +254,12 @@ class ClusterSurvey:
         try:
             while not result.done():
                 await asyncio.wait([result], timeout=_POLL_S)
-                now = time.monotonic()
-                if now > self._seen[where] + _COME_BACK_S:
+                if self._asked > self._seen[where] + _COME_BACK_S:
                     raise _EndedError("lost", f"its workers went away, and none came back within {_COME_BACK_S:g} s")
-                if now > host.deadline and host.attempts:
+                late = time.monotonic() > host.deadline
+                if late and host.attempts:
                     raise _EndedError("failed", f"no answer within {self._job.limit_s:g} s")
-                if now > host.deadline:
+                if late:
                     busy = f"its workers were busy with something else for {_BEGIN_S:g} s"
                     raise _EndedError("failed", f"{busy}: try again when the cluster is idle")
         finally:
@@ -330,7 +334,7 @@ async def _network_addresses(client: Any) -> set[str]:
     """The hosts of all workers, as Dask tells them apart."""
     host_of = import_module("distributed.comm.addressing").get_address_host
     try:
-        return {host_of(worker) for worker in await asyncio.wait_for(client.nthreads(), _CONNECT_S)}
+        return {host_of(worker) for worker in await asyncio.wait_for(client.nthreads(), _ANSWER_S)}
     except (OSError, TimeoutError, ValueError) as error:
         raise Error(_AWAY) from error
 
@@ -373,13 +377,13 @@ async def _connected(address: str) -> AsyncIterator[Any]:
         return
     client = None
     try:
-        client = dask.Client(**_where(address), asynchronous=True, timeout=_CONNECT_S, set_as_default=False)
+        client = dask.Client(_where(address), asynchronous=True, timeout=_CONNECT_S, set_as_default=False)
         await client
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, KeyError, TypeError, RecursionError) as error:
         await _close(client)
         raise Error(
-            f"no Dask scheduler answers at {address} ({error}): name the address that `dask scheduler` prints, its "
-            "scheduler file, or `local`"
+            f"no Dask scheduler answers at {address} ({type(error).__name__}: {error}): name the address that `dask scheduler` "
+            "prints, the file that its option --scheduler-file writes, or `local`"
         ) from error
     try:
         yield client
@@ -393,25 +397,13 @@ async def _close(client: Any) -> None:
             await asyncio.wait_for(client.close(), 10.0)
 
 
-def _where(address: str) -> dict[str, Any]:
-    """What a client is told: an address, which may be the one that a scheduler's file holds.
-
-    Raises
-    ------
-    Error
-        The file is no scheduler file.
-    """
-    path = Path(address)
-    if not path.is_file():
-        return {"address": address}
-    try:
-        held = json.loads(path.read_text(encoding="utf-8"))["address"]
-        if isinstance(held, str):
-            return {"scheduler_file": address}
-        why = "its address is no text"
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}"
-    raise Error(
-        f"{address} is no scheduler file ({why}): name the file that `dask scheduler --scheduler-file` wrote, an address "
-        "such as tcp://HOST:8786, or `local`"
-    )
+def _where(address: str) -> str:
+    """An address, or the one that a scheduler's file holds."""
+    file = Path(address)
+    if not file.is_file():
+        return address
+    where = json.loads(file.read_text(encoding="utf-8"))["address"]
+    if not isinstance(where, str):
+        # Without an address Dask would start a cluster.
+        raise TypeError("its address is no text")
+    return where

@@ -303,11 +303,11 @@ def test_a_local_survey_lets_no_other_user_in():
     asyncio.run(asyncio.wait_for(look(), 60))
 
 
-@pytest.mark.parametrize("text", ['{"devices": []}', '{"address": 5}', "[]", "nonsense", "\udcff"])
+@pytest.mark.parametrize("text", ['{"devices": []}', '{"address": null}', "[]", "nonsense", "\udcff"])
 def test_a_file_that_no_scheduler_wrote_is_an_error_with_a_remedy(tmp_path, text):
     path = tmp_path / "rec.json"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(Error, match=r"rec\.json is no scheduler file .*--scheduler-file"):
+    with pytest.raises(Error, match=r"no Dask scheduler answers at .*rec\.json .*--scheduler-file"):
         run(HostFolder(tmp_path / "records"), str(path))
 
 
