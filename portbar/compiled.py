@@ -89,7 +89,7 @@ class CompiledProgram:
         return self._text(self.strategy(device))
 
     def _text(self, strategy: Strategy) -> str:
-        return resolve_includes(self.source, strategy, name=self.name, use=self.reduction_use)
+        return resolve_includes(self.source, strategy, name=self.name, use=self.reduction_use, options=self.options)
 
     def built(self, device: cl.Device, strategy: Strategy) -> cl.Program:
         """The PyOpenCL program for one device and barrier algorithm, compiled at first need."""

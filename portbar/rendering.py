@@ -6,7 +6,7 @@ Not for choosing the strategy (`portbar.strategy`) nor for building the text (`p
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from portbar import layout, split_barrier
 from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.joins import with_joins
+from portbar.pruning import pruned
 from portbar.reduction import rendering as reduction
 from portbar.reduction.use import Use
 from portbar.source import ends_of_skipped, includes, line_of
@@ -352,8 +353,8 @@ _UNUSED_END: Final = """\
 #endif"""
 
 
-def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
-    header = _reduction_header(use) if name == "reduction" and use is not None else _HEADERS[name]
+def _header_text(name: str, strategy: Strategy, use: Use | None = None, *, embeds: bool = True) -> str:
+    header = _header(name, use)
     context = header.context(strategy)
     guard = f"PORTBAR_{name.upper()}_H"
     parts = [
@@ -365,12 +366,16 @@ def _header_text(name: str, strategy: Strategy, use: Use | None = None) -> str:
         f"#define PORTBAR_{name.upper()} 1",
         "",
         _UNUSED_BEGIN,
-        *(_header_text(required, strategy) for required in header.requires),
+        *(_header_text(required, strategy) for required in header.requires if embeds),
     ]
     for template, def_name in header.pieces(strategy):
         parts.append(render_def(template, def_name, context))
     parts += [_UNUSED_END, f"#endif /* {guard} */"]
     return "\n".join(parts) + "\n"
+
+
+def _header(name: str, use: Use | None) -> _Header:
+    return _reduction_header(use) if name == "reduction" and use is not None else _HEADERS[name]
 
 
 def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
@@ -383,6 +388,35 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
     UnsupportedFeatureError
         The device cannot do what the header is for.
     """
+    return _header_text(_key(name), strategy, use)
+
+
+def pruned_headers(
+    names: Sequence[str], strategy: Strategy, source: str, *, options: Sequence[str] = (), use: Use | None = None
+) -> list[str]:
+    """Texts of headers, each with those that it requires before it, without what `source` cannot reach.
+
+    Raises
+    ------
+    RenderError, UnsupportedFeatureError
+        As `render_header`.
+    """
+    keys = [_key(name) for name in names]
+    parts = [(*_header(key, use).requires, key) for key in keys]
+    texts = iter(
+        pruned([_header_text(part, strategy, use, embeds=False) for made in parts for part in made], source, options)
+    )
+    return ["".join(next(texts) for _ in made) for made in parts]
+
+
+def _key(name: str) -> str:
+    """The name of a header without folder and ending.
+
+    Raises
+    ------
+    RenderError
+        There is no such header.
+    """
     key = name.removeprefix("portbar/").removesuffix(".h")
     if key not in _HEADERS:
         near = difflib.get_close_matches(key, _HEADERS, n=1)
@@ -392,11 +426,18 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
         raise RenderError(
             f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )
-    return _header_text(key, strategy, use)
+    return key
 
 
-def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl", use: Use | None = None) -> str:
-    """`source` with every `#include "portbar/..."` replaced by that header's text.
+def resolve_includes(
+    source: str,
+    strategy: Strategy,
+    *,
+    name: str = "program.cl",
+    use: Use | None = None,
+    options: Sequence[str] = (),
+) -> str:
+    """`source` with every `#include "portbar/..."` replaced by what it uses of that header; `options` may use something, too.
 
     `#line` directives keep the author's line numbers, so that a driver's message about line 12 means the author's line 12.
     Includes of other files are left for the driver and its `-I` options.
@@ -410,11 +451,14 @@ def resolve_includes(source: str, strategy: Strategy, *, name: str = "program.cl
         source = with_joins(source)
     quoted = name.replace("\\", "/").replace('"', "'").replace("\n", " ")
     pieces = [(0, 0, "")]
-    for include in includes(source):
+    found = list(includes(source))
+    for include in found:
         try:
-            text = render_header(include.name, strategy, use)
+            _key(include.name)
         except RenderError as error:
             raise RenderError(f"{name}, line {include.line}: {error}") from None
+    texts = pruned_headers([include.name for include in found], strategy, source, options=options, use=use)
+    for include, text in zip(found, texts, strict=True):
         pieces.append((include.start, include.end, f'#line 1 "{include.name}"\n{text}'))
     # A compiler ignores the directives of headers that it skips.
     pieces += [(position, position, "") for position in ends_of_skipped(source)]

@@ -66,7 +66,7 @@ class Include:
 
 
 def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
+    return "\n".join(" " * len(line) for line in match[0].split("\n"))
 
 
 def without_comments(text: str, *, keep_strings: bool = True) -> str:

@@ -18,7 +18,7 @@ from portbar.device import DeviceFacts, address_of
 from portbar.errors import Error
 from portbar.findings import Findings
 from portbar.measuring import NO_TIME, Budget, most_rounds
-from portbar.rendering import resolve_includes
+from portbar.rendering import render_header
 from portbar.strategy import Choice, DeviceProfile, Strategy
 from portbar.survey import atomics, litmus, plan, reduction, rounds, run, split_barrier
 from portbar.survey.environment import environment, loader
@@ -61,7 +61,7 @@ def loops(text: str, name: str, case: atomics.Case) -> bool:
 @pytest.mark.parametrize("name", ["c11", "cl12", "ptx", "membar"])
 def test_how_an_operation_is_done_is_what_the_rendered_header_does(name):
     strategy = strategy_by(name)
-    text = resolve_includes('#include "portbar/atomics.h"\n', strategy, name="t.cl")
+    text = render_header("atomics", strategy)
     seen = set()
     for case in atomics.cases():
         public = {"compare_exchange": "compare_exchange_strong"}.get(case.operation, case.operation)

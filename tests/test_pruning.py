@@ -1,0 +1,338 @@
+"""Pruned headers hold what a program uses and no more, whatever the strategy."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import defaultdict
+
+import pytest
+
+from portbar.pruning import pruned
+from portbar.reduction.use import use_of
+from portbar.rendering import header_names, render_header, resolve_includes
+from portbar.source import without_comments
+from tests.gpu_code import TARGETS, clang, strategy_for
+
+BY_NAME = {target.name: target for target in TARGETS}
+#: A target for each way of doing atomics, and one with generic pointers and a split barrier of the hardware.
+DIFFERENT = ("sm_60 membar", "sm_70 ptx", "sm_90 ptx, generic pointers, mbarrier", "gfx90a c11", "spir64 cl12")
+
+ADD = """#include "portbar/atomics.h"
+kernel void add(global KIND *a) { a[1] = portbar_atomic_fetch_add_explicit(a, 1, memory_order_ORDER, memory_scope_device); }
+"""
+BARRIER = """#include "portbar/device_barrier.h"
+kernel void meet(PORTBAR_GRID_PARAM, global uint *a) { PORTBAR_ENTER(grid); a[0] = portbar_device_barrier(&grid); }
+"""
+SUM = """#include "portbar/reduction.h"
+kernel void sum(global KIND *a)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    a[0] = portbar_work_group_reduce_add(scratch, a[get_global_id(0)]);
+}
+"""
+
+HEADER = """\
+/* Title. */
+#ifndef GUARD
+#define GUARD
+#ifdef __clang__
+#pragma clang diagnostic push
+#endif
+
+/* Shared by both. */
+#define ONE 1
+#define TWO 2
+
+/* Not used by anything. */
+#define UNUSED 3
+
+#define OVERLOAD static inline __attribute__((overloadable))
+
+/* Makes names. */
+#define SLOT(kind) slot_##kind
+typedef char slot_char;
+typedef int slot_int;
+
+#ifdef ONLY_SOMETIMES
+#define ONLY_SOMETIMES_TWICE 2
+#endif
+#if ONE > 0
+/* Calls { another } by "name". */
+static inline int outer(int x)
+{
+    /* } */
+    return inner(x, ")") + TWO;
+}
+#else
+static inline int never(int x);
+#endif
+
+static inline int inner(int x, constant char *text) { return x; }
+
+/* One of several. */
+OVERLOAD int pick(global int *p)
+{
+    return *p;
+}
+/* One of several. */
+OVERLOAD int pick(global char *p)
+{
+    return *p;
+}
+/* One of several. */
+OVERLOAD int pick(local int *p)
+{
+    return *p;
+}
+OVERLOAD int value(int x) { return x; }
+OVERLOAD int value(long x) { return (int)x; }
+OVERLOAD int value(float x) { return (int)x; }
+
+/* An object. */
+typedef struct {
+    slot_int member;
+} thing;
+enum { FIRST = 0, SECOND };
+
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
+#endif /* GUARD */
+"""
+
+
+def kept(source: str, *options: str, header: str = HEADER) -> str:
+    (text,) = pruned([header], source, options)
+    return text
+
+
+def test_what_the_source_does_not_name_is_gone_with_its_comment_and_empty_regions():
+    text = kept("int f(void) { return ONE; }")
+    assert text == (
+        "/* Title. */\n#ifndef GUARD\n#define GUARD\n#ifdef __clang__\n#pragma clang diagnostic push\n#endif\n\n"
+        "/* Shared by both. */\n#define ONE 1\n\n#ifdef __clang__\n#pragma clang diagnostic pop\n#endif\n#endif /* GUARD */\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("outer(1)", {"outer", "inner", "ONE", "TWO"}),
+        ("inner(1)", {"inner"}),
+        ("thing t;", {"thing", "slot_int"}),
+        ("SECOND", {"FIRST", "SECOND"}),
+        ("SLOT(int)", {"SLOT", "slot_int"}),
+        ("slot_char", {"slot_char"}),
+        ("#ifdef ONLY_SOMETIMES_TWICE", {"ONLY_SOMETIMES_TWICE"}),
+        ("nothing", set()),
+        ("/* outer */", set()),
+    ],
+)
+def test_what_is_named_is_kept_with_what_it_names(source, names):
+    text = without_comments(kept(source))
+    known = ("outer", "inner", "ONE", "TWO", "UNUSED", "SLOT", "slot_char", "slot_int", "thing", "FIRST", "SECOND",
+             "ONLY_SOMETIMES_TWICE", "never")  # fmt: skip
+    assert {name for name in known if re.search(rf"\b{name}\b", text)} == names
+    assert text.count("#if") == text.count("#endif")
+
+
+def test_a_region_keeps_the_macros_of_its_condition():
+    text = kept("outer")
+    assert "#if ONE > 0" in text
+    assert "#define ONE 1" in text
+    assert "#else" not in text
+
+
+@pytest.mark.parametrize("option", ["-DX=outer", "-D X=outer", "-Douter=1", "-DX(y)=outer(y)"])
+def test_options_name_something_too(option):
+    assert "int outer(" in kept("X(1)", option)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#define CALL(x) out##x(1)",
+        '#include "mine.h"',
+        "#include <mine.h>",
+        "#  include MINE",
+        "#import <mine.h>",
+        "%:include <mine.h>",
+        "#define CALL(x) out%:%:x(1)",
+        "#inc\\\nlude <mine.h>",
+        "int \\u0061bc;",
+    ],
+)
+def test_nothing_is_dropped_where_names_cannot_be_read(source):
+    assert kept(f"{source}\n") == HEADER
+    assert kept("", "-include mine.h") == HEADER
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "#endif\n",
+        "#if 1\n",
+        "}\n",
+        "static int f(int x) {\n",
+        "static int f(int x\n",
+        "/* begun",
+        "#define PASTE(x, y) x##y\n#pragma PASTE\n",
+    ],
+)
+def test_a_header_that_cannot_be_read_stays_whole(broken):
+    header = HEADER + broken
+    assert kept("PASTE", header=header) == header
+    first, second = pruned([HEADER, header], "PASTE")
+    assert (first, second) == (HEADER, header)
+
+
+@pytest.mark.parametrize(
+    ("source", "parameters"),
+    [
+        ("kernel void k(global uint *p) { pick(p); }", {"global int *p"}),
+        ("kernel void k(global int *p) { pick(p); }", {"global int *p"}),
+        ("kernel void k(global uchar4 *p) { pick(p); }", {"global int *p", "global char *p"}),
+        ("kernel void k(global unsigned char *p) { pick(p); }", {"global int *p", "global char *p"}),
+        ("kernel void k(global int *p) { local int l; pick(&l); }", {"global int *p", "local int *p"}),
+        ("kernel void k(__local int *p) { pick(p); }", {"global int *p", "local int *p"}),
+        ("kernel void k(global int *p) { pick(p + get_local_id(0)); }", {"global int *p"}),
+        ("kernel void k(__typeof__(other) p) { pick(p); }", {"global int *p", "global char *p", "local int *p"}),
+        ("kernel void k(global int *p) { value(p[0]); }", {"int x", "long x"}),
+        ("kernel void k(global int *p) { value(p[get_global_id(0)]); }", {"int x", "long x"}),
+        ("kernel void k(global float *p) { value(p[0]); }", {"int x", "long x", "float x"}),
+        ("kernel void k(global half *p) { value(p[0]); }", {"int x", "long x", "float x"}),
+        ("kernel void k(global int *p) { value(1.0f * p[0]); }", {"int x", "long x", "float x"}),
+        ("kernel void k(global int *p) { value(1e3 * p[0]); }", {"int x", "long x", "float x"}),
+        ("kernel void k(image2d_t i, int2 p) { value(read_imagef(i, p).x); }", {"int x", "long x", "float x"}),
+        ("kernel void k(global int *p) { value(unknown(p)); }", {"int x", "long x", "float x"}),
+        ("uint mine(uint x) { return x; } kernel void k(global int *p) { value(mine(3)); }", {"int x", "long x"}),
+    ],
+)
+def test_overloads_stay_unless_no_argument_can_be_of_their_type(source, parameters):
+    assert set(re.findall(r"OVERLOAD int (?:pick|value)\((.*?)\)", kept(source))) == parameters
+
+
+def test_overloads_share_their_comment():
+    assert kept("char c; local pick").count("OVERLOAD int pick") == 3
+    assert kept("char c; local pick").count("/* One of several. */") == 1
+
+
+def test_headers_of_one_program_keep_what_they_need_of_each_other():
+    other = "#define DEEPER outer(1)\n#define ELSE 4\n"
+    first, second = pruned([HEADER, other], "DEEPER")
+    assert "int outer(" in first
+    assert second == "#define DEEPER outer(1)\n"
+
+
+def lines_of(source: str, target: str) -> list[str]:
+    """The lines of the headers that a program compiles."""
+    text = resolve_includes(source, strategy_for(BY_NAME[target]), use=use_of(source))
+    return text.partition('#line 1 "portbar/')[2].partition('#line 2 "program.cl"')[0].splitlines()[1:]
+
+
+@pytest.mark.parametrize("target", BY_NAME)
+@pytest.mark.parametrize("kind", ["int", "uint", "ulong", "float"])
+def test_one_atomic_operation_compiles_under_300_lines(target, kind):
+    for order in ("relaxed", "seq_cst"):
+        lines = lines_of(ADD.replace("KIND", kind).replace("ORDER", order), target)
+        assert 40 < len(lines) < 300
+
+
+@pytest.mark.parametrize("target", BY_NAME)
+@pytest.mark.parametrize("kind", ["int", "uint", "ulong", "float"])
+def test_one_work_group_sum_compiles_under_300_lines(target, kind):
+    assert 40 < len(lines_of(SUM.replace("KIND", kind), target)) < 300
+
+
+@pytest.mark.parametrize("target", BY_NAME)
+def test_a_device_barrier_compiles_no_split_form_and_no_waits(target):
+    lines = lines_of(BARRIER, target)
+    code = [line for line in without_comments("\n".join(lines)).splitlines() if line.strip()]
+    # Barriers that are tuned for NVIDIA's memory measure where to count.
+    assert len(code) < (500 if strategy_for(BY_NAME[target]).in_registers else 350)
+    assert not re.search(r"test_wait|portbar_device_token|atomic_wait|_TREE", "\n".join(code))
+
+
+@pytest.mark.parametrize("target", BY_NAME)
+def test_every_header_can_be_read(target):
+    for name in header_names():
+        text = render_header(name, strategy_for(BY_NAME[target]))
+        (rest,) = pruned([text], "int nothing;")
+        assert len(rest.splitlines()) < 40
+        assert without_comments(rest).count("#if") == without_comments(rest).count("#endif")
+
+
+#: A function's name and parameters in a rendered header.
+FUNCTION = re.compile(
+    r"^(?:static inline|PORTBAR_(?:RAW|ATOMIC|COLLECTIVE)\b)[\w ()*,]*?[\s*](portbar_\w+)\(([^()]*)\)", re.MULTILINE
+)
+#: Parameters that must be constants.
+CONSTANTS = {
+    "order": "memory_order_relaxed",
+    "success": "memory_order_relaxed",
+    "failure": "memory_order_relaxed",
+    "scope": "memory_scope_work_group",
+    "flags": "CLK_GLOBAL_MEM_FENCE",
+    "copies_left": "0",
+}
+
+
+def callers(text: str) -> dict[str, str]:
+    """For each function of a header a source that calls all its overloads with variables of their parameters' types."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, parameters in FUNCTION.findall(without_comments(text)):
+        made = [" ".join(part.split()) for part in parameters.split(",") if part.split() != ["void"]]
+        names = [re.findall(r"\w+", part)[-1] for part in made]
+        taken = ", ".join(part for part, own in zip(made, names, strict=True) if own not in CONSTANTS) or "void"
+        given = ", ".join(CONSTANTS.get(own, own) for own in names)
+        caller = f"void use_{len(found[name])}({taken}) {{ (void){name}({given}); }}"
+        if not any(caller.split("(", 1)[1] == other.split("(", 1)[1] for other in found[name]):
+            found[name].append(caller)
+    return {name: "\n".join(made) + "\n" for name, made in found.items()}
+
+
+def refusals(source: str, target: str) -> str:
+    """What clang says against a source, its warnings left out."""
+    compiler = clang()
+    assert compiler is not None
+    options = [option for option in BY_NAME[target].options if option != "-emit-llvm"]
+    command = [compiler, "-x", "cl", *options, "-fsyntax-only", "-Werror=implicit-function-declaration", "-w"]
+    command += ["-Xclang", "-finclude-default-header", "-Xclang", "-fdeclare-opencl-builtins", "-"]
+    ran = subprocess.run(command, input=source, capture_output=True, text=True, check=False, timeout=60)
+    return ran.stderr
+
+
+@pytest.mark.parametrize("target", DIFFERENT)
+@pytest.mark.parametrize("header", [name for name in header_names() if name != "reduction"])
+def test_every_function_compiles_alone(target, header):
+    """Each with all its overloads, called as exactly as they are declared."""
+    if clang() is None:
+        pytest.skip("no clang is installed")
+    strategy = strategy_for(BY_NAME[target])
+    include = f'#include "portbar/{header}.h"\n'
+    found = callers(render_header(header, strategy))
+    # Those of atomics.h, which other headers hold, have their own turn.
+    others = callers(render_header("atomics", strategy)) if header != "atomics" else {}
+    mine = {name: source for name, source in found.items() if name not in others}
+    assert len(mine) > 5
+    for name, source in mine.items():
+        told = refusals(resolve_includes(include + source, strategy), target)
+        assert not told, f"{name}\n{source}\n{told[:3000]}"
+
+
+@pytest.mark.parametrize("level", ["sub_group", "work_group", "device"])
+@pytest.mark.parametrize("what", ["reduce", "scan_inclusive", "scan_exclusive", "broadcast"])
+def test_every_reduction_compiles_alone(level, what):
+    if clang() is None:
+        pytest.skip("no clang is installed")
+    strategy = strategy_for(BY_NAME["gfx90a c11"])
+    stem = f"portbar_{level}_{what}"
+    headers = '#include "portbar/device_barrier.h"\n#include "portbar/reduction.h"\n'
+    names = [name for name in callers(render_header("reduction", strategy)) if name.startswith(stem)]
+    assert names
+    for name in names:
+        use = use_of(headers + f"{name}(")
+        source = headers + callers(render_header("reduction", strategy, use))[name]
+        told = refusals(resolve_includes(source, strategy, use=use), "gfx90a c11")
+        assert not told, f"{name}\n{source}\n{told[:3000]}"
