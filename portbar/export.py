@@ -14,8 +14,9 @@ from portbar._version import __version__
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.profile import describe
 from portbar.reduction.rendering import grid_extra_words
-from portbar.reduction.use import Use
-from portbar.rendering import HOST_HEADER, header_names, needed_ordering, render_header
+from portbar.reduction.use import Use, use_of
+from portbar.rendering import HOST_HEADER, header_names, needed_ordering, pruned_headers, render_header
+from portbar.source import includes
 from portbar.strategy import DeviceProfile, Strategy, choose
 from portbar.templates import render_def
 from portbar.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
@@ -31,6 +32,9 @@ def render(
     device: cl.Device,
     headers: Sequence[str] | str = ("device_barrier",),
     strategy: Strategy | Mapping[str, str] | None = None,
+    *,
+    source: str | Path | None = None,
+    options: Sequence[str] = (),
 ) -> str:
     """Text of one or more of portbar's headers for a device, as `Program` would compile it.
 
@@ -42,6 +46,11 @@ def render(
         for C and C++ hosts, all others are for kernels.
     strategy : Strategy or mapping of str to str, optional
         As for `Program`.
+    source : str or pathlib.Path, optional
+        The kernels that will include the headers, as text or as a file: only what they use is rendered. Name all headers
+        that they include at once, since headers use each other. Everything is rendered without it.
+    options : sequence of str, optional
+        Build options of that source, whose macros may use something, too.
 
     Returns
     -------
@@ -57,12 +66,28 @@ def render(
     """
     if isinstance(headers, str):
         headers = (headers,)
-    ordering = needed_ordering(headers)
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    return "\n".join(_texts(device, headers, strategy, text, options))
+
+
+def _texts(
+    device: cl.Device,
+    headers: Sequence[str],
+    strategy: Strategy | Mapping[str, str] | None,
+    source: str | None = None,
+    options: Sequence[str] = (),
+) -> list[str]:
     profile = describe(device)
-    chosen = strategy if isinstance(strategy, Strategy) else choose(profile, strategy, ordering=ordering)
-    return "\n".join(
-        _host_header(profile, chosen) if name == HOST_HEADER else render_header(name, chosen) for name in headers
-    )
+    chosen = strategy
+    if not isinstance(chosen, Strategy):
+        chosen = choose(profile, chosen, ordering=needed_ordering(headers))
+    names = [name for name in headers if name != HOST_HEADER]
+    if source is None:
+        made = [render_header(name, chosen) for name in names]
+    else:
+        made = pruned_headers(names, chosen, source, options=options, use=use_of(source, options))
+    texts = iter(made)
+    return [_host_header(profile, chosen) if name == HOST_HEADER else next(texts) for name in headers]
 
 
 def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
@@ -103,22 +128,33 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
     return render_def("host/host.mako", "host", context)
 
 
-def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, str] | None = None) -> list[Path]:
+def export(
+    device: cl.Device,
+    folder: Path,
+    strategy: Strategy | Mapping[str, str] | None = None,
+    *,
+    source: str | None = None,
+    options: Sequence[str] = (),
+) -> list[Path]:
     """Write every header, `host.h` too, to `folder`/portbar/, ready for `-I folder`; the paths written.
 
-    A header that the device cannot have becomes an `#error` with the reason.
+    A header that the device cannot have becomes an `#error` with the reason. Given the kernels' `source` and build options,
+    headers hold what it uses, and one that it does not include becomes an `#error`.
 
     Raises
     ------
     RenderError
         The folder cannot be written.
+    UnsupportedFeatureError
+        The device cannot do what the source, or the device barrier, needs.
     """
     written: list[Path] = []
+    texts = _texts_of_source(device, strategy, source, options) if source is not None else {}
     try:
         (folder / "portbar").mkdir(parents=True, exist_ok=True)
         for name in (*header_names(), HOST_HEADER):
             path = folder / "portbar" / f"{name}.h"
-            files.write(path, _text_or_reason(device, name, strategy))
+            files.write(path, texts.get(name) or _text_or_reason(device, name, strategy))
             written.append(path)
     except OSError as error:
         raise RenderError(
@@ -128,10 +164,25 @@ def export(device: cl.Device, folder: Path, strategy: Strategy | Mapping[str, st
     return written
 
 
+def _texts_of_source(
+    device: cl.Device, strategy: Strategy | Mapping[str, str] | None, source: str, options: Sequence[str]
+) -> dict[str, str]:
+    """Every header's text for a source."""
+    found = {include.name for include in includes(source)}
+    included = [name for name in header_names() if f"portbar/{name}.h" in found]
+    texts = {
+        name: f"#error portbar: the source that these headers were exported for includes no portbar/{name}.h; export again\n"
+        for name in header_names()
+    }
+    names = (*included, HOST_HEADER)
+    return texts | dict(zip(names, _texts(device, names, strategy, source, options), strict=True))
+
+
 def _text_or_reason(device: cl.Device, name: str, strategy: Strategy | Mapping[str, str] | None) -> str:
     try:
-        return render(device, (name,), strategy)
+        (text,) = _texts(device, (name,), strategy)
     except UnsupportedFeatureError as error:
         if name == "device_barrier":
             raise  # what most export for; without it nothing is worth writing
         return f"#error portbar: {' '.join(str(error).split())}\n"
+    return text

@@ -27,6 +27,7 @@ from portbar.listing import Listing
 from portbar.rendering import HOST_HEADER, header_names
 from portbar.usable import EmptyPlatform, Usability
 from tests.checkout import ROOT, environment, python_path
+from tests.test_export import KERNEL
 
 #: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
@@ -381,6 +382,26 @@ def test_exported_headers_compile_by_include_path_through_plain_pyopencl(portbar
 
 
 @pytest.mark.device
+def test_kernels_compile_with_headers_that_were_exported_for_them(portbar_command, context, selector, tmp_path):
+    (tmp_path / "meet.cl").write_text(KERNEL, encoding="utf-8")
+    code, _, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "meet.cl")
+    if code and "cannot" in err:
+        pytest.skip(err)
+    assert code == 0, err
+    strategy = portbar.choose(portbar.describe(context.devices[0]))
+    options = ["-I", str(tmp_path), *([f"-cl-std={strategy.std}"] if strategy.std else [])]
+    assert cl.Kernel(cl.Program(context, KERNEL).build(options=options), "meet").num_args >= 3
+
+
+@pytest.mark.device
+def test_a_source_that_is_no_text_is_wrong_usage(portbar_command, selector, tmp_path):
+    (tmp_path / "binary.cl").write_bytes(b"\xff\xfe")
+    code, out, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "binary.cl")
+    assert (code, out) == (2, "")
+    assert "--source" in err
+
+
+@pytest.mark.device
 def test_export_for_more_than_one_device_is_wrong_usage(portbar_command, device, tmp_path):
     if len(list_devices()) < 2:
         pytest.skip("one device")
@@ -409,8 +430,9 @@ def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
     exported = []
     monkeypatch.setattr("portbar.device.list_devices", lambda: known)
     monkeypatch.setattr("portbar.cli.export.chosen", select_devices)
-    monkeypatch.setattr("portbar.cli.export.export", lambda device, *_: exported.append(device) or [])
+    monkeypatch.setattr("portbar.cli.export.export", lambda device, *_, **__: exported.append(device) or [])
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "ring.cl").write_text("", encoding="utf-8")
     code, _, err = portbar_command(*shlex.split(shown))
     assert (code, exported) == (0, ["first"]), err
 

@@ -24,6 +24,7 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
     epilog=examples(
         "portbar export --device 0:0 -o include",
         "portbar export --device 'pocl 3.1' --strategy device_barrier=flag -o include",
+        "portbar export --device 0:0 --source ring.cl -o include",
     ),
 )
 @device_option
@@ -39,7 +40,16 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
     callback=_overrides,
     help="Overrides, such as device_barrier=tree.",
 )
-def command(devices: tuple[str, ...], as_json: bool, output: Path, overrides: dict[str, str]) -> None:
+@click.option(
+    "--source",
+    "sources",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File of kernels: only what they use is written; may be repeated.",
+)
+def command(
+    devices: tuple[str, ...], as_json: bool, output: Path, overrides: dict[str, str], sources: tuple[Path, ...]
+) -> None:
     """Write portbar's headers for one device as plain OpenCL C, for hosts in C or C++.
 
     The text is the same that the Python runtime compiles. Pass the folder to the driver with -I, and
@@ -52,7 +62,11 @@ def command(devices: tuple[str, ...], as_json: bool, output: Path, overrides: di
             f"headers are for one device, and {len(found)} match; choose one by its number, such as --device "
             f"{number(found[0][0])}:\n{listing}"
         )
-    written = export(found[0][1], output, overrides)
+    try:
+        source = "\n".join(path.read_text(encoding="utf-8-sig") for path in sources) if sources else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"--source cannot be read as UTF-8: {error}") from error
+    written = export(found[0][1], output, overrides, source=source)
     if as_json:
         print_json({"device": found[0][0].to_json(), "files": [str(path) for path in written]})
         return
