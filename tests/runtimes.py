@@ -212,7 +212,8 @@ class Workshop:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         environment |= {
             "PYOPENCL_NO_CACHE": "1",
-            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),  # for hundreds of child processes
+            # For hundreds of child processes.
+            "PYTHONPYCACHEPREFIX": os.environ.get("PYTHONPYCACHEPREFIX") or str(self.folder / "bytecode"),
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "400",
             "POCL_CACHE_DIR": str(kernels),

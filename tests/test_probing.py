@@ -418,7 +418,8 @@ def test_the_probe_sees_a_barrier_that_lets_groups_through(probes, found, monkey
     patched_headers(monkeypatch, lambda text: wait.sub(hasty, text))
     # Stale data, or a count that a group's next arrival finds impossible: whichever is noticed first.
     noticed = r"fail: (\d+ of \d+ rounds saw stale data|arrivals at a device barrier were lost or counted twice)"
-    assert re.match(noticed, probes.ordering(best_of(probes)))
+    # On a busy machine the groups of one try may run one after the other.
+    assert any(re.match(noticed, probes.ordering(best_of(probes))) for _ in range(10))
 
 
 @pytest.mark.device

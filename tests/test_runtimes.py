@@ -69,9 +69,9 @@ def test_an_abort_keeps_the_counts_and_names_the_test(tmp_path: Path, monkeypatc
 def test_the_limit_stops_a_configuration_and_counts_as_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = run_file(tmp_path, monkeypatch, "--limit", "4", WAIT="1")
+    row = run_file(tmp_path, monkeypatch, "--limit", "9", WAIT="1")
     assert (row.passed, row.failed) == (1, 2)
-    assert row.notes == ["the tests were stopped at the limit of 4 s in tests/test_it.py::test_waits"]
+    assert row.notes == ["the tests were stopped at the limit of 9 s in tests/test_it.py::test_waits"]
 
 
 def test_a_log_that_breaks_off_is_counted() -> None:
