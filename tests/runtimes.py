@@ -605,7 +605,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--jobs", type=int, default=cores(), help="rows at a time (default: the number of cores, here %(default)s)"
     )
     parser.add_argument(
-        "--limit", type=float, default=1800.0, help="seconds for one configuration (default %(default)g)"
+        "--limit", type=float, default=2700.0, help="seconds for one configuration (default %(default)g)"
     )
     parser.add_argument("--test-limit", type=float, default=120.0, help="seconds for one test (default %(default)g)")
     parser.add_argument("pytest", nargs="*", metavar="-- ARG", help="arguments for pytest, such as -- -k barrier")
