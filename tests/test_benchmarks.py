@@ -146,6 +146,18 @@ def selector(device: cl.Device) -> str:
 
 @pytest.mark.device
 @pytest.mark.slow
+def test_every_line_of_the_build_benchmark_is_valid(device: cl.Device) -> None:
+    rows = rows_of(run("--json", "--quick", "--device", selector(device), module="build"))
+    assert {row["benchmark"] for row in rows} >= {"atomic", "work-group sum"}
+    for row in rows:
+        check_row(row)
+        assert 20 < row["lines"] < 700
+        assert row["met"] == (row["target"] is None or row["ratio"] <= row["target"])
+    assert {row["benchmark"]: row["target"] for row in rows if row["benchmark"] == "atomic"} == {"atomic": 1.3}
+
+
+@pytest.mark.device
+@pytest.mark.slow
 def test_atomics_benchmark_prints_one_document_with_right_sums(device: cl.Device, findings: Findings | None) -> None:
     done = run("--json", "--quick", "--device", selector(device), module="atomics")
     assert done.returncode == 0, done.stderr
