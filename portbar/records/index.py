@@ -15,7 +15,7 @@ from urllib.parse import quote
 from portbar import files
 from portbar.errors import RecordError
 from portbar.records.folder import read_folder
-from portbar.records.reading import value_of
+from portbar.records.reading import rows_of, value_of
 
 #: The page, and the lines between which its table stands.
 PAGE: Final = "README.md"
@@ -116,7 +116,7 @@ def _name(record: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
 def groups_in_flight(device: Mapping[str, Any]) -> str:
     """The most work-groups that were seen to meet, over all shapes; empty if none was measured."""
-    known = [row.get("best_known_groups") for row in device.get("occupancy", {}).get("rows", [])]
+    known = [row.get("best_known_groups") for row in rows_of(device, "occupancy")]
     return str(max((count for count in known if count), default=""))
 
 
@@ -128,7 +128,7 @@ def against_relaunch(device: Mapping[str, Any]) -> str:
     step = device.get("barrier", {})
     times = [
         (row["groups"], -row["local_size"], relaunch / barrier)
-        for row in step.get("rows", [])
+        for row in rows_of(device, "barrier")
         if row["groups"] > 1
         and (barrier := value_of(row["barrier_time"]))
         and (relaunch := value_of(row["relaunch_time"]))
@@ -152,7 +152,7 @@ def recalls(device: Mapping[str, Any]) -> str:
 def _recall(device: Mapping[str, Any], lock: str) -> float | None:
     known = [
         share
-        for row in device.get("occupancy", {}).get("rows", [])
+        for row in rows_of(device, "occupancy")
         if row["lock"] == lock and not row["patience"] and (share := value_of(row.get("recall"))) is not None
     ]
     return fmean(known) if known else None

@@ -54,3 +54,15 @@ def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:
     if reading is None or "value" not in reading:
         return []
     return list(reading.get("samples") or [reading["value"]])
+
+
+def mean_of(reading: Mapping[str, Any]) -> float:
+    """Return the mean of the samples of a reading that has a value."""
+    samples = samples_of(reading)
+    return float(sum(samples) / len(samples))
+
+
+def rows_of(entry: Mapping[str, Any], step: str, having: str = "") -> list[Any]:
+    """Return the rows of a step in a device's entry, or those whose reading `having` has a value; none without the step."""
+    rows: list[Any] = (entry.get(step) or {}).get("rows") or []
+    return [row for row in rows if value_of(row.get(having)) is not None] if having else rows

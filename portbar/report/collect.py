@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from statistics import fmean
 from typing import Any, Final
 
-from portbar.records import samples_of, value_of
+from portbar.records.reading import mean_of, rows_of, value_of
 
 Json = dict[str, Any]
 
@@ -86,10 +85,6 @@ def citation(record: Mapping[str, Any]) -> str | None:
     return f"{', '.join(source['authors'])} ({source['year']}): {source['title']}. {source['venue']}"
 
 
-def _rows(entry: Mapping[str, Any], step: str) -> list[Mapping[str, Any]]:
-    return (entry.get(step) or {}).get("rows") or []
-
-
 def _number(reading: Mapping[str, Any] | None) -> float | None:
     value = value_of(reading)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
@@ -126,7 +121,7 @@ def _groups(entry: Mapping[str, Any]) -> int | None:
     """Most work-groups that were found to meet."""
     found = [
         value
-        for row in _rows(entry, "occupancy")
+        for row in rows_of(entry, "occupancy")
         for value in (_number(row.get("occupancy")), row.get("best_known_groups") if _found(row) else None)
         if value
     ]
@@ -136,8 +131,7 @@ def _groups(entry: Mapping[str, Any]) -> int | None:
 def _found(row: Mapping[str, Any]) -> float | None:
     """Work-groups that a lock found, mean of its runs."""
     reading = row["found"]
-    samples = samples_of(reading)
-    return reading.get("mean", fmean(samples)) if samples and _number(reading) is not None else None
+    return reading.get("mean", mean_of(reading)) if _number(reading) is not None else None
 
 
 def _share(row: Mapping[str, Any]) -> float | None:
@@ -154,7 +148,7 @@ def _recall(entry: Mapping[str, Any]) -> Json | None:
 
     Of the shapes measured with as many locks as any, that is. `range` holds the least and the most over all shapes.
     """
-    rows = [row for row in _rows(entry, "occupancy") if _found(row) is not None and _share(row) is not None]
+    rows = [row for row in rows_of(entry, "occupancy") if _found(row) is not None and _share(row) is not None]
     if not rows:
         return None
     shapes: dict[tuple[int, int], dict[str, Mapping[str, Any]]] = {}
@@ -181,7 +175,7 @@ def _recall(entry: Mapping[str, Any]) -> Json | None:
 
 def _curve(entry: Mapping[str, Any]) -> Json | None:
     """Barrier times over group counts at one local size: of those with the most counts, the one nearest to the usual."""
-    rows = [row for row in _rows(entry, "barrier") if row["groups"] and _us(row["barrier_time"]) is not None]
+    rows = [row for row in rows_of(entry, "barrier") if row["groups"] and _us(row["barrier_time"]) is not None]
     if not rows:
         return None
     counts: dict[int, set[int]] = {}
@@ -209,7 +203,7 @@ def _capabilities(entry: Mapping[str, Any]) -> dict[str, bool]:
     found: dict[str, bool] = {f"build {name}": value for name, value in (findings.get("builds") or {}).items()}
     for field in ("ordering", "litmus"):
         found |= {f"{field} {name}": said.startswith("pass") for name, said in (findings.get(field) or {}).items()}
-    for row in _rows(entry, "litmus"):
+    for row in rows_of(entry, "litmus"):
         if value_of(row["verdict"]) is not None:
             found[f"litmus {row['strategy']}"] = value_of(row["verdict"]) == "pass"
     for name, said in (findings.get("progress") or {}).items():
@@ -223,7 +217,7 @@ def _capabilities(entry: Mapping[str, Any]) -> dict[str, bool]:
 def _atomics(entry: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     """Type -> how many operations are done in which way; those that do not work count as `none`."""
     counted: dict[str, dict[str, int]] = {}
-    for row in _rows(entry, "atomics"):
+    for row in rows_of(entry, "atomics"):
         if row["result"].get("status") in {"skipped", "interrupted"}:
             continue
         how = row["implementation"] if value_of(row["result"]) else "none"
@@ -234,7 +228,7 @@ def _atomics(entry: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 def _split_barrier(entry: Mapping[str, Any]) -> Json | None:
     """Time of a split barrier by strategy, nanoseconds, at the local size measured with the most strategies."""
-    rows = [row for row in _rows(entry, "split_barrier") if _us(row["time"]) is not None]
+    rows = [row for row in rows_of(entry, "split_barrier") if _us(row["time"]) is not None]
     if not rows:
         return None
     sizes = Counter(row["local_size"] for row in rows)
@@ -252,7 +246,7 @@ def _split_barrier(entry: Mapping[str, Any]) -> Json | None:
 def _reduction(entry: Mapping[str, Any]) -> dict[str, Json]:
     """Level -> time of a reduction by strategy, microseconds, at the largest grid that has the most strategies."""
     shown: dict[str, Json] = {}
-    rows = [row for row in _rows(entry, "reduction") if _us(row["time"]) is not None]
+    rows = [row for row in rows_of(entry, "reduction") if _us(row["time"]) is not None]
     for level in ("sub_group", "work_group", "device"):
         grids: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for row in rows:

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from portbar.records.reading import rows_of
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -102,7 +104,7 @@ def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
             found |= {f"{name} lost": why for name, why in value.items()}
         elif field != "source":
             found[field] = value
-    for row in (entry.get("probe") or {}).get("rows") or []:
+    for row in rows_of(entry, "probe"):
         # No limit is None among the findings, which a row of the probe cannot say.
         if row["probe"] != "loop_limit" or "loop_limit" not in found:
             found[row["probe"]] = row["result"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.errors import RecordError
-from portbar.records import measured, value_of
+from portbar.records.reading import measured, rows_of, value_of
 from portbar.report.compare import Item, compare
 
 #: How many times slower is a fault unless the user says otherwise: machines that are shared vary by less than that.
@@ -182,14 +182,11 @@ def _essence(entry: Entry) -> dict[str, Any]:
     """A device's entry with what a user would notice: what works, and the time of what is used."""
     discovery = (entry.get("strategy") or {}).get("discovery", {}).get("value", "packed")
 
-    def rows(name: str) -> Sequence[Entry]:
-        return (entry.get(name) or {}).get("rows") or []
-
     reduced = {
-        "occupancy": _occupancy(rows("occupancy"), discovery),
-        "barrier": _fastest(rows("barrier"), "barrier_time", "algorithm", ("groups", "local_size")),
-        "split_barrier": _fastest(rows("split_barrier"), "time", "strategy", ("local_size",)),
-        "reduction": _fastest(rows("reduction"), "time", "strategy", _REDUCTION),
+        "occupancy": _occupancy(rows_of(entry, "occupancy"), discovery),
+        "barrier": _fastest(rows_of(entry, "barrier"), "barrier_time", "algorithm", ("groups", "local_size")),
+        "split_barrier": _fastest(rows_of(entry, "split_barrier"), "time", "strategy", ("local_size",)),
+        "reduction": _fastest(rows_of(entry, "reduction"), "time", "strategy", _REDUCTION),
     }
     return {**entry, **{name: {**entry[name], "rows": list(kept)} for name, kept in reduced.items() if name in entry}}
 

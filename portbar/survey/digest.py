@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portbar.findings import Findings
-from portbar.records.reading import measured, missing, samples_of, value_of
+from portbar.records.reading import mean_of, measured, missing, rows_of, samples_of, value_of
 from portbar.survey.steady import unsteady
 
 
@@ -20,14 +20,13 @@ def complete(entry: dict[str, Any]) -> None:
     """
     if "barrier" in entry:
         entry["barrier"]["unsteady"] = unsteady(entry["barrier"]["rows"])
-    rows = [row for row in entry.get("occupancy", {}).get("rows", []) if value_of(row["found"]) is not None]
+    rows = rows_of(entry, "occupancy", having="found")
     best: dict[tuple[int, int], int] = {}
     for row in rows:
         shape = (row["local_size"], row["local_bytes"])
         best[shape] = max([best.get(shape, 0), value_of(row["occupancy"], 0), *samples_of(row["found"])])
     for row in rows:
-        runs = samples_of(row["found"])
-        mean = sum(runs) / len(runs)
+        mean = mean_of(row["found"])
         bound, vendor = best[row["local_size"], row["local_bytes"]], row["vendor_bound"]
         row["best_known_groups"] = bound
         row["recall"] = (

@@ -18,10 +18,10 @@ from rich.text import Text
 from portbar.device import DeviceFacts
 from portbar.errors import Error
 from portbar.quirks import loop_notice
-from portbar.records.reading import samples_of, value_of
+from portbar.records.reading import mean_of, rows_of, samples_of, value_of
 from portbar.strategy import ALTERNATIVES
 from portbar.survey.plan import LOCKS, UNSTEADY
-from portbar.survey.verdict import STEPS, barrier_rows, mean_found, occupancy_rows, verdict
+from portbar.survey.verdict import STEPS, barrier_rows, occupancy_rows, verdict
 
 __all__ = ["barrier_notes", "barrier_rows", "barrier_times_table", "occupancy_rows", "record_view", "title", "verdict"]
 
@@ -90,7 +90,7 @@ def occupancy_table(entry: dict[str, Any]) -> RenderableType | None:
 
 def _found(row: dict[str, Any]) -> str:
     recall = value_of(row.get("recall"))
-    return f"{mean_found(row):.4g}" + ("" if recall is None else f" ({100 * recall:.0f}%)")
+    return f"{mean_of(row['found']):.4g}" + ("" if recall is None else f" ({100 * recall:.0f}%)")
 
 
 def _vendor(rows: list[dict[str, Any]]) -> str:
@@ -146,7 +146,7 @@ def barrier_times_table(entry: dict[str, Any]) -> RenderableType | None:
 
 def barrier_notes(entry: dict[str, Any]) -> list[str]:
     """Why algorithms have no times, each reason once."""
-    rows = entry.get("barrier", {}).get("rows", [])
+    rows = rows_of(entry, "barrier")
     noted = ((row["algorithm"], row["barrier_time"].get("reason")) for row in rows)
     return list(dict.fromkeys(f"{name}: {reason}" for name, reason in noted if reason))
 
@@ -154,7 +154,7 @@ def barrier_notes(entry: dict[str, Any]) -> list[str]:
 def litmus_lines(entry: dict[str, Any]) -> list[Text]:
     """The verdict on each atomics strategy."""
     lines = []
-    for row in entry.get("litmus", {}).get("rows", []):
+    for row in rows_of(entry, "litmus"):
         found = row["verdict"]
         said = value_of(found)
         why = found.get("note") or found.get("reason", "")
@@ -168,7 +168,7 @@ _MARKS: Final = {"instruction": "yes", "loop": "loop"}
 
 def atomics_table(entry: dict[str, Any]) -> RenderableType | None:
     """Whether each operation works on each type, and how it is done; None without any row."""
-    rows = entry.get("atomics", {}).get("rows", [])
+    rows = rows_of(entry, "atomics")
     if not rows:
         return None
     operations = list(dict.fromkeys(row["operation"] for row in rows))[:_MOST_COLUMNS]
@@ -203,7 +203,7 @@ def _atomic(row: dict[str, Any]) -> str:
 
 def split_barrier_table(entry: dict[str, Any]) -> RenderableType | None:
     """Nanoseconds of an arrive and a wait beside the work-group barrier; None without any time."""
-    rows = [row for row in entry.get("split_barrier", {}).get("rows", []) if value_of(row["time"]) is not None]
+    rows = rows_of(entry, "split_barrier", having="time")
     if not rows:
         return None
     table = _table()
@@ -221,7 +221,7 @@ def split_barrier_table(entry: dict[str, Any]) -> RenderableType | None:
 
 def reduction_table(entry: dict[str, Any]) -> RenderableType | None:
     """Time of a sum by level, type and strategy; None without any time."""
-    rows = [row for row in entry.get("reduction", {}).get("rows", []) if value_of(row["time"]) is not None]
+    rows = rows_of(entry, "reduction", having="time")
     if not rows:
         return None
     table = _table()
@@ -340,7 +340,7 @@ def record_view(record: dict[str, Any]) -> RenderableType:
         legend.append("vendor says: the driver's own answer, and how much of it was found.")
     if any(barrier_rows(entry) for entry in record["devices"]):
         legend.append("ratio: fastest barrier over relaunching an empty kernel.")
-    if any(entry.get("atomics", {}).get("rows") for entry in record["devices"]):
+    if any(rows_of(entry, "atomics") for entry in record["devices"]):
         legend.append(
             "Atomics: yes, the device's own operation; loop, of compare-exchanges; -, not offered; ?, no time was left."
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.records.reading import samples_of, value_of
+from portbar.records.reading import rows_of, value_of
 
 #: Steps whose failures a verdict names, and what they are called in a sentence.
 STEPS: Final = {
@@ -23,22 +23,14 @@ STEPS: Final = {
 
 def occupancy_rows(entry: dict[str, Any]) -> list[dict[str, Any]]:
     """The occupancy rows that hold a measurement."""
-    return [row for row in entry.get("occupancy", {}).get("rows", []) if value_of(row["found"]) is not None]
+    return rows_of(entry, "occupancy", having="found")
 
 
 def barrier_rows(entry: dict[str, Any]) -> list[dict[str, Any]]:
     """The barrier rows that hold a time."""
     return [
-        row
-        for row in entry.get("barrier", {}).get("rows", [])
-        if value_of(row["barrier_time"]) and value_of(row["relaunch_time"])
+        row for row in rows_of(entry, "barrier") if value_of(row["barrier_time"]) and value_of(row["relaunch_time"])
     ]
-
-
-def mean_found(row: dict[str, Any]) -> float:
-    """Work-groups found, the mean of the runs of an occupancy row."""
-    runs = samples_of(row["found"])
-    return float(sum(runs) / len(runs))
 
 
 def verdict(entry: dict[str, Any]) -> str:
@@ -107,13 +99,11 @@ def _faults(entry: dict[str, Any]) -> str:
     """What is wrong, for the sentence."""
     wrong = [
         f"{name} {row['verdict'].get('note', '')}".strip()
-        for name, row in ((row["strategy"], row) for row in entry.get("litmus", {}).get("rows", []))
+        for name, row in ((row["strategy"], row) for row in rows_of(entry, "litmus"))
         if value_of(row["verdict"]) == "fail"
     ]
     parts = [f"the litmus tests refuted {'; '.join(wrong)}"] if wrong else []
-    broken = sum(
-        row["result"].get("status") in {"error", "crash", "timeout"} for row in entry.get("atomics", {}).get("rows", [])
-    )
+    broken = sum(row["result"].get("status") in {"error", "crash", "timeout"} for row in rows_of(entry, "atomics"))
     if broken:
         parts.append(f"{broken} atomic operations do not work")
     lost = [name for step, name in STEPS.items() if entry.get(step, {}).get("status") in {"error", "crash", "timeout"}]
