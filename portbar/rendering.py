@@ -255,7 +255,6 @@ def _split_barrier_pieces(strategy: Strategy) -> list[Piece]:
         made = [
             (software, "object"),
             (software, "counting"),
-            (own, "arrived"),
             (software, "arrivals"),
             (own, "waits"),
         ]
@@ -265,7 +264,7 @@ def _split_barrier_pieces(strategy: Strategy) -> list[Piece]:
 def _split_barrier_context(strategy: Strategy) -> dict[str, Any]:
     choice = strategy.split_barrier.value
     # Fences of a runtime that makes barriers of them must not stand where only one work-item comes.
-    group_wide = choice in {"uniform", "intel"} and strategy.fences_are_barriers
+    group_wide = choice == "uniform" and strategy.fences_are_barriers
     return {
         "features": strategy.split_features,
         # Copies that run on their own can arrive on a barrier of the hardware only.

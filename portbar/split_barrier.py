@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from portbar.device import DeviceFacts
     from portbar.findings import Findings
 
-STRATEGIES: Final = ("mbarrier", "intel", "counter", "uniform")
+STRATEGIES: Final = ("mbarrier", "counter", "uniform")
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by
 #: `require=("split_barrier.divergent",)`.
@@ -51,15 +51,11 @@ _WAIT: Final = re.compile(r"portbar_split_barrier_(?:arrive_and_)?wait\b")
 #: What stands before a statement.
 _BEFORE_STATEMENT: Final = re.compile(r"(?:\A|[;{}]|\belse|\bdo)\Z")
 
-_EXTENSION: Final = "cl_intel_split_work_group_barrier"
-
 
 def carried(strategy: str, findings: Findings | None) -> tuple[str, ...]:
     """The features that a strategy carries on a device, in the order of `FEATURES`."""
     if strategy == "mbarrier":
         return tuple(FEATURES)
-    if strategy == "intel":
-        return ()
     if strategy == "uniform":
         return ("overlapping",)
     return tuple(FEATURES) if _progress(findings, "lanes") else ("sub_groups", "overlapping")
@@ -74,11 +70,6 @@ def judge(strategy: str, facts: DeviceFacts, findings: Findings | None) -> tuple
         if facts.compute_capability >= 80:
             return True, "compute capability 8.0 or later has mbarrier; not yet probed here"
         return False, "no PTX of compute capability 8.0 or later"
-    if strategy == "intel":
-        return (
-            _EXTENSION in facts.extensions,
-            f"the device {'has' if _EXTENSION in facts.extensions else 'lacks'} {_EXTENSION}",
-        )
     if strategy == "counter":
         for who, what in (("lanes", "work-items"), ("sub_groups", "sub-groups")):
             if _progress(findings, who):
@@ -102,7 +93,6 @@ def select(
         if not allowed:
             raise UnsupportedFeatureError(f"{facts.name}: split barrier strategy {wanted} was asked for, but {reason}")
         return wanted, f"asked for; {reason}"
-    # `intel` takes one arrival at a time, so it is chosen by hand only.
     for name in ("counter", "uniform") if debug else ("mbarrier", "counter", "uniform"):
         allowed, reason = judge(name, facts, findings)
         if allowed:

@@ -142,16 +142,6 @@ def test_every_member_of_the_split_barrier_compiles_for_its_target(target: Targe
         assembled(target, tmp_path)
 
 
-def test_intel_s_two_halves_compile_where_they_are_declared(tmp_path) -> None:
-    declared = "".join(
-        f"void __attribute__((convergent)) intel_work_group_barrier_{half}(cl_mem_fence_flags flags);\n"
-        for half in ("arrive", "wait")
-    )
-    text = compiled(replace(SPIR, split_barrier="intel"), declared + SPLIT, tmp_path)
-    for half in ("arrive", "wait"):
-        assert len(re.findall(rf"call .*@intel_work_group_barrier_{half}\(", text)) >= 3
-
-
 @pytest.mark.parametrize(
     ("scope", "ptx_scope"), [("sub_group", "cta"), ("work_group", "cta"), ("device", "gpu"), ("all_svm_devices", "sys")]
 )

@@ -111,7 +111,7 @@ def test_where_lanes_do_not_progress_alone_the_default_refuses_divergent_waits(c
 
 
 @by_mode
-def test_overlapping_arrivals_are_accepted_by_every_strategy_but_intel_s(context, mode):
+def test_overlapping_arrivals_are_accepted_by_every_strategy(context, mode):
     assert kernel(context, PLAIN, mode, OVERLAPPING)
 
 

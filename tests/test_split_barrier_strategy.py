@@ -21,14 +21,6 @@ CPU = DeviceFacts(name="Cpu", type=("CPU",), opencl_c_versions=("1.2", "3.0"), a
 HOPPER = DeviceFacts(name="Hopper", nvidia={"compute_capability_major": 9, "compute_capability_minor": 0}, **NVIDIA)
 AMPERE = DeviceFacts(name="Ampere", nvidia={"compute_capability_major": 8, "compute_capability_minor": 0}, **NVIDIA)
 TURING = DeviceFacts(name="Turing", nvidia={"compute_capability_major": 7, "compute_capability_minor": 5}, **NVIDIA)
-INTEL = DeviceFacts(
-    name="Intel",
-    type=("GPU",),
-    opencl_c_versions=("1.2", "3.0"),
-    atomic_memory_capabilities=CLAIMS,
-    extensions=("cl_intel_split_work_group_barrier",),
-)
-
 INDEPENDENT = {"work_groups": "independent", "sub_groups": "independent", "lanes": "independent"}
 SUB_GROUPS_ONLY = {"work_groups": "independent", "sub_groups": "independent", "lanes": "none"}
 NONE = {"work_groups": "independent", "sub_groups": "none", "lanes": "none"}
@@ -81,7 +73,6 @@ def refusal(facts, found, name):
         (CPU, findings(NONE, mbarrier=False), "uniform", ""),
         (CPU, findings({"lanes": "timeout", "sub_groups": "not known"}, mbarrier=False), "uniform", ""),
         (CPU, findings({}, mbarrier=False), "uniform", ""),
-        (INTEL, findings(NONE, mbarrier=False), "uniform", ""),
     ],
 )
 def test_the_split_barrier_follows_facts_and_findings_with_a_reason(facts, found, value, word):
@@ -92,7 +83,7 @@ def test_the_split_barrier_follows_facts_and_findings_with_a_reason(facts, found
     assert word in strategy.split_barrier.reason
 
 
-@pytest.mark.parametrize("facts", [HOPPER, AMPERE, TURING, CPU, INTEL], ids=lambda facts: facts.name)
+@pytest.mark.parametrize("facts", [HOPPER, AMPERE, TURING, CPU], ids=lambda facts: facts.name)
 def test_uniform_may_be_asked_for_everywhere(facts):
     strategy = choose(DeviceProfile(facts, findings(NONE, mbarrier=False)), {"split_barrier": "uniform"})
     assert strategy.split_barrier.value == "uniform"
@@ -115,8 +106,6 @@ def test_an_override_by_the_environment_is_heard(monkeypatch):
         (CPU, findings(NONE, mbarrier=False), "counter", ["progress"]),
         (CPU, None, "counter", ["progress"]),
         (CPU, findings({"lanes": "timeout"}, mbarrier=False), "counter", ["progress"]),
-        (CPU, None, "intel", ["cl_intel_split_work_group_barrier"]),
-        (HOPPER, findings(INDEPENDENT, mbarrier=True), "intel", ["cl_intel_split_work_group_barrier"]),
     ],
 )
 def test_a_strategy_that_the_device_cannot_have_is_refused_with_the_reason(facts, found, name, words):
@@ -127,7 +116,7 @@ def test_a_strategy_that_the_device_cannot_have_is_refused_with_the_reason(facts
 
 def test_an_unknown_strategy_lists_the_known_ones():
     message = refusal(CPU, None, "mbarier")
-    assert set(ALTERNATIVES["split_barrier"]) == {"mbarrier", "counter", "intel", "uniform"}
+    assert set(ALTERNATIVES["split_barrier"]) == {"mbarrier", "counter", "uniform"}
     for name in ALTERNATIVES["split_barrier"]:
         assert name in message
 
@@ -152,7 +141,6 @@ RENDERED = [
     ("uniform", CPU, findings(NONE, mbarrier=False), ("overlapping",)),
     ("uniform", CPU, None, ("overlapping",)),
     ("uniform", HOPPER, findings(INDEPENDENT, mbarrier=True), ("overlapping",)),
-    ("intel", INTEL, findings(NONE, mbarrier=False), ()),
 ]
 
 

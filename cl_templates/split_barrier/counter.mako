@@ -1,10 +1,5 @@
 ## -*- coding: utf-8 -*-
 ## Waits that poll the phase: for devices whose work-items (or sub-groups) progress while others wait.
-<%def name="arrived()">
-static inline __attribute__((always_inline)) void portbar_split_arrived(void)
-{
-}
-</%def>
 <%def name="waits()">
 /* Waits for a phase, at most `polls` polls; true when it is complete. Acquire order, local and global memory: what was done before the
    arrivals is visible. Caller: any work-item${"" if "divergent" in features else "; all of a sub-group together"}. Cost: a load a poll. */

@@ -1,5 +1,5 @@
 ## -*- coding: utf-8 -*-
-## The barrier object in software: counts of 32 bits in local memory, for the strategies counter, uniform and intel.
+## The barrier object in software: counts of 32 bits in local memory, for the strategies counter and uniform.
 <%!
     BOTH = "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE"
     GROUP = "memory_scope_work_group"
@@ -124,16 +124,12 @@ static inline __attribute__((always_inline)) portbar_arrival_token portbar_split
    Caller: any work-item. Cost: ${"an atomic operation on local memory" if counted else "nothing: this program does not look at counts"}. */
 static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive(local portbar_split_barrier *b)
 {
-    const portbar_arrival_token token = portbar_split_count(b, 1u, 0u, true);
-    portbar_split_arrived();
-    return token;
+    return portbar_split_count(b, 1u, 0u, true);
 }
 /* The same for `count` arrivals at once, which may complete the phase. */
 static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_count(local portbar_split_barrier *b, uint count)
 {
-    const portbar_arrival_token token = portbar_split_count(b, count, 0u, true);
-    portbar_split_arrived();
-    return token;
+    return portbar_split_count(b, count, 0u, true);
 }
 /* `count` arrivals at once, which must not complete the phase. */
 static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_no_complete(local portbar_split_barrier *b, uint count)
@@ -143,9 +139,7 @@ static inline __attribute__((always_inline)) portbar_arrival_token portbar_split
 /* Arrives, and one arrival fewer is expected from the next phase on. */
 static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_and_drop(local portbar_split_barrier *b)
 {
-    const portbar_arrival_token token = portbar_split_count(b, 1u, 1u, true);
-    portbar_split_arrived();
-    return token;
+    return portbar_split_count(b, 1u, 1u, true);
 }
 /* `count` arrivals at once, which must not complete the phase, and as many fewer are expected from the next phase on. */
 static inline __attribute__((always_inline)) portbar_arrival_token portbar_split_barrier_arrive_and_drop_no_complete(local portbar_split_barrier *b, uint count)

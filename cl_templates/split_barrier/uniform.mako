@@ -1,10 +1,5 @@
 ## -*- coding: utf-8 -*-
 ## Waits that are a barrier() of the whole group: right on every device for waits that all work-items of the group reach.
-<%def name="arrived()">
-static inline __attribute__((always_inline)) void portbar_split_arrived(void)
-{
-}
-</%def>
 <%def name="waits()">
 % for form, argument, name in (("", "portbar_arrival_token token", "token"), ("_parity", "uint parity", "parity")):
 % if counted or not form:
