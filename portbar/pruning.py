@@ -25,6 +25,7 @@ _PASTED: Final = re.compile(r"(?<![\w#])(\w+)\s*##\s*(\w+)(?!\s*##)")
 _NO_FUNCTION: Final = re.compile(r"\s*(?:typedef|enum)\b|[^({]*[={]")
 _HEAD_WORD: Final = re.compile(r"[\s*]*([A-Za-z_]\w*)\s*(\()?")
 _MACRO: Final = re.compile(r"__attribute__|[A-Z][A-Z0-9_]*")
+_OF_AUTHOR: Final = re.compile(r"^\s*#\s*line\b", re.MULTILINE)
 _BRACKET: Final = re.compile(r"[()]")
 
 #: Types that overloads differ by, beside `int` and `uint`, which any expression may have; `uchar` counts as `char`.
@@ -388,6 +389,9 @@ class _Reader:
                 raise _UnreadableError
             end += 1
         text, code = self._take(end)
+        if _OF_AUTHOR.search(code):
+            # An author's expression is compiled though nothing uses it: what is wrong with it must be told.
+            return _Item(text, code, (), regions)
         if found := _function(code):
             return _Item(text, code, (found[1],), regions, found[0], found[2])
         return _Item(text, code, _type_names(code), regions)

@@ -144,6 +144,11 @@ def test_a_region_keeps_the_macros_of_its_condition():
     assert "#else" not in text
 
 
+def test_an_author_s_expression_stays_though_nothing_uses_it():
+    text = 'static int none(void)\n{\n#line 1 "neutral element of x"\n    return nowhere;\n}\nstatic int other(void) { return 1; }\n'
+    assert pruned([text], "kernel void k(void) {}")[0] == text[: text.index("static int other")]
+
+
 @pytest.mark.parametrize("option", ["-DX=outer", "-D X=outer", "-Douter=1", "-DX(y)=outer(y)"])
 def test_options_name_something_too(option):
     assert "int outer(" in kept("X(1)", option)
