@@ -68,7 +68,7 @@ _UPDATE = "update the driver, or use another runtime"
 
 def _retire(name: str, platform: str = "") -> str:
     """The command that fails once a fault is gone: the test that shows it in plain PyOpenCL, on one platform."""
-    test = f"python -m pytest tests/test_quirks.py -k {name}"
+    test = f"python -m pytest tests/device/test_quirks.py -k {name}"
     return f'PORTBAR_TEST_PLATFORM="{platform}" {test}' if platform else test
 
 

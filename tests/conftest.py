@@ -128,7 +128,7 @@ _TOO_LONG_FOR_OCLGRIND = {
 
 @pytest.fixture(autouse=True)
 def _within_the_time_of_a_simulator(request):
-    if request.path.name not in _TOO_LONG_FOR_OCLGRIND or "device" not in request.keywords:
+    if request.path.name not in _TOO_LONG_FOR_OCLGRIND or not request.node.get_closest_marker("device"):
         return
     if "Oclgrind" in request.getfixturevalue("device").platform.name:
         pytest.skip("Oclgrind interprets every instruction: all of these would take it longer than its row may")

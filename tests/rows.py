@@ -183,7 +183,8 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
         if sample == "all" or cases[0].get_closest_marker("product"):
             most = max(map(len, values))
             strength = 1 if sample == "all" else min(2, max(1, most - 1))
-            chosen = set(cover(values, strength, f"{SEED} {name}"))
+            # Without the folder, so that a file that moves keeps its sample.
+            chosen = set(cover(values, strength, f"{SEED} tests/{name.rpartition('/')[2]}"))
             chosen |= {place for place, case in enumerate(values) if RARE.intersection(case)}
         else:
             chosen = set(range(len(cases)))

@@ -1,0 +1,204 @@
+"""What `portbar/atomics.h` refuses at build, in words that say why; and that what stands beside it builds."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from tests.atomics import support as atomics  # noqa: E402 (needs PyOpenCL)
+
+pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+LOAD = "*out = portbar_atomic_load_explicit(p, memory_order_{}, memory_scope_device);"
+STORE = "portbar_atomic_store_explicit(p, *out, memory_order_{}, memory_scope_device);"
+CLEAR = "portbar_atomic_flag_clear_explicit(p, memory_order_{}, memory_scope_device);"
+WAIT = "portbar_atomic_wait_explicit(p, *out, memory_order_{}, memory_scope_device);"
+SWAP = (
+    "T e = *out; "
+    "portbar_atomic_compare_exchange_{}_explicit(p, &e, *out, memory_order_{}, memory_order_{}, memory_scope_device);"
+)
+ADD = "*out = portbar_atomic_fetch_add_explicit(p, *out, {}, {});"
+FENCE = "portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, {}, {});"
+OPERATION = "*out = portbar_atomic_fetch_{}_explicit(p, *out, memory_order_relaxed, memory_scope_device);"
+SILENT = "portbar_atomic_{}_explicit(p, *out, memory_order_relaxed, memory_scope_device);"
+PLAIN = "*out = portbar_atomic_fetch_{}(p, *out);"
+
+#: Statements that may not build, the words that the log must have, and the nearest that builds.
+STATEMENTS = {
+    "a load that releases": (LOAD.format("release"), ["load", "release"], LOAD.format("acquire")),
+    "a load that acquires and releases": (LOAD.format("acq_rel"), ["load", "release"], LOAD.format("seq_cst")),
+    "a store that acquires": (STORE.format("acquire"), ["store", "acquire"], STORE.format("release")),
+    "a store that acquires and releases": (STORE.format("acq_rel"), ["store", "acquire"], STORE.format("seq_cst")),
+    "a cleared flag that acquires": (CLEAR.format("acquire"), ["acquire"], CLEAR.format("release")),
+    "a cleared flag that does both": (CLEAR.format("acq_rel"), ["acquire"], CLEAR.format("relaxed")),
+    "a wait that releases": (WAIT.format("release"), ["release"], WAIT.format("acquire")),
+    "a wait that acquires and releases": (WAIT.format("acq_rel"), ["release"], WAIT.format("relaxed")),
+    "an order that is not known": (
+        ADD.format("order", "memory_scope_device"),
+        ["order", "constant"],
+        ADD.format("memory_order_acq_rel", "memory_scope_device"),
+    ),
+    "a scope that is not known": (
+        ADD.format("memory_order_relaxed", "order"),
+        ["scope", "constant"],
+        ADD.format("memory_order_relaxed", "memory_scope_work_group"),
+    ),
+    "a fence's order that is not known": (
+        FENCE.format("order", "memory_scope_device"),
+        ["order", "constant"],
+        FENCE.format("memory_order_release", "memory_scope_device"),
+    ),
+    "a fence's scope that is not known": (
+        FENCE.format("memory_order_acquire", "order"),
+        ["scope", "constant"],
+        FENCE.format("memory_order_acquire", "memory_scope_sub_group"),
+    ),
+}
+FORMS_OF_SWAP = ("strong", "weak")
+#: (success, failure) that may not be, and what may stand for failure beside the same success.
+FAILURES = {
+    ("relaxed", "acquire"): "relaxed",
+    ("relaxed", "seq_cst"): "relaxed",
+    ("relaxed", "release"): "relaxed",
+    ("acquire", "seq_cst"): "acquire",
+    ("release", "acquire"): "relaxed",
+    ("release", "release"): "relaxed",
+    ("acq_rel", "acq_rel"): "acquire",
+    ("acq_rel", "seq_cst"): "acquire",
+    ("seq_cst", "release"): "seq_cst",
+    ("seq_cst", "acq_rel"): "acquire",
+}
+#: Those that the weak form is tried with; it has the same rules.
+WEAK = (("relaxed", "acquire"), ("release", "release"), ("acq_rel", "seq_cst"))
+FORMS = (OPERATION, SILENT, PLAIN)
+#: A chosen order, by an expression.
+EXPRESSION = "sizeof(T) == 4 ? memory_order_acq_rel : memory_order_relaxed"
+#: All that must build: beside each refusal the nearest legal statement, and one of each operation that other types lack.
+LEGAL = (
+    *((legal, "uint") for _, _, legal in STATEMENTS.values()),
+    *(
+        (SWAP.format(form, success, legal), "uint")
+        for form in FORMS_OF_SWAP
+        for (success, _), legal in FAILURES.items()
+    ),
+    *(
+        (form.format(name), kind)
+        for form in FORMS
+        for name in ("and", "or", "xor")
+        for kind in ("int", "ushort", "long")
+    ),
+    *((form.format(name), kind) for form in FORMS for name in ("inc", "dec") for kind in ("uint", "ulong")),
+    *((form.format("memory_order_relaxed", "memory_scope_device"), "uint") for form in (ADD, FENCE)),
+    (ADD.format(EXPRESSION, "(memory_scope_device)"), "uint"),
+    (FENCE.format(EXPRESSION, "(memory_scope_work_group)"), "uint"),
+)
+#: Each refusal of (statement, words that the log must have in one line, type); an id says what it is.
+REFUSALS = {
+    **{what: (illegal, words, "uint") for what, (illegal, words, _) in STATEMENTS.items()},
+    **{
+        f"{form} {success}/{failure}": (SWAP.format(form, success, failure), ["failure"], "uint")
+        for success, failure in FAILURES
+        for form in FORMS_OF_SWAP
+        if form == "strong" or (success, failure) in WEAK
+    },
+    **{f"{name} of float": (OPERATION.format(name), [f"_{name}"], "float") for name in ("and", "or", "xor")},
+    "silent or of float": (SILENT.format("or"), ["_or"], "float"),
+    "plain xor of float": (PLAIN.format("xor"), ["_xor"], "float"),
+    "and of double": (OPERATION.format("and"), ["_and"], "double"),
+    "xor of half": (OPERATION.format("xor"), ["_xor"], "half"),
+    "inc of int": (OPERATION.format("inc"), ["_inc"], "int"),
+    "dec of int": (OPERATION.format("dec"), ["_dec"], "int"),
+    "silent inc of int": (SILENT.format("inc"), ["_inc"], "int"),
+    "plain dec of int": (PLAIN.format("dec"), ["_dec"], "int"),
+    "inc of uchar": (OPERATION.format("inc"), ["_inc"], "uchar"),
+    "dec of long": (OPERATION.format("dec"), ["_dec"], "long"),
+    "inc of float": (OPERATION.format("inc"), ["_inc"], "float"),
+}
+#: What stands for all of them where a strategy is not the default: the rules are in what the strategies share.
+SAMPLE = ("a load that releases", "an order that is not known", "strong relaxed/acquire")
+
+
+def kernel(statement: str, kind: str, name: str = "k") -> str:
+    """The text of a kernel with one statement, in which T is a type."""
+    parameters = "volatile global T *p, global T *out, const int order"
+    return f"#define T {kind}\nkernel void {name}({parameters})\n{{\n    {statement}\n}}\n#undef T\n"
+
+
+def source(statement: str, kind: str = "uint") -> str:
+    return atomics.pragmas(kind) + atomics.HEADER + kernel(statement, kind)
+
+
+def build(made: atomics.Setting, text: str) -> portbar.Program:
+    return portbar.Program(made.context, text, strategy=dict(made.overrides))
+
+
+def refuse(made: atomics.Setting, text: str, words: list[str]) -> str:
+    """Check that a text does not build, and that the log has all the words in one line; return the log."""
+    with pytest.raises(portbar.BuildError) as caught:
+        build(made, text)
+    lines = [line.lower() for line in caught.value.log.splitlines()]
+    # The line that quotes the author's own text has such words by itself.
+    spoken = [
+        line for line in lines if "error" in line or "undefined" in line or "unresolved" in line or "note" in line
+    ]
+    assert any(all(word in line for word in words) for line in spoken), caught.value.log
+    return caught.value.log
+
+
+@pytest.fixture(params=atomics.STRATEGIES)
+def made(request, context, queue):
+    return atomics.setting(context, queue, request.param)
+
+
+def test_what_stands_beside_a_refusal_builds(made):
+    text = atomics.HEADER
+    for i, (statement, kind) in enumerate(LEGAL):
+        if kind in made.strategy.atomics_table.types:
+            text += kernel(statement, kind, f"k{i}")
+    build(made, text)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "what"),
+    [
+        (strategy, what)
+        for strategy in atomics.STRATEGIES
+        for what in REFUSALS
+        if strategy == "default" or what in SAMPLE
+    ],
+)
+def test_a_wrong_order_scope_or_type_does_not_build(context, queue, strategy, what):
+    statement, words, kind = REFUSALS[what]
+    refuse(atomics.setting(context, queue, strategy, kind), source(statement, kind), words)
+
+
+@pytest.mark.parametrize("kind", ["long", "ulong", "double", "half"])
+@pytest.mark.parametrize("strategy", atomics.STRATEGIES)
+def test_a_type_that_the_device_lacks_is_refused_with_its_name(context, queue, strategy, kind):
+    made = atomics.setting(context, queue, strategy)
+    if kind in made.strategy.atomics_table.types:
+        build(made, source(OPERATION.format("add"), kind))
+        pytest.skip(f"the device has {kind}")
+    with pytest.raises(portbar.BuildError) as caught:
+        build(made, source(OPERATION.format("add"), kind))
+    assert re.search(kind if kind in {"double", "half"} else "64|long", caught.value.log), caught.value.log
+
+
+@pytest.mark.parametrize("form", [ADD, FENCE])
+def test_a_scope_that_covers_other_devices_is_refused_where_they_share_no_memory(made, form):
+    text = source(form.format("memory_order_relaxed", "memory_scope_all_svm_devices"))
+    if "all_svm_devices" in made.scopes:
+        build(made, text)
+        pytest.skip("the device has fine-grained shared virtual memory with atomics")
+    refuse(made, text, ["all_svm_devices"])
+
+
+@pytest.mark.parametrize("statement", [LOAD.format("relaxed"), PLAIN.format("add")])
+def test_a_type_that_has_no_atomics_is_refused(made, statement):
+    with pytest.raises(portbar.BuildError) as caught:
+        build(made, source(statement, "uint2"))
+    assert re.search("uint2|no matching function|ambiguous", caught.value.log), caught.value.log

@@ -1,0 +1,468 @@
+"""The `portbar` command: data on standard output and nothing else, messages that name the remedy, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyopencl")
+
+import numpy as np
+import pyopencl as cl
+
+import portbar
+from portbar import cli, icd, listing, profile, quirks
+from portbar.cli import bench, devices, doctor, export
+from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
+from portbar.errors import DeviceError
+from portbar.listing import Listing
+from portbar.rendering import HOST_HEADER, header_names
+from portbar.usable import EmptyPlatform, Usability
+from tests.checkout import ROOT, environment, python_path
+from tests.export.test_export import KERNEL
+
+#: Those that need a device.
+COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
+
+WORKS = Usability(True, "the probe kernel compiled, ran and gave the right answer", "", 0.5)
+FAILS = Usability(False, "error: unknown target CPU", 'install "portbar[cpu]"', 0.5)
+GOOD = DeviceAddress(0, 0, "A Platform", "A Device [x]", "OpenCL 3.0 A 1.2, with options")
+BAD = DeviceAddress(1, 0, "Another", "B Device", "OpenCL 1.2")
+
+
+@pytest.fixture
+def portbar_command(monkeypatch, capsys):
+    """Run the command in this process; its exit status, standard output and standard error."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["portbar", *map(str, arguments)])
+        with warnings.catch_warnings(), pytest.raises(SystemExit) as left:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = left.value.code
+        return (0 if code is None else code), out, err
+
+    return call
+
+
+@pytest.fixture
+def no_platform(monkeypatch):
+    def nothing():
+        raise DeviceError(icd._explain_nothing())
+
+    monkeypatch.setattr(icd, "load_platforms", nothing)
+    nowhere = Listing((), problem=icd._explain_nothing())
+    monkeypatch.setattr(listing, "look", lambda **_: nowhere)
+
+
+@pytest.fixture
+def two_devices(monkeypatch):
+    """One device that works and one that does not, and a platform without devices."""
+    facts = {
+        address: DeviceFacts(
+            name=address.device_name,
+            platform_name=address.platform_name,
+            platform_version=address.platform_version,
+            compute_units=4,
+        )
+        for address in (GOOD, BAD)
+    }
+    empty = EmptyPlatform("Empty", "1", "it lists no devices", "set SOME_VARIABLE=1")
+    there = Listing(tuple(facts.items()), (DeviceFacts(platform_name="Empty"),))
+    verdicts = {GOOD: WORKS, BAD: FAILS}
+    for module in (devices, doctor):
+        monkeypatch.setattr(module, "listed", lambda: there)
+        monkeypatch.setattr(module, "check_listed", lambda known, **_: [(one, verdicts[one]) for one, _ in known])
+        monkeypatch.setattr(module, "explain_empty", lambda _: empty)
+    monkeypatch.setattr(profile, "profile_of", portbar.DeviceProfile)
+    monkeypatch.setattr(doctor, "profile_of", portbar.DeviceProfile)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_an_example_of_the_command(portbar_command, command):
+    code, out, _ = portbar_command(*command, "--help")
+    assert code == 0
+    assert f"\n    portbar {' '.join(command)}" in out
+    assert "--json" in out
+    assert "\b" not in out
+
+
+def test_help_lists_every_command_and_loads_no_driver():
+    program = (
+        "import sys; from portbar.cli import main\ntry: main()\nexcept SystemExit: print('pyopencl' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=environment()
+    )
+    assert done.stdout.endswith("False\n")
+    assert all(f"  {command[0]} " in done.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("devices", "--nonsense"),
+        ("survey", "--timeout", "0"),
+        ("bench", "barrier", "--local-size", "0"),
+        ("bench", "barrier", "--seconds", "inf"),
+        ("check", "--seconds", "nan"),
+        ("check", "--seconds", "1e300"),
+        ("compare", "--factor", "nan", "h200", "h200"),
+        ("survey", "--timeout", "nan"),
+        ("survey", "--timeout", "inf"),
+        ("survey", "--timeout", "1e300"),
+        ("survey", "--check", "h200", "--factor", "nan"),
+        ("survey", "--check", "h200", "--factor", "inf"),
+        ("export",),
+        ("export", "-o", "x", "--strategy", "device_barrier=nonsense"),
+    ],
+)
+def test_wrong_usage_is_status_2_with_nothing_on_standard_output(portbar_command, arguments):
+    code, out, err = portbar_command(*arguments)
+    assert (code, out) == (2, "")
+    assert "Error" in err
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_any_platform_the_status_is_3_and_the_remedy_is_named(portbar_command, no_platform, command, extra):
+    more = ("-o", "x") if command == ("export",) else ()
+    code, out, err = portbar_command(*command, *more, *extra)
+    assert code == 3
+    if command == ("doctor",):
+        assert "portbar[cpu]" in (json.loads(out)["problem"] if extra else out)
+    else:
+        assert out == ""
+        assert 'pip install "portbar[cpu]"' in err
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import pyopencl; pyopencl.get_platforms = lambda: []",
+        "import pyopencl; pyopencl.get_platforms = lambda: pyopencl.not_there()",
+        "import sys; sys.modules['pyopencl'] = None",
+    ],
+    ids=["no platform", "a mistake of our own", "no PyOpenCL"],
+)
+def test_a_real_process_without_opencl_leaves_with_a_message(program, tmp_path):
+    # Devices are listed in a child process, which imports this, too.
+    (tmp_path / "sitecustomize.py").write_text(program, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "portbar", "devices"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": python_path(tmp_path)},
+    )
+    if "not_there" in program:
+        # A mistake of our own is no message for a user: it keeps its traceback.
+        assert done.returncode == 1
+        assert "Traceback" in done.stderr
+        return
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "pip install" in done.stderr
+
+
+def test_a_drivers_error_is_a_message_and_status_1(portbar_command, monkeypatch):
+    def broken(_patterns):
+        raise cl.MemoryError("clSomething failed: OUT_OF_HOST_MEMORY")
+
+    monkeypatch.setattr(bench, "chosen", broken)
+    code, out, err = portbar_command("bench", "barrier")
+    assert (code, out) == (1, "")
+    assert "OUT_OF_HOST_MEMORY" in err
+    assert "portbar doctor" in err
+
+
+def test_a_warning_is_one_line_on_standard_error(portbar_command, monkeypatch, two_devices):
+    empty = EmptyPlatform("Empty", "1", "it lists no devices", "")
+    monkeypatch.setattr(devices, "explain_empty", lambda _: warnings.warn("the cache is full", stacklevel=1) or empty)
+    _, out, err = portbar_command("devices", "--json")
+    assert json.loads(out)["devices"]
+    assert err == "portbar: the cache is full\n"
+
+
+def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command, two_devices):
+    code, out, err = portbar_command("devices")
+    assert (code, err) == (0, "")
+    assert "A Device [x]" in out
+    assert "with options" not in out
+    assert 'What would help: install "portbar[cpu]".' in out
+    assert "Empty has no device" in out
+    assert "SOME_VARIABLE" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_devices_tells_of_loops_that_end_early(portbar_command, two_devices, monkeypatch, extra):
+    found = portbar.Findings(loop_limit=65_535)
+    monkeypatch.setattr(profile, "profile_of", lambda _: portbar.DeviceProfile(DeviceFacts(name="x"), found))
+    code, out, _ = portbar_command("devices", *extra)
+    text = " ".join(out.split())
+    assert code == 0
+    assert "ends loops silently after 65535 iterations" in text
+    assert "another runtime" in text
+    # Of a device that does not work that is all there is to say.
+    assert text.count("65535") == 1
+
+
+def test_devices_json_is_complete(portbar_command, two_devices):
+    code, out, _ = portbar_command("devices", "--json")
+    listed = json.loads(out)
+    assert code == 0
+    assert [entry["usable"] for entry in listed["devices"]] == [True, False]
+    assert [entry["device"] for entry in listed["devices"]] == ["0:0", "1:0"]
+    assert listed["devices"][1]["remedy"] == FAILS.remedy
+    assert listed["devices"][0]["facts"]["compute_units"] == 4
+    assert listed["empty_platforms"][0]["name"] == "Empty"
+
+
+def test_devices_is_status_3_when_none_that_was_asked_for_works(portbar_command, two_devices):
+    code, out, _ = portbar_command("devices", "-d", "another", "--json")
+    assert code == 3
+    assert [entry["device"] for entry in json.loads(out)["devices"]] == ["1:0"]
+
+
+def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
+    code, out, _ = portbar_command("doctor")
+    assert code == 1
+    assert "does not work: error: unknown target CPU" in out
+    assert 'install "portbar[cpu]"' in out
+    assert "portbar survey --device 0:0" in out
+    assert max(map(len, out.splitlines())) <= 100
+    code, out, _ = portbar_command("doctor", "--json")
+    assert code == 1
+    assert [entry["usable"] for entry in json.loads(out)["devices"]] == [True, False]
+
+
+@pytest.mark.parametrize(("is_fault", "status"), [(True, 1), (False, 0)])
+def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, two_devices, monkeypatch, is_fault, status):
+    empty = EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)
+    monkeypatch.setattr(doctor, "explain_empty", lambda _: empty)
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    code, out, _ = portbar_command("doctor")
+    assert code == status
+    assert "nothing is lost" in out
+
+
+def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devices, monkeypatch):
+    facts = DeviceFacts(name="B Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.0-rc2")
+    monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, facts), (BAD, facts))))
+    verdict = Usability(False, "compiling: error: unknown target CPU 'generic'", "use 0:0 in its place", 0.5)
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, verdict)])
+    _, out, _ = portbar_command("doctor")
+    assert "use 0:0 in its place" in " ".join(out.split())
+    assert "pip install" not in out
+
+
+def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, two_devices, monkeypatch):
+    of = DeviceFacts(name="A Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1")
+    monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    _, out, _ = portbar_command("doctor", "--json")
+    names = ("name", "fault", "seen", "workaround", "retire")
+    known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
+    assert {quirk["name"] for quirk in known} == {"pocl-leader-forgotten", "pocl-break-after-return"}
+    assert json.loads(out)["devices"][0]["quirks"] == known
+    _, out, _ = portbar_command("doctor")
+    text = " ".join(out.split())
+    assert all(part in text for quirk in known for part in quirk.values())
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, two_devices, monkeypatch, extra):
+    monkeypatch.setattr(icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
+    _, out, _ = portbar_command("doctor", *extra)
+    assert "unset OCL_ICD_VENDORS" in out
+
+
+def test_an_unknown_device_lists_what_there_is(portbar_command):
+    try:
+        list_devices()
+    except DeviceError:
+        pytest.skip("no platform")
+    code, out, err = portbar_command("devices", "--device", "no such thing")
+    assert (code, out) == (3, "")
+    assert "'no such thing'" in err
+    assert "0:0" in err
+
+
+def test_benchmarks_of_devices_that_fail_say_why(portbar_command, monkeypatch, two_devices):
+    monkeypatch.setattr(bench, "chosen", lambda _: [(BAD, BAD)])
+    monkeypatch.setattr(bench, "facts", lambda _: DeviceFacts(name="B Device"))
+    monkeypatch.setattr(bench, "check", lambda _: FAILS)
+    code, out, err = portbar_command("bench", "barrier", "--json")
+    assert code == 3
+    assert json.loads(out)[0]["status"] == "unusable"
+    assert "unknown target CPU" in err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
+@pytest.mark.parametrize("terminal", [True, False])
+def test_colour_is_for_terminals_only(terminal):
+    import pty  # noqa: PLC0415 (not on Windows)
+
+    program = "from portbar.cli.shared import show; show('[red]works[/red] [cpu]', style='bold red')"
+    environ = {name: value for name, value in environment().items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    environ["TERM"] = "xterm-256color"
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=theirs if terminal else subprocess.PIPE, env=environ, check=True
+    )
+    text = os.read(ours, 1000) if terminal else done.stdout
+    os.close(ours)
+    os.close(theirs)
+    assert b"[red]works[/red] [cpu]" in text
+    assert (b"\x1b[" in text) is terminal
+
+
+@pytest.fixture
+def selector(device, findings):
+    address = address_of(device)
+    return f"{address.platform_index}:{address.device_index}"
+
+
+@pytest.mark.device
+def test_the_device_under_test_is_listed_as_working(portbar_command, selector):
+    code, out, _ = portbar_command("devices", "--json", "-d", selector)
+    (entry,) = json.loads(out)["devices"]
+    assert code == 0
+    assert entry["device"] == selector
+    assert entry["usable"]
+
+
+@pytest.mark.device
+def test_export_writes_the_headers_that_render_gives(portbar_command, device, selector, tmp_path):
+    code, out, _ = portbar_command("export", "-d", selector, "-o", tmp_path / "include")
+    assert code == 0
+    written = [Path(line) for line in out.splitlines()]
+    assert {path.stem for path in written} == {*header_names(), HOST_HEADER}
+    for path in written:
+        assert path.parent == tmp_path / "include" / "portbar"
+        try:
+            expected = portbar.render(device, (path.stem,))
+        except portbar.UnsupportedFeatureError as error:
+            expected = f"#error portbar: {' '.join(str(error).split())}\n"
+        assert path.read_text(encoding="utf-8") == expected
+
+
+@pytest.mark.device
+def test_exported_headers_compile_by_include_path_through_plain_pyopencl(portbar_command, context, selector, tmp_path):
+    folder = tmp_path / "include"
+    code, out, _ = portbar_command(
+        "export", "-d", selector, "-o", folder, "--strategy", "device_barrier=flag", "--json"
+    )
+    assert code == 0
+    assert str(folder / "portbar" / "device_barrier.h") in json.loads(out)["files"]
+    source = """
+    #include "portbar/device_barrier.h"
+    kernel void meet(PORTBAR_GRID_PARAM, global uint *out)
+    {
+        PORTBAR_ENTER(grid);
+        if (portbar_device_barrier(&grid))
+            out[portbar_global_id(&grid)] = 3u;
+    }
+    """
+    strategy = portbar.choose(portbar.describe(context.devices[0]))
+    options = ["-I", str(folder), *([f"-cl-std={strategy.std}"] if strategy.std else [])]
+    kernel = cl.Kernel(cl.Program(context, source).build(options=options), "meet")
+    assert kernel.num_args >= 3
+
+
+@pytest.mark.device
+def test_kernels_compile_with_headers_that_were_exported_for_them(portbar_command, context, selector, tmp_path):
+    (tmp_path / "meet.cl").write_text(KERNEL, encoding="utf-8")
+    code, _, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "meet.cl")
+    if code and "cannot" in err:
+        pytest.skip(err)
+    assert code == 0, err
+    strategy = portbar.choose(portbar.describe(context.devices[0]))
+    options = ["-I", str(tmp_path), *([f"-cl-std={strategy.std}"] if strategy.std else [])]
+    assert cl.Kernel(cl.Program(context, KERNEL).build(options=options), "meet").num_args >= 3
+
+
+@pytest.mark.device
+def test_a_source_that_is_no_text_is_wrong_usage(portbar_command, selector, tmp_path):
+    (tmp_path / "binary.cl").write_bytes(b"\xff\xfe")
+    code, out, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "binary.cl")
+    assert (code, out) == (2, "")
+    assert "--source" in err
+
+
+@pytest.mark.device
+def test_export_for_more_than_one_device_is_wrong_usage(portbar_command, device, tmp_path):
+    if len(list_devices()) < 2:
+        pytest.skip("one device")
+    code, out, err = portbar_command("export", "-o", tmp_path / "include")
+    assert (code, out) == (2, "")
+    assert "--device" in err
+    assert not (tmp_path / "include").exists()
+
+
+PAGE = (ROOT / "docs" / "c_and_cpp.md").read_text(encoding="utf-8")
+EXPORTS = [
+    *re.findall(r"^portbar (export [^#\n]*?) *(?:#.*)?$", PAGE, re.MULTILINE),
+    *re.findall(r"^  portbar (export .*)$", export.command.epilog, re.MULTILINE),
+]
+
+
+@pytest.mark.parametrize("shown", EXPORTS)
+def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
+    portbar_command, monkeypatch, tmp_path, shown
+):
+    name = "Portable Computing Language"
+    known = [
+        (DeviceAddress(0, 0, name, "pthread", "OpenCL 3.0 PoCL 3.1+debian"), "first"),
+        (DeviceAddress(1, 0, name, "pthread", "OpenCL 3.0 PoCL 3.0-rc2"), "second"),
+    ]
+    exported = []
+    monkeypatch.setattr("portbar.device.list_devices", lambda: known)
+    monkeypatch.setattr("portbar.cli.export.chosen", select_devices)
+    monkeypatch.setattr("portbar.cli.export.export", lambda device, *_, **__: exported.append(device) or [])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ring.cl").write_text("", encoding="utf-8")
+    code, _, err = portbar_command(*shlex.split(shown))
+    assert (code, exported) == (0, ["first"]), err
+
+
+@pytest.mark.device
+def test_a_record_that_cannot_be_written_is_found_before_measuring(portbar_command, selector, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    code, out, err = portbar_command("survey", "--quick", "-d", selector, "-o", tmp_path / "file" / "record.json")
+    assert (code, out) == (2, "")
+    assert "--output" in err
+    assert "measuring" not in err
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_bench_prints_times_and_keeps_nothing_unless_told(portbar_command, device, selector):
+    before = portbar.describe(device).findings
+    code, out, err = portbar_command(
+        "bench", "barrier", "-d", selector, "--local-size", 8, "--seconds", 2, "--no-store", "--json"
+    )
+    (entry,) = json.loads(out)
+    if entry["status"] == "refused":
+        pytest.skip(entry["reason"])
+    assert code == 0, err
+    assert not entry["stored"]
+    assert {row["local_size"] for row in entry["rows"]} == {8}
+    timed = [row["barrier_time"] for row in entry["rows"] if "value" in row["barrier_time"]]
+    assert timed
+    for reading in timed:
+        assert reading["unit"] == "us"
+        assert reading["value"] == pytest.approx(float(np.median(reading["samples"])), rel=1e-3)
+    assert portbar.describe(device).findings == before
+    assert re.match(rf"\[ *\d+\.\d s\] {selector} .*: measuring for about 2 s\n", err)

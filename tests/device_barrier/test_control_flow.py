@@ -1,0 +1,102 @@
+"""Each collective of each header in each uniform control flow, against what it comes to on the host."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import portbar
+from tests.device_barrier.control_flow_support import (
+    FAMILIES,
+    LOCAL,
+    NONE,
+    Case,
+    N,
+    all_cases,
+    received,
+    some_cases,
+    source,
+)
+from tests.support import filled, uints
+
+pytestmark = pytest.mark.device
+
+#: Kernels in a program: more take long where a compiler goes through all of them for each.
+TOGETHER = 12
+SEED = 20261122
+
+
+def families():
+    return pytest.mark.parametrize("family", FAMILIES)
+
+
+def run(queue, cases: list[Case], family: str, strategy, launches: int = 1) -> list[str]:
+    """What is wrong with the cases of a family in some launches of each, a line each."""
+    wanted = [case for case in cases if case.family == family]
+    failures = []
+    for first in range(0, len(wanted), TOGETHER):
+        part = [Case(c.family, c.call, c.flow, number) for number, c in enumerate(wanted[first : first + TOGETHER])]
+        try:
+            made = portbar.Program(
+                queue.context, source(part), strategy=strategy, reductions=FAMILIES[family].loops, spin_limit=5.0
+            )
+        except portbar.UnsupportedFeatureError as error:
+            pytest.skip(f"refused: {error}")
+        for case in part:
+            said = next(filter(None, (wrong(queue, made, case) for _ in range(launches))), "")
+            if said:
+                failures.append(f"{case.name}: {said}")
+    return failures
+
+
+def wrong(queue, made: portbar.Program, case: Case) -> str:
+    """What is wrong with one case; empty where nothing is."""
+    family = FAMILIES[case.family]
+    kernel = made.kernel(f"case{case.number}")
+    out, ones, board = filled(queue, 256 * LOCAL, 7), filled(queue, 512), filled(queue, 256 * LOCAL)
+    x = filled(queue, 256 * LOCAL, 1)
+    locks = [filled(queue, 4), filled(queue, 4)] if case.family == "locks" else []
+    size = (2 * LOCAL,) if family.groups is None else (family.groups * LOCAL,)
+    args = (*locks, out, ones, board, x, np.uint32(N), np.uint32(NONE))
+    try:
+        launch = kernel(queue, size, (LOCAL,), *args)
+        launch.wait()
+    except portbar.Error as error:
+        return f"{type(error).__name__}: {error}"
+    groups = launch.num_groups if family.groups is None else family.groups
+    expected = case.results(groups)
+    found = uints(queue, out)[: groups * LOCAL].tolist()
+    taken = uints(queue, ones)
+    if found != expected:
+        return f"{found} in place of {expected}"
+    if taken[:groups].tolist() != [case.ones()] * groups or taken[64:].any():
+        return f"one work-item's part ran {taken[:groups].tolist()} times in place of {case.ones()}, {taken[64:].sum()} wrongly"
+    kept = uints(queue, board)
+    times = expected[0]
+    if case.family == "gangs" and kept[0] != times * received(case.call, groups):
+        return f"the receiver holds {kept[0]} in place of {times} times {received(case.call, groups)}"
+    if case.family == "locks" and kept[:2].tolist() != [times * groups, 0]:
+        return f"{kept[:2].tolist()} turns with the lock, and without, in place of {times * groups}"
+    return ""
+
+
+@pytest.mark.slow
+@families()
+def test_collectives_are_right_in_uniform_control_flow(queue, family):
+    cases = some_cases(SEED, 1)
+    failures = run(queue, cases, family, None)
+    assert not failures, f"seed {SEED}:\n" + "\n".join(failures)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(
+    "PORTBAR_TEST_EVERY_FLOW" not in os.environ,
+    reason="720 kernels take a compiler a quarter of an hour: set PORTBAR_TEST_EVERY_FLOW=1",
+)
+@families()
+def test_every_collective_is_right_in_every_uniform_control_flow(queue, family):
+    failures = run(queue, all_cases(), family, None)
+    assert not failures, "\n".join(failures)

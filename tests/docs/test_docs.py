@@ -1,0 +1,366 @@
+"""What the documentation shows is true: its kernels render, its programs run and say what the pages claim, and it builds."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import itertools
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from portbar import layout
+from portbar.reduction.use import use_of
+from portbar.rendering import header_names, render_header, resolve_includes
+from portbar.source import kernel_names
+from portbar.strategy import ALTERNATIVES, Choice, Strategy
+from tests.checkout import ROOT
+from tests.rows import cover
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyopencl as cl
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+#: Each pair of choices; that all of them render together is what test_rendering.py is for.
+COMBINED = list(itertools.product(*(ALTERNATIVES[part] for part in ("atomics", "discovery", "device_barrier"))))
+STRATEGIES = [
+    Strategy(*(Choice(value, "") for value in values[:3]), split_barrier=Choice(values[3], ""))
+    for values in (
+        *((*COMBINED[place], "uniform") for place in cover(COMBINED, 2, "docs")),
+        *(("c11", "packed", "counter", split) for split in ALTERNATIVES["split_barrier"]),
+    )
+]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block of a page: its language, its text, the section that it stands in."""
+
+    language: str
+    text: str
+    section: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    section, language = "", ""
+    lines: list[str] = []
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if not language and line.startswith("## "):
+            section = line[3:]
+        elif not language and line.startswith("```"):
+            language, lines = line[3:] or "text", []
+        elif language and line == "```":
+            yield Block(language, "\n".join(lines) + "\n", section)
+            language = ""
+        elif language:
+            lines.append(line)
+
+
+def complete(page: Path) -> list[str]:
+    """Return the C blocks that are whole programs for a device: those that include a header of portbar's for kernels."""
+    texts = [block.text for block in blocks(page) if block.language == "c" and '#include "portbar/' in block.text]
+    return [text for text in texts if "portbar/host.h" not in text]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if complete(page)], ids=lambda page: page.stem)
+def test_complete_kernels_render_for_every_strategy(page: Path) -> None:
+    for source, strategy in itertools.product(complete(page), STRATEGIES):
+        text = resolve_includes(source, strategy, name=page.name, use=use_of(source))
+        assert "#include" not in text
+        assert kernel_names(text) == kernel_names(source) != []
+
+
+def test_every_header_says_what_it_was_rendered_for() -> None:
+    for name, strategy in itertools.product(header_names(), STRATEGIES):
+        assert strategy.summary() in render_header(name, strategy)
+
+
+def test_documented_c_names_are_those_of_the_header() -> None:
+    page = (DOCS / "device_barrier.md").read_text(encoding="utf-8")
+    functions = re.findall(r"^```\{c:function\} (.*)$", page, re.MULTILINE)
+    others = re.findall(r"^```\{c:(?:macro|type)\} (\w+)", page, re.MULTILINE)
+    public = r"portbar_(?:group_id|num_groups|global_\w+|local_linear_\w+|device_barrier\w*|device_ok)\b"
+    for strategy in STRATEGIES:
+        text = render_header("device_barrier", strategy)
+        defined = set(re.findall(r"^static inline (\w+ portbar_\w+\(.*\))$", text, re.MULTILINE))
+        assert set(functions) <= defined
+        named = {f for f in defined if re.search(rf" {public}", f) and "_counted(" not in f}
+        assert named == set(functions)
+        for name in others:
+            assert re.search(rf"^#define {name}\b|}} {name};|^typedef uint {name};", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize(
+    ("header", "prefix"),
+    [
+        ("atomics", "atomic"),
+        ("lock", "(?:spin|ticket)_lock"),
+        ("split_barrier", "(?:split_barrier|copy_async|arrival)"),
+    ],
+)
+def test_every_name_on_a_page_is_in_its_header(header: str, prefix: str) -> None:
+    page = (DOCS / f"{header.replace('lock', 'atomics')}.md").read_text(encoding="utf-8")
+    names = set(re.findall(rf"\bportbar_{prefix}\w*", page))
+    assert len(names) > 5
+    for strategy in STRATEGIES:
+        text = render_header(header, strategy)
+        assert names <= set(re.findall(r"\bportbar_\w+", text))
+    for macro in re.findall(r"\{c:macro\}`(PORTBAR_\w+)`", page):
+        assert f"```{{c:macro}} {macro}\n" in page
+
+
+def test_documented_layout_is_the_layout() -> None:
+    text = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
+    table = text.partition("<!-- layout -->")[2].partition("<!-- end -->")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", table, re.MULTILINE)
+    assert {name: int(word) for name, word in rows} == layout.OFFSETS
+
+
+def test_every_page_is_in_the_index() -> None:
+    listed = re.findall(r"^(\w+)$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {page.stem for page in PAGES} - {"index"} | {"api"} == set(listed)
+
+
+def test_every_page_that_is_linked_exists() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([\w./]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8")):
+            assert (DOCS / target).exists(), f"{page.name}: {target}"
+
+
+def test_it_builds_without_a_warning(tmp_path: Path) -> None:
+    for module in ("sphinx", "furo", "myst_parser"):
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f'{module} is not installed: pip install "portbar[docs]"')
+    if importlib.util.find_spec("pyopencl") is None:
+        pytest.skip("autodoc imports PyOpenCL, which is not installed")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    ended = subprocess.run(
+        [*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert 'id="c.portbar_device_barrier"' in (tmp_path / "html" / "device_barrier.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.device
+def test_quickstart_gives_what_numpy_gives(context: cl.Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    page = list(blocks(DOCS / "quickstart.md"))
+    (source,) = (block.text for block in page if block.language == "c")
+    (code,) = (block.text for block in page if block.language == "python")
+    # Smaller, and with a local size that every driver lets through.
+    for shown, used in (("n, sweeps = 100_000, 1_000 ", "n, sweeps = 1_003, 20 "), ("(64,)", "(16,)")):
+        assert code.count(shown) == 1
+        code = code.replace(shown, used)
+    called: list[str] = []
+    monkeypatch.setattr(portbar, "load_platforms", lambda: called.append("load_platforms"))
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: called.append("create_some_context") or context)
+    names: dict[str, Any] = {"source": source}
+    try:
+        exec(compile(code, "quickstart.md", "exec"), names)  # noqa: S102 (our own page)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    assert names["launch"].num_groups >= 1
+    assert called == ["load_platforms", "create_some_context"]
+
+
+def ran(code: str, names: dict[str, Any]) -> str:
+    """Run a block of Python and return what it printed, or the error as Python shows it."""
+    import portbar  # noqa: PLC0415
+
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(compile(code, "wrong_programs.md", "exec"), names)  # noqa: S102 (our own page)
+    except portbar.UnsupportedFeatureError:
+        raise
+    except portbar.Error as error:
+        said.write(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
+    return said.getvalue()
+
+
+def pattern_of(page_text: str) -> str:
+    """A pattern of what a page shows: in errors any number and any device will do, and `...` stands for anything."""
+    words = re.escape(" ".join(page_text.split()))
+    words = words.replace(re.escape("..."), ".*")
+    if words.startswith("portbar"):
+        words = words.replace(re.escape("pthread-skylake-avx512-AMD EPYC"), ".+")
+        words = re.sub(r"(?<![\w(])\d+(?![\w)])", r"\\d+", words)
+    return words
+
+
+SECTIONS = list(dict.fromkeys(block.section for block in blocks(DOCS / "wrong_programs.md") if block.section))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("section", SECTIONS)
+def test_wrong_programs_say_what_the_page_claims(
+    section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A C block is the source from there on; Python after it is run; text is what that said.
+
+    Text that follows a C block at once is what the Python before it says with the new source. A kernel without either is
+    not run.
+    """
+    import pyopencl as cl  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    if (
+        section == "Assuming the number of groups"
+        and portbar.choose(portbar.describe(context.devices[0])).max_groups == 1
+    ):
+        pytest.skip("portbar starts one work-group on this device, whatever the global size, so that none is surplus")
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
+    page = list(blocks(DOCS / "wrong_programs.md"))
+    names: dict[str, Any] = {}
+    exec(next(block.text for block in page if block.language == "python" and not block.section), names)  # noqa: S102 (the same)
+    names["queue"] = queue
+    mine = [block for block in page if block.section == section]
+    code, said, compared = "", "", 0
+    try:
+        for before, block in itertools.pairwise([Block("", "", ""), *mine]):
+            if block.language == "c":
+                names["source"] = block.text
+                continue
+            if block.language == "python":
+                code = block.text
+            if block.language == "python" or before.language == "c":
+                said = ran(code, names)
+            if block.language == "text":
+                if "BarrierTimeoutError" in block.text and names["launch"].num_groups < 2:
+                    continue  # with one work-group nobody is missing
+                found = " ".join(said.split())
+                assert re.fullmatch(pattern_of(block.text), found), f"the page: {block.text}\nfound: {found}"
+                compared += 1
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    assert compared >= 1
+
+
+@pytest.mark.device
+def test_loop_over_data_ends_when_nothing_changes(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "device_barrier.md") if "kernel void halve" in text)
+    numbers = np.arange(1, 400, 3, dtype=np.uint32)
+    a, more = cl.array.to_device(queue, numbers), cl.array.zeros(queue, 3, np.uint32)
+    try:
+        program = portbar.Program(context, source)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    program.kernel("halve")(queue, None, (16,), a, np.uint32(numbers.size), more).wait()
+    np.testing.assert_array_equal(a.get(), np.ones_like(numbers))
+
+
+@pytest.mark.device
+def test_work_between_arrive_and_wait_is_right(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "device_barrier.md") if "kernel void overlap" in text)
+    try:
+        program = portbar.Program(context, source)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    kernel = program.kernel("overlap")
+    # Another algorithm, that suits the number of groups, is another binary, of which the device may hold more.
+    groups, local, rounds = 2 * kernel.occupancy(queue, (8,)).groups, 8, 25
+    start = np.random.default_rng(7).random(groups * local, dtype=np.float32) + np.float32(1)
+    shared, own = cl.array.zeros(queue, start.size, np.float32), cl.array.to_device(queue, start)
+    launch = kernel(queue, None, (local,), shared, own, np.uint32(rounds))
+    launch.wait()
+    size = launch.num_groups * local
+    expected = start[:size].astype(np.float64)
+    for number in range(rounds):
+        expected = np.sqrt(expected) + np.roll(expected + number, -1)
+    np.testing.assert_allclose(own.get()[:size], expected, rtol=1e-3)
+
+
+@pytest.mark.device
+def test_the_last_work_group_sums_up_what_all_others_wrote(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "atomics.md") if "kernel void sum" in text)
+    kernel, n = portbar.Program(context, source).kernel("sum"), 10_007
+    a = cl.array.to_device(queue, np.arange(n, dtype=np.uint32))
+    for _ in range(5):
+        partial, done, result = (cl.array.zeros(queue, size, np.uint32) for size in (16, 1, 1))
+        kernel(queue, (16 * 32,), (32,), a, np.uint32(n), partial, done, result).wait()
+        assert result.get()[0] == n * (n - 1) // 2
+
+
+@pytest.mark.device
+def test_the_documented_wait_gets_the_value(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "atomics.md") if "kernel void hand_over" in text)
+    try:
+        kernel = portbar.Program(context, source).kernel("hand_over")
+    except portbar.BuildError as error:
+        pytest.skip(f"order between work-groups is refused here: {error}")
+    ready, value, out = (cl.array.zeros(queue, size, np.uint32) for size in (1, 1, 4))
+    kernel(queue, (4 * 8,), (8,), ready, value, out).wait()
+    assert out.get().tolist() == [0, 42, 42, 42]
+
+
+@pytest.mark.device
+def test_the_documented_lock_lets_every_group_insert_once(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    (source,) = (text for text in complete(DOCS / "atomics.md") if "kernel void insert" in text)
+    try:
+        kernel = portbar.Program(context, source).kernel("insert")
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    lock, items, length, failed = (cl.array.zeros(queue, size, np.uint32) for size in (2, 16, 1, 1))
+    kernel(queue, (16 * 8,), (8,), lock, items, length, failed).wait()
+    assert failed.get()[0] == 0
+    assert sorted(items.get().tolist()) == list(range(16))
+
+
+@pytest.mark.device
+def test_documented_split_barriers_are_right(context: cl.Context, queue: cl.CommandQueue) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array  # noqa: PLC0415
+
+    import portbar  # noqa: PLC0415
+
+    blur, sums = complete(DOCS / "split_barrier.md")
+    groups, local = 5, 32
+    values = np.random.default_rng(3).random(groups * local, dtype=np.float32)
+    a, b = cl.array.to_device(queue, values), cl.array.zeros(queue, values.size, np.float32)
+    n = np.uint32(values.size)
+    portbar.Program(context, blur).kernel("blur")(queue, (values.size,), (local,), a, b, n).wait()
+    tiles = values.reshape(groups, local)
+    expected = 0.5 * np.sqrt(tiles) + 0.25 * (np.roll(tiles, -1, 1) + np.roll(tiles, 1, 1))
+    np.testing.assert_allclose(b.get().reshape(groups, local), expected, rtol=1e-5)
+    portbar.Program(context, sums).kernel("sums")(queue, (values.size,), (local,), a, b).wait()
+    expected = np.sin(np.arange(local)) * (tiles + tiles[:, ::-1])
+    np.testing.assert_allclose(b.get().reshape(groups, local), expected, rtol=1e-2, atol=1e-3)

@@ -1,0 +1,55 @@
+"""Every example runs, on the device under test, and finds its own result right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.checkout import ROOT, environment
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from portbar.findings import Findings
+
+EXAMPLES = ROOT / "examples"
+
+
+def run_example(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(path), *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_there_are_examples_and_the_readme_names_each() -> None:
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    found = sorted(EXAMPLES.glob("*.py"))
+    assert found
+    for path in found:
+        assert f"({path.name})" in readme
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_example_runs_and_asserts_its_result(path: Path, device: cl.Device, findings: Findings | None) -> None:
+    wanted = os.environ.get("PORTBAR_TEST_PLATFORM") or f"{device.platform.name} {device.platform.version}"
+    done = run_example(path, "--platform", wanted)
+    assert done.returncode == 0, done.stderr
+    assert device.name.strip() in done.stdout
+
+
+def test_jacobi_names_a_platform_that_does_not_exist() -> None:
+    pytest.importorskip("pyopencl")
+    done = run_example(EXAMPLES / "jacobi.py", "--platform", "no such platform")
+    assert done.returncode != 0
+    assert "no such platform" in done.stderr or "no OpenCL platform" in done.stderr

@@ -1,0 +1,834 @@
+"""What cannot work is refused before it runs, with an error that names the cause and the remedy."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from portbar import arguments, cache, child, icd, profile, program, usable  # noqa: E402
+from portbar import build as build_module  # noqa: E402
+from portbar.device import DeviceAddress, address_of  # noqa: E402
+from portbar.records.reading import value_of  # noqa: E402
+from portbar.survey import run  # noqa: E402
+from portbar.survey.context import context_of  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.checkout import ROOT  # noqa: E402
+
+HEADER = '#include "portbar/device_barrier.h"\n'
+SOURCE = (
+    HEADER
+    + """
+kernel void meet(PORTBAR_GRID_PARAM, global float *data, const uint n, local float *shelf)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    if (portbar_global_id(&grid) < n)
+        data[portbar_global_id(&grid)] = 1.0f;
+}
+
+kernel void scale(PORTBAR_GRID_PARAM, global float *data, const uint n)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    data[portbar_global_id(&grid)] = n;
+}
+
+kernel __attribute__((reqd_work_group_size(4, 2, 1))) void shaped(PORTBAR_GRID_PARAM, global float *data)
+{
+    PORTBAR_ENTER(grid);
+    portbar_device_barrier(&grid);
+    data[portbar_global_id(&grid)] = 2.0f;
+}
+
+kernel void plain(global float *data) { data[get_global_id(0)] = 3.0f; }
+"""
+)
+
+
+class NoPlatforms(cl.LogicError):
+    """What PyOpenCL raises where the loader finds no driver."""
+
+    code = cl.status_code.PLATFORM_NOT_FOUND_KHR
+
+
+def refuse():
+    raise NoPlatforms("clGetPlatformIDs failed: PLATFORM_NOT_FOUND_KHR")
+
+
+@pytest.mark.parametrize("get_platforms", [refuse, list])
+def test_no_platform_at_all_says_what_would_help(monkeypatch, get_platforms):
+    # Restored, since the loader has not really been asked.
+    monkeypatch.setattr(icd, "_loaded", icd._loaded)
+    monkeypatch.setattr(cl, "get_platforms", get_platforms)
+    with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
+        icd.load_platforms()
+    with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
+        usable.check_all()
+
+
+def test_an_empty_loader_is_told_by_the_command(tmp_path):
+    """In a child, since the loader looks once a process; PyOpenCL's wheel may still bring a PoCL of its own."""
+    environment = {**os.environ, "OCL_ICD_VENDORS": str(tmp_path), "OCL_ICD_FILENAMES": "", "PORTBAR_CACHE_DIR": "off"}
+    code = "import portbar\ntry: print('found', portbar.load_platforms())\nexcept portbar.DeviceError as e: print('none', e)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("found") or "portbar[cpu]" in done.stdout
+
+
+def test_an_unknown_device_is_named_beside_those_that_there_are():
+    address = DeviceAddress(97, 3, "No Such Platform", "No Such Device")
+    try:
+        icd.load_platforms()
+    except portbar.DeviceError:
+        pytest.skip("no platform on this machine")
+    with pytest.raises(portbar.DeviceError, match="No Such Device"):
+        address.resolve()
+
+
+def test_an_unusable_device_is_told_with_the_reason_and_a_remedy(monkeypatch):
+    result = child.ChildResult("crash", None, "ended by SIGABRT", 1.0)
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", "off")
+    monkeypatch.setattr(child, "run_task", lambda *_, **__: result)
+    verdict = usable._check(DeviceAddress(0, 0, "P", "D"), portbar.DeviceFacts(name="D of this test"), 5, refresh=True)
+    assert not verdict.usable
+    assert "SIGABRT" in verdict.reason
+    assert verdict.remedy
+
+
+def test_a_compiler_that_does_not_know_the_processor_is_told_with_another_way_to_a_device(monkeypatch):
+    class Refusing:
+        def build(self, *_, **__):
+            raise cl.RuntimeError("clBuildProgram failed: error: unknown target CPU 'generic'")
+
+    class Device:
+        name = "pthread-of-a-newer-kind"
+
+    monkeypatch.setattr(build_module, "_uncached", lambda *_: Refusing())
+    with pytest.raises(portbar.BuildError) as caught:
+        build_module.compile_program(None, Device(), "kernel void k(void) { }", ())
+    for word in ("unknown target CPU", "portbar.load_platforms()", "portbar doctor"):
+        assert word in str(caught.value)
+
+
+@pytest.fixture
+def meet(context):
+    return support.kernel(context, SOURCE, "meet")
+
+
+@pytest.fixture
+def scale(context):
+    return support.kernel(context, SOURCE, "scale")
+
+
+@pytest.fixture
+def data(queue, scale):
+    """Room for launches of local size (4,), or (4, 2), that take as many groups as the device holds."""
+    return support.filled(queue, 8 * support.room(scale, queue, (4,)))
+
+
+def refused(words, call, *args, error=portbar.LaunchError, **keywords):
+    """Check that a call is refused with an error that has all the words; return it."""
+    with pytest.raises(error) as caught:
+        call(*args, **keywords)
+    for word in words:
+        assert word in str(caught.value), word
+    return caught.value
+
+
+on_device = pytest.mark.device
+
+
+@on_device
+def test_a_local_size_that_does_not_match_reqd_work_group_size(context, queue, data):
+    shaped = support.kernel(context, SOURCE, "shaped")
+    for local in ((8,), (2, 4), (4, 2, 2), (4,)):
+        refused(["'shaped'", "reqd_work_group_size", "(4, 2, 1)", str(local)], shaped, queue, None, local, data)
+    refused(["reqd_work_group_size"], shaped.occupancy, queue, (8,))
+    shaped(queue, None, (4, 2), data).wait()
+
+
+@on_device
+def test_a_local_size_above_the_limit(queue, scale, data):
+    most = queue.device.max_work_group_size
+    message = refused(["'scale'", "limit", str(2 * most)], scale, queue, None, (2 * most,), data, np.uint32(1))
+    assert queue.device.name.strip() in str(message)
+    refused(["limit"], scale.occupancy, queue, (most, 2))
+
+
+@on_device
+@pytest.mark.parametrize("local", [(0,), (-8,), (), (1, 1, 1, 1), (2.5,), 8, "8", (None,)], ids=str)
+def test_a_local_size_that_is_none(queue, scale, data, local):
+    refused(["local size"], scale, queue, None, local, data, np.uint32(1))
+
+
+@on_device
+def test_a_grid_needs_a_local_size(queue, scale, data):
+    refused(["'scale'", "local size", "(256,)"], scale, queue, None, None, data, np.uint32(1))
+
+
+@on_device
+@pytest.mark.parametrize("groups", [0, -1, -(1 << 40)])
+def test_a_group_count_of_0_or_below(queue, scale, data, groups):
+    refused(["'scale'", str(groups), "at least 1"], scale, queue, None, (4,), data, np.uint32(1), num_groups=groups)
+
+
+@on_device
+def test_a_group_count_above_the_bound(queue, scale, data):
+    bound = scale.occupancy(queue, (4,)).groups
+    words = ["'scale'", str(bound + 1), f"holds {bound} at once", queue.device.name.strip()]
+    refused(words, scale, queue, None, (4,), data, np.uint32(1), num_groups=bound + 1)
+    refused(["at once"], scale, queue, None, (4,), data, np.uint32(1), num_groups=1 << 40)
+
+
+@on_device
+@pytest.mark.parametrize("groups", [1.5, "2"])
+def test_a_group_count_that_is_no_whole_number(queue, scale, data, groups):
+    refused(["num_groups"], scale, queue, None, (4,), data, np.uint32(1), num_groups=groups)
+
+
+@on_device
+def test_a_group_count_beside_a_global_size(queue, scale, data):
+    refused(["not both"], scale, queue, (4,), (4,), data, np.uint32(1), num_groups=1)
+
+
+@on_device
+@pytest.mark.parametrize("size", [(9,), (8, 8), (0,), (-4,), ("8",)], ids=str)
+def test_a_global_size_that_is_no_multiple_of_the_local_size(queue, scale, data, size):
+    refused(["global size"], scale, queue, size, (4,), data, np.uint32(1))
+
+
+@on_device
+def test_a_global_size_beyond_what_discovery_counts(queue, scale, data):
+    refused(["'scale'", "work-groups in one launch"], scale, queue, (1 << 26,), (1,), data, np.uint32(1))
+
+
+@on_device
+@pytest.mark.parametrize("count", [0, 1, 3, 4])
+def test_a_wrong_number_of_arguments(queue, scale, data, count):
+    args = [data, np.uint32(1), np.uint32(2), np.uint32(3)][:count]
+    refused(["'scale'", "takes 2 arguments", f"{count} given"], scale, queue, None, (4,), *args)
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("index", "wrong", "words"),
+    [
+        (1, 5, ["argument 1", "'n'", "Python int", "np.uint32(5)"]),
+        (1, 5.0, ["argument 1", "Python float"]),
+        (1, np.int64(5), ["argument 1", "int64", "np.uint32"]),
+        (1, np.float32(5), ["argument 1", "float32", "uint"]),
+        (1, None, ["argument 1", "'n'"]),
+        (0, np.zeros(4, np.float32), ["argument 0", "'data'", "NumPy array", "to_device"]),
+        (0, np.uint32(1), ["argument 0", "pointer"]),
+        (0, 7, ["argument 0", "pointer"]),
+        (0, "text", ["argument 0", "pointer"]),
+        (0, [1, 2], ["argument 0", "'data'", "list", "pointer", "pyopencl.Buffer"]),
+        (0, object(), ["argument 0", "'data'", "object", "pointer"]),
+        (2, np.float32(1), ["argument 2", "'shelf'", "LocalMemory"]),
+        (2, 64, ["argument 2", "LocalMemory"]),
+    ],
+)
+def test_an_argument_of_the_wrong_type(queue, meet, data, index, wrong, words):
+    args = [data, np.uint32(1), cl.LocalMemory(64)]
+    args[index] = wrong
+    refused(["'meet'", *words], meet, queue, None, (4,), *args)
+
+
+@on_device
+@pytest.mark.parametrize("size", [1 << 40, 1 << 62, None])
+def test_more_local_memory_than_the_device_has(queue, meet, data, size):
+    """The kernel's own, of which a grid has some, counts as well."""
+    size = size or queue.device.local_mem_size
+    words = ["'meet'", f"{size} bytes of local memory", f"has {queue.device.local_mem_size}", "LocalMemory"]
+    args = data, np.uint32(1), cl.LocalMemory(size)
+    refused(words, meet, queue, None, (4,), *args)
+    refused(words, meet, queue, (4,), (4,), *args)
+    refused(words, meet.occupancy, queue, (4,), *args)
+    refused(words, meet.discover, queue, (4,), 1, *args)
+
+
+OBJECTS = """
+kernel void look(read_only image2d_t picture, const sampler_t how, global float4 *out)
+{
+    out[0] = read_imagef(picture, how, (int2)(0, 0));
+}
+"""
+
+
+@on_device
+@pytest.mark.parametrize("index", [0, 1])
+def test_what_is_no_image_or_no_sampler(context, queue, index):
+    """Some drivers end the process over it."""
+    if not queue.device.image_support:
+        pytest.skip("the device has no images")
+    look = support.kernel(context, OBJECTS, "look")
+    pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+    out = support.filled(queue, 4)
+    picture = cl.create_image(context, cl.mem_flags.READ_ONLY, pixels, shape=(4, 4))
+    how = cl.Sampler(context, False, cl.addressing_mode.CLAMP, cl.filter_mode.NEAREST)
+    name, kind = [("'picture'", "pyopencl.Image"), ("'how'", "pyopencl.Sampler")][index]
+    for wrong in (None, out, np.uint32(1), 7):
+        args = [picture, how, out]
+        args[index] = wrong
+        refused(["'look'", f"argument {index}", name, kind], look, queue, (1,), (1,), *args)
+    look(queue, (1,), (1,), picture, how, out).wait()
+
+
+TYPEDEFS = (
+    HEADER
+    + """
+typedef float real;
+typedef real extent;   /* typedef double extent; */
+#ifdef WIDE
+typedef ulong index;
+#else
+typedef unsigned int index;
+#endif
+kernel void sized(PORTBAR_GRID_PARAM, global float *data, const extent by, const index at)
+{
+    PORTBAR_ENTER(grid);
+    data[at] = by;
+}
+"""
+)
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("by", "at", "words"),
+    [
+        (np.float64(2.5), np.uint32(1), ["argument 1", "'by'", "float64", "np.float32"]),
+        (np.int32(2), np.uint32(1), ["argument 1", "int32"]),
+        (np.float32(2.5), np.uint16(1), ["argument 2", "'at'", "uint16", "uint32"]),
+        (2.5, np.uint32(1), ["argument 1", "Python float"]),
+    ],
+)
+def test_a_scalar_of_the_wrong_width_for_the_authors_own_name_of_its_type(context, queue, by, at, words):
+    made = support.kernel(context, TYPEDEFS, "sized")
+    data = support.filled(queue, 4)
+    refused(["'sized'", *words], made, queue, None, (1,), data, by, at)
+    made(queue, None, (1,), data, np.float32(2.5), np.uint32(1)).wait()
+    found = np.zeros(4, np.float32)
+    cl.enqueue_copy(queue, found, data)
+    assert found.tolist() == [0, 2.5, 0, 0]
+
+
+def test_names_of_scalar_types_are_followed_to_what_they_may_stand_for():
+    found = arguments.scalar_typedefs(
+        "typedef float real; typedef real length;\n#if X\ntypedef uint n;\n#else\ntypedef ulong n;\n#endif\n"
+        "// typedef double real;\ntypedef unsigned  int m; typedef float4 v; typedef struct { int a; } s;"
+        "typedef a b; typedef b a;"
+    )
+    assert found == {"real": ("float",), "length": ("float",), "n": ("uint", "ulong"), "m": ("unsigned int",)}
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (0, ["at least 1"]),
+        (-1, ["at least 1"]),
+        ("a", ["'a'", "whole number"]),
+        (2.5, ["2.5"]),
+        (10**9, ["1000000000"]),
+    ],
+)
+def test_a_discovery_of_groups_that_cannot_be(queue, scale, data, groups, words):
+    refused(["'scale'", *words], scale.discover, queue, (4,), groups, data, np.uint32(1))
+
+
+@on_device
+@pytest.mark.parametrize("patience", [-1, float("nan"), "long", float("inf"), 10**400, 1j])
+def test_a_discovery_with_a_patience_that_is_no_time(queue, scale, data, patience):
+    refused(["patience", reprlib.repr(patience)], scale.discover, queue, (4,), 1, data, np.uint32(1), patience=patience)
+
+
+@on_device
+def test_a_discovery_starts_no_more_groups_than_may_wait_for_each_other(context, queue):
+    limited = replace(
+        support.program(context, SOURCE).strategy(queue.device), max_groups=1, max_groups_reason="so it is"
+    )
+    made = portbar.Program(context, SOURCE, strategy=limited).kernel("scale")
+    refused(["2 work-groups", "above 1", "so it is"], made.discover, queue, (4,), 2)
+    assert made.discover(queue, (4,), 1).num_groups == 1
+
+
+@on_device
+def test_a_launch_stands_for_its_event_in_a_wait_list_and_nothing_else_does(queue, scale, data):
+    first = scale(queue, None, (4,), data, np.uint32(1))
+    scale(queue, None, (4,), data, np.uint32(2), wait_for=[first, first.event]).wait()
+    for alone in (first, first.event):
+        refused(["'scale'", "wait_for", "list"], scale, queue, None, (4,), data, np.uint32(1), wait_for=alone)
+    refused(["'scale'", "wait_for", "7"], scale, queue, None, (4,), data, np.uint32(1), wait_for=[7])
+
+
+@on_device
+@pytest.mark.parametrize("size", ["ab", (float("inf"),), (float("nan"),), (None,)])
+def test_a_size_that_is_no_number(queue, scale, data, size):
+    refused(["local size"], scale, queue, None, size, data, np.uint32(1))
+    refused(["global size"], scale, queue, size, (4,), data, np.uint32(1))
+
+
+@on_device
+def test_a_program_for_no_device(context):
+    refused(["devices="], portbar.Program, context, SOURCE, devices=[], error=portbar.DeviceError)
+
+
+@on_device
+@pytest.mark.parametrize("source", [None, b"kernel void k(void) { }"])
+def test_a_source_that_is_no_text(context, source):
+    refused(["text"], portbar.Program, context, source, error=portbar.Error)
+
+
+@on_device
+def test_overrides_that_are_no_mapping(context):
+    refused(
+        ["'tree'", "mapping", "device_barrier"],
+        portbar.Program, context, SOURCE, strategy="tree", error=portbar.UnsupportedFeatureError,
+    )  # fmt: skip
+
+
+@on_device
+def test_one_header_may_be_rendered_by_its_name_alone(context):
+    strategy = support.program(context, SOURCE).strategy(context.devices[0])
+    device = context.devices[0]
+    assert portbar.render(device, "device_barrier", strategy) == portbar.render(device, ("device_barrier",), strategy)
+
+
+@pytest.mark.parametrize("wrong", [None, "cpu", 3])
+def test_describe_of_what_is_no_device(wrong):
+    with pytest.raises(portbar.DeviceError, match=r"describe takes a pyopencl\.Device"):
+        portbar.describe(wrong)
+
+
+@on_device
+def test_arguments_are_checked_again_after_right_ones(queue, scale, data):
+    scale(queue, None, (4,), data, np.uint32(1)).wait()
+    refused(["argument 1"], scale, queue, None, (4,), data, np.int16(1))
+    scale(queue, None, (4,), data, np.uint32(1)).wait()
+
+
+@on_device
+def test_a_buffer_of_another_context(device, queue, scale, data):
+    other = cl.Context([device])
+    foreign = support.filled(cl.CommandQueue(other), 64)
+    words = ["argument 0", "'scale'", "another context", "allocate"]
+    for _ in range(2):
+        refused(words, scale, queue, None, (4,), foreign, np.uint32(1))
+    scale(queue, None, (4,), data, np.uint32(1)).wait()
+    refused(words, scale, queue, None, (4,), foreign, np.uint32(1))
+
+
+@on_device
+def test_an_array_of_another_context(device, queue, scale, data):
+    import pyopencl.array as cl_array  # noqa: PLC0415
+
+    other = cl.Context([device])
+    foreign = cl_array.zeros(cl.CommandQueue(other), 64, np.float32)
+    refused(["argument 0", "another context"], scale, queue, None, (4,), foreign, np.uint32(1))
+
+
+@on_device
+def test_a_queue_of_another_context(device, scale, data):
+    other = cl.Context([device])
+    refused(["'scale'", "another context"], scale, cl.CommandQueue(other), None, (4,), data, np.uint32(1))
+
+
+@on_device
+def test_a_queue_of_a_device_that_the_program_was_not_built_for(context, device, queue, data):
+    support.program(context, SOURCE)
+    other = next(
+        (found for platform in cl.get_platforms() for found in platform.get_devices() if found != device), None
+    )
+    if other is None:
+        pytest.skip("the machine has one OpenCL device")
+    theirs = cl.Context([other])
+    foreign = cl.CommandQueue(theirs)
+    words = ["not built for", other.name.strip(), device.name.strip()]
+    made = support.kernel(context, SOURCE, "scale")
+    refused(words, made, foreign, None, (4,), data, np.uint32(1), error=portbar.DeviceError)
+    refused(words, made.occupancy, foreign, (4,), error=portbar.DeviceError)
+    words = [other.name.strip(), "not a device of"]
+    refused(words, portbar.Program, context, SOURCE, devices=[other], error=portbar.DeviceError)
+
+
+@on_device
+def test_one_of_two_devices_of_a_context(device):
+    parts = device.platform.get_devices()[:2]
+    if len(parts) < 2:
+        pytest.skip("no platform with two devices")
+    both = cl.Context(parts)
+    try:
+        made = portbar.Program(both, SOURCE, devices=parts[:1]).kernel("scale")
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+    queue = cl.CommandQueue(both, parts[1])
+    refused(
+        ["not built for"], made, queue, None, (4,), support.filled(queue, 64), np.uint32(1), error=portbar.DeviceError
+    )
+
+
+@on_device
+def test_global_size_none_without_a_grid(context, queue, data):
+    plain = support.kernel(context, SOURCE, "plain")
+    refused(["'plain'", "no grid", "PORTBAR_GRID_PARAM"], plain, queue, None, (4,), data)
+    refused(["'plain'", "no grid"], plain, queue, (4,), (4,), data, num_groups=1)
+    refused(["'plain'", "no grid"], plain.occupancy, queue, (4,))
+
+
+@on_device
+def test_a_kernel_that_does_not_exist_is_named_beside_those_that_do(context):
+    made = support.program(context, SOURCE)
+    refused(["'meat'", "meet", "plain", "scale", "shaped"], made.kernel, "meat", error=portbar.Error)
+
+
+def build(context, source, **keywords):
+    """Build a source that differs from `SOURCE`; skip where the device is refused altogether."""
+    support.program(context, SOURCE)
+    return portbar.Program(context, source, **keywords)
+
+
+@on_device
+def test_a_syntax_error_on_line_12_says_12_and_everything_else_one_needs(context, queue):
+    lines = ["", "/* line 2", "   and 3 */", HEADER.strip(), "kernel void k(PORTBAR_GRID_PARAM, global int *data)", "{",
+             "    PORTBAR_ENTER(grid);", "    portbar_device_barrier(&grid);", "    int a = 1;", "    int b = 2;",
+             "    int c = 3;", "    data[0] = a + b + c + missing_here;", "}", ""]  # fmt: skip
+    assert "missing_here" in lines[11]
+    options = ("-DSIZE=4",)
+    error = refused(
+        ["missing_here", "-DSIZE=4"], build, context, "\n".join(lines), error=portbar.BuildError, options=options
+    )
+    assert "missing_here" in error.log
+    where = [line for line in str(error).splitlines() if "missing_here" in line and "error" in line]
+    assert any(":12:" in line or "line 12" in line for line in where), str(error)
+    assert error.device == queue.device.name.strip()
+    assert error.device in str(error)
+    assert "-DSIZE=4" in error.options
+    assert error.source_path in str(error)
+    saved = Path(error.source_path)
+    try:
+        text = saved.read_text(encoding="utf-8")
+        assert lines[11] in text
+        assert "#define PORTBAR_ENTER(" in text
+        assert "#include" not in text
+    finally:
+        saved.unlink()
+
+
+@on_device
+def test_lines_after_a_header_that_is_not_compiled_are_the_author_s(context):
+    lines = ["#if 0", HEADER.strip(), "#endif", "", "kernel void k(global int *p) { p[0] = missing_here; }"]
+    error = refused(["missing_here"], build, context, "\n".join(lines), error=portbar.BuildError)
+    Path(error.source_path).unlink()
+    where = [line for line in str(error).splitlines() if "missing_here" in line and "error" in line]
+    assert any(":5:" in line or "line 5" in line for line in where), str(error)
+
+
+@on_device
+def test_a_byte_order_mark_and_comments_beside_an_include_are_valid(context, queue, tmp_path):
+    source = f"""{HEADER.strip()} /* a comment that is
+    ended here */ kernel void k(global int *p) {{ p[0] = 42; }}
+    """
+    path = tmp_path / "from_windows.cl"
+    path.write_text(source, encoding="utf-8-sig")
+    for given in (path, "\ufeff" + source):
+        out = support.filled(queue, 1)
+        build(context, given).kernel("k")(queue, (1,), None, out).wait()
+        assert support.uints(queue, out).tolist() == [42]
+
+
+@on_device
+def test_a_source_file_is_named_in_the_log(context, tmp_path):
+    path = tmp_path / "stencil_of_mine.cl"
+    path.write_text(f"{HEADER}\n\nkernel void k(global int *p) {{ p[0] = nothing; }}\n", encoding="utf-8")
+    error = refused(["nothing"], build, context, path, error=portbar.BuildError)
+    Path(error.source_path).unlink()
+    assert "stencil_of_mine.cl:4:" in str(error), str(error)
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (
+            "kernel void k(global int *p) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }",
+            ["PORTBAR_GRID_PARAM", "first"],
+        ),
+        (
+            "kernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); PORTBAR_ENTER(again); portbar_device_barrier(&grid); }",
+            ["PORTBAR_ENTER", "twice"],
+        ),
+        (
+            "kernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }",
+            ["PORTBAR_ENTER", "twice"],
+        ),
+        ("kernel void k(PORTBAR_GRID_PARAM, global int *p) { p[0] = 1; }", ["PORTBAR_ENTER", "first statement"]),
+        (
+            "kernel void k(PORTBAR_GRID_PARAM, global int *p) { *p = 1; PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }",
+            ["line 2", "'k'", "before PORTBAR_ENTER", "surplus work-groups"],
+        ),
+        (
+            "kernel void k(global int *p) { portbar_device_barrier( &mesh ); p[0] = 1; }",
+            ["Hint: ", "'mesh'", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER(mesh);"],
+        ),
+    ],
+    ids=["no parameter", "entered twice", "entered twice by one name", "never entered", "entered late", "no grid"],
+)
+def test_a_grid_that_is_used_wrongly_does_not_build(context, body, words):
+    error = refused(words, build, context, HEADER + body, error=portbar.BuildError)
+    if error.source_path:
+        Path(error.source_path).unlink()
+
+
+@on_device
+def test_a_kernel_that_never_enters_beside_one_that_does_is_told_after_its_launch(context, queue, data):
+    source = SOURCE + "kernel void idle(PORTBAR_GRID_PARAM, global float *data) { data[0] = 1.0f; }\n"
+    made = build(context, source).kernel("idle")
+
+    def run():
+        made(queue, None, (4,), data).wait()
+
+    refused(["'idle'", "PORTBAR_ENTER", "first statement"], run, error=portbar.Error)
+    support.kernel(context, SOURCE, "scale")(queue, None, (4,), data, np.uint32(1)).wait()
+
+
+@on_device
+def test_the_grid_parameter_must_be_the_first(context):
+    source = (
+        HEADER
+        + "kernel void k(global int *p, PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }"
+    )
+    refused(["'k'", "first parameter"], build(context, source).kernel, "k", error=portbar.LaunchError)
+
+
+@on_device
+def test_a_source_without_the_header_says_which(context):
+    source = "kernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); portbar_device_barrier(&grid); }"
+    error = refused(['#include "portbar/device_barrier.h"'], build, context, source, error=portbar.BuildError)
+    Path(error.source_path).unlink()
+
+
+@on_device
+def test_a_header_that_does_not_exist(context):
+    source = '\n#include "portbar/device_barriers.h"\n'
+    refused(["line 2", "portbar/device_barriers.h", "did you mean portbar/device_barrier.h"], build, context, source,
+            error=portbar.RenderError)  # fmt: skip
+
+
+READERS = (
+    HEADER
+    + """
+kernel void grid(PORTBAR_GRID_PARAM, const global uint *restrict fixed, constant uint *table, const global uint *plain,
+                 global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    const uint sum = fixed[0] + table[0] + plain[0];
+    portbar_device_barrier(&grid);
+    out[portbar_global_id(&grid)] = sum;
+}
+kernel void apart(const global uint *restrict fixed, constant uint *table, const global uint *plain, global uint *out)
+{
+    out[get_global_id(0)] = fixed[0] + table[0] + plain[0];
+}
+"""
+)
+
+
+@on_device
+def test_a_buffer_that_a_grid_both_writes_and_takes_for_constant_is_refused(context, queue):
+    made = build(context, READERS).kernel("grid")
+    other, out = (support.filled(queue, 8 * support.room(made, queue, (4,)), 1) for _ in range(2))
+    array = cl.array.zeros(queue, out.size // 4, np.uint32)
+    for first, second in ((out, out), (array, array)):
+        words = ["'table'", "'out'", "one buffer", "sub-buffers"]
+        refused(words, made, queue, None, (4,), other, first, other, second)
+    # Inputs may share a buffer, and plain pointers may be one.
+    for plain in (other, out):
+        made(queue, None, (4,), other, other, plain, out).wait()
+    qualifiers = made._handle(queue.device, made.program.strategy(queue.device)).get_arg_info(
+        2, cl.kernel_arg_info.TYPE_QUALIFIER
+    )
+    if not qualifiers & cl.kernel_arg_type_qualifier.RESTRICT:
+        pytest.skip("the driver does not report restrict")
+    refused(["'fixed'", "'out'", "const restrict"], made, queue, None, (4,), out, other, other, out)
+
+
+@on_device
+def test_a_kernel_without_a_grid_may_get_one_buffer_twice(context, queue):
+    out = support.filled(queue, 4, 1)
+    build(context, READERS).kernel("apart")(queue, (1,), None, out, out, out, out).wait()
+    assert support.uints(queue, out)[0] == 3
+
+
+@on_device
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "a", float("inf"), np.float32("inf"), 10**400, 1j, None])
+def test_a_spin_limit_that_is_none(context, limit):
+    error = refused(["spin_limit", "finite", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error)
+    assert len(str(error)) < 200
+
+
+@on_device
+@pytest.mark.parametrize("limit", [10**19, np.uint64(2**63), np.float32(3e38), 1e308, 1e-300])
+def test_a_spin_limit_far_from_what_the_device_counts(context, queue, data, limit):
+    build(context, SOURCE, spin_limit=limit).kernel("scale")(queue, None, (4,), data, np.uint32(1), num_groups=1).wait()
+
+
+@on_device
+def test_a_requirement_that_nothing_defines(context):
+    refused(["'teleport'"], build, context, SOURCE, require=["teleport"], error=portbar.UnsupportedFeatureError)
+
+
+@on_device
+def test_an_override_that_does_not_exist(context):
+    words = ["'wishful'", "counter_backoff"]
+    refused(
+        words, build, context, SOURCE, strategy={"device_barrier": "wishful"}, error=portbar.UnsupportedFeatureError
+    )
+
+
+@on_device
+def test_loops_that_end_early_are_told_once_a_device_with_the_remedy(context, monkeypatch):
+    known = program.describe(context.devices[0])
+    short = replace(known, findings=replace(known.findings, loop_limit=70))
+    monkeypatch.setattr(program, "describe", lambda _: short)
+    monkeypatch.setattr(program, "_warned", set())
+    source = "kernel void own(global uint *out, uint n) { for (uint i = 0; i < n; ++i) out[0] += i; }"
+    with pytest.warns(portbar.LoopLimitWarning) as caught:
+        portbar.Program(context, source)
+    (told,) = (one for one in caught if issubclass(one.category, portbar.LoopLimitWarning))
+    assert told.filename == __file__
+    for word in ("after 70 iterations", "own kernels", "another runtime", known.facts.name):
+        assert word in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", portbar.LoopLimitWarning)
+        portbar.Program(context, source)
+
+
+@on_device
+def test_only_devices_that_end_loops_early_are_warned_of(context, monkeypatch):
+    limit = portbar.describe(context.devices[0]).loop_limit
+    monkeypatch.setattr(program, "_warned", set())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        portbar.Program(context, "kernel void own(global uint *out) { out[0] = 1; }")
+    told = [one for one in caught if issubclass(one.category, portbar.LoopLimitWarning)]
+    assert [f"after {limit} iterations" in str(one.message) for one in told] == ([] if limit is None else [True])
+
+
+HOMELESS = """
+import sys
+import numpy as np
+import pyopencl as cl
+import portbar
+from portbar import icd
+from portbar.device import devices_of
+
+wanted, source = sys.argv[1], sys.argv[2]
+found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == wanted]
+context = cl.Context(found[:1])
+queue = cl.CommandQueue(context)
+from portbar.atomics import AtomicsTable
+from portbar.reduction.strategies import Means
+from portbar.strategy import Choice, Strategy
+overrides = eval(sys.argv[3])
+made = portbar.Program(context, source, strategy=overrides).kernel("scale")
+data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)
+made(queue, None, (4,), data, np.uint32(9), num_groups=1).wait()
+out = np.zeros(4, np.float32)
+cl.enqueue_copy(queue, out, data)
+assert out.tolist() == [9.0] * 4
+"""
+
+#: Survey and benchmarks build by themselves what they compare with.
+HOMELESS_BENCH = """
+import sys
+import pyopencl as cl
+from portbar import icd
+from portbar.benching import Relaunch
+from portbar.device import devices_of
+
+found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == sys.argv[1]]
+context = cl.Context(found[:1])
+assert Relaunch(cl.CommandQueue(context), 2, 4).sample_us(3) > 0
+"""
+
+
+@pytest.mark.few
+@on_device
+@pytest.mark.parametrize("place", ["a cache that is a file", "a home that is a file", "a home without permission"])
+def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, tmp_path, place):
+    strategy = support.program(context, SOURCE).strategy(device)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    environment.pop("PYOPENCL_NO_CACHE", None)
+    block = tmp_path / "block"
+    if place == "a cache that is a file":
+        block.write_text("not a folder")
+        environment["PORTBAR_CACHE_DIR"] = str(block)
+    else:
+        environment.pop("PORTBAR_CACHE_DIR", None)
+        if place == "a home that is a file":
+            block.write_text("not a folder")
+        else:
+            block.mkdir(mode=0o500)
+        environment["HOME"] = str(block)
+        # The driver's own cache is not what this is about.
+        environment["POCL_CACHE_DIR"] = str(tmp_path / "pocl")
+    platform = device.platform
+    name = f"{platform.name} {platform.version} {device.name}"
+    for code in (HOMELESS, HOMELESS_BENCH):
+        done = subprocess.run(
+            [sys.executable, "-c", code, name, SOURCE, repr(strategy)],
+            env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.few
+@on_device
+def test_a_survey_without_a_home_has_its_barrier_rows(context, device, tmp_path, monkeypatch):
+    known = portbar.describe(device).findings
+    block = tmp_path / "block"
+    block.write_text("not a folder")
+    for name in ("PORTBAR_CACHE_DIR", "PYOPENCL_NO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(block))
+    # The driver's own cache is not what this is about.
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
+    address = address_of(device).to_json()
+    payload = {"address": address, "local_sizes": [2], "budget_s": 2.0, "findings": known.to_json()}
+    rows = []
+    outcome = run.run_step(run.TASKS["barrier"], payload, 90, rows)
+    assert outcome["status"] in {"ok", "partial"}, outcome
+    assert any(value_of(row["barrier_time"]) for row in rows)
+    assert all(value_of(row["relaunch_time"]) for row in rows if value_of(row["barrier_time"]))
+
+
+@on_device
+def test_a_childs_measurements_go_by_the_findings_that_it_is_given(context, device, tmp_path, monkeypatch):
+    """Where the cache cannot be written, the survey's children would otherwise know nothing of the probe."""
+    block = tmp_path / "block"
+    block.write_text("not a folder")
+    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(block))
+    monkeypatch.setattr(cache, "_memory", {})
+    profile.forget()
+    given = portbar.Findings(builds={"cl12": True}, source="as the survey's own process found")
+    try:
+        with pytest.warns(cache.CacheWarning):
+            context_of({"address": address_of(device).to_json(), "findings": given.to_json()})
+        assert portbar.describe(device).findings.source.startswith(given.source)
+    finally:
+        monkeypatch.undo()
+        profile.forget()

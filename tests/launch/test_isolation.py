@@ -1,0 +1,113 @@
+"""A build in a child process first: what takes a driver down there is an error here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402 (after the check that PyOpenCL is there)
+from portbar import child, isolation  # noqa: E402
+from portbar.device import facts  # noqa: E402
+from portbar.errors import BuildError  # noqa: E402
+from portbar.quirks import matching  # noqa: E402
+from tests.device.quirk_programs import LOPSIDED, UNDER_IF  # noqa: E402
+
+RIGHT = """
+#include "portbar/device_barrier.h"
+kernel void meet(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_device_barrier(&grid))
+        out[0] = 1u;
+}
+kernel void plain(global uint *out) { out[0] = 0xDEADu; while (out[0]) { } }
+"""
+
+
+@pytest.mark.device
+def test_a_program_that_builds_is_built_as_without(context, device):
+    program = portbar.Program(context, RIGHT, devices=[device], isolate_build=True)
+    assert program.kernel_names() == ("meet", "plain")
+
+
+@pytest.mark.device
+def test_an_ordinary_refusal_has_the_driver_s_log(context, device):
+    with pytest.raises(BuildError, match="nonsense") as caught:
+        portbar.Program(context, "kernel void k(void) { nonsense; }", devices=[device], isolate_build=True)
+    assert caught.value.log
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(("status", "words"), [("crash", "aborted"), ("timeout", "took too long")])
+def test_what_takes_the_driver_down_is_a_build_error(context, device, monkeypatch, status, words):
+    def run_task(task, payload, *, timeout):
+        assert payload["text"]
+        assert timeout > 0
+        doing = [{"doing": "compiling kernel 'meet' for work-groups"}]
+        return child.ChildResult(status, None, "the process was ended by SIGABRT", 1.0, doing)
+
+    monkeypatch.setattr(isolation.child, "run_task", run_task)
+    with pytest.raises(BuildError, match=words) as caught:
+        portbar.Program(context, RIGHT, devices=[device], isolate_build=True)
+    for word in (device.name.strip(), "compiling kernel 'meet'", "SIGABRT", "Hint:"):
+        assert word in str(caught.value)
+    assert caught.value.source_path
+
+
+@pytest.mark.device
+def test_every_kernel_is_compiled_for_work_groups_and_none_is_run(context, device, monkeypatch):
+    """Runs the child's task here: a kernel that ran would loop for ever."""
+    if "Oclgrind" in device.platform.name:
+        pytest.skip("Oclgrind cannot release a queue behind a user event; a child process ends without that")
+    source = """
+    #include "portbar/device_barrier.h"
+    kernel void meet(PORTBAR_GRID_PARAM, global uint *out, local uint *shelf, const float3 wide, const uchar small)
+    {
+        PORTBAR_ENTER(grid);
+        shelf[0] = small;
+        if (portbar_device_barrier(&grid))
+            out[0] = (uint)wide.x + shelf[0];
+    }
+    kernel void endless(global uint *out) { volatile global uint *p = out; p[0] = 1u; while (p[0]) { } }
+    """
+    sent: list[Any] = []
+    enqueued: list[str] = []
+    whole = isolation._enqueue_behind_a_gate
+
+    def watched(context, device, kernel, arguments):
+        whole(context, device, kernel, arguments)
+        enqueued.append(kernel.function_name)
+
+    def run_task(task, payload, *, timeout):
+        isolation.build_task(payload)
+        return child.ChildResult("ok", None, "", timeout)
+
+    monkeypatch.setattr(isolation, "_enqueue_behind_a_gate", watched)
+    monkeypatch.setattr(isolation.child, "run_task", run_task)
+    monkeypatch.setattr(isolation.child, "progress", sent.append)
+    portbar.Program(context, source, devices=[device], isolate_build=True)
+    assert sorted(enqueued) == ["endless", "meet"]
+    assert sent[0] == {"doing": "building the program"}
+    assert sent[1] == {"doing": "compiling the program for work-groups of any size"}
+    assert len(sent) == 4
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("source", [UNDER_IF, LOPSIDED], ids=["under_if", "lopsided"])
+def test_barriers_in_conditional_positions_never_take_this_process_down(context, device, monkeypatch, source):
+    """Where the table says that the compiler aborts over one of them, it does, and the author reads why."""
+    monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
+    known = {quirk.name for quirk in matching(facts(device))}
+    aborts = "pocl-barrier-under-if" in known and os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs"
+    words = ""
+    try:
+        portbar.Program(context, source, devices=[device], isolate_build=True)
+    except BuildError as error:
+        words = str(error)
+    if aborts and source is UNDER_IF:
+        assert "POCL_WORK_GROUP_METHOD=cbs" in words
+    assert not words or "aborted" in words

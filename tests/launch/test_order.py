@@ -1,0 +1,282 @@
+"""Launches that share a state never overlap, and one whose wait list fails costs no other launch and hangs nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import pyopencl.array as cl_array  # noqa: E402
+
+import portbar  # noqa: E402
+from portbar import child, order, quirks  # noqa: E402
+from portbar.device import DeviceAddress, address_of, facts  # noqa: E402
+
+LOOSE = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+DONE = cl.command_execution_status.COMPLETE
+
+
+@dataclass(eq=False)
+class Event:
+    """An event whose status a test sets."""
+
+    command_execution_status: int = 3
+    failed: bool = False
+
+    def wait(self):
+        if self.failed:
+            raise cl.RuntimeError("clWaitForEvents failed: EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST")
+
+
+@dataclass
+class Queue:
+    properties: int = 0
+    device: object = None
+
+
+@pytest.fixture(params=[0, LOOSE], ids=["in order", "out of order"])
+def made(request, monkeypatch):
+    monkeypatch.setattr(order, "hides_failures", lambda _: False)
+    return order.Order(Queue(request.param))
+
+
+def launched(made, wait_for=None):
+    event = Event()
+    after = made.after(wait_for)
+    made.add(event, wait_for)
+    return event, after
+
+
+def test_a_launch_follows_the_one_before(made):
+    first, after = launched(made)
+    assert not after
+    second, after = launched(made)
+    assert (after or []) == ([] if made.in_order else [first])
+    mine = [Event()]
+    assert launched(made, mine)[1] == (mine if made.in_order else [*mine, second])
+
+
+def test_after_a_launch_that_failed_the_next_ones_wait_for_what_runs(made):
+    running, mine = launched(made)[0], [Event()]
+    failed, behind = launched(made, mine)[0], launched(made)[0]
+    failed.command_execution_status = behind.command_execution_status = -14
+    assert launched(made)[1] == [running]
+    again = launched(made, mine)[0]
+    again.command_execution_status = -14
+    found = launched(made)[1]
+    assert running in found
+    assert not {failed, behind, again} & set(found)
+
+
+def test_launches_that_have_ended_are_not_kept(made):
+    waiting = [launched(made, [Event()])[0] for _ in range(3)]
+    for event in waiting:
+        event.command_execution_status = DONE
+    _, after = launched(made)
+    assert (after or []) in ([], waiting[-1:])
+    for _ in range(1_000):
+        launched(made, [Event()])[0].command_execution_status = DONE
+    assert len(made._before or ()) <= order._MANY
+
+
+def test_a_failure_that_a_driver_hides_is_found_by_waiting():
+    hidden = Event(DONE, failed=True)
+    assert order.failed(hidden, hidden=True)
+    assert not order.failed(hidden, hidden=False)
+    assert not order.failed(Event(DONE), hidden=True)
+    assert not order.failed(Event(3, failed=True), hidden=True)
+
+
+def test_an_event_of_several_arrays_is_waited_for_once():
+    @dataclass
+    class Array:
+        events: list[Event]
+
+    shared, own = Event(), Event()
+    assert order.awaited("k", [own], {0: Array([shared]), 1: Array([shared, own])}, hidden=False) == [own, shared]
+    with pytest.raises(portbar.LaunchError, match=r"argument 1, an array, failed .*-5.*events.clear"):
+        order.awaited("k", None, {0: Array([own]), 1: Array([Event(-5)])}, hidden=False)
+    with pytest.raises(portbar.LaunchError, match=r"in wait_for failed .*-5"):
+        order.awaited("k", [Event(-5)], {}, hidden=False)
+
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+/* Adds `rounds` to each of the first group's cells, one between two barriers. */
+kernel void grid(PORTBAR_GRID_PARAM, global uint *cells, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    for (uint r = 0u; r < rounds; ++r) {
+        if (portbar_group_id(&grid) == 0u)
+            cells[get_local_id(0)] += 1u;
+        if (!portbar_device_barrier(&grid))
+            return;
+    }
+}
+"""
+GANGS = """
+#include "portbar/reduction.h"
+
+/* The first work-item adds `rounds` to the receiver by way of a reduction. */
+kernel void gangs(PORTBAR_REDUCTION_PARAM, global uint *cells, const uint rounds)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const total_results results = { cells };
+    const total_local mine = { get_global_id(0) == 0u ? rounds : 0u };
+    total_reduce_gang_worker_vector(scratch, results, mine);
+}
+"""
+PLAIN = "kernel void plain(global uint *cells) { cells[get_global_id(0)] += 0u; }"
+ROUNDS = 3
+
+
+def launcher(kind, context, queue):
+    """A function that launches with a wait list and adds `rounds` to the first cell."""
+    if kind == "gangs":
+        total = portbar.ReductionLoop("total", {"v": portbar.Reduction(np.uint32, "+")})
+        kernel = portbar.Program(context, GANGS, reductions=[total]).kernel("gangs")
+        return lambda cells, wait_for, rounds: kernel(queue, (16,), (4,), cells, np.uint32(rounds), wait_for=wait_for)
+    kernel = portbar.Program(context, SOURCE).kernel("grid")
+    kernel.occupancy(queue, (4,))
+    return lambda cells, wait_for, rounds: kernel(queue, None, (4,), cells, np.uint32(rounds), wait_for=wait_for)
+
+
+def fail_one(payload):
+    """Launch, let a launch fail, launch again; what came of it. Run in a child, since some drivers hang or crash."""
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context, properties=LOOSE if payload["loose"] else 0)
+    launch = launcher(payload["kind"], context, queue)
+    cells = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(4, np.uint32))
+    launch(cells, None, ROUNDS).wait()
+    cause = cl.UserEvent(context)
+    running = launch(cells, None, payload["rounds"])
+    failing = launch(cells, [cause], ROUNDS)
+    cause.set_status(-5)
+    try:
+        failing.wait()
+    except (cl.Error, portbar.Error):
+        child.progress({"failed": True})
+    later = []
+    try:
+        later = [launch(cells, None, ROUNDS) for _ in range(70)]
+        for one in (running, *later):
+            one.wait()
+    except portbar.LaunchError as error:
+        return {"refused": str(error)}
+    except cl.Error as error:
+        return {"error": str(error), "queue": plain(context, queue, cells)}
+    found = np.zeros(4, np.uint32)
+    cl.enqueue_copy(cl.CommandQueue(context), found, cells)
+    return {"sum": int(found[0])}
+
+
+def plain(context, queue, cells):
+    """What the same queue makes of a launch of PyOpenCL's; empty where it is well."""
+    try:
+        cl.Program(context, PLAIN).build().plain(queue, (4,), None, cells).wait()
+    except cl.Error as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["grid", "gangs"])
+@pytest.mark.parametrize("loose", [False, True], ids=["in order", "out of order"])
+def test_launches_after_one_that_failed_are_right(device, findings, kind, loose):
+    if loose and not device.queue_properties & LOOSE:
+        pytest.skip("the device has no out-of-order queues")
+    payload = {"address": address_of(device).to_json(), "kind": kind, "loose": loose, "rounds": 20}
+    result = child.run_task("tests.launch.test_order:fail_one", payload, timeout=60)
+    assert result.status == "ok", result
+    if result.value.get("queue"):
+        pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {result.value['queue']}")
+    if loose and quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)):
+        assert "new queue" in result.value["refused"]
+        return
+    if not result.progress:
+        pytest.skip("this driver runs a command whose wait list has failed")
+    rounds = ROUNDS + 20 + 70 * ROUNDS
+    assert result.value == {"sum": rounds}
+
+
+def fail_an_array(payload):
+    """Let the last launch of an array fail, then use it; what the two ways to do so say."""
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context)
+    launch = launcher("grid", context, queue)
+    array = cl_array.zeros(queue, 4, np.uint32)
+    launch(array, None, ROUNDS).wait()
+    cause = cl.UserEvent(context)
+    failing = launch(array, [cause], ROUNDS)
+    cause.set_status(-5)
+    try:
+        failing.wait()
+    except (cl.Error, portbar.Error):
+        child.progress({"failed": True})
+    said = []
+    for use in (
+        lambda: launch(array, None, ROUNDS),
+        lambda: portbar.reduce(queue, array),
+        lambda: launch(array.base_data, [failing], ROUNDS),
+    ):
+        start = time.monotonic()
+        try:
+            use()
+            said.append("")
+        except portbar.LaunchError as error:
+            said.append(str(error))
+        assert time.monotonic() - start < 20
+    array.events.clear()
+    array.fill(0)
+    launch(array, None, ROUNDS).wait()
+    return {"said": said, "cells": array.get().tolist()}
+
+
+@pytest.mark.device
+def test_an_array_whose_last_launch_failed_is_refused_until_it_is_filled_again(device, findings):
+    result = child.run_task(
+        "tests.launch.test_order:fail_an_array", {"address": address_of(device).to_json()}, timeout=60
+    )
+    if result.status == "ok" and not result.progress:
+        pytest.skip("this driver runs a command whose wait list has failed")
+    assert result.status == "ok", result
+    assert "argument 0, an array, failed" in result.value["said"][0]
+    assert "array 'x' failed" in result.value["said"][1]
+    assert "in wait_for failed" in result.value["said"][2]
+    assert result.value["cells"] == [ROUNDS] * 4
+
+
+@pytest.mark.device
+def test_a_launch_after_one_that_failed_does_not_overlap_the_one_before(context, device, findings):
+    """PoCL's in-order queues would run it at once."""
+    if quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)) or "Oclgrind" in device.name:
+        pytest.skip("failures are hidden, or queues run when they are flushed")
+    queue = cl.CommandQueue(context)
+    launch = launcher("grid", context, queue)
+    cells = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)
+    launch(cells, None, 1).wait()
+    cause = cl.UserEvent(context)
+    long = launch(cells, None, 100_000 if portbar.describe(device).loop_limit is None else 1_000)
+    failing = launch(cells, [cause], 1)
+    queue.flush()
+    cause.set_status(-5)
+    # A launch that is enqueued before the driver has noticed the failure fails with it.
+    until = time.monotonic() + 0.2
+    while failing.event.command_execution_status >= 0 and time.monotonic() < until:
+        pass
+    last = launch(cells, None, 1)
+    queue.flush()
+    last.event.wait()
+    had_ended = long.event.command_execution_status == DONE
+    if failing.event.command_execution_status >= 0:
+        pytest.skip("this driver runs a command whose wait list has failed")
+    assert had_ended
+    long.wait()
+    last.wait()

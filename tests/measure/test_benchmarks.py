@@ -1,0 +1,468 @@
+"""The benchmarks run, each line of theirs is valid, and a missing peer is skipped with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.checkout import ROOT
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from portbar.findings import Findings
+
+CALLS = {"operation", "type", "place", "order", "strategy", "target", "met"}
+REQUIRED = {"benchmark", "device", "peer", "ratio", "ours_us", "peer_us", "samples"}
+
+
+def run(
+    *arguments: str, module: str = "device_barrier", path: str | None = None, timeout: float = 110
+) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ)
+    if path is not None:
+        environment["PATH"] = path
+    return subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check_row(row: dict[str, Any]) -> None:
+    assert set(row) >= REQUIRED
+    assert row["samples"] >= 5
+    assert row["ours_us"] > 0
+    if row["benchmark"] == "discovery-recall":
+        assert row["peer_us"] is None
+        assert 0 <= row["ratio"] <= 1
+        assert row["ratio"] == row["missed"] / row["samples"]
+    else:
+        assert row["peer_us"] > 0
+        assert row["ratio"] == pytest.approx(row["ours_us"] / row["peer_us"])
+
+
+@pytest.fixture
+def platform(device: cl.Device, findings: Findings | None) -> str:
+    return f"{device.platform.name.strip()} {device.platform.version.strip()}"
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_every_line_of_the_device_barrier_benchmark_is_valid(platform: str) -> None:
+    done = run("--json", "--quick", "--platform", platform)
+    rows = rows_of(done)
+    for row in rows:
+        check_row(row)
+    peers = {row["peer"] for row in rows}
+    assert {"relaunch", "ticket-discovery", "spin-discovery", "expected-count", "raw-enqueue"} <= peers
+    measured = {row["local_size"] for row in rows if row["peer"] == "relaunch"}
+    assert measured == {1, 64} or (measured == {1} and "above the kernel's limit" in done.stderr)
+    if "libgomp" not in peers:
+        assert "libgomp" in done.stderr
+
+
+@pytest.mark.device
+def test_libgomp_is_skipped_with_the_reason_without_a_compiler(platform: str, tmp_path: Path) -> None:
+    # PoCL links its kernels with it.
+    if (linker := shutil.which("ld")) is not None:
+        (tmp_path / "ld").symlink_to(linker)
+    done = run("--json", "--quick", "--local", "1", "--only", "barrier", "--platform", platform, path=str(tmp_path))
+    rows = rows_of(done)
+    assert [row["peer"] for row in rows] == ["relaunch"]
+    check_row(rows[0])
+    assert "libgomp skipped: there is no C compiler" in done.stderr
+
+
+@pytest.mark.device
+def test_without_json_there_is_a_table(platform: str) -> None:
+    done = run("--quick", "--local", "1", "--only", "recall", "--platform", platform)
+    assert done.returncode == 0, done.stderr
+    assert "benchmark" in done.stdout
+    assert not done.stdout.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize(
+    ("kind", "in_flight", "most", "bound", "expected"),
+    [
+        ("CPU", 8, None, 2, 8),
+        ("CPU", None, None, 2, 2),
+        ("CPU", 8, 1, 1, 1),
+        ("CPU", 2, None, 4, 4),
+        ("GPU", 8, None, 2, 2),
+        ("GPU", 8, 1, 2, 1),
+    ],
+)
+def test_recall_is_of_the_groups_that_a_launch_may_start(
+    kind: str, in_flight: int | None, most: int | None, bound: int, expected: int
+) -> None:
+    pytest.importorskip("pyopencl")
+    from benchmarks.device_barrier import expected_groups  # noqa: PLC0415 (which needs PyOpenCL)
+    from portbar import Choice, DeviceFacts, DeviceProfile, Findings, Strategy  # noqa: PLC0415
+
+    profile = DeviceProfile(DeviceFacts(type=(kind,)), Findings(groups_in_flight=in_flight))
+    choice = Choice("x", "test")
+    assert expected_groups(profile, Strategy(choice, choice, choice, max_groups=most), bound) == expected
+    assert expected_groups(DeviceProfile(profile.facts), Strategy(choice, choice, choice), 3) == 3
+
+
+@pytest.mark.parametrize("arguments", [("--only", "nothing"), ("--local", "many"), ("--local", "0"), ("--unknown",)])
+def test_wrong_command_line_ends_with_status_2(arguments: tuple[str, ...]) -> None:
+    pytest.importorskip("pyopencl")
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "usage" in done.stderr
+
+
+def test_no_matching_device_ends_with_status_3() -> None:
+    pytest.importorskip("pyopencl")
+    done = run("--json", "--platform", "no such platform")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "no" in done.stderr
+
+
+def selector(device: cl.Device) -> str:
+    from portbar.device import address_of  # noqa: PLC0415 (a host test's own imports decide what it needs)
+
+    address = address_of(device)
+    return f"{address.platform_index}:{address.device_index}"
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_every_line_of_the_build_benchmark_is_valid(device: cl.Device) -> None:
+    rows = rows_of(run("--json", "--quick", "--device", selector(device), module="build"))
+    assert {row["benchmark"] for row in rows} >= {"atomic", "work-group sum"}
+    for row in rows:
+        check_row(row)
+        assert 20 < row["lines"] < 700
+        assert row["met"] == (row["target"] is None or row["ratio"] <= row["target"])
+    assert {row["benchmark"]: row["target"] for row in rows if row["benchmark"] == "atomic"} == {"atomic": 1.3}
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_atomics_benchmark_prints_one_document_with_right_sums(device: cl.Device, findings: Findings | None) -> None:
+    done = run("--json", "--quick", "--device", selector(device), module="atomics")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["benchmark"], document["quick"]) == ("atomics", True)
+    rows = document["rows"]
+    for row in rows:
+        assert set(row) >= REQUIRED | CALLS
+        # A wrong sum on portbar's side is a row without times, which ends with status 1.
+        assert "error" not in row
+        assert row["samples"] >= 5
+        assert min(row["ours_us"], row["peer_us"], row["ratio"], row["control"], row["rounds"], row["work_items"]) > 0
+        assert row["met"] == (None if row["target"] is None else row["ratio"] <= row["target"])
+        assert row["cores"] is None or row["cores"] > 0
+        # A device that ends loops early would leave wrong sums.
+        limit = findings.loop_limit if findings is not None else None
+        assert limit is None or row["rounds"] < limit
+    raw = {(row["operation"], row["place"]) for row in rows if row["peer"] == "atomic_add"}
+    assert raw == {(call, place) for call in ("fetch_add", "add") for place in ("contended", "uncontended")}
+    assert {row["target"] for row in rows if row["benchmark"] == "fetch_add"} == {1.02}
+    floats = [row for row in rows if row["benchmark"] == "float_add" and row["peer"].startswith("loop-")]
+    for kind in {row["type"] for row in floats} | {"float"}:
+        own = [row for row in floats if row["type"] == kind]
+        assert {row["place"] for row in own} == {"contended", "contended_64", "uncontended"}
+        assert all(row["target"] == (None if row["native"] else 1.1) for row in own)
+        assert all(row["ratio"] == max(row["ratios"].values()) for row in own)
+
+
+@pytest.mark.device
+def test_kernels_of_both_sides_leave_the_same_words_and_sums(device: cl.Device, findings: Findings | None) -> None:
+    code = (
+        "import sys\n"
+        "import numpy as np, pyopencl as cl\n"
+        "from benchmarks.atomics import *\n"
+        "from portbar.device import select_devices\n"
+        "device = select_devices(sys.argv[1:])[0][1]\n"
+        "bench = Bench(Session(device, device.name, cl.Context([device]), True))\n"
+        "for place in PLACES:\n"
+        "    task = Task('fetch_add', bench.kinds[0], place)\n"
+        "    for side in (\n"
+        "        bench.build(HEADER, {'k': (task, ours(task))}, ours=True),\n"
+        "        bench.build('', {'k': (task, 'atomic_add(p, 1u)')}),\n"
+        "        # Twice the value: the check must tell.\n"
+        "        bench.build('', {'k': (task, 'atomic_add(p, 2u)')}),\n"
+        "    ):\n"
+        "        bench._launch(task, side['k'], bench.items, 3)\n"
+        "        print(place, bench._fault(task, bench.items, 3) or 'right')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, selector(device)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for place in ("contended", "contended_64", "uncontended"):
+        ours, raw, doubled = (line.removeprefix(f"{place} ") for line in lines if line.startswith(f"{place} "))
+        assert (ours, raw) == ("right", "right")
+        assert "a word holds" in doubled
+
+
+@pytest.mark.device
+def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(
+    device: cl.Device, findings: Findings | None
+) -> None:
+    code = (
+        "import sys\n"
+        "import pyopencl as cl\n"
+        "from benchmarks.atomics import *\n"
+        "from portbar.device import select_devices\n"
+        "device = select_devices(sys.argv[1:])[0][1]\n"
+        "bench = Bench(Session(device, device.name, cl.Context([device]), True))\n"
+        "task = Task('add', bench.kinds[0], 'contended')\n"
+        "right, wrong = (bench.build('', {'k': (task, f'atomic_add(p, {n}u)')})['k'] for n in (1, 2))\n"
+        "rows = list(rows_of(bench, 'fetch_add', task, {'portbar': right, 'good': right, 'bad': wrong}))\n"
+        "print([row.peer for row in rows])\n"
+        "rows = list(rows_of(bench, 'fetch_add', task, {'portbar': wrong, 'good': right}))\n"
+        "print([(row.ratio, row.extra['error']) for row in rows])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, selector(device)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "['good']"
+    assert "bad left out" in done.stderr
+    assert "(None, 'portbar: a word holds" in second
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_atomics_benchmark_says_in_a_table_whether_targets_are_met(
+    device: cl.Device, findings: Findings | None
+) -> None:
+    done = run("--quick", "--device", selector(device), module="atomics")
+    assert done.returncode == 0, done.stderr
+    assert "target met" in done.stdout
+    assert "(1.02)" in done.stdout
+    assert not done.stdout.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(("--unknown",), 2), (("--json", "--device", "no such device"), 3)])
+def test_atomics_benchmark_refuses_what_it_cannot_measure(arguments: tuple[str, ...], status: int) -> None:
+    pytest.importorskip("pyopencl")
+    done = run(*arguments, module="atomics")
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert done.stderr
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_split_barrier_benchmark_prints_a_line_a_row_with_right_results(
+    device: cl.Device, findings: Findings | None
+) -> None:
+    done = run("--json", "--quick", "--device", selector(device), module="split_barrier")
+    rows = rows_of(done)
+    for row in rows:
+        assert set(row) >= REQUIRED | {"strategy", "local_size", "groups", "target", "met", "time_ratio", "by"}
+        # A wrong result is a row without times, which ends with status 1.
+        assert "error" not in row
+        assert row["samples"] >= 5
+        assert min(row["ours_us"], row["peer_us"], row["ratio"], row["groups"]) > 0
+        assert min(row["ours_best_us"], row["peer_best_us"]) > 0
+        assert row["met"] == (None if row["target"] is None else row["ratio"] <= row["target"])
+        limit = findings.loop_limit if findings is not None else None
+        assert limit is None or row.get("rounds", 0) < limit
+    waits = [row for row in rows if row["benchmark"] == "arrive_wait"]
+    sizes = {row["local_size"] for row in waits if row["peer"] == "barrier"}
+    assert sizes >= ({32, 256, 1024} if any(row["by"] == "cycles" for row in waits) else {1, 64})
+    assert {row["peer"] for row in waits} >= {"barrier", "barrier-local"}
+    assert {row["target"] for row in waits if row["peer"] == "barrier"} <= {1.3, None}
+    pipelines = [row for row in rows if row["benchmark"] == "pipeline"]
+    assert {row["peer"] for row in pipelines} == {"barrier", "barrier-prefetch"}
+    assert all(row["speedup"] == pytest.approx(1 / row["ratio"]) for row in pipelines)
+
+
+@pytest.mark.device
+def test_split_barrier_benchmark_sees_wrong_results(device: cl.Device, findings: Findings | None) -> None:
+    code = (
+        "import sys\n"
+        "import pyopencl as cl\n"
+        "from benchmarks.split_barrier import *\n"
+        "from portbar.device import select_devices\n"
+        "device = select_devices(sys.argv[1:])[0][1]\n"
+        "session = SplitSession(device, device.name, cl.Context([device]), True, None, None)\n"
+        "bench = Bench(session)\n"
+        "right = NO_CYCLES + loop('barrier')\n"
+        "for text in (right, right.replace('round < rounds', 'round + 1u < rounds')):\n"
+        "    kernel = bench.peer(text, loop_name('barrier'))\n"
+        "    for rounds in (1, 2, 5, 12):\n"
+        "        try:\n"
+        "            Loop(bench, kernel, 2, 8).sample(rounds)\n"
+        "            print('right')\n"
+        "        except WrongResultError as error:\n"
+        "            print('wrong', error)\n"
+        "head = '#define SIZE 8u' + chr(10) + PIPELINE + STREAM_HEAD\n"
+        "fill = bench.peer(head + STREAM_TAIL, 'fill')\n"
+        "ours = bench.compiled(HEADER + head + STREAMS['portbar'] + STREAM_TAIL, ('split_barrier.overlapping',))\n"
+        "kernels = {name: bench.peer(head + STREAMS[name] + STREAM_TAIL, 'stream') for name in list(STREAMS)[1:]}\n"
+        "kernels['portbar'] = bench.ours(ours, 'stream')\n"
+        "late = head + STREAMS['barrier'].replace('tile * stride', '(tiles - 1u - tile) * stride') + STREAM_TAIL\n"
+        "kernels['late'] = bench.peer(late, 'stream')\n"
+        "for tiles in (2, 6, 9):\n"
+        "    streams = Streams(bench, fill, kernels, 3, 8, tiles)\n"
+        "    for side in kernels:\n"
+        "        try:\n"
+        "            streams.check(side, 5)\n"
+        "            print(side, 'right')\n"
+        "        except WrongResultError as error:\n"
+        "            print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, selector(device)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:4] == ["right"] * 4
+    assert all(line.startswith("wrong 1") for line in lines[4:8])
+    for at in (8, 12, 16):
+        assert lines[at : at + 3] == ["barrier right", "barrier-prefetch right", "portbar right"]
+        assert "sums of work-group 0 are wrong" in lines[at + 3]
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_split_barrier_benchmark_says_in_a_table_whether_targets_are_met(
+    device: cl.Device, findings: Findings | None
+) -> None:
+    done = run("--quick", "--device", selector(device), module="split_barrier")
+    assert done.returncode == 0, done.stderr
+    assert "target met" in done.stdout
+    assert "arrive_wait" in done.stdout
+    assert not done.stdout.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(("--unknown",), 2), (("--json", "--device", "no such device"), 3)])
+def test_split_barrier_benchmark_refuses_what_it_cannot_measure(arguments: tuple[str, ...], status: int) -> None:
+    pytest.importorskip("pyopencl")
+    done = run(*arguments, module="split_barrier")
+    assert done.returncode == status
+    assert done.stdout == ""
+    assert done.stderr
+
+
+#: A compiler that leaves a program which answers as the CUDA program does: well, with wrong values, badly, then not at all.
+COMPILER = """#!/bin/sh
+echo "$@" > {folder}/arguments
+while [ "$1" != -o ]; do shift; done
+cat > "$2" <<'END'
+#!{python}
+import sys, time
+print('{{"name": "none", "binary": 90}}', flush=True)
+answers = ['{{"seconds": 0.5, "cycles": 7, "wrong": 0}}', '{{"seconds": 0.5, "cycles": 7, "wrong": 2}}', '{{"error": "busy"}}']
+for line in sys.stdin:
+    assert line == "barrier 64 2 10\\n", line
+    if not answers:
+        time.sleep(60)
+    print(answers.pop(0), flush=True)
+END
+chmod +x "$2"
+"""
+
+
+def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(tmp_path: Path) -> None:
+    pytest.importorskip("pyopencl")
+    compiler = tmp_path / "nvcc"
+    compiler.write_text(COMPILER.format(folder=tmp_path, python=sys.executable), encoding="utf-8")
+    compiler.chmod(0o755)
+    code = (
+        "import benchmarks.split_barrier as bench\n"
+        "with bench.cuda_program(bench.CUDA_SOURCE, 'split_barrier', (9, 0), bench.CudaPeer) as peer:\n"
+        "    peer._limit_s = 1.0\n"
+        "    print(peer.about['binary'])\n"
+        "    for _ in range(5):\n"
+        "        try:\n"
+        "            print(peer.sample('barrier', 64, 2, 10))\n"
+        "        except bench.Error as error:\n"
+        "            print(type(error).__name__, error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    about, right, wrong, bad, hung, ended = done.stdout.splitlines()
+    assert (about, right) == ("90", "Sample(seconds=0.5, cycles=7)")
+    assert wrong == "WrongResultError the CUDA program left 2 wrong values"
+    assert bad == "Error the CUDA program failed: busy"
+    assert "took more than 1 s" in hung
+    assert "has ended" in ended
+    arguments = (tmp_path / "arguments").read_text(encoding="utf-8").split()
+    assert arguments[:3] == ["-O3", "-std=c++17", "-arch=sm_90"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync"])
+def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyopencl")
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from benchmarks.cuda import compiled\n"
+        f"from benchmarks.{benchmark} import CUDA_SOURCE\n"
+        "print(compiled(CUDA_SOURCE, Path(sys.argv[1], 'peer'), (9, 0)).exists())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "True"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_libgomp_program_counts_its_own_barriers() -> None:
+    pytest.importorskip("pyopencl")
+    code = (
+        "from benchmarks.device_barrier import *\n"
+        "with libgomp() as binary:\n"
+        "    assert binary is None or gomp_us(binary, 2, 500) > 0\n"
+        "    print('compiled' if binary else 'refused')\n"
+        "assert binary is None or not binary.exists()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "compiled" or "libgomp skipped" in done.stderr

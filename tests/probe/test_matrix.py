@@ -1,0 +1,257 @@
+"""The shipped records: each can be read, is named after its device, and serves devices like it and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from portbar import matrix, records
+from portbar import strategy as strategy_module
+from portbar.device import DeviceFacts
+from portbar.errors import RecordError, UnsupportedFeatureError
+from portbar.findings import Findings
+from portbar.rendering import render_header
+from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
+from tests.checkout import ROOT
+
+FOLDER = ROOT / "vendor_matrix"
+ALL = sorted(FOLDER.glob("*.json"))
+PUBLISHED = sorted(FOLDER.glob("published--*.json"))
+RECORDS = sorted(set(ALL) - set(PUBLISHED))
+
+#: The table "Recall of occupancy discovery" of the slides by Sorensen and others: compute units, occupancy bound, work-groups
+#: found by the spin lock and by the ticket lock.
+STUDY = {
+    "GTX 980": (16, 32, 3.1, 32.0),
+    "Quadro K500": (12, 12, 2.3, 12.0),
+    "Iris 6100": (47, 6, 3.5, 6.0),
+    "HD 5500": (24, 3, 2.7, 3.0),
+    "Radeon R9": (28, 48, 7.7, 48.0),
+    "Radeon R7": (8, 16, 4.6, 16.0),
+    "T628-4": (4, 4, 3.1, 4.0),
+    "T628-2": (2, 2, 2.0, 2.0),
+}
+
+
+def only_device(path: Path) -> dict[str, Any]:
+    (device,) = json.loads(path.read_text(encoding="utf-8"))["devices"]
+    return device
+
+
+def entry(path: Path) -> tuple[DeviceFacts, Findings]:
+    device = only_device(path)
+    return DeviceFacts.from_json(device["facts"]), Findings.from_json(device["findings"])
+
+
+@pytest.fixture(autouse=True)
+def on_the_machine_of_the_records(monkeypatch):
+    monkeypatch.setattr(matrix, "host_architecture", lambda: "x86_64")
+    monkeypatch.setattr(strategy_module, "host_architecture", lambda: "x86_64")
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
+def test_each_record_is_named_after_its_device_and_serves_it(path):
+    facts, findings = entry(path)
+    assert records.slug(only_device(path)) == path.stem
+    known = matrix.nearest(facts)
+    assert known is not None
+    assert replace(known, source="") == replace(findings, source="")
+    assert path.stem in known.source
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
+def test_a_strategy_follows_from_each_record_and_renders(path):
+    facts, _ = entry(path)
+    strategy = choose(DeviceProfile(facts, matrix.nearest(facts)))
+    assert all(name in ALTERNATIVES["device_barrier"] for _, _, name in strategy.table)
+    assert "portbar_device_barrier(portbar_grid *grid)" in render_header("device_barrier", strategy)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
+def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
+    facts, findings = entry(path)
+    borrowed = choose(DeviceProfile(facts, matrix.nearest(facts)))
+    assert f"vendor matrix record {path.stem} (never probed on this machine)" in borrowed.atomics.reason
+    own = choose(DeviceProfile(facts, replace(findings, source="probed 2026-11-21")))
+    assert "vendor matrix" not in own.atomics.reason
+    if borrowed.table:
+        groups = borrowed.table[-1][1]
+        reasons = [s.for_groups(groups, borrowed.table[-1][0]).device_barrier.reason for s in (borrowed, own)]
+        assert reasons[0].startswith("measured fastest") == reasons[1].startswith("measured fastest")
+        if reasons[0].startswith("measured fastest"):
+            assert f"on such a device (vendor matrix record {path.stem})" in reasons[0]
+            assert "on this device" in reasons[1]
+
+
+def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
+    """The choice of atomics is then the probe's own."""
+    from portbar import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
+
+    path = next(path for path in RECORDS if Findings.from_json(only_device(path)["findings"]).barrier_table)
+    facts, findings = entry(path)
+    probed = replace(findings, barrier_table=(), source="probed 2026-11-21")
+    monkeypatch.setattr(profile, "stored_findings", lambda _: probed)
+    found = profile._findings(facts)
+    assert found is not None
+    assert found.barrier_table == findings.barrier_table
+    assert found.source == f"probed 2026-11-21; barrier table of vendor matrix record {path.stem}"
+    chosen = choose(DeviceProfile(facts, found))
+    assert "vendor matrix" not in chosen.atomics.reason
+    assert chosen.table_origin == f"on such a device (vendor matrix record {path.stem})"
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem[:40])
+def test_each_file_is_a_valid_record_of_the_newest_format_under_its_name(path):
+    text = path.read_text(encoding="utf-8")
+    record = records.load(path)
+    assert json.loads(text) == record
+    assert text == records.text(record)
+    assert records.slug(record["devices"][0]) == path.stem
+    assert re.fullmatch(r"[a-z0-9._-]+\.json", path.name)
+    assert record["partial"] is False
+    assert (record["kind"] == "published") == path.stem.startswith("published--")
+
+
+def test_the_published_chips_are_those_of_the_study():
+    found = {}
+    for path in PUBLISHED:
+        device = only_device(path)
+        spin, ticket = device["occupancy"]["rows"]
+        assert (spin["lock"], ticket["lock"]) == ("spin", "ticket")
+        assert spin["occupancy"]["value"] == ticket["occupancy"]["value"] == spin["best_known_groups"]
+        for row in (spin, ticket):
+            assert row["recall"]["value"] == round(row["found"]["value"] / row["occupancy"]["value"], 4)
+            assert row["local_size"] is row["launched"] is None
+        numbers = (spin["occupancy"]["value"], spin["found"]["value"], ticket["found"]["value"])
+        found[device["facts"]["name"]] = (device["facts"]["compute_units"], *numbers)
+    assert found == STUDY
+
+
+def test_published_records_name_their_source_and_serve_no_device():
+    served = {name for name, *_ in matrix._records()}
+    assert served == {path.stem for path in RECORDS}
+    for path in PUBLISHED:
+        record = records.load(path)
+        assert record["source"]["year"] == 2016
+        assert "Tyler Sorensen" in record["source"]["authors"]
+        facts = DeviceFacts.from_json(record["devices"][0]["facts"])
+        assert matrix.nearest(facts) is None
+
+
+def test_the_nearest_driver_speaks_and_is_named(monkeypatch):
+    path = next(path for path in RECORDS if "h200" in path.stem)
+    facts, findings = entry(path)
+    known = tuple(
+        (f"driver-{driver}", replace(facts, driver_version=driver), "", replace(findings, polls_per_second=float(rate)))
+        for rate, driver in enumerate(("535.10", "570.86.15", "580.65.06", "590.1"), start=1)
+    )
+    monkeypatch.setattr(matrix, "_records", lambda: known)
+    for driver, speaks in [("581.2", 3), ("580.95", 3), ("571.2", 2), ("100.1", 1), ("999.0", 4)]:
+        chosen = matrix.nearest(replace(facts, driver_version=driver))
+        assert chosen is not None
+        assert chosen.polls_per_second == speaks
+        assert chosen.source == f"vendor matrix record {known[speaks - 1][0]} (never probed on this machine)"
+
+
+def test_another_driver_of_the_same_gpu_is_served_and_another_gpu_is_not():
+    path = next(path for path in RECORDS if "h200" in path.stem)
+    facts, _ = entry(path)
+    assert matrix.nearest(replace(facts, driver_version="999.1")) is not None
+    assert matrix.nearest(replace(facts, name="NVIDIA Unheard-of")) is None
+
+
+def test_a_cpu_with_other_threads_gets_the_ordering_but_not_the_counts():
+    path = next(path for path in RECORDS if "3.1-debian" in path.stem)
+    facts, findings = entry(path)
+    known = matrix.nearest(replace(facts, name="pthread-elsewhere", compute_units=(facts.compute_units or 0) + 6))
+    assert known is not None
+    assert known.ordering == findings.ordering
+    assert known.groups_in_flight is None
+    assert known.barrier_table == ()
+    other = replace(facts, driver_version="9.9", platform_version="OpenCL 3.0 PoCL 9.9")
+    assert matrix.nearest(other) is None
+
+
+HOSTED = [path for path in RECORDS if "CPU" in only_device(path)["facts"]["type"]]
+
+
+@pytest.mark.parametrize("path", HOSTED, ids=lambda path: path.stem[:40])
+@pytest.mark.parametrize("host", ["aarch64", "arm64", "riscv64", "i686"])
+def test_a_hosts_processor_gets_nothing_that_another_kind_of_processor_showed(path, host):
+    """Passing where stores stay in order, as on x86, proves nothing for Arm."""
+    facts, _ = entry(path)
+    assert matrix.nearest(facts, host) is None
+    assert matrix.nearest(facts, "AMD64") == matrix.nearest(facts, "x86_64") is not None
+
+
+def test_a_gpu_is_the_same_in_any_host():
+    facts, findings = entry(next(path for path in RECORDS if "h200" in path.stem))
+    for host in ("aarch64", "x86_64", ""):
+        known = matrix.nearest(facts, host)
+        assert known is not None
+        assert (known.ordering, known.litmus) == (findings.ordering, findings.litmus)
+
+
+@pytest.mark.parametrize(("host", "recorded"), [("", "x86_64"), ("aarch64", ""), ("", "")])
+def test_without_a_known_kind_of_processor_no_order_of_memory_is_lent(monkeypatch, host, recorded):
+    facts, findings = entry(HOSTED[0])
+    monkeypatch.setattr(matrix, "_records", lambda: (("one", facts, recorded, findings),))
+    known = matrix.nearest(facts, host)
+    assert known is not None
+    assert (known.ordering, known.litmus) == ({}, {})
+    assert known.builds == findings.builds
+
+
+def test_a_record_of_this_kind_of_processor_speaks_before_one_of_an_unknown_kind(monkeypatch):
+    facts, findings = entry(HOSTED[0])
+    far = replace(facts, driver_version="1." + facts.driver_version)
+    monkeypatch.setattr(matrix, "_family", lambda _: ())
+    monkeypatch.setattr(matrix, "_records", lambda: (("near", facts, "", findings), ("far", far, "aarch64", findings)))
+    assert matrix.nearest(facts, "aarch64").source.startswith("vendor matrix record far ")
+
+
+def test_records_say_which_processor_their_host_has():
+    assert {kind for _, _, kind, _ in matrix._records()} == {"x86_64"}
+
+
+def test_without_fences_another_processor_than_x86_needs_litmus_tests_of_its_own(monkeypatch):
+    facts, findings = entry(next(path for path in RECORDS if path.stem.startswith("rusticl")))
+    probed = replace(findings, litmus={}, ordering={"cl12": "pass"}, source="probed")
+    assert choose(DeviceProfile(facts, probed)).atomics.value == "cl12"
+    monkeypatch.setattr(strategy_module, "host_architecture", lambda: "aarch64")
+    with pytest.raises(UnsupportedFeatureError, match="no fences can be issued on it"):
+        choose(DeviceProfile(facts, probed))
+    passed = replace(probed, litmus={"cl12": "pass: 28 tests"})
+    assert choose(DeviceProfile(facts, passed)).atomics.value == "cl12"
+    # A later version has fences.
+    newer = replace(facts, driver_version="25.0.7")
+    assert choose(DeviceProfile(newer, probed)).atomics.value == "cl12"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"devices": [{"facts": {}}]}',
+        '{"devices": [',
+        "[]",
+        '{"devices": [{"facts": {}, "findings": {"barrier_table": [[1, "nonsense"]]}}]}',
+    ],
+)
+def test_a_damaged_record_is_named(monkeypatch, tmp_path, text):
+    (tmp_path / "broken.json").write_text(text)
+    monkeypatch.setattr(matrix.importlib.resources, "files", lambda _: tmp_path)
+    with pytest.raises(RecordError, match="broken"):
+        list(matrix._read())
+
+
+def test_a_survey_is_split_into_one_record_a_device():
+    whole = {**records.load(RECORDS[0]), "devices": [only_device(path) for path in RECORDS]}
+    whole["devices"].append({"status": "unusable", "facts": {"name": "x"}})
+    parts = dict(records.split(whole))
+    assert sorted(parts) == [path.stem for path in RECORDS]
+    assert all(len(part["devices"]) == 1 for part in parts.values())

@@ -1,0 +1,203 @@
+"""What cannot be reduced is refused with an error that names the cause and the remedy, before anything is enqueued."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import portbar
+from portbar.reduction.operators import Operator
+from tests.reduce.support import put, reducer
+
+pytestmark = pytest.mark.device
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+@pytest.fixture
+def reduce(queue: cl.CommandQueue) -> Any:
+    """Return `portbar.reduce` on the queue of the test."""
+    return reducer(queue)
+
+
+NUMBERS = np.arange(12, dtype=np.int32)
+
+CALLS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
+    "unknown operator": ({"op": "plus"}, portbar.Error, r"no operator is called 'plus'.*portbar\.Operator"),
+    "minus": ({"op": "-"}, portbar.Error, "use '\\+'"),
+    "operator that the type lacks": (
+        {"outputs": {"a": portbar.Reduction(np.int32, "+"), "b": 5}},
+        portbar.Error,
+        "no operator is called 5",
+    ),
+    "bits of floats": ({"dtype": np.float32, "op": "&"}, portbar.Error, "'&' takes no float"),
+    "unknown type": ({"dtype": "datetime64[s]"}, portbar.Error, "cannot have the type datetime64"),
+    "array as result": (
+        {"outputs": {"a": portbar.Reduction(np.int32, "+", shape=3)}},
+        portbar.Error,
+        "'a' is an array.*leave shape= out",
+    ),
+    "axis too large": ({"axis": 1}, portbar.LaunchError, r"axis= is one of an array of 1 dimension.*not 1"),
+    "axis no number": ({"axis": "x"}, portbar.LaunchError, "not 'x'"),
+    "op and outputs": ({"op": "max", "outputs": {"a": "+"}}, portbar.Error, "not both"),
+    "no outputs": ({"outputs": {}}, portbar.Error, "outputs= is a mapping"),
+    "map of no output": (
+        {"outputs": {"a": "+"}, "map": {"b": "x"}},
+        portbar.Error,
+        "'b', which is no output; outputs: a",
+    ),
+    "initial of no output": ({"outputs": {"a": "+"}, "initial": {"b": 1}}, portbar.Error, "'b', which is no output"),
+    "initial for all outputs": ({"outputs": {"a": "+"}, "initial": 1}, portbar.Error, "mapping of output"),
+    "map of one": ({"map": {"a": "x"}}, portbar.Error, "only where outputs="),
+    "map that is none": ({"map": 3}, portbar.Error, "OpenCL C expression such as 'x \\* x'"),
+    "two statements": ({"map": "x; x"}, portbar.Error, "more than one expression"),
+    "other elements": ({"map": "x[i + 1] - x[i]"}, portbar.Error, "other elements of 'x'"),
+    "output that is a type": ({"outputs": {"float4": "+"}}, portbar.Error, "'float4'"),
+    "output that is no name": ({"outputs": {"a b": "+"}}, portbar.Error, "'a b'"),
+    "output that is a word of C": ({"outputs": {"float": "+"}}, portbar.Error, "'float'"),
+    "initial of another kind": ({"initial": "many"}, portbar.LaunchError, "initial='many' is no int32"),
+    "initial out of range": ({"initial": 1 << 40}, portbar.LaunchError, "is no int32"),
+    "several initial values": ({"initial": [1, 2]}, portbar.LaunchError, "one value"),
+    "out that is no array": ({"out": np.zeros((), np.int32)}, portbar.LaunchError, "not ndarray"),
+    "operator without b": ({"op": "a"}, portbar.Error, "no operator is called 'a'"),
+}
+
+
+@pytest.mark.parametrize("what", list(CALLS))
+def test_requests(what: str, reduce: Any, queue: cl.CommandQueue) -> None:
+    more, error, pattern = CALLS[what]
+    array = put(queue, NUMBERS)
+    with pytest.raises(error, match=pattern):
+        reduce(array, **more)
+    assert reduce(array).get(queue) == NUMBERS.sum()
+
+
+def test_neutral_elements_that_are_none() -> None:
+    with pytest.raises(portbar.Error, match="is not neutral for"):
+        portbar.Reduction(np.int32, "+", neutral=1)
+    with pytest.raises(portbar.Error, match="needs a neutral element"):
+        Operator("a * b", neutral=" ")
+
+
+def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    with pytest.raises(portbar.LaunchError, match=r"'x' is a ndarray.*to_device"):
+        reduce(NUMBERS)
+    array = put(queue, NUMBERS)
+    with pytest.raises(portbar.LaunchError, match=r"strides .*not contiguous.*copy\(\)"):
+        reduce(array[::2])
+    with pytest.raises(portbar.LaunchError, match=r"not contiguous"):
+        reduce(put(queue, NUMBERS.reshape(3, 4))[:, 1:3], axis=1)
+    with pytest.raises(portbar.LaunchError, match="shape"):
+        reduce({"a": array, "b": array[1:]}, map="a * b")
+    with pytest.raises(portbar.Error, match=r"needs a map expression, such as map='a \* b'"):
+        reduce({"a": array, "b": array})
+    with pytest.raises(portbar.Error, match="the index in map"):
+        reduce({"i": array})
+    with pytest.raises(portbar.LaunchError, match="mapping is empty"):
+        reduce({})
+    another = cl.Context(context.devices)
+    other = cl.CommandQueue(another)
+    with pytest.raises(portbar.LaunchError, match="another context"):
+        reduce(cla.to_device(other, NUMBERS))
+    from portbar.reduction.host import reduce as wanted  # noqa: PLC0415
+
+    with pytest.raises(portbar.LaunchError, match="CommandQueue, not Context"):
+        wanted(context, array)
+
+
+def test_out(reduce: Any, queue: cl.CommandQueue) -> None:
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    array = put(queue, NUMBERS)
+    with pytest.raises(portbar.LaunchError, match=r"shape \(\) and type int32; it has shape \(1,\)"):
+        reduce(array, out=cla.zeros(queue, 1, np.int32))
+    with pytest.raises(portbar.LaunchError, match="type int64"):
+        reduce(array, out=cla.zeros(queue, (), np.int64))
+    with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+        reduce(array, out=array[2:3].reshape(()))
+    with pytest.raises(portbar.LaunchError, match="each of the outputs a, b"):
+        reduce(array, outputs={"a": "+", "b": "max"}, out=cla.zeros(queue, (), np.int32))
+    once = cla.zeros(queue, (), np.int32)
+    with pytest.raises(portbar.LaunchError, match="two outputs"):
+        reduce(array, outputs={"a": "+", "b": "max"}, out={"a": once, "b": once})
+    np.testing.assert_array_equal(array.get(queue), NUMBERS)
+
+
+def test_out_in_another_sub_buffer_of_the_same_memory(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> None:
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    step = max(64, context.devices[0].mem_base_addr_align // 8)
+    whole = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * step)
+    cl.enqueue_fill_buffer(queue, whole, np.ones(1, np.int32), 0, whole.size)
+
+    def array(start: int, size: int, shape: Any = None, offset: int = 0) -> Any:
+        shape = size // 4 if shape is None else shape
+        return cla.Array(queue, shape, np.int32, data=whole.get_sub_region(start, size), offset=offset)
+
+    first = array(0, 2 * step)
+    for out in (array(0, step, ()), array(step, step, ()), cla.Array(queue, (), np.int32, data=whole, offset=step)):
+        with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+            reduce(first, out=out)
+    with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+        reduce(cla.Array(queue, 4 * step // 4, np.int32, data=whole), out=array(3 * step, step, ()))
+    again = {"a": array(2 * step, step, ()), "b": array(2 * step, 2 * step, ())}
+    with pytest.raises(portbar.LaunchError, match="two outputs"):
+        reduce(first, outputs={"a": "+", "b": "max"}, out=again)
+    # Parts that only touch are apart, also where each counts from its own start.
+    out = array(2 * step, step, ())
+    reduce(first, out=out)
+    assert out.get(queue) == 2 * step // 4
+    reduce(cla.Array(queue, step // 4, np.int32, data=whole), out=array(step, 2 * step, (), offset=step))
+
+
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        ({"map": "x +* 2"}, r"the map of 'result', 'x \+\* 2', does not compile on "),
+        ({"map": "x + velocity"}, r"'x \+ velocity'.*velocity"),
+        ({"op": Operator("a + bb + b", neutral="0")}, r"the operator of 'result', 'a \+ bb \+ b'.*bb"),
+        ({"op": Operator("a + b", neutral="nothing")}, r"the neutral element of 'result', 'nothing'"),
+        ({"outputs": {"n": "+", "m": "max"}, "map": {"m": "x.mass"}}, r"the map of 'm', 'x\.mass'"),
+    ],
+)
+def test_expressions_that_do_not_compile_are_shown(
+    more: dict[str, Any],
+    shown: str,
+    reduce: Any,
+    queue: cl.CommandQueue,
+) -> None:
+    with pytest.raises(portbar.BuildError, match=shown) as caught:
+        reduce(put(queue, NUMBERS), **more)
+    assert "portbar_" not in str(caught.value).split("does not compile")[0]
+    assert caught.value.log
+
+
+def test_types_that_the_device_lacks(reduce: Any, queue: cl.CommandQueue) -> None:
+    for name, extension, dtype in (("double", "cl_khr_fp64", np.float64), ("half", "cl_khr_fp16", np.float16)):
+        if extension not in queue.device.extensions.split():
+            with pytest.raises(
+                portbar.UnsupportedFeatureError, match=f"does not compute with {name}; convert the array to float32"
+            ):
+                reduce(put(queue, np.zeros(5, dtype)))
+
+
+def test_a_device_without_order_between_its_groups_is_refused(
+    reduce: Any,
+    queue: cl.CommandQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from portbar.reduction import host_plan  # noqa: PLC0415
+
+    def refuse(_: Any) -> Any:
+        raise portbar.UnsupportedFeatureError("no way to order memory between work-groups is known")
+
+    monkeypatch.setattr(host_plan, "choose", refuse)
+    with pytest.raises(portbar.UnsupportedFeatureError, match="no way to order memory"):
+        reduce(put(queue, np.zeros(77, np.int32)))

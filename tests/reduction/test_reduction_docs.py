@@ -1,0 +1,111 @@
+"""What docs/reductions.md shows is true: its programs print what the page says, and its names are those of the header."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import portbar
+from portbar.reduction.loops import LEVELS
+from portbar.reduction.operators import BUILT_INS, SHORT_FORMS
+from portbar.reduction.strategies import STRATEGIES
+from portbar.reduction.use import use_of
+from portbar.rendering import render_header
+from portbar.strategy import Choice, Strategy
+from tests.checkout import ROOT
+from tests.docs.test_docs import Block, blocks
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+PAGE = ROOT / "docs" / "reductions.md"
+SECTIONS = list(dict.fromkeys(block.section for block in blocks(PAGE) if block.language == "python"))
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_program_prints_what_the_page_shows(
+    section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A C block is `source` for the Python block after it, whose output is the text block after that."""
+    import pyopencl as cl  # noqa: PLC0415
+
+    monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
+    page = list(blocks(PAGE))
+    names: dict[str, Any] = {}
+    shown = 0
+    try:
+        for before, block in itertools.pairwise([Block("", "", ""), *page]):
+            # The first program imports what the others use.
+            if block.language == "c":
+                names["source"] = block.text
+            elif block.language == "python" and block.section in ("", section):
+                assert before.language == "c"
+                said = io.StringIO()
+                with contextlib.redirect_stdout(said):
+                    exec(compile(block.text, PAGE.name, "exec"), names)  # noqa: S102 (our own page)
+            elif block.language == "text" and block.section in ("", section):
+                assert before.language == "python"
+                assert one_line(said.getvalue()) == one_line(block.text)
+                shown += block.section == section
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    assert shown == sum(block.language == "text" and block.section == section for block in page) >= 1
+
+
+def test_every_c_block_is_run() -> None:
+    kinds = [block.language for block in blocks(PAGE) if not block.language.startswith("{")]
+    assert kinds == ["c", "python", "text"] * (len(kinds) // 3)
+
+
+def header(*, loops: tuple[portbar.ReductionLoop, ...] = ()) -> str:
+    """Return the header with everything in it, by local memory."""
+    strategy = Strategy(Choice("c11", ""), Choice("packed", ""), Choice("counter", ""))
+    source = '#include "portbar/reduction.h"\nPORTBAR_REDUCTION_PARAM energy_lock_worker a##b energy_fini_vector'
+    return render_header("reduction", strategy, use=use_of(source, (), loops))
+
+
+def test_every_function_of_the_page_is_in_the_header() -> None:
+    import numpy as np  # noqa: PLC0415
+
+    page = PAGE.read_text(encoding="utf-8")
+    text = header(loops=(portbar.ReductionLoop("energy", {"total": portbar.Reduction(np.float32, "argmin")}),))
+    there = set(re.findall(r"\b\w+", text))
+    named = set(re.findall(r"\b(?:portbar|PORTBAR)_\w*[a-zA-Z]\b", page))
+    named -= {"portbar_global_id", "portbar_global_size", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER", "portbar_device_ok"}
+    for name in named:
+        places = {"_OP": "_add", "_LEVEL": "_gang_worker", "_T": "_float"}
+        end = next((end for end in places if name.endswith(end)), None)
+        made = name if end is None else name.removesuffix(end) + places[end]
+        if "indexed_" in made:
+            made = "portbar_indexed_float"
+        assert made in there, name
+    for step in re.findall(r"\bNAME_(\w+)", page):
+        assert f"energy_{step.replace('LEVEL', 'gang')}" in there, step
+
+
+def test_the_tables_name_every_operator_level_and_strategy() -> None:
+    page = PAGE.read_text(encoding="utf-8").replace("&#124;", "|")
+    for op in BUILT_INS:
+        assert f"`{op.symbol}`" in page or f"<code>{op.symbol}</code>" in page, op.symbol
+    for op in SHORT_FORMS:
+        assert f"`{op.name}`" in page, op.name
+    for level in LEVELS:
+        assert f"| `{level}` |" in page, level
+    for strategy in STRATEGIES:
+        assert f"| `{strategy}` |" in page, strategy
+
+
+def test_every_macro_that_is_referred_to_is_described() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for macro in re.findall(r"\{c:macro\}`(PORTBAR_\w+)`", page):
+        assert f"```{{c:macro}} {macro}\n" in page

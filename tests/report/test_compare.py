@@ -1,0 +1,331 @@
+"""`portbar.report.compare` and `portbar compare`: what counts as a difference, and what as a regression."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from portbar.cli import cli
+from portbar.records.reading import measured, missing
+from portbar.report.compare import Comparison, compare
+from tests.checkout import ROOT
+from tests.report_support import Json, device, groups, occupancy_row, record, step, times
+
+
+def changed(change: Any) -> tuple[Json, Json]:
+    """A record, and a copy of it to whose device something was done."""
+    old = record(device())
+    new = deepcopy(old)
+    change(new["devices"][0])
+    return old, new
+
+
+def only(comparison: Comparison) -> Any:
+    assert len(comparison.differences) == 1, [item.path for item in comparison.differences]
+    return comparison.differences[0]
+
+
+def test_a_record_equals_itself() -> None:
+    one = record()
+    comparison = compare(one, deepcopy(one))
+    assert comparison.differences == ()
+    assert comparison.equal["barrier"] == 12 + 4 + 1
+    assert comparison.equal["occupancy"] == 6 * 2 + 3 + 1
+
+
+def test_a_time_within_its_spread_is_no_difference() -> None:
+    def change(entry: Json) -> None:
+        for row in entry["barrier"]["rows"]:
+            row["barrier_time"]["samples"] = [1.015 * one for one in row["barrier_time"]["samples"]]
+            row["barrier_time"]["value"] *= 1.015
+
+    assert compare(*changed(change)).differences == ()
+
+
+def test_the_spread_of_the_samples_decides_not_the_ratio() -> None:
+    old, new = record(), record()
+    old["devices"][0]["barrier"]["rows"][0]["barrier_time"] = measured(1.0, "us", [0.5, 0.8, 1.0, 4.0, 9.0])
+    new["devices"][0]["barrier"]["rows"][0]["barrier_time"] = measured(3.0, "us", [1.0, 2.0, 3.0, 4.0, 9.0])
+    assert compare(old, new).differences == ()
+
+
+@pytest.mark.parametrize(("weight", "mark"), [(1.2, ""), (1.3, "regression"), (1 / 1.2, ""), (1 / 1.3, "improvement")])
+def test_slower_than_the_factor_is_a_regression(weight: float, mark: str) -> None:
+    def change(entry: Json) -> None:
+        row = entry["barrier"]["rows"][-1]
+        row["barrier_time"] = times(row["barrier_time"]["value"] * weight)
+
+    item = only(compare(*changed(change)))
+    assert (item.mark, item.group) == (mark, "barrier")
+    assert item.path == "barrier / tree, 8 groups of 64 / barrier_time"
+    assert item.ratio == pytest.approx(weight, rel=1e-3)
+    assert ("slower" if weight > 1 else "faster") in item.text
+
+
+def test_the_factor_is_the_callers() -> None:
+    old, new = changed(lambda entry: entry["split_barrier"]["rows"][0].update(time=times(180.0, "ns")))
+    assert compare(old, new, 2.5).regressions == ()
+    assert len(compare(old, new, 1.5).regressions) == 1
+    with pytest.raises(ValueError, match="at least 1"):
+        compare(old, new, 0.8)
+
+
+def test_differences_below_the_clock_are_none() -> None:
+    old, new = changed(lambda entry: entry["barrier"]["rows"][0].update(barrier_time=times(0.004)))
+    old["devices"][0]["barrier"]["rows"][0]["barrier_time"] = times(0.001)
+    assert compare(old, new).differences == ()
+
+
+def test_times_of_a_busy_machine_are_no_regression() -> None:
+    def change(entry: Json) -> None:
+        entry["barrier"]["rows"][0]["barrier_time"] = times(50.0)
+        entry["reduction"]["rows"][0]["time"] = times(50.0)
+        entry["barrier"]["unsteady"] = True
+
+    found = compare(*changed(change)).differences
+    assert [(item.group, item.mark) for item in found] == [("barrier", ""), ("reduction", "")]
+    assert all("busy machine" in item.text for item in found)
+
+
+def test_relaunching_is_compared_once_a_grid() -> None:
+    def change(entry: Json) -> None:
+        for row in entry["barrier"]["rows"]:
+            row["relaunch_time"] = times(60.0)
+
+    found = compare(*changed(change)).regressions
+    assert [item.path for item in found] == [
+        f"barrier / {grid} of 64 / relaunch_time" for grid in ("1 group", "2 groups", "4 groups", "8 groups")
+    ]
+
+
+def lose_build(entry: Json) -> None:
+    entry["probe"]["rows"][0]["result"] = missing("unsupported", "the compiler refuses -cl-std=CL3.0")
+    entry["findings"]["builds"]["CL3.0"] = False
+
+
+def lose_progress(entry: Json) -> None:
+    entry["findings"]["progress"]["sub_groups"] = "none"
+
+
+def lose_ordering(entry: Json) -> None:
+    entry["findings"]["ordering"]["cl12"] = "fail: 3 of 1000"
+
+
+def end_loops(entry: Json) -> None:
+    entry["findings"]["loop_limit"] = 65535
+
+
+def fail_litmus(entry: Json) -> None:
+    entry["litmus"]["rows"][0]["verdict"] = measured("fail")
+
+
+def lose_instruction(entry: Json) -> None:
+    entry["atomics"]["rows"][0]["implementation"] = "loop"
+
+
+def lose_operation(entry: Json) -> None:
+    entry["atomics"]["rows"][0]["result"] = missing("error", "wrong sum")
+
+
+def crash_algorithm(entry: Json) -> None:
+    entry["barrier"]["rows"][0]["barrier_time"] = missing("crash", "signal 11")
+
+
+def find_fewer(entry: Json) -> None:
+    entry["occupancy"]["rows"][0]["found"] = groups(4, 4, 4, 4, 4)
+
+
+def choose_worse_atomics(entry: Json) -> None:
+    entry["strategy"]["atomics"] = {"value": "cl12", "reason": "c11 does not compile"}
+
+
+def lose_strategy(entry: Json) -> None:
+    del entry["strategy"]["split_barrier"]
+
+
+def bound_the_grid(entry: Json) -> None:
+    entry["strategy"]["max_groups"] = {"value": "1", "reason": "loops end: 65535"}
+
+
+def crash_step(entry: Json) -> None:
+    entry["reduction"]["status"] = "crash"
+
+
+def break_device(entry: Json) -> None:
+    entry["status"] = "unusable"
+    entry["usable"] = {"usable": False, "reason": "the probe kernel gave 7", "remedy": ""}
+
+
+LOSSES = [
+    (lose_build, "findings / build CL3.0"),
+    (lose_progress, "findings / progress sub_groups"),
+    (lose_ordering, "findings / ordering cl12"),
+    (end_loops, "findings / loop_limit"),
+    (fail_litmus, "litmus / c11 / verdict"),
+    (lose_instruction, "atomics / fetch_add, uint, global / implementation"),
+    (lose_operation, "atomics / fetch_add, uint, global / result"),
+    (crash_algorithm, "barrier / counter, 1 group of 64 / barrier_time"),
+    (find_fewer, "occupancy / packed, local size 64, 16 bytes / found"),
+    (choose_worse_atomics, "strategy / atomics"),
+    (lose_strategy, "strategy / split_barrier"),
+    (bound_the_grid, "strategy / max_groups"),
+    (crash_step, "reduction / status"),
+    (break_device, "status / status"),
+]
+
+
+@pytest.mark.parametrize(("change", "path"), LOSSES, ids=[change.__name__ for change, _ in LOSSES])
+def test_a_loss_is_a_regression_and_its_return_an_improvement(change: Any, path: str) -> None:
+    old, new = changed(change)
+    there = compare(old, new)
+    assert [item.path for item in there.regressions] == [path]
+    assert there.improvements == ()
+    back = compare(new, old)
+    assert back.regressions == ()
+    expected = [] if change is lose_strategy else [path]
+    assert [item.path for item in back.improvements] == expected
+
+
+@pytest.mark.parametrize("status", ["skipped", "interrupted"])
+def test_what_nobody_measured_is_not_lost(status: str) -> None:
+    gone = missing(status, "no time was left")
+    old, new = changed(lambda entry: entry["occupancy"]["rows"][0].update(found=gone))
+    assert only(compare(old, new)).mark == ""
+
+
+def test_rows_of_one_record_only_are_counted() -> None:
+    def change(entry: Json) -> None:
+        entry["occupancy"]["rows"] = entry["occupancy"]["rows"][:2]
+        entry["occupancy"]["rows"].append(occupancy_row("packed", True, local_size=128))
+
+    item = only(compare(*changed(change)))
+    assert item.mark == ""
+    assert (item.path, item.old, item.new) == ("occupancy / rows", 8, 5)
+    assert "values only in the old record (spin, local size 64, 16 bytes" in item.text
+
+
+def test_another_device_is_compared_without_regressions() -> None:
+    other = device("Another GPU", bound=4)
+    comparison = compare(record(device()), record(other))
+    assert comparison.pairs[0].same is False
+    assert comparison.differences
+    assert comparison.regressions == comparison.improvements == ()
+    assert compare(record(device()), record(other), same_device=True).regressions
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("pthread-skylake-avx512-AMD EPYC", "cpu-znver4-AMD EPYC", "CPU"),
+        ("llvmpipe (LLVM 15.0.6, 256 bits)", "llvmpipe (LLVM 19.1.7, 256 bits)", "CPU"),
+        ("Test GPU", "Test GPU", "GPU"),
+    ],
+)
+def test_a_new_driver_may_write_the_name_another_way(old: str, new: str, kind: str) -> None:
+    comparison = compare(record(device(old, type=[kind])), record(device(new, "2.0", type=[kind])))
+    assert comparison.pairs[0].same
+
+
+def test_devices_of_longer_records_are_matched_the_same_driver_first() -> None:
+    old = record(device("A", "1"), device("A", "2"), device("B"))
+    new = record(device("B"), device("A", "2"), device("A", "3"))
+    comparison = compare(old, new)
+    assert [(pair.old, pair.new) for pair in comparison.pairs] == [
+        ("A (Test platform, driver 1)", "A (Test platform, driver 3)"),
+        ("A (Test platform, driver 2)", "A (Test platform, driver 2)"),
+        ("B (Test platform, driver 1.0)", "B (Test platform, driver 1.0)"),
+    ]
+
+
+def test_a_device_that_is_gone_is_a_regression() -> None:
+    comparison = compare(record(device("A"), device("B")), record(device("A")))
+    assert [(item.mark, item.device) for item in comparison.differences] == [("regression", "B")]
+    back = compare(record(device("A")), record(device("A"), device("B")))
+    assert [item.mark for item in back.differences] == [""]
+
+
+def test_units_that_differ_are_not_compared_by_ratio() -> None:
+    old, new = changed(lambda entry: entry["split_barrier"]["rows"][0].update(time=times(0.09, "us")))
+    item = only(compare(old, new))
+    assert (item.mark, item.ratio) == ("", None)
+
+
+def test_an_interrupted_survey_loses_nothing() -> None:
+    def change(entry: Json) -> None:
+        for name in ("strategy", "occupancy", "barrier", "litmus", "atomics", "split_barrier", "reduction"):
+            del entry[name]
+        entry["status"] = "partial"
+
+    assert compare(*changed(change)).regressions == ()
+
+
+# --- the command ---
+
+
+def written(folder: Path, name: str, value: Json) -> str:
+    path = folder / name
+    path.write_text(json.dumps(value))
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    old, new = changed(crash_algorithm)
+    new["devices"][0]["facts"]["driver_version"] = "2.0"
+    return written(tmp_path, "old.json", old), written(tmp_path, "new.json", new)
+
+
+def test_check_fails_only_where_something_is_worse(files: tuple[str, str]) -> None:
+    old, new = files
+    for arguments, status in (((old, new), 0), ((old, new, "--check"), 1), ((new, old, "--check"), 0)):
+        assert CliRunner().invoke(cli, ["compare", *arguments]).exit_code == status
+
+
+def test_the_text_names_the_loss_and_fits_100_columns(files: tuple[str, str]) -> None:
+    text = CliRunner().invoke(cli, ["compare", *files]).stdout
+    assert "1 worse, 0 better, 1 otherwise different." in text
+    assert "worse   counter, 1 group of 64: barrier time" in text
+    assert "crash (signal 11)" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_several_records_are_compared_with_the_first(files: tuple[str, str], tmp_path: Path) -> None:
+    third = written(tmp_path, "third.json", record(device("Another GPU")))
+    result = CliRunner().invoke(cli, ["compare", "--json", *files, third])
+    value = json.loads(result.stdout)
+    assert [(one["old"], one["new"]) for one in value] == [("old.json", "new.json"), ("old.json", "third.json")]
+    assert value[0]["regressions"] == 1
+    assert value[1]["pairs"][0]["same"] is False
+
+
+def test_wrong_usage(files: tuple[str, str]) -> None:
+    assert CliRunner().invoke(cli, ["compare", files[0]]).exit_code == 2
+    result = CliRunner().invoke(cli, ["compare", files[0], "no-such-record"])
+    assert result.exit_code == 2
+    assert "there is no file 'no-such-record'" in " ".join(result.stderr.split())
+
+
+def test_a_step_that_gained_rows_alone_is_said_in_words() -> None:
+    old, new = record(), record()
+    old["devices"][0]["litmus"] = step([])
+    assert only(compare(old, new)).text == "only in the new record: c11, verdict pass"
+
+
+def test_the_page_of_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
+    def change(entry: Json) -> None:
+        crash_algorithm(entry)
+        lose_build(entry)
+        entry["facts"]["driver_version"] = "2.0"
+        entry["barrier"]["rows"][-2]["barrier_time"] = times(4.1)
+        entry["barrier"]["rows"][-1]["barrier_time"] = times(1.0)
+
+    old, new = changed(change)
+    names = written(tmp_path, "before.json", old), written(tmp_path, "after.json", new)
+    page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    printed = CliRunner().invoke(cli, ["compare", "--check", *names]).stdout
+    assert f"$ portbar compare --check before.json after.json\n{printed.strip()}\n```" in page

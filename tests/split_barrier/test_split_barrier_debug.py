@@ -1,0 +1,276 @@
+"""Promises of debug builds: each misuse of a split barrier is caught, kept and printed, and right programs show no fault.
+
+That right programs show none is also what the mode `debug` of the other tests of the split barrier is for.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+import portbar
+from portbar import quirks
+from portbar.device import facts
+from tests.checkout import ROOT, environment
+from tests.split_barrier.support import OVERLAPPING, PRELUDE
+from tests.support import filled, uints
+
+pytestmark = pytest.mark.device
+
+OVER_EXPECTED, COMPLETED, STALE_TOKEN, INVALID, NOT_COMPLETE = range(1, 6)
+
+
+@dataclass(frozen=True)
+class Misuse:
+    """What a kernel does wrong, and the fault that this is."""
+
+    title: str
+    statements: str
+    fault: int
+    uniform_only: bool = False
+
+
+MISUSES = [
+    Misuse(
+        "too many at once",
+        "if (i == 0u) portbar_split_barrier_arrive_count(&b, n + 1u);",
+        OVER_EXPECTED,
+    ),
+    Misuse(
+        "one too many",
+        "if (i == 0u) { portbar_split_barrier_arrive_no_complete(&b, n - 1u); portbar_split_barrier_arrive_count(&b, 2u); }",
+        OVER_EXPECTED,
+    ),
+    Misuse(
+        "no_complete that completes",
+        "if (i == 0u) portbar_split_barrier_arrive_no_complete(&b, n);",
+        COMPLETED,
+    ),
+    Misuse(
+        "drop_no_complete that completes",
+        "if (i == 0u) portbar_split_barrier_arrive_count(&b, n - 2u); barrier(CLK_LOCAL_MEM_FENCE);"
+        "if (i == 0u) portbar_split_barrier_arrive_and_drop_no_complete(&b, 2u);",
+        COMPLETED,
+    ),
+    Misuse(
+        "test_wait with a token of two phases ago",
+        "const portbar_arrival_token old = portbar_split_barrier_arrive(&b); portbar_split_barrier_wait(&b, old);"
+        "portbar_split_barrier_arrive_and_wait(&b); portbar_split_barrier_test_wait(&b, old);",
+        STALE_TOKEN,
+    ),
+    Misuse(
+        "wait with a token of three phases ago",
+        "const portbar_arrival_token old = portbar_split_barrier_arrive(&b); portbar_split_barrier_wait(&b, old);"
+        "portbar_split_barrier_arrive_and_wait(&b); portbar_split_barrier_arrive_and_wait(&b);"
+        "portbar_split_barrier_wait(&b, old);",
+        STALE_TOKEN,
+    ),
+    Misuse(
+        "arrive after invalidate",
+        "if (i == 0u) portbar_split_barrier_invalidate(&b); barrier(CLK_LOCAL_MEM_FENCE);"
+        "if (i == 1u) portbar_split_barrier_arrive(&b);",
+        INVALID,
+    ),
+    Misuse(
+        "test_wait_parity after invalidate",
+        "if (i == 0u) portbar_split_barrier_invalidate(&b); barrier(CLK_LOCAL_MEM_FENCE);"
+        "if (i == 1u) portbar_split_barrier_test_wait_parity(&b, 0u);",
+        INVALID,
+    ),
+    Misuse(
+        "invalidate twice",
+        "if (i == 0u) { portbar_split_barrier_invalidate(&b); portbar_split_barrier_invalidate(&b); }",
+        INVALID,
+    ),
+    Misuse(
+        "arrive_copy_async before initialize",
+        "for (uint k = i; k < sizeof(b) / 4u; k += n) ((local uint *)&b)[k] = 0u; barrier(CLK_LOCAL_MEM_FENCE);"
+        "if (i == 1u) portbar_split_barrier_arrive_copy_async(&b);",
+        INVALID,
+    ),
+    Misuse(
+        "arrive before initialize, where the memory holds something",
+        "for (uint k = i; k < sizeof(b) / 4u; k += n) ((local uint *)&b)[k] = 0xdeadbeefu; barrier(CLK_LOCAL_MEM_FENCE);"
+        "if (i == 1u) portbar_split_barrier_arrive(&b);",
+        INVALID,
+    ),
+    Misuse(
+        "all wait, one has not arrived",
+        "const portbar_arrival_token t = i == 0u ? 0 : portbar_split_barrier_arrive(&b);"
+        "const bool complete = portbar_split_barrier_wait(&b, t); if (complete) bad[place()] = 77u;",
+        NOT_COMPLETE,
+        uniform_only=True,
+    ),
+    Misuse(
+        "all wait for a parity, nobody has arrived",
+        "if (portbar_split_barrier_wait_parity(&b, 0u)) bad[place()] = 77u;",
+        NOT_COMPLETE,
+        uniform_only=True,
+    ),
+]
+
+KERNEL = r"""
+kernel void misuse(global uint *bad, global uint *faults)
+{
+    BEGIN;
+    local portbar_split_barrier b;
+    INITIALIZE(b, n);
+    bad[place()] = wrong;
+    STATEMENTS
+    barrier(CLK_LOCAL_MEM_FENCE);
+    faults[place()] = portbar_split_barrier_fault(&b);
+}
+"""
+
+RIGHT = Misuse(
+    "nothing wrong",
+    "portbar_arrival_token t;"
+    "if (i == 0u) { portbar_split_barrier_arrive_copy_async(&b); t = portbar_split_barrier_arrive_count(&b, 1u); }"
+    "else t = i == 1u ? portbar_split_barrier_arrive_and_drop(&b) : portbar_split_barrier_arrive(&b);"
+    "if (!portbar_split_barrier_wait(&b, t)) bad[place()] = 77u;"
+    "if (i == 0u) portbar_split_barrier_arrive_no_complete(&b, 2u);"
+    "else if (i == 2u) portbar_split_barrier_arrive_and_drop_no_complete(&b, 1u);"
+    "barrier(CLK_LOCAL_MEM_FENCE);"
+    "if (i == 3u) portbar_split_barrier_arrive_copy_async_no_inc(&b);"
+    "else if (i > 4u) portbar_split_barrier_arrive(&b);"
+    "if (!portbar_split_barrier_wait_parity(&b, 1u)) bad[place()] = 77u;",
+    0,
+)
+
+LOCAL, GROUPS = 8, 2
+
+
+def source_of(misuse: Misuse) -> str:
+    return PRELUDE + KERNEL.replace("STATEMENTS", misuse.statements)
+
+
+def build(context, misuse, mode, *, debug=True):
+    strategy = {} if mode == "default" else {"split_barrier": mode}
+    try:
+        made = portbar.Program(context, source_of(misuse), strategy=strategy, require=(OVERLAPPING,), debug=debug)
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+    chosen = made.strategy(context.devices[0]).split_barrier.value
+    if misuse.uniform_only and chosen != "uniform":
+        pytest.skip(f"{chosen} waits until its limit for a phase that cannot complete")
+    return made
+
+
+def faults_of(queue, made):
+    bad, faults = filled(queue, LOCAL * GROUPS, 99), filled(queue, LOCAL * GROUPS, 99)
+    made.kernel("misuse")(queue, (LOCAL * GROUPS,), (LOCAL,), bad, faults).wait()
+    assert not uints(queue, bad).any(), "a wait returned what it must not"
+    return set(uints(queue, faults).tolist())
+
+
+@pytest.mark.parametrize("mode", ["default", "counter", "uniform"])
+@pytest.mark.parametrize("misuse", MISUSES, ids=lambda misuse: misuse.title)
+def test_a_debug_build_keeps_the_fault(context, queue, mode, misuse):
+    assert faults_of(queue, build(context, misuse, mode)) == {misuse.fault}
+
+
+@pytest.mark.parametrize("mode", ["default", "counter", "uniform"])
+def test_the_first_of_several_faults_is_kept(context, queue, mode):
+    several = Misuse(
+        "two faults",
+        "if (i == 0u) { portbar_split_barrier_arrive_no_complete(&b, n); portbar_split_barrier_arrive_count(&b, n + 1u); }",
+        COMPLETED,
+    )
+    assert faults_of(queue, build(context, several, mode)) == {COMPLETED}
+
+
+@pytest.mark.parametrize("misuse", MISUSES[:2], ids=lambda misuse: misuse.title)
+def test_other_builds_find_no_faults(context, queue, misuse):
+    if portbar.choose(portbar.describe(queue.device)).split_barrier.value == "mbarrier":
+        pytest.skip("what the hardware does with too many arrivals is undefined: it ends the kernel on an H200")
+    assert faults_of(queue, build(context, misuse, "default", debug=False)) == {0}
+
+
+def test_a_device_with_mbarrier_counts_in_software_in_a_debug_build(context, queue):
+    made = build(context, MISUSES[0], "default")
+    assert made.strategy(queue.device).split_barrier.value in {"counter", "uniform"}
+
+
+def test_the_fault_numbers_have_names_in_opencl_c(context, queue):
+    names = ("OVER_EXPECTED", "COMPLETED", "STALE_TOKEN", "INVALID", "NOT_COMPLETE")
+    lines = "".join(f"out[{k}] = PORTBAR_FAULT_{name};" for k, name in enumerate(names))
+    made = portbar.Program(context, PRELUDE + f"kernel void numbers(global uint *out) {{ {lines} }}")
+    out = filled(queue, 5, 99)
+    made.kernel("numbers")(queue, (1,), (1,), out).wait()
+    assert uints(queue, out).tolist() == [1, 2, 3, 4, 5]
+
+
+CHILD = r"""
+import sys
+import numpy as np
+import pyopencl as cl
+from tests.conftest import chosen_device
+from tests.split_barrier import test_split_barrier_debug as tests
+
+device, _ = chosen_device()
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
+if sys.argv[1] == "printf":
+    program = cl.Program(context, 'kernel void hello(uint a) { printf("hello %u\\n", a); }').build()
+    program.hello(queue, (1,), (1,), np.uint32(42)).wait()
+else:
+    misuse = next(m for m in [*tests.MISUSES, tests.RIGHT] if m.title == sys.argv[1])
+    faults = tests.faults_of(queue, tests.build(context, misuse, "default"))
+    assert faults == {misuse.fault}, faults
+queue.finish()
+"""
+
+
+@functools.cache
+def printed_by(what: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", CHILD, what],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def skip_where_nothing_is_printed(context):
+    if quirks.has_effect(quirks.BRANCHES_ABORT, facts(context.devices[0])):
+        pytest.skip("debug builds do not print here: see the quirk pocl-loops-in-branches")
+    hello = printed_by("printf")
+    if hello.returncode != 0 or "hello 42" not in hello.stdout:
+        pytest.skip(f"no printf here: {(hello.stderr.strip() or 'nothing was printed').splitlines()[-1]}")
+
+
+PRINTED = [MISUSES[0], MISUSES[2], MISUSES[4], MISUSES[6], MISUSES[-1]]
+
+
+@pytest.mark.parametrize("misuse", PRINTED, ids=lambda misuse: misuse.title)
+def test_the_fault_is_printed_where_the_runtime_can_print(context, misuse):
+    build(context, misuse, "default")
+    skip_where_nothing_is_printed(context)
+    done = printed_by(misuse.title)
+    assert done.returncode == 0, done.stderr
+    assert "portbar: split barrier: " in done.stdout
+
+
+def test_different_faults_are_printed_in_different_words_and_none_by_a_right_program(context):
+    skip_where_nothing_is_printed(context)
+    words = set()
+    for misuse in PRINTED[:4]:
+        done = printed_by(misuse.title)
+        assert done.returncode == 0, done.stderr
+        words |= {line for line in done.stdout.splitlines() if line.startswith("portbar: split barrier: ")}
+    assert len(words) == 4, words
+    done = printed_by(RIGHT.title)
+    assert done.returncode == 0, done.stderr
+    assert "portbar:" not in done.stdout
+
+
+@pytest.mark.parametrize("mode", ["default", "counter", "uniform"])
+def test_a_right_program_with_every_kind_of_arrival_shows_no_fault(context, queue, mode):
+    assert faults_of(queue, build(context, RIGHT, mode)) == {0}

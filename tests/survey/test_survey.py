@@ -1,0 +1,458 @@
+"""The survey: nothing of one device's failure reaches another's rows, and what was measured is kept.
+
+Its other parts have tests of their own: `test_survey_steps.py`, `test_survey_table.py`, `test_survey_steady.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from portbar import records
+from portbar import survey as survey_package
+from portbar.benching import BarrierTime
+from portbar.cli.survey import status_of
+from portbar.device import DeviceAddress, DeviceFacts, address_of
+from portbar.errors import DeviceError
+from portbar.findings import Findings
+from portbar.records.private import anonymous
+from portbar.strategy import DeviceProfile
+from portbar.survey import cells, run
+from portbar.survey.litmus import LitmusRun
+from portbar.survey.plan import GRACE_S, LOCKS, barrier_sizes, occupancy_cells
+from portbar.usable import Usability
+from tests.checkout import ROOT, environment, python_path
+from tests.survey.support import UNUSABLE, entry, record, shown
+
+CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
+GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
+
+#: Stands for tasks of `portbar.survey.cells` in a child that finds it by PYTHONPATH.
+FAKES = """
+import os, pathlib, time
+from portbar import child
+
+WG, NO_TIME = "work-groups", {"status": "skipped", "reason": "no time was left"}
+ROW = {"local_size": 1, "local_bytes": 16, "lock": "packed", "patience": True, "launched": 2,
+       "found": {"value": 2, "unit": WG, "samples": [2, 1, 2], "min": 1, "max": 2},
+       "occupancy": {"value": 2, "unit": WG}, "vendor_bound": {"value": 8, "unit": WG}, "computed_bound": NO_TIME,
+       "launch_time": {"value": 3.5, "unit": "us", "samples": [3.5, 2.5, 4.5]}}
+
+def rows(payload):
+    child.progress({"doing": "the packed lock"})
+    child.progress({"row": ROW})
+    return {"skipped": 0}
+
+def short_of_time(payload):
+    child.progress({"row": ROW})
+    child.progress({"row": {**ROW, "lock": "spin", "found": NO_TIME}})
+    return {"skipped": 1}
+
+def abort(payload):
+    rows(payload)
+    child.progress({"doing": "the spin lock"})
+    os.abort()
+
+def abort_once(payload):
+    flag = pathlib.Path(os.environ["FAKE_FLAG"])
+    if flag.exists():
+        return rows(payload)
+    flag.touch()
+    abort(payload)
+
+def hang(payload):
+    rows(payload)
+    hang_at_once(payload)
+
+def hang_at_once(payload):
+    pathlib.Path(os.environ.get("FAKE_PID", os.devnull)).write_text(str(os.getpid()))
+    time.sleep(300)
+
+def fail(payload):
+    raise RuntimeError("cannot")
+
+def barriers(payload):
+    for groups in (1, 2):
+        child.progress({"row": {"algorithm": "counter", "groups": groups, "local_size": 64, "rounds": 10,
+                                "barrier_time": {"value": 0.5, "unit": "us", "samples": [0.5, 0.25, 0.75]},
+                                "relaunch_time": {"value": 4.0, "unit": "us", "samples": [4.0]}}})
+    return {"skipped": 0}
+
+def nothing(payload):
+    return {"skipped": 0}
+"""
+
+
+@pytest.fixture
+def fakes(tmp_path, monkeypatch):
+    folder = tmp_path / "fakes"
+    folder.mkdir()
+    (folder / "survey_fakes.py").write_text(FAKES, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", python_path(folder))
+    monkeypatch.setenv("FAKE_FLAG", str(tmp_path / "flag"))
+    return folder
+
+
+def step(function: str, limit: float = 20.0) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    return run.run_step(f"survey_fakes:{function}", {}, limit, rows), rows
+
+
+def test_a_step_that_ends_well_has_its_rows_and_no_reason(fakes):
+    outcome, rows = step("rows")
+    assert outcome["status"] == "ok"
+    assert "reason" not in outcome
+    assert rows[0]["found"]["samples"] == [2, 1, 2]
+
+
+def test_an_abort_keeps_the_rows_so_far_and_says_what_was_being_measured(fakes):
+    outcome, rows = step("abort")
+    assert outcome["status"] == "crash"
+    assert "the spin lock" in outcome["reason"]
+    assert "SIGABRT" in outcome["reason"]
+    assert len(rows) == 1
+
+
+def test_a_hang_is_ended_at_the_limit_and_keeps_the_rows_so_far(fakes):
+    outcome, rows = step("hang", 3.0)
+    assert outcome["status"] == "timeout"
+    assert "the packed lock" in outcome["reason"]
+    assert len(rows) == 1
+
+
+def test_an_exception_is_an_error_with_its_text(fakes):
+    outcome, rows = step("fail")
+    assert (outcome["status"], rows) == ("error", [])
+    assert "cannot" in outcome["reason"]
+
+
+def test_a_spent_budget_leaves_rows_marked_partial(fakes):
+    outcome, rows = step("short_of_time")
+    assert outcome["status"] == "partial"
+    assert "1 of 2 rows" in outcome["reason"]
+    assert [row["found"].get("status") for row in rows] == [None, "skipped"]
+
+
+@pytest.mark.parametrize("facts", [CPU, GPU])
+@pytest.mark.parametrize("quick", [True, False])
+def test_cells_cover_every_lock_with_and_without_patience_and_the_telling_ones_come_first(facts, quick):
+    cells = occupancy_cells(DeviceProfile(facts, Findings(groups_in_flight=2)), quick=quick)
+    assert {(cell.lock, cell.patience) for cell in cells} == {(lock, p) for lock in LOCKS for p in (True, False)}
+    assert len({cell.local_size for cell in cells}) >= 2
+    assert len({cell.local_bytes for cell in cells}) >= 2
+    assert len(set(cells)) == len(cells)
+    assert (cells[0].lock, cells[0].patience) == ("packed", True)
+
+
+def test_a_quick_survey_has_fewer_cells_and_runs():
+    quick, full = (occupancy_cells(DeviceProfile(GPU), quick=quick) for quick in (True, False))
+    assert sum(cell.runs for cell in quick) < sum(cell.runs for cell in full) / 5
+
+
+@pytest.mark.parametrize(("findings", "most"), [(Findings(groups_in_flight=1), None), (None, 1)])
+def test_where_grids_have_one_group_locks_are_run_once(findings, most):
+    cells = occupancy_cells(DeviceProfile(CPU, findings), quick=False, max_groups=most)
+    assert {cell.runs for cell in cells} == {1}
+    assert {cell.patience for cell in cells} == {True}
+
+
+def test_no_local_size_is_above_what_a_kernel_can_have():
+    cells = occupancy_cells(DeviceProfile(CPU), quick=True, largest=32)
+    assert max(cell.local_size for cell in cells) == 32
+    assert barrier_sizes(DeviceProfile(CPU), 32) == [1, 32]
+    assert barrier_sizes(DeviceProfile(GPU), 100) == [32, 64, 100]
+
+
+def test_paths_and_the_host_name_go_and_all_else_stays():
+    rng = random.Random(20)  # noqa: S311 (test data)
+    for _ in range(200):
+        parts = ["".join(rng.choices("abcXYZ019_-.", k=rng.randint(1, 9))) + "q" for _ in range(rng.randint(2, 6))]
+        path = f"/{'/'.join(parts)}"
+        said = anonymous({"a": [f'error in "{path}", line 3', 4, None]}, "box-7")
+        assert said == {"a": [f'error in "{parts[-1]}", line 3', 4, None]}, path
+    assert anonymous("the box-7 said", "box-7") == "the host said"
+    assert anonymous({"host": {"system": "Linux"}, "reason": "linux died"}, "linux") == {
+        "host": {"system": "Linux"},
+        "reason": "host died",
+    }
+    assert anonymous("boxes and box-77", "box-7") == "boxes and box-77"
+    assert anonymous(r"in C:\Users\me\a.cl: bad", "") == "in a.cl: bad"
+    assert anonymous("~/x/y.cl ./a/b.h", "") == "y.cl b.h"
+    words = {"unit": "us", "status": "ok", "strategy": "us", "reason": "us failed"}
+    assert anonymous(words, "us") == {**words, "reason": "host failed"}
+    assert anonymous({"strategy": {"atomics": {"reason": "on box-7"}}}, "box-7") == {
+        "strategy": {"atomics": {"reason": "on host"}}
+    }
+    for kept in ("0.5 us/barrier", "and/or", "name a file in /etc/OpenCL/vendors", "16/32 groups", "https", "a\\b"):
+        assert anonymous(kept, "") == kept
+
+
+def test_no_device_is_an_error_that_names_the_remedy():
+    with pytest.raises(DeviceError, match=r"pip install"):
+        survey_package.Survey().run([])
+
+
+def step_of(status):
+    return {"status": status, "rows": []}
+
+
+@pytest.mark.parametrize(
+    ("entries", "status"),
+    [
+        ([entry(), UNUSABLE], 0),
+        ([UNUSABLE], 3),
+        ([entry(), entry(occupancy=step_of("crash"))], 1),
+        ([entry(), entry(atomics=step_of("error"))], 1),
+        ([entry(status="failed", reason="x")], 1),
+        ([entry(occupancy=step_of("crash"), reduction=step_of("timeout"))], 4),
+        ([entry(status="partial", barrier=step_of("partial"))], 0),
+    ],
+)
+def test_exit_status(entries, status):
+    assert status_of(record(*entries)) == status
+    assert status_of(record(*entries, interrupted=True)) == 130
+
+
+class Hanging:
+    """A device on which the check takes 12 s and everything after hangs until it is ended, and the time on its clock."""
+
+    def __init__(self, monkeypatch, *, crashes=(), litmus=True):
+        self.now = 0.0
+        facts = DeviceFacts(name="D", type=("CPU",), opencl_c_versions=("1.2", "3.0"), version="OpenCL 2.0")
+        profile = DeviceProfile(facts, Findings(builds={"c11@CL3.0": True}))
+        for name, value in {
+            "time": SimpleNamespace(monotonic=lambda: self.now),
+            "facts": lambda _: facts,
+            "check": lambda _, limit, **__: self.spend(min(12.0, limit), Usability(True, "", "", 12.0)),
+            "probe_telling": lambda _, timeout, **__: self.spend(timeout, (profile, crashes)),
+            "stored_findings": lambda _: None,
+            "describe": lambda _: profile,
+            "run_step": lambda _task, _payload, limit, _rows: self.spend(limit, {"status": "timeout", "reason": "x"}),
+        }.items():
+            monkeypatch.setattr(run, name, value)
+        if not litmus:
+            monkeypatch.setattr(run.LitmusRun, "run", lambda *_: None)
+            monkeypatch.setattr(run.LitmusRun, "keep", lambda *_: None)
+            return
+        monkeypatch.setattr(
+            run.LitmusRun, "run", lambda _self, _device, _seconds, _chosen, limit: self.spend(limit, None)
+        )
+        monkeypatch.setattr(run.LitmusRun, "keep", lambda *_: None)
+
+    def spend(self, seconds, value):
+        assert seconds > 0
+        self.now += seconds
+        return value
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("timeout", [1.0, 20.0, 60.0])
+@pytest.mark.parametrize("litmus", [True, False])
+def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monkeypatch, timeout, quick, litmus):
+    device = Hanging(monkeypatch, litmus=litmus)
+    made = survey_package.Survey(quick, timeout)
+    made.run([(DeviceAddress(0, 0, "P", "D"), None)])
+    assert device.now <= timeout + GRACE_S + 1.0
+    assert [entry["seconds"] for entry in made.record["devices"]] == [pytest.approx(device.now, abs=0.1)]
+
+
+def test_a_driver_that_dies_in_the_probe_makes_the_status_1(monkeypatch):
+    Hanging(monkeypatch, crashes=("feature printf: child aborted: the process was ended by SIGABRT",))
+    monkeypatch.setattr(run, "steps_of", lambda **_: ())
+    made = survey_package.Survey(quick=False, timeout=20.0).run([(DeviceAddress(0, 0, "P", "D"), None)])
+    (one,) = made["devices"]
+    assert one["probe"]["status"] == "crash"
+    assert "SIGABRT" in one["probe"]["reason"]
+    assert status_of(made) == 1
+    assert not [problem for problem in records.validate(made) if "probe" in problem]
+
+
+@pytest.fixture
+def address(device, findings):
+    return address_of(device)
+
+
+def fake_tasks(**others):
+    return {name: f"survey_fakes:{others.get(name, 'nothing')}" for name in run.TASKS}
+
+
+@pytest.mark.few
+@pytest.mark.device
+def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
+    monkeypatch.setattr(run, "TASKS", fake_tasks(occupancy="abort_once", barrier="barriers"))
+    monkeypatch.setattr(run, "store_table", lambda *_: None)
+    told = []
+    survey = survey_package.Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
+    found = survey.run([(address, device), (address, device)])
+    assert records.validate(found) == []
+    assert (found["seed"], found["invocation"]["devices"]) == (7, ["pocl"])
+    assert {step for _, step, _ in told} >= {"measuring occupancy", "measuring reductions"}
+    assert all(seconds is None or 0 < seconds < 20 for _, _, seconds in told)
+    first, second = found["devices"]
+    assert first["occupancy"]["status"] == "crash"
+    assert first["occupancy"]["rows"][0]["recall"]["value"] == pytest.approx(5 / 6, abs=1e-4)
+    assert first["barrier"]["status"] == "ok"
+    assert first["status"] == "partial"
+    assert {second[step]["status"] for step in run.TASKS} == {"ok"}
+    assert found["partial"]
+    assert not found["interrupted"]
+    text = shown(*found["devices"])
+    assert "SIGABRT" in text
+    assert "0.125" in text  # the ratio of barrier to relaunch
+    assert "8 (21%)" in text  # the vendor's answer and how much of it was found
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("extensions", [("cl_intel_concurrent_dispatch",), ()])
+def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, context, monkeypatch, extensions):
+    reports = []
+    measured = [BarrierTime("counter", groups, 3, 0.5, (0.5,), 4.0, (4.0,), 10) for groups in (1, 2)]
+
+    def time_barriers(_queue, *, local_sizes, on_row, **_):
+        assert local_sizes == [3]
+        for one in measured:
+            on_row(one)
+        return measured
+
+    own = cells.facts(context.devices[0])
+    monkeypatch.setattr(cells, "facts", lambda _: replace(own, extensions=extensions))
+    monkeypatch.setattr(cells, "time_barriers", time_barriers)
+    monkeypatch.setattr(cells.child, "progress", reports.append)
+    assert cells.barrier_task({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]}) == {"skipped": 0}
+    rows = [report["row"] for report in reports if "row" in report]
+    assert rows[:2] == [one.to_row() for one in measured]
+    assert [(row["algorithm"], row["groups"], row["barrier_time"]["status"]) for row in rows[2:]] == (
+        [("intel_device_barrier", 2, "skipped")] if extensions else []
+    )
+    assert all("no spin limit" in row["barrier_time"]["reason"] for row in rows[2:])
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp_path):
+    output = tmp_path / "out" / "record.json"
+    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
+    done = subprocess.run(
+        [sys.executable, "-m", "portbar", *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == json.loads(output.read_text(encoding="utf-8"))
+    assert records.validate(found) == []
+    (one,) = found["devices"]
+    assert one["usable"]["usable"]
+    if one["status"] == "refused":
+        pytest.skip(f"portbar refuses this device: {one['reason']}")
+    assert one["strategy"]["atomics"]["reason"]
+    assert {row["probe"] for row in one["probe"]["rows"]} >= {"loop_limit", "progress lanes", "groups_in_flight"}
+    measured = [row for row in one["occupancy"]["rows"] if "value" in row["found"]]
+    assert measured
+    for row in measured:
+        assert len(row["launch_time"]["samples"]) == len(row["found"]["samples"])
+        assert row["found"]["max"] <= row["best_known_groups"]
+    for row in one["barrier"]["rows"]:
+        samples = row["barrier_time"].get("samples")
+        assert samples is None or min(samples) <= row["barrier_time"]["value"] <= max(samples)
+    for step in ("split_barrier", "reduction", "atomics", "litmus"):
+        assert one[step]["status"] in {"ok", "partial", "skipped"}, (step, one[step].get("reason"))
+    private = {str(Path.home()), str(tmp_path), sys.prefix, str(ROOT)} - {"/"}
+    assert not [path for path in private if path in done.stdout]
+    measured_text = json.dumps(
+        [{k: v for k, v in e.items() if k not in {"facts", "address"}} for e in found["devices"]]
+    )
+    assert not re.search(rf"\b{re.escape(socket.gethostname())}\b", measured_text)
+    assert str(output) not in done.stdout
+
+
+@pytest.mark.device
+def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, monkeypatch):
+    def stopped(of, *_):
+        of.results.append(litmus_result("SB-device-global-ops", forbidden={"r0=0": 2}))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "TASKS", fake_tasks())
+    monkeypatch.setattr(run, "check", lambda *_, **__: Usability(usable=True, reason="", remedy="", seconds=0.0))
+    monkeypatch.setattr(LitmusRun, "run", stopped)
+    found = survey_package.Survey(quick=True).run([(address, device)])
+    (one,) = found["devices"]
+    assert found["interrupted"]
+    assert found["partial"]
+    assert (one["status"], one["litmus"]["status"]) == ("partial", "interrupted")
+    assert one["litmus"]["rows"][0]["verdict"]["value"] == "fail"
+    assert records.validate(found) == []
+
+
+def litmus_result(test, **more):
+    blank = {"strategy": "c11", "status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {}, "seed": 1}
+    return blank | {"test": test} | more
+
+
+INTERRUPTED = """
+import sys
+from portbar.survey import run
+run.TASKS |= {"occupancy": "survey_fakes:rows", "barrier": "survey_fakes:hang_at_once"}
+from portbar.cli import main
+main()
+"""
+
+
+@pytest.mark.few
+@pytest.mark.device
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, tmp_path, monkeypatch):
+    pid_file, output = tmp_path / "pid", tmp_path / "record.json"
+    monkeypatch.setenv("FAKE_PID", str(pid_file))
+    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts tests in the background has them ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+    deadline = time.monotonic() + 90
+    while not (pid_file.exists() and pid_file.read_text(encoding="utf-8")) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    found = json.loads(out)
+    assert found == json.loads(output.read_text(encoding="utf-8"))
+    assert found["partial"]
+    assert found["interrupted"]
+    (one,) = found["devices"]
+    assert one["status"] == "partial"
+    assert one["occupancy"]["status"] == "ok"
+    assert one["occupancy"]["rows"][0]["recall"]["value"] > 0.5
+    assert (one["barrier"]["status"], one["barrier"]["reason"]) == ("interrupted", "stopped by Ctrl-C")
+    assert "atomics" not in one
+    assert records.validate(found) == []
+    assert "interrupted" in err
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid_file.read_text(encoding="utf-8")), 0)
+
+
+def selector(address):
+    return f"{address.platform_index}:{address.device_index}"

@@ -1,0 +1,363 @@
+"""The survey's steps for atomics, split barriers, reductions and litmus tests: checked results, times, or reasons."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from portbar import records
+from portbar.atomics import TYPES, AtomicsTable
+from portbar.device import DeviceFacts, address_of
+from portbar.errors import Error
+from portbar.findings import Findings
+from portbar.measuring import NO_TIME, Budget, most_rounds
+from portbar.rendering import render_header
+from portbar.strategy import Choice, DeviceProfile, Strategy
+from portbar.survey import atomics, litmus, plan, reduction, rounds, run, split_barrier
+from portbar.survey.environment import environment, loader
+from tests.survey.support import entry
+
+KINDS = {kind.name: kind for kind in TYPES}
+
+
+# Atomics.
+
+
+def strategy_by(name: str) -> Strategy:
+    """A strategy that offers every type, and adds floats in global memory by itself where it is PTX."""
+    native = frozenset({("float", "global"), ("double", "global")}) if name in {"ptx", "membar"} else frozenset()
+    table = AtomicsTable(types=tuple(KINDS), native_add=native)
+    return Strategy(
+        Choice(name, ""),
+        Choice("packed", ""),
+        Choice("counter", ""),
+        std="CL3.0",
+        atomics_table=table,
+        asm_anywhere=False,
+    )
+
+
+def body_of(text: str, name: str, case: atomics.Case) -> str:
+    """The function of this name on this kind of pointer."""
+    pointer = rf"(?:const )?volatile {case.space} {case.kind.name} \*"
+    found = re.search(rf"\b{name}\({pointer}p\b.*?\n}}\n", text, re.DOTALL)
+    assert found, (name, case)
+    return found[0]
+
+
+def loops(text: str, name: str, case: atomics.Case) -> bool:
+    body = body_of(text, name, case)
+    inner = re.findall(r"\b(portbar_(?:small|float|wrap)_\w+)\((?=p,)", body)
+    return "for (;;)" in body or any(loops(text, other, case) for other in inner)
+
+
+@pytest.mark.parametrize("name", ["c11", "cl12", "ptx", "membar"])
+def test_how_an_operation_is_done_is_what_the_rendered_header_does(name):
+    strategy = strategy_by(name)
+    text = render_header("atomics", strategy)
+    seen = set()
+    for case in atomics.cases():
+        public = {"compare_exchange": "compare_exchange_strong"}.get(case.operation, case.operation)
+        done = atomics.LOOP if loops(text, f"portbar_atomic_{public}_explicit", case) else atomics.INSTRUCTION
+        assert atomics.implementation(case, strategy) == done, case
+        seen.add(done)
+    assert seen == {atomics.LOOP, atomics.INSTRUCTION}
+
+
+def test_cases_have_every_type_in_both_spaces_and_no_operation_that_it_lacks():
+    every = list(atomics.cases())
+    assert len(every) == len(set(every))
+    assert {(case.kind.name, case.space) for case in every} == {
+        (name, space) for name in KINDS for space in atomics.SPACES
+    }
+    of = {name: set(atomics.operations_of(kind)) for name, kind in KINDS.items()}
+    assert of["uint"] - of["int"] == {"fetch_inc", "fetch_dec"}
+    assert of["int"] - of["float"] == {"fetch_and", "fetch_or", "fetch_xor"}
+    assert of["uchar"] == of["char"] == of["long"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_two_operations_could_be_taken_for_each_other(kind):
+    """A header that confuses operations must leave something wrong: min and max, which keep one of the two values, apart."""
+    left = {
+        operation: atomics.expected_of(atomics.Case(operation, KINDS[kind], "global")).tobytes()
+        for operation in atomics.operations_of(KINDS[kind])
+    }
+    changing = {
+        name: bits for name, bits in left.items() if name not in {"load", "store", "exchange", "compare_exchange"}
+    }
+    assert len(set(changing.values())) == len(changing)
+    assert left["load"] != left["store"]
+
+
+@pytest.mark.device
+def test_every_atomic_operation_of_the_device_leaves_what_it_should(payload):
+    outcome, rows = step_of("atomics", payload, 60)
+    assert outcome["status"] == "ok", outcome
+    assert {(row["operation"], row["type"], row["space"]) for row in rows} == {
+        (case.operation, case.kind.name, case.space) for case in atomics.cases()
+    }
+    for row in rows:
+        offered = row["implementation"] != atomics.NONE
+        assert row["result"] == {"value": True} or (not offered and row["result"]["status"] == "unsupported"), row
+    assert valid(atomics=outcome | {"rows": rows}) == []
+
+
+@pytest.mark.device
+def test_a_wrong_result_is_an_error_that_tells_both(context, queue, monkeypatch):
+    case = atomics.Case("fetch_add", KINDS["uint"], "local")
+    assert atomics._run(queue, [case]) == [{"value": True}]
+    monkeypatch.setitem(atomics.AFTER, "fetch_add", lambda old, v: old + v + np.uint32(1))
+    (reading,) = atomics._run(queue, [case])
+    assert reading["status"] == "error"
+    before, operand = atomics.values_of(case)
+    assert str(before + operand) in reading["reason"]
+
+
+@pytest.mark.device
+def test_what_does_not_build_costs_only_itself(context, queue, monkeypatch):
+    good, bad = (atomics.Case(name, KINDS["int"], "global") for name in ("fetch_add", "fetch_nonsense"))
+    monkeypatch.setitem(atomics.AFTER, "fetch_nonsense", lambda old, _: old)
+    readings = atomics._results(queue, [good, bad])
+    assert readings[0] == {"value": True}
+    assert readings[1]["status"] == "error"
+
+
+# Loops of rounds.
+
+
+def test_repeating_a_step_is_one_step():
+    for times in (0, 1, 2, 7, 100):
+        x = y = 12_345
+        for _ in range(times):
+            y = (y * 1_664_525 + 99) % (1 << 32)
+        factor, term = rounds.repeated(1_664_525, 99, times, 1 << 32)
+        assert (factor * x + term) % (1 << 32) == y
+
+
+class FakeSide:
+    """Launches that take so many seconds a round."""
+
+    def __init__(self, seconds: float, broken_from: int = 1 << 30) -> None:
+        self.seconds, self.broken_from, self.launched = seconds, broken_from, []
+
+    def __call__(self, count: int) -> float:
+        self.launched.append(count)
+        if count >= self.broken_from:
+            raise Error("wrong values")
+        return 1e-5 + count * self.seconds
+
+
+def test_sides_are_timed_in_turns_and_each_has_rounds_of_its_own():
+    sides = {"fast": FakeSide(1e-7), "slow": FakeSide(1e-4), "broken": FakeSide(1e-6, 64)}
+    taken, wrong = rounds.time_in_turns(sides, 1 << 20, Budget(1.0))
+    assert set(taken) == {"fast", "slow"}
+    assert wrong == {"broken": "wrong values"}
+    assert np.median(taken["fast"]) == pytest.approx(1e-7, rel=0.2)
+    assert np.median(taken["slow"]) == pytest.approx(1e-4, rel=0.2)
+    assert max(sides["fast"].launched) > 100 * max(sides["slow"].launched)
+    assert rounds.reading_of("broken", taken, wrong)["status"] == "error"
+    assert rounds.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
+
+
+def test_no_launch_has_more_rounds_than_the_device_may_loop():
+    side = FakeSide(1e-9)
+    taken, _ = rounds.time_in_turns({"": side}, 50, Budget(0.0))
+    assert max(side.launched) == 50
+    assert len(taken[""]) == 3
+    assert most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
+
+
+def test_wrong_values_are_an_error():
+    rounds.check(np.array([1, 2], np.uint32), np.array([1, 2]), 5)
+    rounds.check(np.array([1.0], np.float32), np.array([1.0005]), 5)
+    with pytest.raises(Error, match="1 of 2 values are wrong after 5 rounds"):
+        rounds.check(np.array([1, 3], np.uint32), np.array([1, 2]), 5)
+
+
+# Split barriers and reductions.
+
+
+@pytest.mark.parametrize("kind", reduction.TYPES)
+def test_what_rounds_of_sums_leave_is_what_adding_up_leaves(kind):
+    members = [0, 0, 0, 1, 1]
+    x: list[Any] = list(range(5))
+    for _ in range(6):
+        sums = [sum(x[i] for i in range(5) if members[i] == one) for one in members]
+        if kind == "float":
+            x = [sums[i] * 0.5 / members.count(members[i]) + i for i in range(5)]
+        else:
+            x = [(sums[i] * 1_664_525 + i) % (1 << 32) for i in range(5)]
+    assert np.allclose(reduction.expected(kind, np.array(members), 6), x, rtol=1e-12, atol=0)
+
+
+def test_strategies_that_a_device_cannot_use_are_named_with_the_reason():
+    cpu = DeviceProfile(DeviceFacts(name="a CPU", type=("CPU",)), Findings(ordering={"cl12": "pass"}))
+    assert split_barrier.usable_strategies(cpu)["uniform"] == ""
+    assert "PTX" in split_barrier.usable_strategies(cpu)["mbarrier"]
+    assert reduction.usable_strategies(cpu)["tree"] == ""
+    assert "PTX" in reduction.usable_strategies(cpu)["shuffle"]
+
+
+def test_sizes_are_ones_that_the_device_can_have():
+    cpu, gpu = (DeviceProfile(DeviceFacts(type=(kind,), max_work_group_size=512)) for kind in ("CPU", "GPU"))
+    assert plan.split_barrier_sizes(cpu) == [1, 64, 256]
+    assert plan.split_barrier_sizes(gpu) == [32, 256, 512]
+    assert plan.split_barrier_sizes(gpu, 128, quick=True) == [128]
+    assert plan.reduction_sizes(cpu) == [64]
+    assert plan.reduction_sizes(gpu) == [64, 256]
+
+
+@pytest.fixture
+def payload(device, findings):
+    return {
+        "address": address_of(device).to_json(),
+        "findings": None if findings is None else findings.to_json(),
+        "quick": True,
+    }
+
+
+def step_of(name: str, payload: dict[str, Any], seconds: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    return run.run_step(run.TASKS[name], payload | {"budget_s": seconds}, 2 * seconds + 60, rows), rows
+
+
+def valid(**steps: Any) -> list[str]:
+    """What is wrong with a record of these steps."""
+    value = {
+        "schema": run.SCHEMA,
+        "format": run.FORMAT,
+        "kind": "measured",
+        "created": "2026-11-21T00:00:00+00:00",
+        "seconds": 1.0,
+        "seed": 1,
+        "portbar": {"version": "1"},
+        "invocation": {"command": "survey", "quick": True, "timeout_s": 1.0, "devices": []},
+        "environment": environment(),
+        "partial": False,
+        "interrupted": False,
+        "devices": [entry(seconds=1.0, findings=None, **steps)],
+    }
+    return records.validate(value)
+
+
+@pytest.mark.device
+def test_split_barriers_have_a_time_or_a_reason_and_the_chosen_one_a_time(payload):
+    outcome, rows = step_of("split_barrier", payload, 5)
+    assert outcome["status"] == "ok", outcome
+    assert [row["strategy"] for row in rows if row["chosen"]]
+    for row in rows:
+        if row["chosen"]:
+            assert row["time"]["value"] > 0
+            assert row["barrier_time"]["value"] > 0
+        assert "value" in row["time"] or row["time"]["reason"]
+    assert valid(split_barrier=outcome | {"rows": rows}) == []
+
+
+@pytest.mark.device
+def test_reductions_have_a_time_or_a_reason_at_every_level(payload):
+    outcome, rows = step_of("reduction", payload, 20)
+    assert outcome["status"] == "ok", outcome
+    chosen = [row for row in rows if row["chosen"]]
+    assert {(row["level"], row["type"]) for row in chosen} == {
+        (level, kind) for level in reduction.LEVELS for kind in reduction.TYPES
+    }
+    for row in chosen:
+        assert row["time"]["value"] > 0, row
+        assert (row["time"]["unit"] == "us") is (row["level"] == "device")
+        assert ("built_in_time" in row) is (row["level"] == "work_group")
+    assert valid(reduction=outcome | {"rows": rows}) == []
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", ["split_barrier", "reduction", "atomics"])
+def test_without_time_a_step_measures_something_and_says_so_of_the_rest(payload, name):
+    outcome, rows = step_of(name, payload | {"quick": name == "split_barrier"}, 1e-6)
+    readings = [row.get("time") or row["result"] for row in rows]
+    assert any("value" in reading for reading in readings)
+    late = [reading for reading in readings if reading.get("reason") == NO_TIME]
+    if name == "split_barrier":
+        return
+    assert late
+    assert outcome["status"] == "partial"
+    assert f"before {len(late)} of {len(rows)} rows" in outcome["reason"]
+
+
+# Litmus tests.
+
+
+def result(test: str, status: str, strategy: str = "c11", **more: Any) -> dict[str, Any]:
+    blank = {"reason": "", "instances": 10, "forbidden": {}, "seed": 3}
+    return {"test": test, "status": status, "strategy": strategy, **blank, **more}
+
+
+def litmus_run(*results: dict[str, Any], **verdicts: str) -> litmus.LitmusRun:
+    return litmus.LitmusRun(3, quick=False, results=list(results), verdicts=verdicts)
+
+
+def test_litmus_results_become_a_row_a_strategy():
+    fail = result("SB", "fail", forbidden={"1:0": 2, "0:0": 1}, reason="3 of 10 forbidden")
+    made = litmus_run(
+        result("MP", "pass"), fail, result("MP", "pass", "cl12"), c11="fail: SB: 3 of 10", cl12="pass: 1 tests"
+    )
+    first, second = made.rows()
+    assert first["verdict"] == {"value": "fail", "note": "SB: 3 of 10"}
+    assert (first["tests"], first["instances"]["value"]) == (2, 20)
+    assert first["forbidden"] == [{"test": "SB", "count": 3}]
+    assert (second["verdict"]["value"], second["forbidden"]) == ("pass", [])
+    assert made.outcome() == {"status": "ok"}
+    assert valid(litmus=made.outcome() | {"rows": made.rows(), "seed": 3}) == []
+
+
+def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is_none():
+    fail = result("SB", "fail", forbidden={"1:0": 2}, reason="2 of 10")
+    assert litmus_run(fail).rows()[0]["verdict"]["value"] == "fail"
+    assert litmus_run(result("MP", "pass")).rows()[0]["verdict"]["status"] == "skipped"
+
+
+def test_what_became_of_litmus_tests_is_what_became_of_the_worst():
+    lost = result("SB", "skipped", reason=NO_TIME)
+    crash = result("SB", "crash", reason="ended by SIGSEGV")
+    assert litmus_run(result("MP", "pass"), lost).outcome()["status"] == "partial"
+    assert litmus_run(lost, crash).outcome() == {"status": "crash", "reason": "c11 SB: ended by SIGSEGV"}
+
+
+def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
+    """What a device does not claim needs more proof than a survey has time for."""
+    from portbar.litmus import checking  # noqa: PLC0415 (a module that the survey imports late, too)
+
+    kept: dict[str, str] = {}
+    monkeypatch.setattr(checking, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
+    claims = DeviceProfile(
+        DeviceFacts(name="a CPU", type=("CPU",), atomic_memory_capabilities=("relaxed",)),
+        Findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"}),
+    )
+    monkeypatch.setattr(litmus, "describe", lambda _: claims)
+    device: Any = SimpleNamespace()
+    litmus_run(c11="pass: 24 tests", cl12="pass: 24 tests", ptx="untested: x").keep(device)
+    assert kept == {"cl12": "pass: 24 tests"}
+    litmus_run(c11="fail: SB").keep(device)
+    assert kept["c11"] == "fail: SB"
+    known = replace(claims.facts, atomic_memory_capabilities=("relaxed", "acq_rel", "scope_device"))
+    monkeypatch.setattr(litmus, "describe", lambda _: replace(claims, facts=known))
+    litmus_run(c11="pass: 24 tests").keep(device)
+    assert kept["c11"] == "pass: 24 tests"
+
+
+# The environment.
+
+
+@pytest.mark.device
+def test_the_environment_tells_versions_and_no_names(device):
+    found = environment()
+    assert set(found) == {"system", "release", "machine", "python", "pyopencl", "numpy", "loader"}
+    assert found["pyopencl"]
+    named = loader()
+    assert named is None or (named["name"] and re.match(r"\d+\.\d+", named["version"]))
