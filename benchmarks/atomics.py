@@ -21,10 +21,10 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
-from portbar.atomics import TYPES, AtomicType
-from portbar.build import build_options, compile_program
 from portbar.errors import Error
-from portbar.measuring import device_s, in_turns, most_rounds, profiled_queue, rounds_for
+from portbar.launching.build import build_options, compile_program
+from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
+from portbar.primitives.atomics import TYPES, AtomicType
 
 #: What the ratios should not exceed.
 BUILT_IN_TARGET: Final = 1.02

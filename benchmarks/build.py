@@ -18,7 +18,7 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
-from portbar.build import build_options, compile_program
+from portbar.launching.build import build_options, compile_program
 
 #: What is used -> the kernel with portbar and without; NAME is the kernel's.
 KERNELS: Final[Mapping[str, tuple[str, str]]] = {

@@ -26,13 +26,13 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.shared import Row, Session, collect, note, number, show, title_of, usable_devices
-from portbar import icd
-from portbar.benching import BarrierSamples, BarrierTimer, Relaunch
-from portbar.build import compile_program
-from portbar.device import devices_of
+from portbar.device import icd
+from portbar.device.facts import devices_of
 from portbar.errors import Error
-from portbar.launch import Launch
-from portbar.measuring import device_s, in_turns, profiled_queue
+from portbar.launching.build import compile_program
+from portbar.launching.launch import Launch
+from portbar.measuring.benching import BarrierSamples, BarrierTimer, Relaunch
+from portbar.measuring.rounds import device_s, in_turns, profiled_queue
 
 GOMP_SOURCE = r"""
 #include <omp.h>

@@ -26,9 +26,9 @@ import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
-from portbar.benching import BarrierTimer, Relaunch
 from portbar.errors import Error
-from portbar.measuring import device_s, in_turns, profiled_queue
+from portbar.measuring.benching import BarrierTimer, Relaunch
+from portbar.measuring.rounds import device_s, in_turns, profiled_queue
 
 #: (work-groups, local size) -> what a barrier may cost beside `grid.sync()`.
 SHAPES: Final = {

@@ -4,7 +4,7 @@ Not for whether results are right, which the tests tell; but each result is chec
 that portbar is faster. The peers are NumPy, PyOpenCL's `ReductionKernel`, OpenCL's own `work_group_reduce_add`, and on NVIDIA
 devices CUB, in a program that nvcc compiles and that runs in turns with ours. On CPUs a kernel that only reads the array runs
 in turns with them, too: it tells what the memory gives to all threads, beyond which no sum of a large array goes. `--tune`
-measures launch shapes instead, for `portbar.reduction.host_shape.SHAPES`.
+measures launch shapes instead, for `portbar.arrays.shape.SHAPES`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
 from benchmarks.reductions_memory import READS, reader_of
 from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
 from benchmarks.split_barrier import Sample, WrongResultError, each_of
-from portbar.build import build_options, compile_program
+from portbar.arrays.reduce import reduce
+from portbar.arrays.shape import Shape, shape_for, trial
 from portbar.errors import Error
-from portbar.measuring import device_s, in_turns, most_rounds, profiled_queue, rounds_for
-from portbar.reduction.host import reduce
-from portbar.reduction.host_shape import Shape, shape_for, trial
-from portbar.rendering import header_names
+from portbar.launching.build import build_options, compile_program
+from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
+from portbar.rendering.headers import header_names
 
 #: What a sum may take, in times of its peers.
 NUMPY_TARGET: Final = 1 / 0.9

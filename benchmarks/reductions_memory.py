@@ -13,7 +13,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from benchmarks.split_barrier import WrongResultError
-from portbar.build import compile_program
+from portbar.launching.build import compile_program
 
 #: What reads an array as fast as it can: a work-group of one work-item for each of a few parts.
 READ: Final = """kernel void only_read(global const ulong8 *a, const ulong n, global ulong *left)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import pyopencl as cl
 
 import portbar
-from portbar import usable
-from portbar.device import select_devices
+from portbar.device import usable
+from portbar.device.facts import select_devices
 from portbar.errors import DeviceError, Error
-from portbar.measuring import in_turns
+from portbar.measuring.rounds import in_turns
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
-from portbar.build import build_options, compile_program
 from portbar.errors import Error
-from portbar.measuring import device_s, most_rounds, profiled_queue, rounds_for
+from portbar.launching.build import build_options, compile_program
+from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
 #: What a uniform arrive and wait on a CPU may cost, in plain barriers.
 BARRIER_TARGET: Final = 1.3

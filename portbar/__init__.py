@@ -23,20 +23,20 @@ from portbar.errors import (
 )
 
 if TYPE_CHECKING:
-    from portbar.device import DeviceFacts
-    from portbar.export import render
-    from portbar.findings import Findings
-    from portbar.icd import load_platforms
-    from portbar.kernel import Kernel
-    from portbar.launch import Launch
-    from portbar.occupancy import Occupancy
-    from portbar.probing import probe
-    from portbar.profile import describe
-    from portbar.program import Program
-    from portbar.reduction.host import reduce
-    from portbar.reduction.loops import Reduction, ReductionLoop
-    from portbar.reduction.operators import Operator
-    from portbar.strategy import Choice, DeviceProfile, Strategy, choose
+    from portbar.arrays.reduce import reduce
+    from portbar.choices.profile import describe
+    from portbar.choices.strategy import Choice, DeviceProfile, Strategy, choose
+    from portbar.device.facts import DeviceFacts
+    from portbar.device.icd import load_platforms
+    from portbar.findings.findings import Findings
+    from portbar.launching.kernel import Kernel
+    from portbar.launching.launch import Launch
+    from portbar.launching.occupancy import Occupancy
+    from portbar.launching.program import Program
+    from portbar.measuring.probe import probe
+    from portbar.primitives.reduction.loops import Reduction, ReductionLoop
+    from portbar.primitives.reduction.operators import Operator
+    from portbar.rendering.export import render
 
 # In a checkout that was not installed, the two data packages lie beside this folder, not in it.
 _folder = Path(__file__).resolve().parent
@@ -45,24 +45,24 @@ if not (_folder / "cl_templates").is_dir():
 
 #: Public name -> module that holds it.
 _LAZY = {
-    "Choice": "portbar.strategy",
-    "DeviceFacts": "portbar.device",
-    "DeviceProfile": "portbar.strategy",
-    "Findings": "portbar.findings",
-    "Kernel": "portbar.kernel",
-    "Launch": "portbar.launch",
-    "Occupancy": "portbar.occupancy",
-    "Operator": "portbar.reduction.operators",
-    "Program": "portbar.program",
-    "Reduction": "portbar.reduction.loops",
-    "ReductionLoop": "portbar.reduction.loops",
-    "Strategy": "portbar.strategy",
-    "choose": "portbar.strategy",
-    "describe": "portbar.profile",
-    "load_platforms": "portbar.icd",
-    "probe": "portbar.probing",
-    "reduce": "portbar.reduction.host",
-    "render": "portbar.export",
+    "Choice": "portbar.choices.strategy",
+    "DeviceFacts": "portbar.device.facts",
+    "DeviceProfile": "portbar.choices.strategy",
+    "Findings": "portbar.findings.findings",
+    "Kernel": "portbar.launching.kernel",
+    "Launch": "portbar.launching.launch",
+    "Occupancy": "portbar.launching.occupancy",
+    "Operator": "portbar.primitives.reduction.operators",
+    "Program": "portbar.launching.program",
+    "Reduction": "portbar.primitives.reduction.loops",
+    "ReductionLoop": "portbar.primitives.reduction.loops",
+    "Strategy": "portbar.choices.strategy",
+    "choose": "portbar.choices.strategy",
+    "describe": "portbar.choices.profile",
+    "load_platforms": "portbar.device.icd",
+    "probe": "portbar.measuring.probe",
+    "reduce": "portbar.arrays.reduce",
+    "render": "portbar.rendering.export",
 }
 
 __all__ = [

@@ -17,7 +17,7 @@ import pytest
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.device import DeviceAddress
+    from portbar.device.facts import DeviceAddress
 
 ENVIRONMENT_VARIABLE: Final = "PORTBAR_PYTEST_DEVICE"
 
@@ -217,8 +217,8 @@ def _needs(marker: pytest.Mark) -> dict[str, Any]:
 
 def _find(selectors: tuple[str, ...]) -> _Found:
     """Look for devices, each checked in a child process unless that was done before with its driver."""
-    from portbar import listing, usable  # noqa: PLC0415 (this module is loaded by every pytest)
-    from portbar.device import list_devices, select  # noqa: PLC0415 (the same)
+    from portbar.device import listing, usable  # noqa: PLC0415 (this module is loaded by every pytest)
+    from portbar.device.facts import list_devices, select  # noqa: PLC0415 (the same)
     from portbar.errors import DeviceError  # noqa: PLC0415 (the same)
 
     problems, owners = [], {}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyopencl as cl
 
-    from portbar.findings import Findings
+    from portbar.findings.findings import Findings
 
 
 _SAMPLE = pytest.StashKey[str]()
@@ -28,8 +28,8 @@ _SAMPLE = pytest.StashKey[str]()
 @functools.cache
 def chosen_device() -> tuple[cl.Device | None, str]:
     """Return the device to test on and what to call it, or None and why there is none."""
-    from portbar import icd, usable  # noqa: PLC0415 (a host test's own imports decide what it needs)
-    from portbar.device import devices_of  # noqa: PLC0415
+    from portbar.device import icd, usable  # noqa: PLC0415 (a host test's own imports decide what it needs)
+    from portbar.device.facts import devices_of  # noqa: PLC0415
     from portbar.errors import DeviceError  # noqa: PLC0415
 
     try:

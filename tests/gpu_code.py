@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from portbar.atomics import TYPES, AtomicsTable
-from portbar.findings import Findings
-from portbar.rendering import resolve_includes
-from portbar.split_barrier import FEATURES
-from portbar.strategy import Choice, Strategy, gpu_parameters
+from portbar.choices.strategy import Choice, Strategy, gpu_parameters
+from portbar.findings.findings import Findings
+from portbar.primitives.atomics import TYPES, AtomicsTable
+from portbar.primitives.split_barrier import FEATURES
+from portbar.rendering.headers import resolve_includes
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("sub_group", "work_group", "device", "all_svm_devices")

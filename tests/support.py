@@ -15,7 +15,7 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.device_barrier import BOUNDED
+from portbar.findings.barriers import BOUNDED
 
 #: `intel_device_barrier` has no spin limit and is added where a device has it.
 ALGORITHMS = BOUNDED

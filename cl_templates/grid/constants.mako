@@ -1,5 +1,5 @@
 ## -*- coding: utf-8 -*-
-## Words of the state buffer and of the leader's local memory; portbar/layout.py holds the table that both sides use.
+## Words of the state buffer and of the leader's local memory; portbar/primitives/layout.py holds the table that both sides use.
 <%def name="constants()">
 /* Layout of the hidden state buffer, in words of 32 bits. Words that are polled while others are written have a
    cache line each. */

@@ -128,7 +128,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_device_broadcast(private portbar_grid *grid, 
 </%def>
 <%def name="levels()">
 <%!
-    from portbar.reduction.types import Array
+    from portbar.primitives.reduction.types import Array
 
     def inner(level):
         """A level without its gangs."""

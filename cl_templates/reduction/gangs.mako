@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Gang level in kernels without a grid: a value a work-group, combined by the last group to come; and the locks of loops.
 <%!
-    from portbar.reduction import code
+    from portbar.primitives.reduction import code
 %>
 <%def name="positions()">
 /* Linear id of the work-group, and their number, for 1-, 2- and 3-dimensional sizes. Any work-item. */

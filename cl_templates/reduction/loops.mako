@@ -1,8 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Declared loops: their types, the steps of each level, and their locks. After the reduction design of GCC's OpenACC (N. Sidwell, 2015).
 <%!
-    from portbar.reduction import code
-    from portbar.reduction.types import Array, declaration
+    from portbar.primitives.reduction import code
+    from portbar.primitives.reduction.types import Array, declaration
 
     LEVELS = ("vector", "worker", "worker_vector", "gang", "gang_vector", "gang_worker", "gang_worker_vector")
 

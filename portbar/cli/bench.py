@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from portbar.benching import barrier_table, store_table
+from portbar.choices.strategy import choose
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
@@ -23,15 +23,15 @@ from portbar.cli.shared import (
     print_json,
     show,
 )
-from portbar.device import DeviceAddress, facts
+from portbar.device.facts import DeviceAddress, facts
+from portbar.device.usable import check
 from portbar.errors import Error
-from portbar.probing import probe
+from portbar.measuring.benching import barrier_table, store_table
+from portbar.measuring.probe import probe
 from portbar.records.private import anonymous
-from portbar.strategy import choose
 from portbar.survey.plan import UNSTEADY
 from portbar.survey.run import TASKS, run_step, times_of, unsteady
 from portbar.survey.table import barrier_notes, barrier_times_table
-from portbar.usable import check
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.table import Table
 
+from portbar.choices.strategy import ALTERNATIVES
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
@@ -26,15 +27,14 @@ from portbar.cli.shared import (
     print_json,
     show,
 )
-from portbar.device import DeviceAddress, facts
+from portbar.device.facts import DeviceAddress, facts
+from portbar.device.usable import check as check_usable
 from portbar.errors import Error
 from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
 from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import NO_TIME, verdict_of
 from portbar.litmus.tests import TESTS, matching
 from portbar.records.private import anonymous
-from portbar.strategy import ALTERNATIVES
-from portbar.usable import check as check_usable
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -25,11 +25,11 @@ from portbar.cli.shared import (
     show,
     tell_faulty,
 )
-from portbar.device import DeviceAddress, DeviceFacts, select
+from portbar.device.facts import DeviceAddress, DeviceFacts, select
+from portbar.device.listing import FaultyDriver
+from portbar.device.quirks import loop_notice
+from portbar.device.usable import EmptyPlatform, Usability, check_listed, explain_empty
 from portbar.errors import DeviceError
-from portbar.listing import FaultyDriver
-from portbar.quirks import loop_notice
-from portbar.usable import EmptyPlatform, Usability, check_listed, explain_empty
 
 Entry = tuple[DeviceAddress, DeviceFacts, Usability, str]
 
@@ -77,7 +77,7 @@ def _counted(devices: int) -> str:
 
 def _notice(of: DeviceFacts) -> str:
     """What to know of a device that works, from findings that are there already; empty for most."""
-    from portbar.profile import profile_of  # noqa: PLC0415 (`listed` imports it while the drivers are listed)
+    from portbar.choices.profile import profile_of  # noqa: PLC0415 (`listed` imports it while the drivers are listed)
 
     profile = profile_of(of)
     return "" if profile.loop_limit is None else loop_notice(profile.facts, profile.loop_limit)

@@ -9,7 +9,8 @@ from typing import Any
 import click
 from rich.padding import Padding
 
-from portbar import cache, icd, quirks
+from portbar.choices.profile import profile_of
+from portbar.choices.strategy import choose
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     CHECK_S,
@@ -23,11 +24,11 @@ from portbar.cli.shared import (
     print_json,
     show,
 )
-from portbar.device import DeviceAddress, DeviceFacts
+from portbar.device import icd, quirks
+from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.usable import Usability, check_listed, explain_empty
 from portbar.errors import DeviceError, UnsupportedFeatureError
-from portbar.profile import profile_of
-from portbar.strategy import choose
-from portbar.usable import Usability, check_listed, explain_empty
+from portbar.system import cache
 
 #: Variables that change what OpenCL or portbar do; shown when they are set.
 _VARIABLES = (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from portbar.choices.strategy import parse_overrides
 from portbar.cli.shared import chosen, device_option, examples, json_option, number, print_json
 from portbar.errors import UnsupportedFeatureError
-from portbar.export import export
-from portbar.strategy import parse_overrides
+from portbar.rendering.export import export
 
 
 def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict[str, str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from portbar import files
 from portbar.cli.shared import err, examples, json_option, print_json
 from portbar.report.build import build
+from portbar.system import files
 
 
 @click.command(

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 
-from portbar import listing
 from portbar.cli.progress import Steps
-from portbar.device import DeviceAddress, DeviceFacts, select, select_devices
+from portbar.device import listing
+from portbar.device.facts import DeviceAddress, DeviceFacts, select, select_devices
+from portbar.device.listing import FaultyDriver, Listing
 from portbar.errors import DeviceError
-from portbar.listing import FaultyDriver, Listing
-from portbar.plain import harmless
+from portbar.system.plain import harmless
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -67,7 +67,7 @@ def examples(*commands: str) -> str:
 def listed() -> Listing:
     """What the drivers list, asked for in a child process: no driver is loaded into this one."""
     # Commands need this module next. Importing it takes a third of the time of the child, which has a processor of its own.
-    threading.Thread(target=importlib.import_module, args=("portbar.profile",), daemon=True).start()
+    threading.Thread(target=importlib.import_module, args=("portbar.choices.profile",), daemon=True).start()
     with Steps(err()) as steps:
         steps.step("", "listing devices", LISTING_S)
         return listing.look(say=lambda text: steps.say(f"portbar: {text}"))

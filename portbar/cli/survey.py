@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from portbar import files, records
+from portbar import records
 from portbar.cli import survey_check, survey_cluster
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
@@ -29,12 +29,13 @@ from portbar.cli.shared import (
     show,
 )
 from portbar.cli.show import slugs
-from portbar.cluster import Job
 from portbar.errors import Error
-from portbar.hosts import HostFolder, host_name, is_one_of_many, only_here
+from portbar.fleet.cluster import Job
+from portbar.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.report.machine_check import FACTOR
 from portbar.survey import Survey
 from portbar.survey.table import record_view
+from portbar.system import files
 
 
 @click.command(

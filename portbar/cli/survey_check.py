@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from portbar.cli.shared import INTERRUPTED, chosen, err, print_json
-from portbar.cluster import Job
-from portbar.device import facts
+from portbar.device.facts import facts
+from portbar.fleet.cluster import Job
 from portbar.records.lookup import NoSuchRecordError, find
 from portbar.report.machine_check import Matched, Outcome, judge, match
 

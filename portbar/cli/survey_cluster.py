@@ -11,8 +11,8 @@ from rich.table import Table
 
 from portbar.cli.progress import Steps
 from portbar.cli.shared import INTERRUPTED, err, print_json, show
-from portbar.cluster import ClusterSurvey, Job
-from portbar.hosts import HostFolder
+from portbar.fleet.cluster import ClusterSurvey, Job
+from portbar.fleet.hosts import HostFolder
 
 
 def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:

@@ -10,9 +10,9 @@ import click
 
 from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
-from portbar.plain import harmless
 from portbar.records import validate
 from portbar.records.untrusted import parse, read_bytes
+from portbar.system.plain import harmless
 
 
 @click.command(

@@ -1,6 +1,6 @@
 """Litmus tests: whether a device's atomics, as portbar writes them, order memory as OpenCL's memory model says.
 
-Not for choosing a strategy by the verdicts: `portbar.strategy` does.
+Not for choosing a strategy by the verdicts: `portbar.choices.strategy` does.
 """
 
 from portbar.litmus.checking import CheckResult, check, store_verdicts

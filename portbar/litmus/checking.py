@@ -1,6 +1,6 @@
 """`check`: the litmus tests of a device in child processes, within a time limit, and the verdict for each atomics strategy.
 
-Not for the tests themselves (`portbar.litmus.running`), nor for choosing by the verdicts (`portbar.strategy`).
+Not for the tests themselves (`portbar.litmus.running`), nor for choosing by the verdicts (`portbar.choices.strategy`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar import profile
-from portbar.device import address_of, facts
+from portbar.choices import profile
+from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.device.facts import address_of, facts
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.findings import Findings
+from portbar.findings.findings import Findings
 from portbar.litmus.children import Job, Listener, run_in_children
 from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import is_lost, verdict_of
 from portbar.litmus.tests import TESTS, matching
-from portbar.probing import probe
+from portbar.measuring.probe import probe
 from portbar.records.private import anonymous
-from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from portbar import child, profile
-from portbar.device import DeviceAddress
+from portbar.choices import profile
+from portbar.device import child
+from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
 from portbar.litmus.results import NO_TIME, blank
 

@@ -14,9 +14,12 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.build import compile_program
+from portbar.choices.profile import describe
+from portbar.choices.strategy import DeviceProfile, Strategy, choose
 from portbar.errors import BuildError, Error
-from portbar.kernel import Kernel
+from portbar.launching.build import compile_program
+from portbar.launching.kernel import Kernel
+from portbar.launching.program import Program
 from portbar.litmus import outcomes
 from portbar.litmus.model import UNREAD, Litmus
 from portbar.litmus.patterns import PATTERNS
@@ -25,9 +28,6 @@ from portbar.litmus.sizes import Scale, Size
 from portbar.litmus.source import collect_text, kernel_name, program_text
 from portbar.litmus.stress import DISTURBED, NUMBERS, memory_words, stress_numbers
 from portbar.litmus.tests import TESTS, matching
-from portbar.profile import describe
-from portbar.program import Program
-from portbar.strategy import DeviceProfile, Strategy, choose
 
 UInts = np.ndarray[Any, np.dtype[np.uint32]]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from portbar.strategy import DeviceProfile
-from portbar.timing import is_cpu
+from portbar.choices.strategy import DeviceProfile
+from portbar.choices.timing import is_cpu
 
 #: Seconds that a rendezvous may take on a CPU: the first one of a launch, when threads are being woken, and later ones.
 _FIRST_MEETING_S: Final = 2e-2

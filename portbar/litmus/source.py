@@ -13,7 +13,7 @@ from portbar.litmus.model import UNREAD, Litmus, Operation, Thread
 from portbar.litmus.patterns import FACTOR, PATTERNS
 from portbar.litmus.stress import DISTURBED, MOST_LOCATIONS, NUMBERS
 from portbar.litmus.tests import TESTS
-from portbar.templates import render_def
+from portbar.text.templates import render_def
 
 _INCLUDE: Final = '#include "portbar/atomics.h"\n'
 _TEMPLATE: Final = "litmus/instances.mako"

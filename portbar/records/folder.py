@@ -1,6 +1,6 @@
 """Loads records from files, whoever wrote them.
 
-Not for the records that come with portbar, which its tests have checked (`portbar.matrix`).
+Not for the records that come with portbar, which its tests have checked (`portbar.findings.matrix`).
 """
 
 from __future__ import annotations

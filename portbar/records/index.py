@@ -12,10 +12,10 @@ from statistics import fmean
 from typing import Any, Final
 from urllib.parse import quote
 
-from portbar import files
 from portbar.errors import RecordError
 from portbar.records.folder import read_folder
 from portbar.records.reading import rows_of, value_of
+from portbar.system import files
 
 #: The page, and the lines between which its table stands.
 PAGE: Final = "README.md"

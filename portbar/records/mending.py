@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from portbar.plain import plain_text
 from portbar.records.private import without_personal_data
 from portbar.records.reading import missing
 from portbar.records.untrusted import MAX_ENTRIES, MAX_INTEGER, MAX_NAME, MAX_NUMBER, MAX_TEXT
 from portbar.records.validation import schema, schema_errors
+from portbar.system.plain import plain_text
 
 #: What stands where the format wants a reason and the driver gave none.
 _NO_REASON: Final = "no reason was given"

@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from portbar import files
 from portbar.errors import RecordError
 from portbar.records.folder import load
 from portbar.records.slugs import split
 from portbar.records.writing import text
+from portbar.system import files
 
 
 @dataclass(frozen=True)

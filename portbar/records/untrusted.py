@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from portbar.errors import RecordError
-from portbar.plain import HIDDEN
+from portbar.system.plain import HIDDEN
 
 #: Bytes of a file.
 MAX_BYTES: Final = 16 * 1024 * 1024

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from portbar.choices.strategy import ALTERNATIVES
 from portbar.report.leaves import Leaf, is_missing
 from portbar.report.noise import TIMES, number, ratio, unit, within_noise
-from portbar.strategy import ALTERNATIVES
 
 WORSE: Final = "regression"
 BETTER: Final = "improvement"

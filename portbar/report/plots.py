@@ -17,10 +17,10 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
+from portbar.choices.strategy import ALTERNATIVES
 from portbar.errors import UnsupportedFeatureError
 from portbar.report.collect import LOCKS, Json
 from portbar.report.tables import digits, label
-from portbar.strategy import ALTERNATIVES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

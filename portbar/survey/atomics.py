@@ -13,15 +13,15 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar import child
-from portbar.arguments import SCALARS
-from portbar.atomics import TYPES, AtomicType
+from portbar.choices.profile import describe
+from portbar.choices.strategy import Strategy, choose
+from portbar.device import child
 from portbar.errors import Error
-from portbar.measuring import NO_TIME, Budget, in_one_line
-from portbar.profile import describe
-from portbar.program import Program
+from portbar.launching.arguments import SCALARS
+from portbar.launching.program import Program
+from portbar.measuring.rounds import NO_TIME, Budget, in_one_line
+from portbar.primitives.atomics import TYPES, AtomicType
 from portbar.records.reading import measured, missing
-from portbar.strategy import Strategy, choose
 from portbar.survey.context import context_of
 
 SPACES: Final = ("global", "local")

@@ -14,20 +14,20 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar import child
-from portbar.benching import BarrierTime, BarrierTimer, time_barriers
-from portbar.device import facts
-from portbar.device_barrier import BOUNDED
+from portbar.choices.profile import describe
+from portbar.choices.strategy import choose
+from portbar.choices.timing import is_cpu
+from portbar.device import child
+from portbar.device.facts import facts
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.kernel import Kernel
-from portbar.measuring import NO_TIME, Budget, device_s, in_one_line, profiled_queue
-from portbar.profile import describe
-from portbar.program import Program
+from portbar.findings.barriers import BOUNDED
+from portbar.launching.kernel import Kernel
+from portbar.launching.program import Program
+from portbar.measuring.benching import BarrierTime, BarrierTimer, time_barriers
+from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, profiled_queue
 from portbar.records.reading import measured, missing
-from portbar.strategy import choose
 from portbar.survey.context import context_of, largest_group
 from portbar.survey.plan import Cell, barrier_sizes, occupancy_cells
-from portbar.timing import is_cpu
 
 #: A kernel whose local memory is the caller's to choose. It is only ever run dry.
 _SOURCE: Final = """
@@ -88,7 +88,7 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
 
 #: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
 _UNBOUNDED: Final = (
-    "it has no spin limit, so it is timed only when portbar.benching.time_barriers is asked for it by name"
+    "it has no spin limit, so it is timed only when portbar.measuring.benching.time_barriers is asked for it by name"
 )
 
 
@@ -172,7 +172,7 @@ def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
     Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: those of
-    `portbar.benching.BarrierTime.to_row`.
+    `portbar.measuring.benching.BarrierTime.to_row`.
 
     Returns
     -------

@@ -10,11 +10,12 @@ from typing import Any
 
 import pyopencl as cl
 
-from portbar import cache, quirks
-from portbar.compiled import CompiledProgram
-from portbar.device import DeviceAddress, device_key, facts
-from portbar.findings import CACHE_KIND
-from portbar.profile import stored_findings
+from portbar.choices.profile import stored_findings
+from portbar.device import quirks
+from portbar.device.facts import DeviceAddress, device_key, facts
+from portbar.findings.findings import CACHE_KIND
+from portbar.launching.compiled import CompiledProgram
+from portbar.system import cache
 
 
 def context_of(payload: Mapping[str, Any]) -> cl.Context:

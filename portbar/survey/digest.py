@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from portbar.findings import Findings
+from portbar.findings.findings import Findings
 from portbar.records.reading import mean_of, measured, missing, rows_of, samples_of, value_of
 from portbar.survey.steady import unsteady
 

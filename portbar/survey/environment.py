@@ -1,6 +1,6 @@
 """What a survey ran on: operating system, interpreter, packages and the OpenCL loader; the machine, not its owner.
 
-Not for devices (`portbar.device.facts`).
+Not for devices (`portbar.device.facts.facts`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-from portbar import vendor
+from portbar.device import vendor
 
 #: The query of the OpenCL loaders themselves, and what it is asked for: their version, name and vendor.
 _QUERY: Final = b"clGetICDLoaderInfoOCLICD"

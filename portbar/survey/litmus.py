@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.choices.profile import describe
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import UnsupportedFeatureError
 from portbar.litmus.results import is_lost, verdict_of
-from portbar.profile import describe
 from portbar.records.reading import measured, missing
-from portbar.strategy import DeviceProfile, choose
 
 if TYPE_CHECKING:
     import pyopencl as cl

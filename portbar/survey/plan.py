@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from portbar.strategy import DeviceProfile
-from portbar.timing import is_cpu
+from portbar.choices.strategy import DeviceProfile
+from portbar.choices.timing import is_cpu
 
 #: Seconds a device that a quick survey may take; what one device leaves is shared out among the next.
 QUICK_S: Final = 10.0

@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar import child
-from portbar.build import build_options, compile_program
+from portbar.choices.profile import describe
+from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.device import child
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.kernel import Kernel
-from portbar.measuring import NO_TIME, Budget, device_s, in_one_line, most_rounds, profiled_queue
-from portbar.profile import describe
-from portbar.program import Program
+from portbar.launching.build import build_options, compile_program
+from portbar.launching.kernel import Kernel
+from portbar.launching.program import Program
+from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds, profiled_queue
+from portbar.primitives.reduction import strategies
 from portbar.records.reading import missing
-from portbar.reduction import strategies
-from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.survey.context import context_of
 from portbar.survey.plan import reduction_sizes
 from portbar.survey.rounds import Loop, check, reading_of, repeated, time_in_turns

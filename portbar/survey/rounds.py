@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.errors import Error
-from portbar.measuring import Budget, device_s, in_one_line, in_turns, rounds_for
+from portbar.measuring.rounds import Budget, device_s, in_one_line, in_turns, rounds_for
 from portbar.records.reading import measured, missing
 
 #: Seconds that one timed launch should take, and timed launches of each side.

@@ -1,6 +1,6 @@
 """Runs the survey: one device after the other, each step in a child process with a time limit, into one record.
 
-Not for measuring (the tasks below, `portbar.probing`) and not for showing (`portbar.survey.table`).
+Not for measuring (the tasks below, `portbar.measuring.probe`) and not for showing (`portbar.survey.table`).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar import child, quirks
 from portbar._version import __version__
-from portbar.benching import store_table
-from portbar.device import DeviceAddress, DeviceFacts, facts
+from portbar.choices.profile import change_findings, describe, forget, stored_findings
+from portbar.choices.strategy import choose
+from portbar.device import child, quirks
+from portbar.device.facts import DeviceAddress, DeviceFacts, facts
+from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.measuring import NO_TIME
-from portbar.probing import probe_telling
-from portbar.profile import change_findings, describe, forget, stored_findings
+from portbar.measuring.benching import store_table
+from portbar.measuring.probe import probe_telling
+from portbar.measuring.rounds import NO_TIME
 from portbar.records.mending import mended
 from portbar.records.private import anonymous
-from portbar.strategy import choose
 from portbar.survey.digest import complete, probe_rows
 from portbar.survey.environment import environment
 from portbar.survey.litmus import LitmusRun
 from portbar.survey.plan import GRACE_S, LEAST_S, LIMIT_S, QUICK_S, START_S, TELLING, TYPICAL_S, steps_of
 from portbar.survey.steady import settled_findings, settled_table, times_of, unsteady
-from portbar.usable import Usability, check, with_alternative
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -12,14 +12,15 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar import child, split_barrier
-from portbar.build import build_options, compile_program
+from portbar.choices.profile import describe
+from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.device import child
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.measuring import NO_TIME, Budget, in_one_line, most_rounds, profiled_queue
-from portbar.profile import describe
-from portbar.program import Program
+from portbar.launching.build import build_options, compile_program
+from portbar.launching.program import Program
+from portbar.measuring.rounds import NO_TIME, Budget, in_one_line, most_rounds, profiled_queue
+from portbar.primitives import split_barrier
 from portbar.records.reading import missing
-from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.survey.context import context_of, largest_group
 from portbar.survey.plan import split_barrier_sizes
 from portbar.survey.rounds import Loop, reading_of, repeated, time_in_turns

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from portbar.benching import BarrierTime, barrier_table
-from portbar.findings import BarrierTable, Findings
+from portbar.findings.findings import BarrierTable, Findings
+from portbar.measuring.benching import BarrierTime, barrier_table
 
 #: How far the median of a barrier's times may be from their fastest on a machine at rest (1.6 was the most that was seen on
 #: quiet ones), and from relaunching.
@@ -25,7 +25,7 @@ KEPT: Final = 0.8
 
 
 def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:
-    """The rows of a barrier step as `portbar.benching` takes them."""
+    """The rows of a barrier step as `portbar.measuring.benching` takes them."""
     return [BarrierTime.from_row(row) for row in rows]
 
 

@@ -15,11 +15,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from portbar.device import DeviceFacts
+from portbar.choices.strategy import ALTERNATIVES
+from portbar.device.facts import DeviceFacts
+from portbar.device.quirks import loop_notice
 from portbar.errors import Error
-from portbar.quirks import loop_notice
 from portbar.records.reading import mean_of, rows_of, samples_of, value_of
-from portbar.strategy import ALTERNATIVES
 from portbar.survey.plan import LOCKS, UNSTEADY
 from portbar.survey.verdict import STEPS, barrier_rows, occupancy_rows, verdict
 

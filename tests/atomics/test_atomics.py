@@ -11,13 +11,13 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar import quirks
-from portbar.atomics import TYPES, AtomicsTable, atomics_table
-from portbar.device import DeviceFacts
+from portbar.choices.strategy import VARIABLE, Choice, DeviceProfile, Strategy, choose
+from portbar.device import quirks
+from portbar.device.facts import DeviceFacts
 from portbar.errors import BuildError, UnsupportedFeatureError
-from portbar.findings import Findings
-from portbar.rendering import needed_ordering, render_header
-from portbar.strategy import VARIABLE, Choice, DeviceProfile, Strategy, choose
+from portbar.findings.findings import Findings
+from portbar.primitives.atomics import TYPES, AtomicsTable, atomics_table
+from portbar.rendering.headers import needed_ordering, render_header
 from tests.gpu_code import ORDERS, ptx_kernels
 from tests.support import to_device, uints
 from tests.weakened import RAW, WAYS, public_part, weaken
@@ -234,7 +234,7 @@ def test_order_beyond_a_work_group_does_not_build_where_it_is_not_known_to_hold(
 def test_a_program_of_atomics_alone_builds_on_a_device_whose_ordering_is_unknown(context, monkeypatch):
     device = context.devices[0]
     unknown = DeviceProfile(replace(portbar.describe(device).facts, atomic_memory_capabilities=None, nvidia=None))
-    monkeypatch.setattr("portbar.program.describe", lambda _: unknown)
+    monkeypatch.setattr("portbar.launching.program.describe", lambda _: unknown)
     program = portbar.Program(
         context,
         INCLUDE + "kernel void k(global uint *a) { portbar_atomic_add_explicit(a, 1u, "

@@ -19,13 +19,15 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from portbar import cli, icd, listing, profile, quirks
+from portbar import cli
+from portbar.choices import profile
 from portbar.cli import bench, devices, doctor, export
-from portbar.device import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
+from portbar.device import icd, listing, quirks
+from portbar.device.facts import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
+from portbar.device.listing import Listing
+from portbar.device.usable import EmptyPlatform, Usability
 from portbar.errors import DeviceError
-from portbar.listing import Listing
-from portbar.rendering import HOST_HEADER, header_names
-from portbar.usable import EmptyPlatform, Usability
+from portbar.rendering.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT, environment, python_path
 from tests.export.test_export import KERNEL
 
@@ -428,7 +430,7 @@ def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
         (DeviceAddress(1, 0, name, "pthread", "OpenCL 3.0 PoCL 3.0-rc2"), "second"),
     ]
     exported = []
-    monkeypatch.setattr("portbar.device.list_devices", lambda: known)
+    monkeypatch.setattr("portbar.device.facts.list_devices", lambda: known)
     monkeypatch.setattr("portbar.cli.export.chosen", select_devices)
     monkeypatch.setattr("portbar.cli.export.export", lambda device, *_, **__: exported.append(device) or [])
     monkeypatch.chdir(tmp_path)

@@ -319,9 +319,9 @@ CHECK = """
 import sys, time
 from portbar import cli
 from portbar.cli import check as command
-from portbar.device import DeviceAddress, DeviceFacts
+from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.litmus.results import blank
-from portbar.usable import Usability
+from portbar.device.usable import Usability
 one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
 command.chosen = lambda _: [(one, one), (other, other)]
 command.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
@@ -342,10 +342,10 @@ BENCH = """
 import sys, time
 from types import SimpleNamespace
 from portbar import cli
-from portbar.benching import BarrierTime
+from portbar.measuring.benching import BarrierTime
 from portbar.cli import bench as command
-from portbar.device import DeviceAddress, DeviceFacts
-from portbar.usable import Usability
+from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.usable import Usability
 one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
 command.chosen = lambda _: [(one, one), (other, other)]
 command.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
@@ -424,7 +424,7 @@ def test_bench_keeps_the_times_on_ctrl_c(extra: tuple[str, ...]) -> None:
 
 @pytest.mark.device
 def test_check_of_a_device_keeps_what_is_done_on_ctrl_c(device: object, findings: object, tmp_path: Path) -> None:
-    from portbar.device import address_of  # noqa: PLC0415 (needs PyOpenCL)
+    from portbar.device.facts import address_of  # noqa: PLC0415 (needs PyOpenCL)
 
     where = address_of(device)
     program = """

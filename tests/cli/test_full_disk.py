@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from portbar import cache, export, files, hosts, records
+from portbar import records
 from portbar.cli import cli
 from portbar.cli import survey as survey_module
 from portbar.errors import Error, RenderError
+from portbar.fleet import hosts
 from portbar.records.index import BEGIN, END
+from portbar.rendering import export
+from portbar.system import cache, files
 from tests.records_support import device, record
 
 resource = pytest.importorskip("resource", reason="file sizes are limited by POSIX systems only")

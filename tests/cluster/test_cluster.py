@@ -22,11 +22,12 @@ pytest.importorskip("pyopencl")
 import cloudpickle
 import distributed
 
-from portbar import __version__, cluster, records
-from portbar.cluster import ClusterSurvey, Job
-from portbar.device import address_of
+from portbar import __version__, records
+from portbar.device.facts import address_of
 from portbar.errors import Error
-from portbar.hosts import HostFolder, host_name
+from portbar.fleet import cluster
+from portbar.fleet.cluster import ClusterSurvey, Job
+from portbar.fleet.hosts import HostFolder, host_name
 from tests.checkout import environment, python_path
 from tests.report_support import device as made_up_device
 from tests.report_support import record
@@ -37,7 +38,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers get add
 FAKES = """
 import json, os, pathlib, signal, time
 from distributed import get_worker
-from portbar import child, cluster_worker
+from portbar.device import child
+from portbar.fleet import worker as cluster_worker
 
 FOLDER = pathlib.Path(os.environ["FAKE_FOLDER"])
 HOSTS = json.loads(os.environ["FAKE_HOSTS"])
@@ -226,7 +228,7 @@ def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fak
 
 
 PATCHED = """
-from portbar import cluster
+from portbar.fleet import cluster
 cluster.DESCRIBE, cluster.SURVEY = "cluster_fakes:describe", "cluster_fakes:survey_host"
 from portbar.cli import main
 main()

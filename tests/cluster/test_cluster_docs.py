@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from portbar import hosts
+from portbar.fleet import hosts
 from tests.checkout import ROOT, python_path
 
 pytest_plugins = ["pytester"]
@@ -64,7 +64,7 @@ def test_shell_and_workflow_are_well_formed():
 
 @pytest.mark.device
 def test_the_test_on_the_page_passes(pytester, monkeypatch, device):
-    from portbar.device import address_of  # noqa: PLC0415 (needs PyOpenCL, as the fixture does)
+    from portbar.device.facts import address_of  # noqa: PLC0415 (needs PyOpenCL, as the fixture does)
 
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", python_path())

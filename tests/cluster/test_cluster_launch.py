@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
-from portbar.hosts import SIZES
+from portbar.fleet.hosts import SIZES
 from tests.checkout import environment
 from tests.report_support import record
 

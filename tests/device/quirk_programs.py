@@ -1,4 +1,4 @@
-"""The faults of `portbar.quirks`, each in a few lines of plain PyOpenCL: what child processes of the quirk tests run.
+"""The faults of `portbar.device.quirks`, each in a few lines of plain PyOpenCL: what child processes of the quirk tests run.
 
 Not for portbar's workarounds, which none of this uses: a fault that is gone must show here. Every function takes the address of
 a device and returns what it saw as JSON values; some are meant to take the process down.
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from portbar import child, vendor
-from portbar.device import DeviceAddress, facts
+from portbar.device import child, vendor
+from portbar.device.facts import DeviceAddress, facts
 
 
 def _queue(payload: dict[str, Any]) -> tuple[cl.Context, cl.CommandQueue]:
@@ -498,8 +498,8 @@ def left_behind(payload: dict[str, Any]) -> int:
     from dataclasses import replace  # noqa: PLC0415 (one program's)
 
     from portbar import Program  # noqa: PLC0415 (needs PyOpenCL)
-    from portbar.profile import describe  # noqa: PLC0415
-    from portbar.strategy import choose  # noqa: PLC0415
+    from portbar.choices.profile import describe  # noqa: PLC0415
+    from portbar.choices.strategy import choose  # noqa: PLC0415
 
     device = DeviceAddress.from_json(payload["address"]).resolve()
     context = cl.Context([device])

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from portbar import child
+from portbar.device import child
 from tests.checkout import environment, python_path
 
 TASKS = """
 import os, subprocess, sys, time
-from portbar.child import progress
+from portbar.device.child import progress
 
 def double(payload):
     return {"twice": payload["n"] * 2, "cwd": os.getcwd(), "path0": sys.path[0]}
@@ -195,7 +195,7 @@ def test_an_interrupt_of_the_parent_kills_the_child(run, tmp_path):
     script = textwrap.dedent(
         """
         import sys
-        from portbar import child
+        from portbar.device import child
         def told(report):
             if "pid" in report:
                 print(report["pid"], flush=True)

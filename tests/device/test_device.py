@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from portbar import device
-from portbar.device import DeviceAddress, DeviceFacts
+from portbar.device import facts as device
+from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.errors import DeviceError, RecordError
-from portbar.plain import plain_text
+from portbar.system.plain import plain_text
 
 cl = pytest.importorskip("pyopencl")
 

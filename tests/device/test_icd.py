@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from portbar import icd
+from portbar.device import icd
 from portbar.errors import DeviceError
 from tests.checkout import python_path
 
@@ -282,7 +282,7 @@ def test_importing_portbar_and_loading_platforms_change_no_environment(tmp_path)
         import json, os, pyopencl
         before = dict(os.environ)
         import portbar
-        from portbar import icd
+        from portbar.device import icd
         after_import = dict(os.environ)
         try:
             icd.load_platforms()
@@ -301,7 +301,7 @@ def test_an_installed_wheel_runtime_becomes_a_platform_once(tmp_path):
     names = in_a_subprocess(
         """
         import json
-        from portbar import icd
+        from portbar.device import icd
         print(json.dumps([platform.name for platform in icd.load_platforms()]))
         """,
         tmp_path,
@@ -314,7 +314,7 @@ def test_a_loader_that_finds_nothing_raises_a_device_error(tmp_path):
     answer = in_a_subprocess(
         """
         import json, pyopencl
-        from portbar import icd
+        from portbar.device import icd
         from portbar.errors import DeviceError
         try:
             answer = [platform.name for platform in icd.load_platforms()]

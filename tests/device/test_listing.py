@@ -14,10 +14,11 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar import cache, icd, listing, usable
-from portbar.child import ChildResult
+from portbar.device import icd, listing, usable
+from portbar.device.child import ChildResult
+from portbar.device.listing import FaultyDriver
 from portbar.errors import DeviceError
-from portbar.listing import FaultyDriver
+from portbar.system import cache
 from tests.checkout import environment
 from tests.fake_icd import vendors
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders 
 LIMIT_S = 6
 
 COMMAND = f"""
-from portbar import listing
+from portbar.device import listing
 listing.look.__defaults__ = ({LIMIT_S}, None)
 from portbar.cli import main
 main()

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from portbar import child, quirks
-from portbar.child import ChildResult
-from portbar.device import DeviceFacts, address_of, facts
-from portbar.quirks import QUIRKS, Quirk
+from portbar.device import child, quirks
+from portbar.device.child import ChildResult
+from portbar.device.facts import DeviceFacts, address_of, facts
+from portbar.device.quirks import QUIRKS, Quirk
 from tests.checkout import ROOT
 from tests.device import quirk_programs_host as host
 
@@ -323,5 +323,5 @@ def test_an_entry_matches_where_it_was_seen_and_not_elsewhere(
 def test_the_page_is_what_the_table_says() -> None:
     page = ROOT / "docs" / "quirks.md"
     begun, table = page.read_text(encoding="utf-8").split("<!-- table -->\n")
-    assert table == quirks.markdown(), "put in what `python -m portbar.quirks` prints"
+    assert table == quirks.markdown(), "put in what `python -m portbar.device.quirks` prints"
     assert "portbar doctor" in begun

@@ -7,9 +7,10 @@ import time
 
 import pytest
 
-from portbar import cache, child, quirks, usable
-from portbar.child import ChildResult
-from portbar.device import DeviceAddress, DeviceFacts
+from portbar.device import child, quirks, usable
+from portbar.device.child import ChildResult
+from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.system import cache
 
 cl = pytest.importorskip("pyopencl")
 

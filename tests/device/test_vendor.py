@@ -12,7 +12,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402 (after the check that PyOpenCL is there)
-from portbar import vendor  # noqa: E402
+from portbar.device import vendor  # noqa: E402
 
 MAPS = """\
 7f0000000000-7f0000001000 r-xp 00000000 08:01 1 /usr/lib/libc.so.6

@@ -13,8 +13,8 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar import quirks  # noqa: E402
-from portbar.device import facts  # noqa: E402
+from portbar.device import quirks  # noqa: E402
+from portbar.device.facts import facts  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device

@@ -12,9 +12,9 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-import portbar.kernel  # noqa: E402
-from portbar import occupancy  # noqa: E402
-from portbar.timing import is_cpu  # noqa: E402
+import portbar.launching.kernel  # noqa: E402
+from portbar.choices.timing import is_cpu  # noqa: E402
+from portbar.launching import occupancy  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
@@ -124,13 +124,13 @@ def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypa
     strategy = replace(support.program(context, SOURCE).strategy(queue.device), table=())
     made = portbar.Program(context, SOURCE, strategy=strategy).kernel("note")
     sizes = []
-    enqueue = portbar.kernel._enqueue
+    enqueue = portbar.launching.kernel._enqueue
 
     def counting(queue, kernel, global_size, local_size, *rest):
         sizes.append(local_size)
         return enqueue(queue, kernel, global_size, local_size, *rest)
 
-    monkeypatch.setattr(portbar.kernel, "_enqueue", counting)
+    monkeypatch.setattr(portbar.launching.kernel, "_enqueue", counting)
     one_at_a_time = strategy.max_groups == 1
     first = made.occupancy(queue, (8,))
     assert bool(sizes) != one_at_a_time
@@ -164,7 +164,7 @@ def busy(context, monkeypatch):
     if not is_cpu(known) or (known.findings.groups_in_flight or 1) < 2 or portbar.choose(known).max_groups == 1:
         pytest.skip("the device is no CPU that runs two work-groups at once")
     measure = BusyMeasure()
-    monkeypatch.setattr(portbar.kernel, "measure", measure)
+    monkeypatch.setattr(portbar.launching.kernel, "measure", measure)
     return portbar.Program(context, SOURCE).kernel("note"), measure, known.findings.groups_in_flight
 
 
@@ -277,9 +277,9 @@ def test_launches_go_on_when_the_tags_wrap(context, queue):
 
 def leave_out_launches(monkeypatch, queue):
     """Enqueue markers in place of kernels on this queue; the dry runs that measure occupancy have another one."""
-    enqueue = portbar.kernel._enqueue
+    enqueue = portbar.launching.kernel._enqueue
     monkeypatch.setattr(
-        portbar.kernel,
+        portbar.launching.kernel,
         "_enqueue",
         lambda on, *rest: cl.enqueue_marker(on) if on == queue else enqueue(on, *rest),
     )

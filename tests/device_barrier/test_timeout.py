@@ -11,8 +11,8 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar import layout  # noqa: E402
-from portbar.timing import limit_rounds  # noqa: E402
+from portbar.choices.timing import limit_rounds  # noqa: E402
+from portbar.primitives import layout  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from portbar import timing
+from portbar.choices import timing
 
 CPU = SimpleNamespace(facts=SimpleNamespace(type="CPU", compute_capability=0), findings=None)
 GPU = SimpleNamespace(facts=SimpleNamespace(type="GPU", compute_capability=0), findings=None)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from portbar import layout
-from portbar.reduction.use import use_of
-from portbar.rendering import header_names, render_header, resolve_includes
-from portbar.source import kernel_names
-from portbar.strategy import ALTERNATIVES, Choice, Strategy
+from portbar.choices.strategy import ALTERNATIVES, Choice, Strategy
+from portbar.primitives import layout
+from portbar.primitives.reduction.use import use_of
+from portbar.rendering.headers import header_names, render_header, resolve_includes
+from portbar.text.source import kernel_names
 from tests.checkout import ROOT
 from tests.rows import cover
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from portbar import export, layout
-from portbar.device import DeviceFacts
+from portbar.choices.strategy import DeviceProfile, choose
+from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, rounds
+from portbar.device.facts import DeviceFacts
 from portbar.errors import RenderError
-from portbar.findings import Findings
-from portbar.reduction.rendering import grid_extra_words
-from portbar.reduction.use import Use
-from portbar.strategy import DeviceProfile, choose
-from portbar.timing import MOST_ROUNDS, limit_rounds, patience_rounds, rounds
+from portbar.findings.findings import Findings
+from portbar.primitives import layout
+from portbar.primitives.reduction.use import Use
+from portbar.rendering import export
+from portbar.rendering.reduction import grid_extra_words
 from tests.checkout import environment
 from tests.docs.test_docs import DOCS, blocks
 
@@ -162,7 +163,7 @@ def test_a_device_that_ends_loops_early_takes_one_group(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("header", ["measured"], indirect=True)
 def test_a_kernel_cannot_include_it(header: DeviceProfile, tmp_path: Path) -> None:
-    from portbar.rendering import resolve_includes  # noqa: PLC0415
+    from portbar.rendering.headers import resolve_includes  # noqa: PLC0415
 
     with pytest.raises(RenderError, match=r"line 2: .*for C and C\+\+ hosts"):
         resolve_includes('\n#include "portbar/host.h"\n', choose(header))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from portbar import export
-from portbar.rendering import HOST_HEADER, header_names
-from portbar.source import without_comments
+from portbar.rendering import export
+from portbar.rendering.headers import HOST_HEADER, header_names
+from portbar.text.source import without_comments
 from tests.export.test_c_host import PROFILES
 
 KERNEL = """

@@ -16,12 +16,15 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar import arguments, cache, child, icd, profile, program, usable  # noqa: E402
-from portbar import build as build_module  # noqa: E402
-from portbar.device import DeviceAddress, address_of  # noqa: E402
+from portbar.choices import profile  # noqa: E402
+from portbar.device import child, icd, usable  # noqa: E402
+from portbar.device.facts import DeviceAddress, address_of  # noqa: E402
+from portbar.launching import arguments, program  # noqa: E402
+from portbar.launching import build as build_module  # noqa: E402
 from portbar.records.reading import value_of  # noqa: E402
 from portbar.survey import run  # noqa: E402
 from portbar.survey.context import context_of  # noqa: E402
+from portbar.system import cache  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.checkout import ROOT  # noqa: E402
 
@@ -733,16 +736,16 @@ import sys
 import numpy as np
 import pyopencl as cl
 import portbar
-from portbar import icd
-from portbar.device import devices_of
+from portbar.device import icd
+from portbar.device.facts import devices_of
 
 wanted, source = sys.argv[1], sys.argv[2]
 found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == wanted]
 context = cl.Context(found[:1])
 queue = cl.CommandQueue(context)
-from portbar.atomics import AtomicsTable
-from portbar.reduction.strategies import Means
-from portbar.strategy import Choice, Strategy
+from portbar.primitives.atomics import AtomicsTable
+from portbar.primitives.reduction.strategies import Means
+from portbar.choices.strategy import Choice, Strategy
 overrides = eval(sys.argv[3])
 made = portbar.Program(context, source, strategy=overrides).kernel("scale")
 data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)
@@ -756,9 +759,9 @@ assert out.tolist() == [9.0] * 4
 HOMELESS_BENCH = """
 import sys
 import pyopencl as cl
-from portbar import icd
-from portbar.benching import Relaunch
-from portbar.device import devices_of
+from portbar.device import icd
+from portbar.measuring.benching import Relaunch
+from portbar.device.facts import devices_of
 
 found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == sys.argv[1]]
 context = cl.Context(found[:1])

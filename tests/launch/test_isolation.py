@@ -10,10 +10,11 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402 (after the check that PyOpenCL is there)
-from portbar import child, isolation  # noqa: E402
-from portbar.device import facts  # noqa: E402
+from portbar.device import child  # noqa: E402
+from portbar.device.facts import facts  # noqa: E402
+from portbar.device.quirks import matching  # noqa: E402
 from portbar.errors import BuildError  # noqa: E402
-from portbar.quirks import matching  # noqa: E402
+from portbar.launching import isolation  # noqa: E402
 from tests.device.quirk_programs import LOPSIDED, UNDER_IF  # noqa: E402
 
 RIGHT = """

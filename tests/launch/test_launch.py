@@ -18,8 +18,8 @@ import pyopencl.array as cl_array  # noqa: E402
 import pyopencl.tools as cl_tools  # noqa: E402
 
 import portbar  # noqa: E402
-from portbar import quirks  # noqa: E402
-from portbar.device import address_of, facts  # noqa: E402
+from portbar.device import quirks  # noqa: E402
+from portbar.device.facts import address_of, facts  # noqa: E402
 from tests import checkout, support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
@@ -456,7 +456,7 @@ import os, sys, warnings
 import numpy as np
 import pyopencl as cl
 import portbar
-from portbar.device import select_devices
+from portbar.device.facts import select_devices
 
 ((_, device), *_) = select_devices([sys.argv[1]])
 portbar.probe(device)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar import layout
-from portbar.rendering import render_header
-from portbar.strategy import Choice, Strategy
+from portbar.choices.strategy import Choice, Strategy
+from portbar.primitives import layout
+from portbar.rendering.headers import render_header
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("tree", "test"))
 

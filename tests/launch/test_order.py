@@ -13,8 +13,9 @@ cl = pytest.importorskip("pyopencl")
 import pyopencl.array as cl_array  # noqa: E402
 
 import portbar  # noqa: E402
-from portbar import child, order, quirks  # noqa: E402
-from portbar.device import DeviceAddress, address_of, facts  # noqa: E402
+from portbar.device import child, quirks  # noqa: E402
+from portbar.device.facts import DeviceAddress, address_of, facts  # noqa: E402
+from portbar.launching import order  # noqa: E402
 
 LOOSE = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 DONE = cl.command_execution_status.COMPLETE

@@ -8,9 +8,9 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar import kernel as portbar_kernel  # noqa: E402
-from portbar import layout  # noqa: E402
-from portbar.timing import rounds  # noqa: E402
+from portbar.choices.timing import rounds  # noqa: E402
+from portbar.launching import kernel as portbar_kernel  # noqa: E402
+from portbar.primitives import layout  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device

@@ -7,8 +7,8 @@ import pytest
 
 cl = pytest.importorskip("pyopencl")
 
-from portbar import layout  # noqa: E402
-from portbar.state import QueueState, Report  # noqa: E402
+from portbar.launching.state import QueueState, Report  # noqa: E402
+from portbar.primitives import layout  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 SOURCE = """

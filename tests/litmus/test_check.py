@@ -14,12 +14,12 @@ pytest.importorskip("pyopencl")
 
 from portbar import cli
 from portbar.cli import check as command_module
-from portbar.device import DeviceAddress, DeviceFacts, address_of
+from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
+from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
 from portbar.litmus import CheckResult
 from portbar.litmus.results import NO_TIME, blank, verdict_of
 from portbar.litmus.running import NAMES
-from portbar.usable import Usability
 
 Run = Callable[..., tuple[int, str, str]]
 

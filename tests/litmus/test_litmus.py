@@ -16,14 +16,18 @@ pytest.importorskip("pyopencl")
 import numpy as np
 
 import portbar
-from portbar import cache, child, compiled, litmus, profile
-from portbar.device import device_key, facts
+from portbar import litmus
+from portbar.choices import profile
+from portbar.choices.strategy import ALTERNATIVES
+from portbar.device import child
+from portbar.device.facts import device_key, facts
 from portbar.errors import BuildError, Error, UnsupportedFeatureError
-from portbar.findings import CACHE_KIND, Findings
+from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.launching import compiled
 from portbar.litmus import checking, children, outcomes, patterns, results, running, sizes, source, stress
 from portbar.litmus.model import UNREAD, Litmus, Operation
 from portbar.litmus.tests import TESTS, matching
-from portbar.strategy import ALTERNATIVES
+from portbar.system import cache
 from tests.weakened import weaken
 
 if TYPE_CHECKING:
@@ -437,7 +441,7 @@ def ended(status: Any, message: str = "") -> child.ChildResult:
 def run_jobs(monkeypatch: pytest.MonkeyPatch, fake: FakeChildren, count: int) -> list[dict[str, Any]]:
     monkeypatch.setattr(child, "run_task", fake)
     jobs = [children.Job("c11", name, 1.0) for name in running.NAMES[:count]]
-    address = portbar.device.DeviceAddress(0, 0, "P", "D")
+    address = portbar.device.facts.DeviceAddress(0, 0, "P", "D")
     found = children.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
     assert [job for job, _ in found] == jobs
     return [one for _, one in found]

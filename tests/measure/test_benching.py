@@ -12,11 +12,13 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar import benching, cache, profile
-from portbar.device import device_key, facts
-from portbar.device_barrier import BOUNDED
+from portbar.choices import profile
+from portbar.device.facts import device_key, facts
 from portbar.errors import Error
-from portbar.findings import CACHE_KIND, Findings
+from portbar.findings.barriers import BOUNDED
+from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.measuring import benching
+from portbar.system import cache
 
 if TYPE_CHECKING:
     from pathlib import Path

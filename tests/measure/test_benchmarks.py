@@ -17,7 +17,7 @@ from tests.checkout import ROOT
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.findings import Findings
+    from portbar.findings.findings import Findings
 
 CALLS = {"operation", "type", "place", "order", "strategy", "target", "met"}
 REQUIRED = {"benchmark", "device", "peer", "ratio", "ours_us", "peer_us", "samples"}
@@ -139,7 +139,7 @@ def test_no_matching_device_ends_with_status_3() -> None:
 
 
 def selector(device: cl.Device) -> str:
-    from portbar.device import address_of  # noqa: PLC0415 (a host test's own imports decide what it needs)
+    from portbar.device.facts import address_of  # noqa: PLC0415 (a host test's own imports decide what it needs)
 
     address = address_of(device)
     return f"{address.platform_index}:{address.device_index}"
@@ -193,7 +193,7 @@ def test_kernels_of_both_sides_leave_the_same_words_and_sums(device: cl.Device, 
         "import sys\n"
         "import numpy as np, pyopencl as cl\n"
         "from benchmarks.atomics import *\n"
-        "from portbar.device import select_devices\n"
+        "from portbar.device.facts import select_devices\n"
         "device = select_devices(sys.argv[1:])[0][1]\n"
         "bench = Bench(Session(device, device.name, cl.Context([device]), True))\n"
         "for place in PLACES:\n"
@@ -231,7 +231,7 @@ def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(
         "import sys\n"
         "import pyopencl as cl\n"
         "from benchmarks.atomics import *\n"
-        "from portbar.device import select_devices\n"
+        "from portbar.device.facts import select_devices\n"
         "device = select_devices(sys.argv[1:])[0][1]\n"
         "bench = Bench(Session(device, device.name, cl.Context([device]), True))\n"
         "task = Task('add', bench.kinds[0], 'contended')\n"
@@ -310,7 +310,7 @@ def test_split_barrier_benchmark_sees_wrong_results(device: cl.Device, findings:
         "import sys\n"
         "import pyopencl as cl\n"
         "from benchmarks.split_barrier import *\n"
-        "from portbar.device import select_devices\n"
+        "from portbar.device.facts import select_devices\n"
         "device = select_devices(sys.argv[1:])[0][1]\n"
         "session = SplitSession(device, device.name, cl.Context([device]), True, None, None)\n"
         "bench = Bench(session)\n"

@@ -17,7 +17,7 @@ from tests.checkout import ROOT
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.findings import Findings
+    from portbar.findings.findings import Findings
 
 REQUIRED = {"benchmark", "device", "peer", "ratio", "ours_us", "peer_us", "samples", "target", "met"}
 
@@ -52,7 +52,7 @@ def selected(device: cl.Device, findings: Findings | None) -> str:
     """Return what selects the device under test, which is fast enough to be measured."""
     if "Oclgrind" in device.name or "llvmpipe" in device.name:
         pytest.skip("a simulator's times tell nothing, and take minutes")
-    from portbar.device import address_of  # noqa: PLC0415
+    from portbar.device.facts import address_of  # noqa: PLC0415
 
     address = address_of(device)
     return f"{address.platform_index}:{address.device_index}"
@@ -90,7 +90,7 @@ def test_the_table_names_what_was_measured(selected: str) -> None:
 def test_tuning_ranks_shapes_and_marks_that_of_the_table(selected: str) -> None:
     code = (
         "import sys, benchmarks.reductions as bench\n"
-        "from portbar.device import select_devices\n"
+        "from portbar.device.facts import select_devices\n"
         "device = select_devices(sys.argv[1:])[0][1]\n"
         "session = bench.ReductionSession(device, 'here', bench.cl.Context([device]), True, None, None)\n"
         "bench.candidates = lambda session: [bench.Shape(1, 64, 2, 2, 4, 1, False), bench.Shape(1, 32, 4, 2, 1, 1, False)]\n"
@@ -110,7 +110,7 @@ def test_tuning_ranks_shapes_and_marks_that_of_the_table(selected: str) -> None:
 def test_a_wrong_sum_is_a_row_without_times(selected: str) -> None:
     code = (
         "import sys, benchmarks.reductions as bench\n"
-        "from portbar.device import select_devices\n"
+        "from portbar.device.facts import select_devices\n"
         "device = select_devices(sys.argv[1:])[0][1]\n"
         "session = bench.ReductionSession(device, 'here', bench.cl.Context([device]), True, None, None)\n"
         "bench.sizes = lambda session: [(bench.np.int32, 4096)]\n"

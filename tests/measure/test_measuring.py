@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar.device import DeviceFacts
+from portbar.choices.strategy import DeviceProfile
+from portbar.device.facts import DeviceFacts
 from portbar.errors import Error
-from portbar.findings import Findings
-from portbar.measuring import Budget, in_turns, most_rounds, rounds_for
-from portbar.strategy import DeviceProfile
+from portbar.findings.findings import Findings
+from portbar.measuring.rounds import Budget, in_turns, most_rounds, rounds_for
 
 
 @pytest.mark.parametrize(("each", "rounds"), [(1e-3, 20), (1e-6, 20_000), (1.0, 1), (1e-12, 1 << 20)])

@@ -8,8 +8,8 @@ import warnings
 
 import pytest
 
-from portbar import cache
 from portbar._version import __version__
+from portbar.system import cache
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
-from portbar import cache, probing, profile
-from portbar.device import DeviceFacts, device_key
+from portbar.choices import profile
+from portbar.device.facts import DeviceFacts, device_key
 from portbar.errors import RecordError
-from portbar.findings import CACHE_KIND, Findings
+from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.measuring import probe as probing
+from portbar.system import cache
 from tests import checkout
 
 FOUND = Findings(
@@ -130,7 +132,7 @@ def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
 
 _COUNTING = """
 import sys
-from portbar import cache
+from portbar.system import cache
 
 for _ in range(40):
     with cache.changing():

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from portbar import matrix, records
-from portbar import strategy as strategy_module
-from portbar.device import DeviceFacts
+from portbar import records
+from portbar.choices import strategy as strategy_module
+from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.device.facts import DeviceFacts
 from portbar.errors import RecordError, UnsupportedFeatureError
-from portbar.findings import Findings
-from portbar.rendering import render_header
-from portbar.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.findings import matrix
+from portbar.findings.findings import Findings
+from portbar.rendering.headers import render_header
 from tests.checkout import ROOT
 
 FOLDER = ROOT / "vendor_matrix"
@@ -90,7 +91,7 @@ def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
 
 def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
     """The choice of atomics is then the probe's own."""
-    from portbar import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
+    from portbar.choices import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
 
     path = next(path for path in RECORDS if Findings.from_json(only_device(path)["findings"]).barrier_table)
     facts, findings = entry(path)

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from portbar import cache, child, probing, quirks, rendering
-from portbar.child import ChildResult
-from portbar.device import DeviceFacts, address_of, device_key
-from portbar.findings import CACHE_KIND, Findings
-from portbar.probing import STEPS, probe
-from portbar.profile import forget
-from portbar.strategy import DeviceProfile, choose
+from portbar.choices.profile import forget
+from portbar.choices.strategy import DeviceProfile, choose
+from portbar.device import child, quirks
+from portbar.device.child import ChildResult
+from portbar.device.facts import DeviceFacts, address_of, device_key
+from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.measuring import probe as probing
+from portbar.measuring.probe import STEPS, probe
+from portbar.rendering import headers as rendering
+from portbar.system import cache
 
 ADDRESS_JSON = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D"}
 FACTS = DeviceFacts(platform_name="P", name="D", type=("CPU",))
@@ -35,7 +38,7 @@ class Children:
         self.runs = []
 
     def run_task(self, task, payload, *, on_progress, **_):
-        assert task == "portbar.probing:probe_task"
+        assert task == "portbar.measuring.probe:probe_task"
         self.runs.append(payload)
         status: Any
         step, status, message = self.deaths.pop(0) if self.deaths else (None, "ok", "")
@@ -163,7 +166,7 @@ class ShortLoops:
 
 @pytest.mark.parametrize("late_call", range(1, 9))
 def test_one_late_launch_does_not_hide_a_loop_limit(monkeypatch, late_call):
-    kernels = pytest.importorskip("portbar.probing_kernels")
+    kernels = pytest.importorskip("portbar.measuring.kernels")
     device, probes = ShortLoops(late_call), kernels.Probes.__new__(kernels.Probes)
     monkeypatch.setattr(kernels.cl, "Kernel", lambda *_: None)
     monkeypatch.setattr(kernels.cl, "Buffer", lambda *_, **__: None)
@@ -243,14 +246,14 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
 
 def test_probes_render_every_word_function_that_headers_use():
-    kernels = pytest.importorskip("portbar.probing_kernels")
+    kernels = pytest.importorskip("portbar.measuring.kernels")
     for atomics in kernels.STANDARDS:
         text = kernels.words_text(atomics)
         assert all(f"portbar_{name}(" in text for name in kernels.WORDS)
 
 
 def test_every_feature_is_a_step():
-    kernels = pytest.importorskip("portbar.probing_kernels")
+    kernels = pytest.importorskip("portbar.measuring.kernels")
     named = {f"feature {name}" for name in kernels.FEATURES} | {f"host_call {name}" for name in kernels.HOST_CALLS}
     assert named == {step for step in STEPS if step.startswith(("feature", "host_call"))}
 
@@ -265,14 +268,14 @@ def test_what_may_take_a_driver_down_is_measured_last():
 @pytest.fixture
 def found(device, context):
     """What the probe found that the context's fixture made."""
-    from portbar.profile import describe  # noqa: PLC0415 (host tests need no PyOpenCL)
+    from portbar.choices.profile import describe  # noqa: PLC0415 (host tests need no PyOpenCL)
 
     return describe(device).findings
 
 
 @pytest.fixture
 def probes(device, found):
-    from portbar.probing_kernels import Probes  # noqa: PLC0415 (the same)
+    from portbar.measuring.kernels import Probes  # noqa: PLC0415 (the same)
 
     return Probes(device, found)
 
@@ -321,7 +324,7 @@ def test_every_way_to_write_atomics_that_builds_was_tested_for_ordering(found):
 
 @pytest.mark.device
 def test_short_loops_are_found_where_they_are_known_and_nowhere_else(device, probes, found):
-    from portbar.device import facts  # noqa: PLC0415
+    from portbar.device.facts import facts  # noqa: PLC0415
 
     known = "llvmpipe-loop-limit" in {quirk.name for quirk in quirks.matching(facts(device))}
     assert probes.loop_limit() == (65535 if known else None)
@@ -357,7 +360,7 @@ def test_groups_that_shake_hands_were_in_flight_together(found):
 @pytest.mark.device
 def test_the_probe_sees_a_reader_that_does_not_wait_for_the_release(probes, found, monkeypatch):
     needs_two_groups(found)
-    from portbar import probing_kernels  # noqa: PLC0415
+    from portbar.measuring import kernels as probing_kernels  # noqa: PLC0415
 
     atomics, right = best_of(probes), probing_kernels.words_text
 
@@ -377,7 +380,7 @@ def test_the_probe_sees_polls_that_the_compiler_may_hoist(device, probes, found,
     needs_two_groups(found)
     if probes.facts.name.startswith("Oclgrind"):
         pytest.skip("the simulator runs every load that is written")
-    from portbar import probing_kernels  # noqa: PLC0415
+    from portbar.measuring import kernels as probing_kernels  # noqa: PLC0415
 
     atomics, right = best_of(probes), probing_kernels.words_text
 
@@ -392,7 +395,7 @@ def test_the_probe_sees_polls_that_the_compiler_may_hoist(device, probes, found,
 
 
 def patched_headers(monkeypatch, change):
-    from portbar import compiled  # noqa: PLC0415
+    from portbar.launching import compiled  # noqa: PLC0415
 
     right = rendering.resolve_includes
 
@@ -440,5 +443,5 @@ def test_a_measurement_that_hangs_ends_its_child_in_time(device, found):
         "steps": ["groups_in_flight", "loop_limit"],
         "step_limit": 0.001,
     }
-    result = child.run_task("portbar.probing:probe_task", payload, timeout=60)
+    result = child.run_task("portbar.measuring.probe:probe_task", payload, timeout=60)
     assert (result.status, result.progress) == ("crash", [{"step": "groups_in_flight"}])

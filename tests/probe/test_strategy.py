@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.device import DeviceFacts
+from portbar.arrays import shape as host_shape
+from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
+from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings import Findings
+from portbar.findings.findings import Findings
 from portbar.litmus.sizes import Scale
-from portbar.reduction import host_shape
-from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 

@@ -12,7 +12,7 @@ import pytest
 
 from portbar import records
 from portbar.errors import RecordError
-from portbar.matrix import version_numbers
+from portbar.findings.matrix import version_numbers
 from portbar.records import private, untrusted
 from tests.records_support import device, record
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from portbar import records
-from portbar.device import DeviceAddress
+from portbar.device.facts import DeviceAddress
+from portbar.device.usable import Usability
 from portbar.records import measured, mended
 from portbar.records.private import anonymous
 from portbar.survey import run as survey_run
-from portbar.usable import Usability
 from tests.records_support import FACTS, device, places, record
 
 #: What drivers were seen to say, or could.

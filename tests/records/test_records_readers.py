@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from rich.console import Console, RenderableType
 
-from portbar import matrix, records
+from portbar import records
 from portbar.cli.compare import comparison_view
 from portbar.errors import RecordError
+from portbar.findings import matrix
 from portbar.records import measured
 from portbar.records.index import table_of
 from portbar.report import machine_check

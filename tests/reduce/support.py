@@ -20,7 +20,7 @@ def reducer(queue: cl.CommandQueue) -> Any:
     """Return `portbar.reduce` on the queue of the test; skip where portbar refuses the device."""
     import pyopencl.array as cla  # noqa: PLC0415
 
-    from portbar.reduction.host import reduce as wanted  # noqa: PLC0415
+    from portbar.arrays.reduce import reduce as wanted  # noqa: PLC0415
 
     try:
         wanted(queue, cla.zeros(queue, 4, np.int32))
@@ -42,7 +42,7 @@ def put(queue: cl.CommandQueue, values: Any) -> Any:
 
 def need(device: cl.Device, dtype: Any) -> None:
     """Skip where the device does not compute with a type."""
-    from portbar.reduction.types import scalars_in, type_of  # noqa: PLC0415
+    from portbar.primitives.reduction.types import scalars_in, type_of  # noqa: PLC0415
 
     names = {scalar.c for scalar in scalars_in(type_of(dtype, "t"))}
     for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")):

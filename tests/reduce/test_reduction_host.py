@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.operators import Operator
+from portbar.primitives.reduction.operators import Operator
 from tests.reduce.support import need, put, random_of, reducer
 from tests.support import scale
 
@@ -327,7 +327,7 @@ def test_two_threads_and_two_queues_at_once(reduce: Any, context: cl.Context) ->
     import pyopencl as cl  # noqa: PLC0415
     import pyopencl.array as cla  # noqa: PLC0415
 
-    from portbar.reduction.host import reduce as wanted  # noqa: PLC0415
+    from portbar.arrays.reduce import reduce as wanted  # noqa: PLC0415
 
     if scale(context.devices[0]).is_simulator:
         pytest.skip("Oclgrind ends the process when two threads use it at once")
@@ -358,7 +358,7 @@ def test_two_threads_and_two_queues_at_once(reduce: Any, context: cl.Context) ->
 def test_an_out_of_order_queue(reduce: Any, context: cl.Context) -> None:
     import pyopencl as cl  # noqa: PLC0415
 
-    from portbar.reduction.host import reduce as wanted  # noqa: PLC0415
+    from portbar.arrays.reduce import reduce as wanted  # noqa: PLC0415
 
     try:
         queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
@@ -373,7 +373,7 @@ def test_an_out_of_order_queue(reduce: Any, context: cl.Context) -> None:
 
 
 def test_atomics_instead_of_a_fixed_order(reduce: Any, queue: cl.CommandQueue) -> None:
-    from portbar.reduction.host_shape import trial  # noqa: PLC0415
+    from portbar.arrays.shape import trial  # noqa: PLC0415
 
     for dtype, op, oracle in (
         (np.int32, "+", lambda v: v.sum(dtype=v.dtype)),

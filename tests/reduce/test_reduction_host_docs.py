@@ -36,7 +36,7 @@ def test_the_page_prints_what_it_shows(context: cl.Context, monkeypatch: pytest.
 
 
 def test_the_page_tells_the_numbers_of_the_code() -> None:
-    from portbar.reduction.host_shape import FIXED_ITEMS, FIXED_LEAST_ROWS, FIXED_PARTS, fixed_part  # noqa: PLC0415
+    from portbar.arrays.shape import FIXED_ITEMS, FIXED_LEAST_ROWS, FIXED_PARTS, fixed_part  # noqa: PLC0415
 
     page = PAGE.read_text(encoding="utf-8")
     assert f"*L* = {FIXED_ITEMS} · 16" in page

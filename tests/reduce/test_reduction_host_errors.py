@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.operators import Operator
+from portbar.primitives.reduction.operators import Operator
 from tests.reduce.support import put, reducer
 
 pytestmark = pytest.mark.device
@@ -105,7 +105,7 @@ def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> Non
     other = cl.CommandQueue(another)
     with pytest.raises(portbar.LaunchError, match="another context"):
         reduce(cla.to_device(other, NUMBERS))
-    from portbar.reduction.host import reduce as wanted  # noqa: PLC0415
+    from portbar.arrays.reduce import reduce as wanted  # noqa: PLC0415
 
     with pytest.raises(portbar.LaunchError, match="CommandQueue, not Context"):
         wanted(context, array)
@@ -193,7 +193,7 @@ def test_a_device_without_order_between_its_groups_is_refused(
     queue: cl.CommandQueue,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from portbar.reduction import host_plan  # noqa: PLC0415
+    from portbar.arrays import plan as host_plan  # noqa: PLC0415
 
     def refuse(_: Any) -> Any:
         raise portbar.UnsupportedFeatureError("no way to order memory between work-groups is known")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.host_shape import Shape, fixed_part
+from portbar.arrays.shape import Shape, fixed_part
 from tests.reduce.support import need, put, reducer
 from tests.support import scale
 
@@ -83,7 +83,7 @@ def sizes_for(queue: cl.CommandQueue) -> tuple[int, ...]:
 @pytest.mark.device
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16"])
 def test_sums_have_the_bits_of_the_documented_order(dtype: str, reduce: Any, queue: cl.CommandQueue) -> None:
-    from portbar.reduction.host_shape import trial  # noqa: PLC0415
+    from portbar.arrays.shape import trial  # noqa: PLC0415
 
     need(queue.device, dtype)
     differs = False
@@ -112,7 +112,7 @@ def test_squares_are_rounded_before_they_are_added(reduce: Any, queue: cl.Comman
 
 @pytest.mark.device
 def test_rows_and_columns_have_the_same_bits_whatever_the_shape(reduce: Any, queue: cl.CommandQueue) -> None:
-    from portbar.reduction.host_shape import trial  # noqa: PLC0415
+    from portbar.arrays.shape import trial  # noqa: PLC0415
 
     for rows, columns in ((3, 1009), (700, 5)):
         values = values_of(np.float32, rows * columns).reshape(rows, columns)
@@ -136,7 +136,7 @@ def test_the_order_depends_on_the_size_only() -> None:
 
 
 def test_a_local_size_that_cannot_give_the_order_is_refused() -> None:
-    from portbar.reduction.host_shape import fixed_layout  # noqa: PLC0415
+    from portbar.arrays.shape import fixed_layout  # noqa: PLC0415
 
     for local in (3, 512):
         with pytest.raises(portbar.UnsupportedFeatureError, match="power of two up to 256"):

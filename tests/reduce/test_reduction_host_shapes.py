@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from portbar.reduction.host_shape import Shape, trial
-from portbar.reduction.operators import Operator
+from portbar.arrays.shape import Shape, trial
+from portbar.primitives.reduction.operators import Operator
 from tests.reduce.support import put, random_of, reducer
 from tests.support import scale
 
@@ -30,7 +30,9 @@ SHAPES = (
 @pytest.fixture
 def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return `portbar.reduce` on the queue of the test, which takes the device for a GPU."""
-    from portbar.reduction import host, host_plan, host_shape  # noqa: PLC0415
+    from portbar.arrays import plan as host_plan  # noqa: PLC0415
+    from portbar.arrays import reduce as host  # noqa: PLC0415
+    from portbar.arrays import shape as host_shape  # noqa: PLC0415
 
     if "PoCL" in queue.device.platform.version:
         pytest.skip(
@@ -108,7 +110,7 @@ def test_atomics_and_several_outputs(shape: Shape | None, reduce: Any, queue: cl
 
 def test_a_group_is_made_smaller_where_local_memory_does_not_suffice(reduce: Any, queue: cl.CommandQueue) -> None:
     """Thirty-two results of 16 bytes for each of 256 work-items are more than most devices have."""
-    from portbar.reduction import host  # noqa: PLC0415
+    from portbar.arrays import reduce as host  # noqa: PLC0415
 
     count = 8 if scale(queue.device).is_simulator else 48
     values = random_of(np.float32, 2 * 1009, 24).view(np.complex64)

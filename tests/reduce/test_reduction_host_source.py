@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from portbar.reduction.host_shape import Layout, Shape, cut, fixed_layout, layout_of
-from portbar.reduction.host_source import Job, Output, extensions_for, most_elements
-from portbar.reduction.loops import Reduction
-from portbar.reduction.operators import SYMBOLS, Operator
-from portbar.reduction.types import type_of
+from portbar.arrays.shape import Layout, Shape, cut, fixed_layout, layout_of
+from portbar.arrays.source import Job, Output, extensions_for, most_elements
+from portbar.primitives.reduction.loops import Reduction
+from portbar.primitives.reduction.operators import SYMBOLS, Operator
+from portbar.primitives.reduction.types import type_of
 from tests import gpu_code
 from tests.gpu_code import TARGETS, Target, assembled, compiled, strategy_for
 

@@ -16,10 +16,10 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.reduction.operators import SYMBOLS
-from portbar.reduction.rendering import scalars_of
-from portbar.reduction.types import Scalar
-from portbar.strategy import Strategy, choose
+from portbar.choices.strategy import Strategy, choose
+from portbar.primitives.reduction.operators import SYMBOLS
+from portbar.primitives.reduction.types import Scalar
+from portbar.rendering.reduction import scalars_of
 
 #: What each operator does to two Python numbers.
 ON_HOST: dict[str, Callable[[Any, Any], Any]] = {

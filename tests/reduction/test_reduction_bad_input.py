@@ -11,11 +11,11 @@ import pyopencl.array
 import pytest
 
 import portbar
-from portbar.reduction.loops import check_loops
-from portbar.reduction.rendering import context as render_context
-from portbar.reduction.strategies import Means
-from portbar.reduction.use import check_source, use_of
-from portbar.strategy import Choice, Strategy
+from portbar.choices.strategy import Choice, Strategy
+from portbar.primitives.reduction.loops import check_loops
+from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.reduction.use import check_source, use_of
+from portbar.rendering.reduction import context as render_context
 from tests.reduction.support import device_array, host_array, program
 
 WHY = Choice("c11", "for a test")

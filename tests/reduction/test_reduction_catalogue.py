@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.loops import LEVELS
+from portbar.primitives.reduction.loops import LEVELS
 from tests.reduction.catalogue_support import GANGS, LOCAL, one, results_of
 from tests.reduction.support import scalars, scale
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.loops import LEVELS
+from portbar.primitives.reduction.loops import LEVELS
 from tests.reduction.catalogue_support import loop_at, reduced_at, results_of, sizes_for, too_long_for_a_simulator
 from tests.reduction.support import device_array, host_array, program, scalars
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.operators import SHORT_FORMS, SYMBOLS
-from portbar.reduction.rendering import scalars_of
-from portbar.reduction.strategies import Means
-from portbar.reduction.use import use_of
-from portbar.rendering import resolve_includes
-from portbar.strategy import Choice
+from portbar.choices.strategy import Choice
+from portbar.primitives.reduction.operators import SHORT_FORMS, SYMBOLS
+from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.reduction.use import use_of
+from portbar.rendering.headers import resolve_includes
+from portbar.rendering.reduction import scalars_of
 from tests.gpu_code import TARGETS, assembled, clang, ptx_kernels, strategy_for
 
 pytestmark = pytest.mark.skipif(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.loops import LEVELS
+from portbar.primitives.reduction.loops import LEVELS
 from tests.reduction.support import STRATEGIES, device_array, host_array, program, scale
 
 #: Four operators of which none is like another, on four types.

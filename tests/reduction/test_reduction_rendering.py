@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import portbar
-from portbar.atomics import AtomicsTable
-from portbar.reduction.rendering import LINE_WORDS, context, grid_extra_words, grid_words, places
-from portbar.reduction.use import Use
-from portbar.strategy import Choice, Strategy
+from portbar.choices.strategy import Choice, Strategy
+from portbar.primitives.atomics import AtomicsTable
+from portbar.primitives.reduction.use import Use
+from portbar.rendering.reduction import LINE_WORDS, context, grid_extra_words, grid_words, places
 
 TABLE = AtomicsTable(types=("int", "uint", "char", "long"))
 STRATEGY = Strategy(Choice("c11", ""), Choice("packed", ""), Choice("counter", ""), atomics_table=TABLE)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.reduction.host_shape import fixed_part
+from portbar.arrays.shape import fixed_part
 from tests.checkout import ROOT
 from tests.reduce.support import put, reducer
 from tests.reduction.support import STRATEGIES, device_array, host_array, program, scale
@@ -308,7 +308,7 @@ GROUPS = (None, 1, 3, 20)
 
 def each_size(row: str, queue: cl.CommandQueue) -> Any:
     """Return contexts in which `portbar.reduce` launches other sizes; where the order is fixed, other shapes."""
-    from portbar.reduction.host_shape import trial  # noqa: PLC0415
+    from portbar.arrays.shape import trial  # noqa: PLC0415
     from tests.reduce.test_reduction_host_fixed import shapes_for  # noqa: PLC0415
 
     if "reproducible" not in row:

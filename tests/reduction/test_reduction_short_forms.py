@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from portbar.reduction.operators import SHORT_FORMS
+from portbar.primitives.reduction.operators import SHORT_FORMS
 from tests.reduction.support import (
     STRATEGIES,
     device_array,

@@ -10,8 +10,8 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar import layout
-from portbar.build import build_options, compile_program
+from portbar.launching.build import build_options, compile_program
+from portbar.primitives import layout
 from tests.reduction.support import device_array, host_array, program, strategy
 
 #: Global and local size; the first has a smaller last group, others have them in several dimensions.

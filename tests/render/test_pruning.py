@@ -8,10 +8,10 @@ from collections import defaultdict
 
 import pytest
 
-from portbar.pruning import pruned
-from portbar.reduction.use import use_of
-from portbar.rendering import header_names, render_header, resolve_includes
-from portbar.source import without_comments
+from portbar.primitives.reduction.use import use_of
+from portbar.rendering.headers import header_names, render_header, resolve_includes
+from portbar.text.pruning import pruned
+from portbar.text.source import without_comments
 from tests.gpu_code import TARGETS, clang, strategy_for
 
 BY_NAME = {target.name: target for target in TARGETS}

@@ -11,12 +11,13 @@ from dataclasses import replace
 import mako.template
 import pytest
 
-from portbar import rendering, templates
+from portbar.choices.strategy import ALTERNATIVES, Choice, Strategy, gpu_parameters
 from portbar.errors import RenderError
-from portbar.findings import Findings
-from portbar.rendering import header_names, render_header, resolve_includes
-from portbar.source import without_comments
-from portbar.strategy import ALTERNATIVES, Choice, Strategy, gpu_parameters
+from portbar.findings.findings import Findings
+from portbar.rendering import headers as rendering
+from portbar.rendering.headers import header_names, render_header, resolve_includes
+from portbar.text import templates
+from portbar.text.source import without_comments
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
 INCLUDE = '#include "portbar/device_barrier.h"'

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.source import early_statement, includes, kernel_names, kernel_text, mentions, without_comments
+from portbar.text.source import early_statement, includes, kernel_names, kernel_text, mentions, without_comments
 
 INCLUDE = '#include "portbar/device_barrier.h"'
 

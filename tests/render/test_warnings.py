@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from portbar.rendering import header_names, render_header
-from portbar.strategy import ALTERNATIVES, Choice
+from portbar.choices.strategy import ALTERNATIVES, Choice
+from portbar.rendering.headers import header_names, render_header
 from tests import gpu_code
 from tests.gpu_code import TARGETS, Target, strategy_for
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pytest
 
 import portbar
-from portbar import quirks
-from portbar.device import facts
+from portbar.device import quirks
+from portbar.device.facts import facts
 from tests.checkout import ROOT, environment
 from tests.split_barrier.support import OVERLAPPING, PRELUDE
 from tests.support import filled, uints

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from portbar.device import DeviceFacts
+from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
+from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings import Findings
-from portbar.rendering import header_names, render_header
-from portbar.source import without_comments
-from portbar.split_barrier import shows_counts
-from portbar.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
+from portbar.findings.findings import Findings
+from portbar.primitives.split_barrier import shows_counts
+from portbar.rendering.headers import header_names, render_header
+from portbar.text.source import without_comments
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 NVIDIA = {"type": ("GPU",), "opencl_c_versions": ("1.2", "3.0")}

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from portbar.device import DeviceFacts
+from portbar.device.facts import DeviceFacts
 from portbar.records.reading import measured, missing
 from portbar.survey.table import record_view
 

@@ -25,17 +25,17 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar import survey as survey_package
-from portbar.benching import BarrierTime
+from portbar.choices.strategy import DeviceProfile
 from portbar.cli.survey import status_of
-from portbar.device import DeviceAddress, DeviceFacts, address_of
+from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
+from portbar.device.usable import Usability
 from portbar.errors import DeviceError
-from portbar.findings import Findings
+from portbar.findings.findings import Findings
+from portbar.measuring.benching import BarrierTime
 from portbar.records.private import anonymous
-from portbar.strategy import DeviceProfile
 from portbar.survey import cells, run
 from portbar.survey.litmus import LitmusRun
 from portbar.survey.plan import GRACE_S, LOCKS, barrier_sizes, occupancy_cells
-from portbar.usable import Usability
 from tests.checkout import ROOT, environment, python_path
 from tests.survey.support import UNUSABLE, entry, record, shown
 
@@ -45,7 +45,7 @@ GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_m
 #: Stands for tasks of `portbar.survey.cells` in a child that finds it by PYTHONPATH.
 FAKES = """
 import os, pathlib, time
-from portbar import child
+from portbar.device import child
 
 WG, NO_TIME = "work-groups", {"status": "skipped", "reason": "no time was left"}
 ROW = {"local_size": 1, "local_bytes": 16, "lock": "packed", "patience": True, "launched": 2,

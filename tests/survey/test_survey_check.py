@@ -14,9 +14,9 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar.cli import survey_check
-from portbar.cluster import Job
-from portbar.device import address_of
+from portbar.device.facts import address_of
 from portbar.errors import RecordError
+from portbar.fleet.cluster import Job
 from portbar.records import measured, missing
 from portbar.report.machine_check import judge, match
 from tests.checkout import environment

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar.benching import BarrierTime
-from portbar.findings import Findings
-from portbar.measuring import NO_TIME
+from portbar.findings.findings import Findings
+from portbar.measuring.benching import BarrierTime
+from portbar.measuring.rounds import NO_TIME
 from portbar.records.reading import measured, missing, value_of
 from portbar.survey import digest, steady
 from tests.survey.support import barrier_row, occupancy_row

@@ -13,13 +13,13 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
-from portbar.atomics import TYPES, AtomicsTable
-from portbar.device import DeviceFacts, address_of
+from portbar.choices.strategy import Choice, DeviceProfile, Strategy
+from portbar.device.facts import DeviceFacts, address_of
 from portbar.errors import Error
-from portbar.findings import Findings
-from portbar.measuring import NO_TIME, Budget, most_rounds
-from portbar.rendering import render_header
-from portbar.strategy import Choice, DeviceProfile, Strategy
+from portbar.findings.findings import Findings
+from portbar.measuring.rounds import NO_TIME, Budget, most_rounds
+from portbar.primitives.atomics import TYPES, AtomicsTable
+from portbar.rendering.headers import render_header
 from portbar.survey import atomics, litmus, plan, reduction, rounds, run, split_barrier
 from portbar.survey.environment import environment, loader
 from tests.survey.support import entry

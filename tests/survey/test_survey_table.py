@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from portbar import records
-from portbar.findings import Findings
+from portbar.findings.findings import Findings
 from portbar.records.reading import measured, missing
 from portbar.survey.verdict import verdict
 from tests.checkout import ROOT

@@ -1,0 +1,1 @@
+"""Operations on arrays from the host's side: `portbar.reduce`."""

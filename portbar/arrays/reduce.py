@@ -1,0 +1,465 @@
+"""`reduce`: a PyOpenCL array to one value of each output, or each of its rows, in one launch.
+
+The place of PyOpenCL's `ReductionKernel`. Work-groups leave what they found in memory, and the last one to finish combines it,
+as in CUDA's threadFenceReduction sample; so nothing is launched twice, and the order never depends on who comes first. Not for
+reductions inside kernels: `portbar/reduction.h` has those.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.arrays.plan import Plan, Request, make_plan
+from portbar.arrays.shape import TRIAL
+from portbar.arrays.source import Output, literal
+from portbar.errors import Error, LaunchError
+from portbar.launching.order import awaited, hides_failures
+from portbar.primitives.reduction.loops import Reduction, check_identifier
+from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
+from portbar.primitives.reduction.types import Array, Indexed, Type, type_of
+
+Event = cl.Event
+Results = Any
+
+#: Requests that are remembered with their compiled kernels and sizes.
+_MOST_PLANS: Final = 256
+#: Byte alignment that a plan may rely on.
+_ALIGNMENT: Final = 128
+
+_LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_eqv", "logical_xor"})
+
+
+@dataclass
+class _Known:
+    """A plan, and what the host makes of its results."""
+
+    plan: Plan | None
+    shape: tuple[int, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    names: tuple[str, ...] | None
+
+
+_plans: OrderedDict[Any, _Known] = OrderedDict()
+_lock = threading.Lock()
+
+
+def reduce(
+    queue: cl.CommandQueue,
+    array: cl.array.Array | Mapping[str, cl.array.Array],
+    op: str | Operator = "+",
+    *,
+    map: str | Mapping[str, str] | None = None,  # noqa: A002 (what PyOpenCL calls it)
+    outputs: Mapping[str, Any] | None = None,
+    axis: int | None = None,
+    initial: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    deterministic: bool = True,
+    reproducible: bool = False,
+    return_event: bool = False,
+    wait_for: Iterable[cl.Event] | None = None,
+) -> Results:
+    """Reduce an array on its device, in one launch.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+    array : pyopencl.array.Array or mapping of str to Array
+        Contiguous, of any shape and any type that `portbar.Reduction` takes, or of bool. It is called ``x`` in map
+        expressions. With a mapping, arrays of one shape, called by its names.
+    op : str or Operator
+        As for `portbar.Reduction`: ``"+"``, ``"*"``, ``"min"``, ``"max"``, ``"&"``, ``"|"``, ``"^"``, ``"&&"``, ``"||"``,
+        ``"=="``, ``"!="``, ``"argmin"``, ``"argmax"``, or a `portbar.Operator`.
+    map : str or mapping of str to str, optional
+        OpenCL C expression of what each element contributes: of ``x`` (or ``x[i]``) and its index ``i``, a long, counted along
+        the reduced axis. A mapping gives one for each output that has one.
+    outputs : mapping of str to Reduction, str or Operator, optional
+        Several results of one pass, instead of `op`. A `portbar.Reduction` names the result's type, too.
+    axis : int, optional
+        The axis to reduce: the first or the last. None: all of the array.
+    initial : scalar or mapping of str to scalar, optional
+        What is combined with the result, from the left.
+    out : pyopencl.array.Array or mapping of str to Array, optional
+        Where results go: contiguous, of the result's shape and type.
+    dtype : dtype, optional
+        The result's type, in which values are combined. By default the array's, as in PyOpenCL, but int32 for logical
+        operators, and int64 for other sums of bool. In OpenCL C, a structure that is not registered with PyOpenCL is called
+        ``x_type`` after its array, or ``result_type`` (with `outputs`, after the output) where it is another one.
+    deterministic : bool, optional
+        Whether the result has the same bits in each run. Without it, work-groups add their sums by one atomic operation each
+        where the device has one for the type.
+    reproducible : bool, optional
+        Whether it has the same bits on every device: elements are combined in a fixed order.
+    return_event : bool, optional
+    wait_for : list of pyopencl.Event, optional
+
+    Returns
+    -------
+    pyopencl.array.Array, or a dict of such with `outputs`
+        Of shape ``()`` without `axis`; nothing has been waited for. With `return_event`, a tuple of that and the event. The
+        result of argmin and argmax has the fields ``value`` and ``index``; an index of -1 means that there was no element.
+
+    Raises
+    ------
+    Error
+        An operator, type, name or expression that cannot be, before anything is enqueued.
+    LaunchError
+        Arrays that cannot be, or something to wait for that has failed.
+    BuildError
+        An expression does not compile; the message shows it.
+    UnsupportedFeatureError
+        The device lacks the type, or no way is known to order memory between its work-groups.
+    """
+    inputs: tuple[cl.array.Array, ...] = tuple(array.values()) if isinstance(array, Mapping) else (array,)
+    key: Any = None
+    try:
+        key = (
+            queue.int_ptr,
+            tuple([(one.dtype, one.shape, one.strides, one.offset % _ALIGNMENT) for one in inputs]),
+            tuple(array) if isinstance(array, Mapping) else None,
+            op,
+            tuple(map.items()) if isinstance(map, Mapping) else map,
+            tuple(outputs.items()) if isinstance(outputs, Mapping) else None,
+            axis,
+            tuple(initial) if isinstance(initial, Mapping) else initial is None,
+            dtype,
+            deterministic,
+            reproducible,
+            TRIAL.get(),
+        )
+        known = _plans.get(key)
+    except (TypeError, AttributeError):
+        # Something is no array, or cannot be looked up; what is wrong is told below.
+        key, known = None, None
+    if known is None:
+        known = _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible)
+        if key is not None:
+            with _lock:
+                _plans[key] = known
+                while len(_plans) > _MOST_PLANS:
+                    _plans.popitem(last=False)
+
+    context = queue.context
+    arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
+    args: list[Any] = []
+    for one in inputs:
+        if one.context != context:
+            raise LaunchError(
+                "the array belongs to another context than the queue: copy it with array.with_queue or get()"
+            )
+        data = one.base_data
+        args += (data, one.offset // one.dtype.itemsize)
+    results = _results(queue, inputs, known, out)
+    starts = _starts(known, initial)
+    for place, one in enumerate(results):
+        if out is not None:
+            arrays[f"out {place}"] = one
+        args += (one.base_data, one.offset // one.dtype.itemsize)
+        if starts[place] is not None:
+            args.append(starts[place])
+    hidden = hides_failures(queue.device) if known.plan is None else known.plan.state.order.hidden
+    events = awaited("portbar.reduce", wait_for, arrays, hidden=hidden)
+    event: cl.Event
+    if known.plan is None:
+        event = cl.enqueue_marker(queue, wait_for=events)
+    else:
+        if not inputs[0].size:
+            # PyOpenCL's empty arrays have no buffer; nothing is read from this one.
+            spare = known.plan.state.cleared("counters", 4)
+            args = [spare if value is None else value for value in args]
+        event = known.plan.launch(args, events or None)
+    for one in results:
+        one.add_event(event)
+    if known.plan is not None and not known.plan.state.order.in_order:
+        for one in inputs:
+            one.add_event(event)
+    answer = results[0] if known.names is None else dict(zip(known.names, results, strict=True))
+    return (answer, event) if return_event else answer
+
+
+def _known(
+    queue: cl.CommandQueue,
+    array: Any,
+    op: Any,
+    mapped: Any,
+    outputs: Any,
+    axis: Any,
+    initial: Any,
+    dtype: Any,
+    deterministic: bool,
+    reproducible: bool,
+) -> _Known:
+    """Check a request, and make its plan."""
+    if not isinstance(queue, cl.CommandQueue):
+        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
+    arrays = _arrays(array)
+    names = tuple(arrays)
+    wanted = _outputs(names, next(iter(arrays.values())).dtype, op, mapped, outputs, initial, dtype)
+    rows, columns, along, shape = _extent(arrays, wanted, axis)
+    kinds = tuple((name, _element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
+    for (name, kind), one in zip(kinds, arrays.values(), strict=True):
+        if one.offset % kind.size:
+            raise LaunchError(
+                f"array {name!r} starts {one.offset} bytes into its buffer, which is no multiple of {kind.size}: copy it"
+            )
+    request = Request(
+        kinds,
+        wanted,
+        rows,
+        columns,
+        along,
+        tuple(one.offset for one in arrays.values()),
+        deterministic=bool(deterministic),
+        fixed=bool(reproducible),
+    )
+    tried = TRIAL.get()
+    if tried is not None:
+        request = replace(request, shape=tried[0], groups=tried[1])
+    results = rows if along == "columns" else columns
+    plan = make_plan(queue, request) if results else None
+    return _Known(
+        plan,
+        shape,
+        tuple(out.kind.dtype for out in wanted),
+        None if outputs is None else tuple(out.name for out in wanted),
+    )
+
+
+def _check_name(what: str, name: Any) -> None:
+    """Check that an array or an output may be called so.
+
+    Raises
+    ------
+    Error
+        It may not.
+    """
+    check_identifier(what, name)
+    if name == "i":
+        raise Error(f"{what} is called 'i', which is the index in map expressions; call it otherwise")
+
+
+def _arrays(array: Any) -> dict[str, cl.array.Array]:
+    if isinstance(array, Mapping):
+        if not array:
+            raise LaunchError("no array to reduce: the mapping is empty")
+        arrays = dict(array)
+        for name in arrays:
+            _check_name("an array", name)
+    else:
+        arrays = {"x": array}
+    for name, one in arrays.items():
+        if not isinstance(one, cl.array.Array):
+            raise LaunchError(
+                f"array {name!r} is a {type(one).__name__}, not a pyopencl.array.Array: move it there with "
+                "pyopencl.array.to_device(queue, ...)"
+            )
+    first = next(iter(arrays.values()))
+    for name, one in arrays.items():
+        if one.shape != first.shape:
+            raise LaunchError(
+                f"array {name!r} has shape {one.shape}, the first one {first.shape}: they must be the same"
+            )
+    return arrays
+
+
+def _element_type(dtype: np.dtype[Any], name: str) -> Type:
+    kind = type_of(np.uint8 if dtype == np.bool_ else dtype, name)
+    if isinstance(kind, Array):
+        raise Error(f"an array whose elements are arrays ({dtype}) cannot be reduced; reshape it, and reduce an axis")
+    return kind
+
+
+def _result_type(name: str, reduction: Reduction, array: str, dtype: np.dtype[Any]) -> Type:
+    """The type of a result; a structure that is the array's own has its name."""
+    return reduction.type_called(f"{array if np.dtype(reduction.dtype) == dtype else name}_type")
+
+
+def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
+    if isinstance(op, BuiltIn) and op.name in _LOGICAL:
+        return np.int32
+    return np.int64 if dtype == np.bool_ else dtype
+
+
+def _outputs(
+    names: tuple[str, ...], dtype: np.dtype[Any], op: Any, mapped: Any, outputs: Any, initial: Any, asked: Any
+) -> tuple[Output, ...]:
+    """The outputs of a request, checked."""
+    if outputs is None:
+        if isinstance(mapped, Mapping) or isinstance(initial, Mapping):
+            raise Error("map= and initial= are mappings only where outputs= names several results")
+        specs: dict[str, Any] = {"result": op}
+    else:
+        if not isinstance(outputs, Mapping) or not outputs:
+            raise Error(f"outputs= is a mapping of name -> portbar.Reduction or operator, not {outputs!r}")
+        if op != "+" or asked is not None:
+            raise Error("give op= and dtype= or outputs=, not both: outputs={name: portbar.Reduction(dtype, op)}")
+        specs = dict(outputs)
+        for what, given in (("map", mapped), ("initial", initial)):
+            for name in given if isinstance(given, Mapping) else ():
+                if name not in specs:
+                    raise Error(f"{what}= names {name!r}, which is no output; outputs: {', '.join(specs)}")
+        if initial is not None and not isinstance(initial, Mapping):
+            raise Error("with outputs=, initial= is a mapping of output -> value")
+    made = []
+    for name, spec in specs.items():
+        _check_name("an output", name)
+        if isinstance(spec, Reduction):
+            reduction = spec
+        else:
+            chosen = operator_of(spec)
+            reduction = Reduction(asked if asked is not None else _default_dtype(dtype, chosen), chosen)
+        if reduction.shape is not None:
+            raise Error(
+                f"output {name!r} is an array, as results inside kernels may be, but not those of arrays; leave shape= out"
+            )
+        expression = mapped.get(name) if isinstance(mapped, Mapping) else mapped
+        made.append(
+            Output(
+                name,
+                _result_type(name, reduction, names[0], dtype),
+                reduction.operator,
+                _expression(expression, names),
+                None if reduction.neutral is None else literal(reduction.neutral),
+                start=name in initial if isinstance(initial, Mapping) else initial is not None,
+            )
+        )
+    return tuple(made)
+
+
+def _expression(expression: Any, names: tuple[str, ...]) -> str | None:
+    """A map expression with elements called by their arrays' names."""
+    if expression is None:
+        if len(names) > 1:
+            raise Error(
+                f"with several arrays ({', '.join(names)}) each output needs a map expression, such as "
+                f"map='{' * '.join(names[:2])}'"
+            )
+        return None
+    if not isinstance(expression, str) or not expression.strip():
+        raise Error(f"map= is an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
+    for name in names:
+        expression = re.sub(rf"\b{name}\s*\[\s*i\s*\]", name, expression)
+        if re.search(rf"\b{name}\s*\[", expression):
+            raise Error(
+                f"map {expression!r} looks at other elements of {name!r} than that with index i, which are not at hand"
+            )
+    if ";" in expression or "//" in expression or "\n" in expression:
+        raise Error(f"map {expression!r} is more than one expression: no semicolons, line breaks or comments")
+    return str(expression)
+
+
+def _extent(
+    arrays: Mapping[str, cl.array.Array], outputs: tuple[Output, ...], axis: Any
+) -> tuple[int, int, str, tuple[int, ...]]:
+    """Rows, elements of a row, how they lie, and the shape of the result."""
+    first = next(iter(arrays.values()))
+    shape = tuple(int(n) for n in first.shape)
+    c_order = all(one.flags.c_contiguous for one in arrays.values())
+    f_order = all(one.flags.f_contiguous for one in arrays.values())
+    free = all(
+        out.op.commutative and not isinstance(out.kind, Indexed) and not re.search(r"\bi\b", out.map or "")
+        for out in outputs
+    )
+    if first.size and not c_order and not (f_order and (free if axis is None else len(shape) == 2)):
+        strides = ", ".join(str(one.strides) for one in arrays.values())
+        raise LaunchError(
+            f"the array of shape {shape} has strides {strides} and is not contiguous: reduce array.copy()"
+        )
+    if axis is None:
+        return 1, math.prod(shape), "columns", ()
+    count = len(shape)
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
+        raise LaunchError(f"axis= is one of an array of {count} dimension(s), or None for all of them, not {axis!r}")
+    axis %= count
+    left = shape[:axis] + shape[axis + 1 :]
+    if not c_order:
+        shape, axis = shape[::-1], count - 1 - axis
+    if axis == count - 1:
+        return math.prod(shape[:-1]), shape[-1], "columns", left
+    if axis == 0:
+        return shape[0], math.prod(shape[1:]), "rows", left
+    raise LaunchError(
+        f"axis {axis} of {count} lies between others: only the first and the last can be reduced; reshape the array"
+    )
+
+
+def _results(
+    queue: cl.CommandQueue, inputs: tuple[cl.array.Array, ...], known: _Known, out: Any
+) -> list[cl.array.Array]:
+    """The arrays that results go to."""
+    if out is None:
+        allocator = inputs[0].allocator
+        return [cl.array.Array(queue, known.shape, dtype, allocator=allocator) for dtype in known.dtypes]
+    if known.names is None:
+        given = [out]
+    else:
+        if not isinstance(out, Mapping) or set(out) != set(known.names):
+            raise LaunchError(f"out= is a mapping with an array for each of the outputs {', '.join(known.names)}")
+        given = [out[name] for name in known.names]
+    for one, dtype in zip(given, known.dtypes, strict=True):
+        if not isinstance(one, cl.array.Array):
+            raise LaunchError(f"out= is a pyopencl.array.Array, not {type(one).__name__}")
+        if one.shape != known.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
+            raise LaunchError(
+                f"out= must be contiguous with shape {known.shape} and type {dtype}; it has shape {one.shape} and type "
+                f"{one.dtype}"
+            )
+        if one.context != queue.context:
+            raise LaunchError("out= belongs to another context than the queue")
+        if any(_overlap(one, other) for other in inputs):
+            raise LaunchError("out= shares memory with the array, which is still being read when results are written")
+    for place, one in enumerate(given):
+        if any(_overlap(one, other) for other in given[:place]):
+            raise LaunchError("two outputs of out= share memory")
+    return given
+
+
+def _overlap(a: cl.array.Array, b: cl.array.Array) -> bool:
+    (memory, start), (other, other_start) = _place(a), _place(b)
+    if memory is None or other is None or memory != other:
+        return False
+    return bool(start < other_start + b.nbytes and other_start < start + a.nbytes)
+
+
+def _place(array: cl.array.Array) -> tuple[Any, int]:
+    """The memory that an array lies in, and its first byte there; a sub-buffer counts as part of its buffer."""
+    memory: Any = array.base_data
+    start = array.offset
+    if isinstance(memory, cl.MemoryObjectHolder):
+        whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if whole is not None:
+            inside: Any = memory.get_info(cl.mem_info.OFFSET)
+            return whole, start + inside
+    return memory, start
+
+
+def _starts(known: _Known, initial: Any) -> list[bytes | None]:
+    """Initial values as their bytes."""
+    if initial is None:
+        return [None] * len(known.dtypes)
+    if known.names is None:
+        return [_start(initial, known.dtypes[0])]
+    return [
+        _start(initial[name], dtype) if name in initial else None
+        for name, dtype in zip(known.names, known.dtypes, strict=True)
+    ]
+
+
+def _start(value: Any, dtype: np.dtype[Any]) -> bytes:
+    try:
+        made = np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LaunchError(f"initial={value!r} is no {dtype}: {error}") from None
+    if made.shape != ():
+        raise LaunchError(f"initial= is one value, not an array of shape {made.shape}")
+    return made.tobytes()

@@ -1,0 +1,191 @@
+"""Launch shapes of `portbar.reduce`: how many work-groups of how many work-items, and what each of them has in flight.
+
+All numbers that a device can be tuned by stand in one table, `SHAPES`. Not for the kernels (`portbar.arrays.source`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Final
+
+from portbar.choices.strategy import DeviceProfile
+from portbar.errors import UnsupportedFeatureError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How one launch goes through an array.
+
+    Attributes
+    ----------
+    local : int
+        Work-items of a work-group, a power of two.
+    load_bytes : int
+        Bytes of the widest element times the elements that one load takes.
+    loads : int
+        Loads that a work-item has in flight.
+    sets : int
+        Sets of accumulators, one accumulator an element of a load each; a divisor of `loads`.
+    per_unit : int
+        Most work-groups for each compute unit.
+    least_tiles : int
+        Tiles (what a work-group loads at once) that a work-group takes at least, where there are so many.
+    strided : bool
+        Whether tiles are dealt to the work-groups in turn; else each work-group has one run of them.
+    """
+
+    local: int
+    load_bytes: int
+    loads: int
+    sets: int
+    per_unit: int
+    least_tiles: int = 1
+    strided: bool = True
+
+
+#: Kind of device -> (elements up to which, shape); the last has no bound.
+#: `python -m benchmarks.reductions --tune` measures others.
+SHAPES: Final[dict[str, tuple[tuple[float, Shape], ...]]] = {
+    # Work-groups are threads: few of one work-item, whose loop is made of vectors, each on its own part of the array.
+    "cpu": ((math.inf, Shape(local=1, load_bytes=64, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)),),
+    # Devices that cut loops short are llvmpipe's, whose compiler takes minutes for long bodies of loops.
+    "limited": ((math.inf, Shape(local=1, load_bytes=4, loads=1, sets=1, per_unit=8, least_tiles=256, strided=False)),),
+    # Measured on an H200. Small arrays are spread over as many compute units as they can fill.
+    "gpu": (
+        (1 << 19, Shape(local=128, load_bytes=32, loads=2, sets=1, per_unit=8)),
+        (math.inf, Shape(local=512, load_bytes=16, loads=4, sets=1, per_unit=2, strided=False)),
+    ),
+}
+
+#: What measurements and tests put in place of the table: a shape, and how many work-groups share a row; None changes nothing.
+TRIAL: ContextVar[tuple[Shape | None, int | None] | None] = ContextVar("TRIAL", default=None)
+
+
+@contextmanager
+def trial(shape: Shape | None = None, groups: int | None = None) -> Iterator[None]:
+    """Within this, `portbar.reduce` takes another launch shape."""
+    token = TRIAL.set((shape, groups))
+    try:
+        yield
+    finally:
+        TRIAL.reset(token)
+
+
+#: Accumulators of the fixed shape, for elements of 16 bytes; twice as many for 8 bytes, and so on.
+FIXED_ITEMS: Final = 256
+#: Most parts that the fixed shape cuts an array into, and how many rows of accumulators each has at least.
+FIXED_PARTS: Final = 1024
+FIXED_LEAST_ROWS: Final = 4
+
+_MOST_ELEMENTS: Final = 16
+
+
+def kind_of(profile: DeviceProfile) -> str:
+    """The entry of `SHAPES` that suits a device."""
+    if profile.loop_limit is not None:
+        return "limited"
+    return "cpu" if "CPU" in profile.facts.type else "gpu"
+
+
+def shape_for(profile: DeviceProfile, elements: int) -> Shape:
+    """The shape for an array of so many elements."""
+    return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A shape with the numbers that follow from an element's size.
+
+    Attributes
+    ----------
+    shape : Shape
+    vector : int
+        Elements of a load: a power of two up to 16.
+    lanes : int
+        Accumulators of a work-group that take one element each before the first takes its second.
+    """
+
+    shape: Shape
+    vector: int
+
+    @property
+    def lanes(self) -> int:
+        """Accumulators of a work-group."""
+        return self.shape.local * self.shape.sets * self.vector
+
+    @property
+    def tile(self) -> int:
+        """Elements that a work-group loads at once."""
+        return self.shape.local * self.shape.loads * self.vector
+
+
+def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
+    """The layout for elements of so many bytes, `most` to a load."""
+    vector = max(1, min(most, _MOST_ELEMENTS, shape.load_bytes // item_bytes))
+    return Layout(shape, 1 << vector.bit_length() - 1)
+
+
+def fixed_layout(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
+    """A layout whose lanes depend on the size of an element only.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The local size is no power of two up to 256.
+    """
+    local = shape.local
+    if local & local - 1 or not 1 <= local <= FIXED_ITEMS:
+        raise UnsupportedFeatureError(
+            f"reproducible sums need a local size that is a power of two up to {FIXED_ITEMS}, not {local}"
+        )
+    lanes = FIXED_ITEMS * max(1, min(_MOST_ELEMENTS, 16 // item_bytes))
+    vector = layout_of(shape, item_bytes, most=most).vector
+    vector = min(vector, lanes // local)
+    sets = lanes // (local * vector)
+    loads = sets * max(1, shape.loads // sets)
+    return Layout(replace(shape, sets=sets, loads=loads, strided=False), vector)
+
+
+def fixed_part(elements: int, item_bytes: int) -> int:
+    """Elements of each part of the fixed shape: of all but the last, which may have fewer. Depends on nothing else."""
+    lanes = FIXED_ITEMS * max(1, min(_MOST_ELEMENTS, 16 // item_bytes))
+    rows = max(1, -(-elements // lanes))
+    parts = max(1, min(FIXED_PARTS, rows // FIXED_LEAST_ROWS))
+    return -(-rows // parts) * lanes
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the elements of one row of a reduction are dealt: `groups` work-groups, each with `part` elements in a run."""
+
+    groups: int
+    part: int
+
+
+def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None) -> Cut:
+    """Deal `elements` to as many work-groups as pay, when `rows` such reductions share the device.
+
+    Parameters
+    ----------
+    layout : Layout
+    elements, rows, units : int
+        `units` are the device's compute units.
+    limit : int or None
+        Iterations after which the device ends a kernel's loops.
+    """
+    tile = layout.tile
+    tiles = -(-elements // tile)
+    most = max(1, layout.shape.per_unit * units // max(1, rows))
+    groups = max(1, min(most, tiles // layout.shape.least_tiles))
+    if limit is not None:
+        # Half for the elements, the rest for what comes after; a tile may be read element by element.
+        each = max(1, limit // 2 - tile)
+        groups = max(groups, -(-tiles // each))
+    part = -(-max(1, tiles) // groups) * tile
+    if not layout.shape.strided:
+        groups = max(1, -(-elements // part))
+    return Cut(groups, part)

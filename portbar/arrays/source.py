@@ -1,0 +1,486 @@
+"""The OpenCL C of `portbar.reduce`: a reduction as the templates in `cl_templates/reduction/host.mako` see it.
+
+Not for choosing launch shapes (`portbar.arrays.shape`) nor for compiling and launching (`portbar.arrays.plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from portbar.arrays.shape import FIXED_PARTS, Layout
+from portbar.choices.strategy import Strategy
+from portbar.primitives.reduction.operators import BuiltIn, Operator
+from portbar.primitives.reduction.types import (
+    Array,
+    Complex,
+    Indexed,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    declaration,
+    scalars_in,
+)
+from portbar.text.templates import render_def
+
+_TEMPLATE: Final = "reduction/host.mako"
+_DIGITS: Final = "0123456789abcdef"
+
+#: Operators whose neutral element is a word of zeros, so that memory that was cleared once can hold sums of them.
+_ATOMIC: Final = {"add": "add", "or": "fetch_or", "xor": "fetch_xor"}
+
+
+#: Functions that take wide vectors are inlined, so how a processor without such registers would pass them does not matter.
+_QUIET: Final = """\
+#ifdef __has_warning
+#if __has_warning("-Wpsabi")
+#pragma clang diagnostic ignored "-Wpsabi"
+#endif
+#endif
+"""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One array: its place among the arrays, its name in map expressions, and how its elements are loaded."""
+
+    place: int
+    name: str
+    kind: Type
+    vector: int = 1
+    aligned: bool = False
+
+    @property
+    def c(self) -> str:
+        """The element's type."""
+        return self.kind.c
+
+    @property
+    def _parts(self) -> tuple[str, int]:
+        """Type and number of what an element is made of."""
+        if isinstance(self.kind, Complex):
+            return self.kind.part.c, 2
+        if isinstance(self.kind, Vector):
+            return self.kind.part.c, 4 if self.kind.count == 3 else self.kind.count
+        return self.kind.c, 1
+
+    @property
+    def load_type(self) -> str:
+        """The type of one load."""
+        if self.vector == 1:
+            return self.kind.c
+        part, count = self._parts
+        return f"{part}{count * self.vector}"
+
+    def load(self, place: str) -> str:
+        """The elements at a pointer."""
+        if self.vector == 1:
+            return f"*({place})"
+        if self.aligned:
+            return f"*(global const {self.load_type} *)({place})"
+        part, count = self._parts
+        return f"vload{count * self.vector}(0, (global const {part} *)({place}))"
+
+    def element(self, loaded: str, which: int) -> str:
+        """One element of a load."""
+        if self.vector == 1:
+            return loaded
+        count = self._parts[1]
+        shown = self.kind.count if isinstance(self.kind, Vector) else count
+        return f"{loaded}.s{_DIGITS[which * count : which * count + shown]}"
+
+
+def most_elements(kind: Type) -> int:
+    """Elements that one load may take."""
+    if isinstance(kind, Struct | Indexed | Array):
+        return 1
+    if isinstance(kind, Vector):
+        return 16 // (4 if kind.count == 3 else kind.count)
+    return 8 if isinstance(kind, Complex) else 16
+
+
+@dataclass(frozen=True)
+class Output:
+    """One result: its type and operator, and what each element contributes."""
+
+    name: str
+    kind: Type
+    op: BuiltIn | Operator
+    map: str | None = None
+    neutral: str | None = None
+    start: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether values must be combined in their order."""
+        return not self.op.commutative
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The C text of one output in one kernel."""
+
+    place: int
+    output: Output
+    inputs: tuple[Input, ...]
+    layout: Layout
+    loops: bool
+
+    @property
+    def start(self) -> bool:
+        """Whether the kernel is given an initial value."""
+        return self.output.start
+
+    @property
+    def c(self) -> str:
+        """The result's type."""
+        return self.output.kind.c
+
+    @property
+    def vectors(self) -> bool:
+        """Whether accumulators are OpenCL C's vectors, which a CPU's compiler need not find by itself."""
+        op, kind = self.output.op, self.output.kind
+        return (
+            self.layout.shape.local == 1
+            and self.layout.vector > 1
+            and self.output.map is None
+            and isinstance(op, BuiltIn)
+            and not op.finds_index
+            # Oclgrind 21.10 makes 255 of what is true in vectors.
+            and not op.name.startswith("logical_")
+            and isinstance(kind, Scalar)
+            and isinstance(self.inputs[0].kind, Scalar)
+        )
+
+    @property
+    def _wide(self) -> Vector:
+        assert isinstance(self.output.kind, Scalar)
+        return Vector(self.output.kind, self.layout.vector)
+
+    @property
+    def lane_type(self) -> str:
+        """The type of an accumulator."""
+        return self._wide.c if self.vectors else self.c
+
+    @property
+    def lane_neutral(self) -> str:
+        """What an accumulator starts with."""
+        none = f"portbar_neutral_{self.place}()"
+        return f"({self.lane_type})({none})" if self.vectors else none
+
+    @property
+    def lanes(self) -> list[str]:
+        """Names of the accumulators."""
+        sets = range(self.layout.shape.sets)
+        if self.vectors:
+            return [f"a{self.place}_{s}" for s in sets]
+        return [f"a{self.place}_{s}_{c}" for s in sets for c in range(self.layout.vector)]
+
+    def _lane(self, which_set: int | str, component: int) -> str:
+        if self.vectors:
+            whole = f"a{self.place}[{which_set}]" if self.loops else f"a{self.place}_{which_set}"
+            return f"{whole}.s{_DIGITS[component]}"
+        if self.loops:
+            return f"a{self.place}[{which_set} * {self.layout.vector}u + {component}u]"
+        return f"a{self.place}_{which_set}_{component}"
+
+    def _mapped(self, elements: Sequence[str], index: str) -> str:
+        return f"portbar_map_{self.place}({', '.join(elements)}, (long)(first + {index}))"
+
+    def mapped_at(self, index: str, place: str | None = None) -> str:
+        """What the element with an index contributes, which lies `place` elements behind the start."""
+        return self._mapped([f"x{array.place}[{place or index}]" for array in self.inputs], index)
+
+    def take(self, which_set: int | str, at: str, loaded: Sequence[str]) -> Iterator[str]:
+        """Statements that combine the elements of one load into the accumulators of one set."""
+        if self.vectors:
+            value = loaded[0] if self.inputs[0].kind == self.output.kind else f"convert_{self.lane_type}({loaded[0]})"
+            whole = f"a{self.place}[{which_set}]" if self.loops else f"a{self.place}_{which_set}"
+            yield f"{whole} = portbar_lanes_{self.place}({whole}, {value});"
+            return
+        for c in range(self.layout.vector):
+            lane = self._lane(which_set, c)
+            elements = [array.element(one, c) for array, one in zip(self.inputs, loaded, strict=True)]
+            yield f"{lane} = portbar_combine_{self.place}({lane}, {self._mapped(elements, f'{at} + {c}u')});"
+
+    def take_one(self, which_set: int | str, component: int, at: str) -> str:
+        """A statement that combines one element into one accumulator."""
+        lane = self._lane(which_set, component)
+        value = self._mapped([f"x{array.place}[{at}]" for array in self.inputs], at)
+        return f"{lane} = portbar_combine_{self.place}({lane}, {value});"
+
+    def fold(self, into: str, which_set: str | None) -> str:
+        """A statement that combines the accumulators of one set (None: of all), neighbours first."""
+        sets = [which_set] if which_set is not None else list(map(str, range(self.layout.shape.sets)))
+        if self.vectors:
+            wholes = [f"a{self.place}[{s}]" if self.loops else f"a{self.place}_{s}" for s in sets]
+            return f"{into} = portbar_fold_{self.place}({_paired(f'portbar_lanes_{self.place}', wholes)});"
+        lanes = [self._lane(s, c) for s in sets for c in range(self.layout.vector)]
+        return f"{into} = {_paired(f'portbar_combine_{self.place}', lanes)};"
+
+    @property
+    def functions(self) -> str:
+        """Map, neutral element and combination of this output as C functions."""
+        place, kind, op = self.place, self.output.kind, self.output.op
+        parameters = ", ".join([*(f"const {array.c} {array.name}" for array in self.inputs), "const long i"])
+        two = f"(const {kind.c} a, const {kind.c} b)"
+        parts = [
+            f"/* What an element contributes to {self.output.name}, what changes nothing there, and two values as one. */",
+            _function(f"{kind.c} portbar_map_{place}({parameters})", _contribution(self.output, self.inputs)),
+            _function(f"{kind.c} portbar_neutral_{place}(void)", _neutral(self.output)),
+            _function(f"{kind.c} portbar_combine_{place}{two}", _combined(kind, op)),
+        ]
+        if self.vectors:
+            assert isinstance(op, BuiltIn)
+            wide = self._wide
+            two = f"(const {wide.c} a, const {wide.c} b)"
+            parts += [
+                _function(f"{wide.c} portbar_lanes_{place}{two}", f"    return {op.combine(wide, 'a', 'b')};"),
+                _function(f"{kind.c} portbar_fold_{place}(const {wide.c} v{wide.count})", _folded(wide, op, place)),
+            ]
+        return "\n".join(parts)
+
+    @property
+    def atomic(self) -> str:
+        """The atomic operation that does this output's, by the name that it has in `portbar/atomics.h`."""
+        assert isinstance(self.output.op, BuiltIn)
+        return _ATOMIC[self.output.op.name]
+
+
+def _function(head: str, body: str) -> str:
+    return f"static inline {head}\n{{\n{body}\n}}"
+
+
+def _paired(function: str, values: list[str]) -> str:
+    while len(values) > 1:
+        pairs = [f"{function}({a}, {b})" for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + ([values[-1]] if len(values) % 2 else [])
+    return values[0]
+
+
+def _folded(wide: Vector, op: BuiltIn, place: int) -> str:
+    lines, count = [], wide.count
+    while count > 2:
+        half = Vector(wide.part, count // 2)
+        lines.append(f"    const {half.c} v{half.count} = {op.combine(half, f'v{count}.even', f'v{count}.odd')};")
+        count //= 2
+    return "\n".join([*lines, f"    return portbar_combine_{place}(v2.even, v2.odd);"])
+
+
+def _contribution(output: Output, inputs: Sequence[Input]) -> str:
+    expression = output.map if output.map is not None else inputs[0].name
+    if isinstance(output.kind, Indexed):
+        return f"    {output.kind.c} one;\n    one.value = {expression};\n    one.index = i;\n    return one;"
+    if output.map is None and isinstance(output.kind, Complex) and isinstance(inputs[0].kind, Scalar):
+        return f"    return ({output.kind.c})({expression}, 0);"
+    return f"    return {expression};"
+
+
+def _leaves(kind: Type, path: str) -> Iterator[tuple[str, Type]]:
+    if isinstance(kind, Struct):
+        for name, member in kind.members:
+            yield from _leaves(member, f"{path}.{name}")
+    elif isinstance(kind, Array):
+        for place in range(kind.count):
+            yield from _leaves(kind.element, f"{path}[{place}]")
+    else:
+        yield path, kind
+
+
+def leaf_types(kind: Type) -> list[Type]:
+    """What built-in operators work on, one after another."""
+    return [leaf for _, leaf in _leaves(kind, "")]
+
+
+def _combined(kind: Type, op: BuiltIn | Operator) -> str:
+    if isinstance(op, Operator):
+        return f"    return {op.expression};"
+    if isinstance(kind, Struct):
+        each = [f"    both{path} = {op.combine(leaf, f'a{path}', f'b{path}')};" for path, leaf in _leaves(kind, "")]
+        return "\n".join([f"    {kind.c} both;", *each, "    return both;"])
+    return f"    return {op.combine(kind, 'a', 'b')};"
+
+
+def _neutral(output: Output) -> str:
+    kind, op = output.kind, output.op
+    if output.neutral is not None:
+        return f"    return {output.neutral};"
+    if isinstance(op, Operator):
+        return f"    return {literal(op.neutral)};"
+    if isinstance(kind, Struct):
+        each = [f"    none{path} = {op.neutral(leaf)};" for path, leaf in _leaves(kind, "")]
+        return "\n".join([f"    {kind.c} none;", *each, "    return none;"])
+    return f"    return {op.neutral(kind)};"
+
+
+def literal(value: Any) -> str:
+    """A neutral element as it stands in OpenCL C."""
+    text = str(value).strip()
+    return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN", "True": "1", "False": "0"}.get(text, text)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One kernel: everything that its text depends on.
+
+    Attributes
+    ----------
+    arrays : tuple of (str, Type)
+        Name and element type of each array.
+    wanted : tuple of Output
+    layout : Layout
+    form : {"split", "teams", "columns"}
+    team : int
+        Work-items that share a row.
+    aligned : bool
+        Whether all loads are of aligned vectors.
+    peels : bool
+        Whether elements before the first aligned one may come.
+    fixed : bool
+        Whether results have the same bits on every device.
+    atomic : bool
+        Whether work-groups add to the result by atomics.
+    shuffles : bool
+        Whether lanes exchange values by PTX.
+    tagged : bool
+        Whether work-groups leave what they found with the launch's tag, by PTX, instead of ordering it before their count.
+    extensions : tuple of str
+    """
+
+    arrays: tuple[tuple[str, Type], ...]
+    wanted: tuple[Output, ...]
+    layout: Layout
+    form: str = "split"
+    team: int = 1
+    aligned: bool = False
+    peels: bool = False
+    fixed: bool = False
+    atomic: bool = False
+    shuffles: bool = False
+    tagged: bool = False
+    extensions: tuple[str, ...] = field(default=())
+
+    @property
+    def local(self) -> int:
+        """Work-items of a group."""
+        return self.layout.shape.local
+
+    @property
+    def vector(self) -> int:
+        """Elements of a load."""
+        return self.layout.vector
+
+    @property
+    def sets(self) -> int:
+        """Sets of accumulators."""
+        return self.layout.shape.sets
+
+    @property
+    def loops(self) -> bool:
+        """Whether sets are gone through by loops, so that the order in which they are combined is that of the fixed shape."""
+        return self.fixed and self.sets > 1
+
+    @property
+    def ordered(self) -> bool:
+        """Whether an operator does not commute."""
+        return any(out.is_ordered for out in self.wanted)
+
+    @property
+    def room(self) -> int:
+        """Values that the group holds in local memory."""
+        return max(1, self.local // 32) if self.shuffles else self.local
+
+    @property
+    def parts_depth(self) -> int:
+        """Sub-trees over the parts that may wait for their neighbours at once."""
+        return FIXED_PARTS.bit_length() + 1
+
+    @cached_property
+    def inputs(self) -> tuple[Input, ...]:
+        """The arrays."""
+        return tuple(
+            Input(place, name, kind, self.vector, self.aligned) for place, (name, kind) in enumerate(self.arrays)
+        )
+
+    @cached_property
+    def outputs(self) -> tuple[Lanes, ...]:
+        """The results."""
+        return tuple(Lanes(place, out, self.inputs, self.layout, self.loops) for place, out in enumerate(self.wanted))
+
+    @property
+    def indexed(self) -> list[tuple[str, bool]]:
+        """Types of values that argmin and argmax look for, and whether they are floats."""
+        kinds = {out.kind.part for out in self.wanted if isinstance(out.kind, Indexed)}
+        return [(part.c, part.kind == "float") for part in sorted(kinds, key=lambda part: part.c)]
+
+    @property
+    def typedefs(self) -> list[str]:
+        """Structures that the kernel's types are made of, inner ones first."""
+        found: dict[str, str] = {}
+        for kind in [*(kind for _, kind in self.arrays), *(out.kind for out in self.wanted)]:
+            for struct in _structs(kind):
+                members = " ".join(f"{declaration(member, name)};" for name, member in struct.members)
+                found[struct.c] = f"typedef struct {{ {members} }} {struct.c};"
+            if isinstance(kind, Indexed):
+                found[kind.c] = f"typedef struct {{ {kind.part.c} value; long index; }} {kind.c};"
+        return list(found.values())
+
+    def expressions(self) -> Iterator[tuple[str, str, str]]:
+        """What users wrote: what it is, the expression, and a program that holds it and nothing else of theirs."""
+        for out in self.outputs:
+            wanted, kind = out.output, out.c
+            end = "}\nkernel void portbar_nothing(global int *unused) { }\n"
+            if wanted.map is not None:
+                parameters = ", ".join([*(f"const {array.c} {array.name}" for array in self.inputs), "const long i"])
+                head = f"static inline {kind} portbar_map({parameters})\n{{\n"
+                yield f"the map of {wanted.name!r}", wanted.map, f"{head}{_contribution(wanted, self.inputs)}\n{end}"
+            if isinstance(wanted.op, Operator):
+                head = f"static inline {kind} portbar_combine(const {kind} a, const {kind} b)\n{{\n"
+                yield (
+                    f"the operator of {wanted.name!r}",
+                    wanted.op.expression,
+                    f"{head}{_combined(wanted.kind, wanted.op)}\n{end}",
+                )
+            if isinstance(wanted.op, Operator) or wanted.neutral is not None:
+                body = _neutral(wanted)
+                text = f"static inline {kind} portbar_neutral(void)\n{{\n{body}\n{end}"
+                yield f"the neutral element of {wanted.name!r}", body.strip().removeprefix("return ").rstrip(";"), text
+
+    def text(self, strategy: Strategy) -> str:
+        """The kernel's OpenCL C."""
+        atomics = f"atomics/{strategy.atomics.value}.mako"
+        pieces = [(atomics, "word_fence")] if strategy.atomics.value == "cl12" else []
+        pieces += [(atomics, "word_add"), (atomics, "word_store")]
+        # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
+        pieces += [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
+        head = '#include "portbar/atomics.h"\n' if self.atomic else ""
+        return _QUIET + head + "\n".join(render_def(template, name, {"job": self}) for template, name in pieces)
+
+
+def _structs(kind: Type) -> Iterator[Struct]:
+    if isinstance(kind, Array):
+        yield from _structs(kind.element)
+    elif isinstance(kind, Struct):
+        for _, member in kind.members:
+            yield from _structs(member)
+        yield kind
+
+
+def is_native_atomic(output: Output, strategy: Strategy) -> bool:
+    """Whether the device has one atomic operation for an output, in global memory."""
+    op, kind = output.op, output.kind
+    if not isinstance(op, BuiltIn) or op.name not in _ATOMIC or not isinstance(kind, Scalar) or kind.bits < 32:
+        return False
+    table = strategy.atomics_table
+    if kind.kind == "float":
+        return (kind.c, "global") in table.native_add
+    return kind.c in table.types
+
+
+def extensions_for(kinds: Sequence[Type]) -> tuple[str, ...]:
+    """Extensions that types need."""
+    names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
+    return tuple(extension for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")) if name in names)

@@ -1,0 +1,1 @@
+"""Which way of doing each primitive a device gets, with the reason."""

@@ -1,0 +1,117 @@
+"""`describe`: facts of a device together with what is known from measurements, wherever those come from.
+
+Not for measuring: `portbar.measuring.probe` does that and stores what it found where `describe` looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from portbar.choices.strategy import DeviceProfile
+from portbar.device import quirks
+from portbar.device.facts import DeviceFacts, device_key, facts
+from portbar.errors import DeviceError, Error, RecordError
+from portbar.findings import matrix
+from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.system import cache
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+def stored_findings(of: DeviceFacts) -> Findings | None:
+    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read.
+
+    The latter gives a `CacheWarning`.
+    """
+    key = device_key(of)
+    stored = cache.load(CACHE_KIND, key)
+    try:
+        return None if stored is None else Findings.from_json(stored)
+    except RecordError as error:
+        cache.reject(CACHE_KIND, key, str(error))
+        return None
+
+
+def _findings(of: DeviceFacts) -> Findings | None:
+    found = stored_findings(of)
+    if found is None:
+        return matrix.nearest(of)
+    if not found.barrier_table:
+        known = matrix.nearest(of)
+        if known is not None and known.barrier_table:
+            table_of = f"barrier table of {matrix.record_named(known.source)}"
+            found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {table_of}")
+    return found
+
+
+def _with_known_faults(of: DeviceFacts, found: Findings | None) -> Findings | None:
+    """Findings with the loop limit that the quirk table knows, since a probe on a busy machine may have missed it."""
+    return None if found is None else replace(found, loop_limit=quirks.loop_limit(of, found.loop_limit))
+
+
+@lru_cache(maxsize=64)
+def _profile(of: DeviceFacts) -> DeviceProfile:
+    return DeviceProfile(of, _with_known_faults(of, _findings(of)))
+
+
+def describe(device: cl.Device) -> DeviceProfile:
+    """Facts and findings of a device; runs nothing on it.
+
+    Findings come from `portbar.probe` or `portbar survey` on this machine if they ran, else from the shipped vendor matrix,
+    else there are none.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+
+    Returns
+    -------
+    DeviceProfile
+
+    Raises
+    ------
+    DeviceError
+        That is no device.
+    """
+    if not hasattr(device, "get_info") or not hasattr(device, "platform"):
+        raise DeviceError(
+            f"describe takes a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` leads to devices"
+        )
+    return profile_of(facts(device))
+
+
+def profile_of(of: DeviceFacts) -> DeviceProfile:
+    """Facts that were read before, with the findings of their device, as by `describe`."""
+    return _profile(of)
+
+
+def forget() -> None:
+    """Look again for findings at the next `describe`, after a probe stored new ones."""
+    _profile.cache_clear()
+
+
+def change_findings(device: cl.Device, what: str, change: Callable[[Findings], Findings]) -> Findings:
+    """Change the cached findings of a device, so that the next `describe` tells them; `what` is added to them, in words.
+
+    Changes that other threads and processes make at the same time are kept.
+
+    Raises
+    ------
+    Error
+        The device was never probed on this machine, so there is nothing to add to.
+    """
+    reported = facts(device)
+    with cache.changing():
+        found = stored_findings(reported)
+        if found is None:
+            raise Error(
+                f"{device.name.strip()} has no findings on this machine to add {what} to: run portbar.probe(device) first"
+            )
+        found = change(found)
+        cache.store(CACHE_KIND, device_key(reported), found.to_json())
+    forget()
+    return found

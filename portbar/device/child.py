@@ -1,0 +1,312 @@
+"""Runs one task in a child process with a time limit, so that a driver's abort or hang stays there.
+
+Not a pool and not for speed: each task starts an interpreter (a second or so), which the limit includes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import queue
+import signal
+import site
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+Status = Literal["ok", "error", "crash", "timeout"]
+
+#: Children that may die over one task before what is left of it is given up.
+_MOST_DEATHS = 6
+_TAIL_LINES = 8
+_TAIL_BYTES = 16_384
+_ORPHAN_GRACE_S = 5.0
+# Marks a message among whatever else may be written before the child has moved its standard output away.
+_MARK = "\x1eportbar "
+
+_answers: IO[str] | None = None
+
+
+@dataclass(frozen=True)
+class ChildResult:
+    """What became of a task.
+
+    Attributes
+    ----------
+    status : {"ok", "error", "crash", "timeout"}
+        It returned; it raised; the process died; it was killed at the limit.
+    value : JSON value
+        What the task returned, if it did.
+    message : str
+        What went wrong, in words, with the last lines of the child's standard error where they may help.
+    seconds : float
+        Wall-clock time, the start of the interpreter included.
+    progress : list of dict
+        What the task reported on its way, whatever happened later.
+    """
+
+    status: Status
+    value: Any
+    message: str
+    seconds: float
+    progress: list[dict[str, Any]] = field(default_factory=list)
+
+
+def progress(message: dict[str, Any]) -> None:
+    """Report a partial result from within a task; outside of a child process this does nothing."""
+    _send({"progress": message})
+
+
+def run_task(
+    task: str,
+    payload: dict[str, Any],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    on_progress: Callable[[dict[str, Any]], None] | None = None,
+    stop: threading.Event | None = None,
+) -> ChildResult:
+    """Run a function in a new interpreter and return what became of it; its failures raise nothing here.
+
+    Parameters
+    ----------
+    task : str
+        ``"module:function"``; the function takes the payload and returns a JSON value.
+    payload : dict
+        A JSON object.
+    timeout : float
+        Seconds until the child and all that it started are killed.
+    env : mapping of str to str, optional
+        Variables to set in the child beyond those of this process.
+    on_progress : callable, optional
+        Called in this thread with each report as it comes. If it raises, the child is killed.
+    stop : threading.Event, optional
+        Once it is set, the child is killed within a quarter of a second and this raises KeyboardInterrupt: Ctrl-C reaches the
+        main thread only.
+    """
+    # Before the child starts: a payload that is no JSON is the caller's mistake, not the task's.
+    request = json.dumps({"task": task, "payload": payload, "limit": timeout})
+    start = time.monotonic()
+    process = subprocess.Popen(
+        # -P: `-m` would otherwise put the working directory before the standard library.
+        # -W: the package may import this module before it runs as the main one, which is meant.
+        [sys.executable, "-P", "-W", "ignore::RuntimeWarning:runpy", "-m", "portbar.device.child"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(env or {}),
+        start_new_session=True,
+    )
+    messages: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    tail: deque[bytes] = deque(maxlen=_TAIL_BYTES // 256)
+    threads = [
+        threading.Thread(target=_feed, args=(process.stdin, request.encode()), daemon=True),
+        threading.Thread(target=_read_answers, args=(process.stdout, messages), daemon=True),
+        threading.Thread(target=_keep_tail, args=(process.stderr, tail), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    reports: list[dict[str, Any]] = []
+    answer: dict[str, Any] | None = None
+    late = False
+    deadline = start + timeout
+    try:
+        while answer is None:
+            if stop is not None and stop.is_set():
+                raise KeyboardInterrupt
+            try:
+                message = messages.get(timeout=max(0.0, min(0.25, deadline - time.monotonic())))
+            except queue.Empty:
+                # Something that the child forked may hold the pipe open after it.
+                message = None if _has_ended(process) else {}
+            if message is None:
+                break
+            if "progress" in message:
+                reports.append(message["progress"])
+                if on_progress is not None:
+                    on_progress(message["progress"])
+            elif "status" in message:
+                answer = message
+            if answer is None and time.monotonic() >= deadline:
+                late = True
+                break
+        # The pipe closes a moment before the process is gone; killing it in between would hide how it ended.
+        while answer is None and not late and not _has_ended(process):
+            late = time.monotonic() >= deadline
+            time.sleep(0.005)
+    finally:
+        _kill_group(process)
+    for thread in threads:
+        thread.join(timeout=1.0)
+    while answer is None and not messages.empty():
+        message = messages.get()
+        if message is not None and "progress" in message:
+            reports.append(message["progress"])
+            if on_progress is not None:
+                on_progress(message["progress"])
+        elif message is not None and "status" in message:
+            answer = message
+    seconds = time.monotonic() - start
+    if answer is not None:
+        return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports)
+    if late:
+        message_text = f"no answer within {timeout:g} s{_describe_tail(tail)}"
+        return ChildResult("timeout", None, message_text, seconds, reports)
+    return ChildResult("crash", None, f"{_death(process.returncode)}{_describe_tail(tail)}", seconds, reports)
+
+
+class Steps(Protocol):
+    """The steps of a task that a driver may abort or hang in, and what children have made of them."""
+
+    def begin(self) -> tuple[dict[str, Any], float] | None:
+        """The payload and the seconds of a child for the steps that are left; None where there are none, or no time."""
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Take in one report of the child."""
+
+    def died(self, result: ChildResult) -> bool:
+        """Take in the end of a child that did not return; whether another one may do better."""
+
+
+def run_steps(task: str, steps: Steps) -> bool:
+    """Run a task in a child, and what is left of it in a new child after one that died; whether not too many did."""
+    for _ in range(_MOST_DEATHS):
+        begun = steps.begin()
+        if begun is None:
+            return True
+        payload, timeout = begun
+        # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
+        env = {"PYOPENCL_NO_CACHE": "1"}
+        result = run_task(task, payload, timeout=timeout, env=env, on_progress=steps.take)
+        if result.status == "ok":
+            return True
+        if not steps.died(result):
+            return False
+    return False
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    from portbar.device import icd  # noqa: PLC0415 (a child that runs no OpenCL need not look for it)
+
+    environ = {**os.environ, **extra}
+    environ.update(icd.environment(environ))
+    root = str(Path(__file__).resolve().parents[2])
+    installed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()}
+    if root not in {os.path.realpath(path) for path in installed}:
+        # A checkout: the child must run this very portbar. An installed one is found anyway, and naming its
+        # folder here would put every other package before the standard library.
+        environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environ.get("PYTHONPATH", "")]))
+    return environ
+
+
+def _feed(stream: IO[bytes] | None, request: bytes) -> None:
+    assert stream is not None
+    with suppress(OSError, ValueError), stream:
+        stream.write(request)
+
+
+def _read_answers(stream: IO[bytes] | None, messages: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    assert stream is not None
+    mark = _MARK.encode()
+    with suppress(OSError, ValueError), stream:
+        for line in stream:
+            if line.startswith(mark):
+                # A line cut short by the child's death is no message.
+                with suppress(ValueError):
+                    messages.put(json.loads(line[len(mark) :]))
+    messages.put(None)
+
+
+def _keep_tail(stream: IO[bytes] | None, tail: deque[bytes]) -> None:
+    assert stream is not None
+    with suppress(OSError, ValueError), stream:
+        while chunk := stream.readline(4096):
+            tail.append(chunk)
+
+
+def _describe_tail(tail: deque[bytes]) -> str:
+    text = b"".join(tail).decode(errors="replace")
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
+    return "; last lines of its standard error:\n" + "\n".join(lines) if lines else ""
+
+
+def _death(returncode: int | None) -> str:
+    if returncode is not None and returncode < 0:
+        try:
+            return f"the process was ended by {signal.Signals(-returncode).name}"
+        except ValueError:
+            return f"the process was ended by signal {-returncode}"
+    return f"the process ended without an answer (exit status {returncode})"
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    if hasattr(os, "waitid"):
+        # Not reaped, so that its number stays taken until its group has been killed.
+        with suppress(ChildProcessError):
+            return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return process.poll() is not None
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill the child and all that it started, and reap it; one that has ended keeps its exit status."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+
+
+def _send(message: dict[str, Any]) -> None:
+    if _answers is not None:
+        _answers.write(f"\n{_MARK}{json.dumps(message)}\n")
+        _answers.flush()
+
+
+def _serve() -> None:
+    """Be the child: read one request, run it, answer, and leave without the drivers' exit handlers."""
+    global _answers  # noqa: PLW0603 (there is one parent)
+    _answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    # From here on the answer has a pipe of its own: what drivers print ends up in standard error.
+    os.dup2(2, 1)
+    request = json.loads(sys.stdin.buffer.read())
+    _limit_damage(float(request["limit"]))
+    try:
+        module, _, function = request["task"].partition(":")
+        value = getattr(importlib.import_module(module), function)(request["payload"])
+        _send({"status": "ok", "value": value})
+    except Exception as error:  # noqa: BLE001 (whatever the task raises is the answer)
+        traceback.print_exc()
+        _send({"status": "error", "message": f"{type(error).__name__}: {error}"})
+    sys.stderr.flush()
+    # Some drivers crash while they are torn down, after all work was done well.
+    os._exit(0)
+
+
+def _limit_damage(limit: float) -> None:
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # noqa: PLC0415 (not on Windows)
+
+        # An expected abort should leave no core file in the user's folder.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if hasattr(signal, "setitimer"):
+        # If the parent is killed outright, nobody else would end a child that hangs in a driver.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, limit + _ORPHAN_GRACE_S)
+
+
+if __name__ == "__main__":
+    # The task imports this module by its name; the pipe must belong to that copy.
+    importlib.import_module("portbar.device.child")._serve()

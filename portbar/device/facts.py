@@ -1,0 +1,476 @@
+"""Finds OpenCL devices and reads what they report about themselves: facts, which can be written to JSON.
+
+Not for what a device really does, which drivers misreport (see `portbar.probe`), nor for whether it works
+at all (see `portbar.device.usable`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform as this_machine
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from portbar.device import icd
+from portbar.errors import DeviceError, RecordError
+from portbar.system.plain import plain_text
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+T = TypeVar("T")
+
+_SAME_ARCHITECTURE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+_TYPES = ((1 << 1, "CPU"), (1 << 2, "GPU"), (1 << 3, "ACCELERATOR"), (1 << 4, "CUSTOM"))
+
+_ATOMIC_CAPABILITIES = (
+    (1 << 0, "relaxed"),
+    (1 << 1, "acq_rel"),
+    (1 << 2, "seq_cst"),
+    (1 << 3, "scope_work_item"),
+    (1 << 4, "scope_work_group"),
+    (1 << 5, "scope_device"),
+    (1 << 6, "scope_all_devices"),
+)
+
+_SVM_CAPABILITIES = (
+    (1 << 0, "coarse_grain_buffer"),
+    (1 << 1, "fine_grain_buffer"),
+    (1 << 2, "fine_grain_system"),
+    (1 << 3, "atomics"),
+)
+
+_NVIDIA = {
+    "compute_capability_major": "COMPUTE_CAPABILITY_MAJOR_NV",
+    "compute_capability_minor": "COMPUTE_CAPABILITY_MINOR_NV",
+    "warp_size": "WARP_SIZE_NV",
+    "registers_per_block": "REGISTERS_PER_BLOCK_NV",
+    "multiprocessors": "MAX_COMPUTE_UNITS",
+    "kernel_exec_timeout": "KERNEL_EXEC_TIMEOUT_NV",
+    "integrated_memory": "INTEGRATED_MEMORY_NV",
+}
+
+
+#: Characters of a list of extensions at most: a thousand of them.
+_LONGEST_LIST = 1 << 15
+
+#: Variables by which CPU runtimes are told how many threads to use, or how; no fact of the device shows them.
+_SCHEDULING_VARIABLES = ("OCLGRIND_NUM_THREADS", "LP_NUM_THREADS", "POCL_AFFINITY", "POCL_WORK_GROUP_METHOD")
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a device and its platform claim.
+
+    Where the driver gave no answer, a text or a list of names is empty and anything else is None.
+
+    Attributes
+    ----------
+    platform_name, platform_version, platform_vendor, name, vendor, version, driver_version : str
+        As reported, without surrounding blanks.
+    type : tuple of str
+        All that is claimed of CPU, GPU, ACCELERATOR and CUSTOM.
+    opencl_c_versions : tuple of str
+        Such as ``("1.0", "1.1", "1.2", "3.0")``, ascending. Only a compile tells which of them work.
+    compute_units, max_work_group_size, address_bits : int
+        As reported.
+    max_work_item_sizes : tuple of int
+        One for each dimension.
+    local_mem_size, global_mem_size : int
+        Bytes.
+    extensions, features : tuple of str
+        Sorted; the features are those of OpenCL C 3.0 (``__opencl_c_...``).
+    atomic_memory_capabilities, atomic_fence_capabilities : tuple of str
+        Of relaxed, acq_rel, seq_cst, scope_work_item, scope_work_group, scope_device and scope_all_devices.
+        None says nothing about the device: OpenCL 2.x has the atomics without the query.
+    svm_capabilities : tuple of str
+        Shared virtual memory, of coarse_grain_buffer, fine_grain_buffer, fine_grain_system and atomics.
+    max_sub_groups : int
+        Sub-groups of a work-group at most, 0 without sub-groups.
+    sub_group_independent_forward_progress : bool
+        Claimed, and not to be trusted: PoCL claims it without having it.
+    fp64, fp16, int64_atomics : bool
+        The last: both 64-bit atomics extensions.
+    nvidia : dict of str to int
+        compute_capability_major, compute_capability_minor, warp_size, registers_per_block, multiprocessors,
+        kernel_exec_timeout, integrated_memory; None for other vendors.
+    """
+
+    platform_name: str = ""
+    platform_version: str = ""
+    platform_vendor: str = ""
+    name: str = ""
+    vendor: str = ""
+    version: str = ""
+    driver_version: str = ""
+    type: tuple[str, ...] = ()
+    opencl_c_versions: tuple[str, ...] = ()
+    compute_units: int | None = None
+    max_work_group_size: int | None = None
+    max_work_item_sizes: tuple[int, ...] | None = None
+    local_mem_size: int | None = None
+    global_mem_size: int | None = None
+    address_bits: int | None = None
+    extensions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    atomic_memory_capabilities: tuple[str, ...] | None = None
+    atomic_fence_capabilities: tuple[str, ...] | None = None
+    svm_capabilities: tuple[str, ...] | None = None
+    max_sub_groups: int | None = None
+    sub_group_independent_forward_progress: bool | None = None
+    fp64: bool | None = None
+    fp16: bool | None = None
+    int64_atomics: bool | None = None
+    nvidia: Mapping[str, int | None] | None = field(default=None, hash=False)
+
+    @property
+    def compute_capability(self) -> int:
+        """NVIDIA's, times ten; 0 for a device of another vendor."""
+        nvidia = self.nvidia or {}
+        return 10 * (nvidia.get("compute_capability_major") or 0) + (nvidia.get("compute_capability_minor") or 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as a JSON object."""
+        return {entry.name: _plain(getattr(self, entry.name)) for entry in fields(self)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> DeviceFacts:
+        """Return the facts that `to_json` wrote; unknown members are ignored, absent ones are not known.
+
+        Raises
+        ------
+        RecordError
+            A member has a type that no fact has.
+        """
+        if not isinstance(record, Mapping):
+            raise RecordError(f"device facts should be a JSON object, not {type(record).__name__}")
+        values: dict[str, Any] = {}
+        for entry in fields(cls):
+            if entry.name in record:
+                value = record[entry.name]
+                value = tuple(value) if isinstance(value, list) else value
+                if not _fits(str(entry.type), value):
+                    raise RecordError(f"device facts: {entry.name} should be {entry.type}, not {value!r}")
+                values[entry.name] = value
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class DeviceAddress:
+    """Where a device stands in the list of platforms, so that a child process can find the same one.
+
+    Attributes
+    ----------
+    platform_index, device_index : int
+        Positions in `portbar.device.icd.load_platforms()` and among the platform's devices.
+    platform_name, device_name, platform_version : str
+        What stands there; checked when the address is used.
+    """
+
+    platform_index: int
+    device_index: int
+    platform_name: str
+    device_name: str
+    platform_version: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the address as a JSON object."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> DeviceAddress:
+        """Return the address that `to_json` wrote."""
+        return cls(**{entry.name: record[entry.name] for entry in fields(cls) if entry.name in record})
+
+    def resolve(self) -> cl.Device:
+        """Return the device.
+
+        A process that asked the loader before portbar did may count its platforms differently. Then the only
+        device of these names is taken.
+
+        Raises
+        ------
+        DeviceError
+            Nothing, or more than one thing, answers to this address.
+        """
+        known = list_devices()
+        for address, device in known:
+            if address == self:
+                return device
+        alike = [device for address, device in known if address._names() == self._names()]
+        if len(alike) == 1:
+            return alike[0]
+        problem = "is not there any more" if not alike else "has moved, and several devices have its name"
+        raise DeviceError(f"the device {self} {problem}; there is:\n{_listing(known)}")
+
+    def _names(self) -> tuple[str, str, str]:
+        return self.platform_name, self.platform_version, self.device_name
+
+    def __str__(self) -> str:
+        return (
+            f"{self.platform_index}:{self.device_index} {self.device_name} "
+            f"({' '.join(filter(None, [self.platform_name, self.platform_version]))})"
+        )
+
+
+def host_architecture() -> str:
+    """Return the name of this machine's kind of processor, such as `x86_64` or `aarch64`; empty where it is not known."""
+    return architecture(this_machine.machine())
+
+
+def architecture(machine: str | None) -> str:
+    """Return one name for a kind of processor that operating systems call differently."""
+    name = (machine or "").lower()
+    return _SAME_ARCHITECTURE.get(name, name)
+
+
+def facts(device: cl.Device) -> DeviceFacts:
+    """Return what a device reports. No answer of a driver raises: it costs the one fact."""
+    listed = _query(device, "EXTENSIONS")
+    extensions = _words(listed)
+    features = _version_names(_query(device, "OPENCL_C_FEATURES"))
+    type_bits = _integer(_query(device, "TYPE"))
+    progress = _integer(_query(device, "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS"))
+    sizes = _query(device, "MAX_WORK_ITEM_SIZES")
+    owner = _query(device, "PLATFORM")
+    return DeviceFacts(
+        platform_name=plain_text(_query(owner, "NAME")),
+        platform_version=plain_text(_query(owner, "VERSION")),
+        platform_vendor=plain_text(_query(owner, "VENDOR")),
+        name=plain_text(_query(device, "NAME")),
+        vendor=plain_text(_query(device, "VENDOR")),
+        version=plain_text(_query(device, "VERSION")),
+        driver_version=plain_text(_query(device, "DRIVER_VERSION")),
+        type=_names_of_bits(type_bits or 0, _TYPES),
+        opencl_c_versions=_c_versions(_query(device, "OPENCL_C_ALL_VERSIONS"), _query(device, "OPENCL_C_VERSION")),
+        compute_units=_integer(_query(device, "MAX_COMPUTE_UNITS")),
+        max_work_group_size=_integer(_query(device, "MAX_WORK_GROUP_SIZE")),
+        max_work_item_sizes=tuple(int(size) for size in sizes) if isinstance(sizes, list) and sizes else None,
+        local_mem_size=_integer(_query(device, "LOCAL_MEM_SIZE")),
+        global_mem_size=_integer(_query(device, "GLOBAL_MEM_SIZE")),
+        address_bits=_integer(_query(device, "ADDRESS_BITS")),
+        extensions=extensions,
+        features=features,
+        atomic_memory_capabilities=_capabilities(_query(device, "ATOMIC_MEMORY_CAPABILITIES")),
+        atomic_fence_capabilities=_capabilities(_query(device, "ATOMIC_FENCE_CAPABILITIES")),
+        svm_capabilities=_capabilities(_query(device, "SVM_CAPABILITIES"), _SVM_CAPABILITIES),
+        max_sub_groups=_integer(_query(device, "MAX_NUM_SUB_GROUPS")),
+        sub_group_independent_forward_progress=None if progress is None else bool(progress),
+        fp64=_fp64(_integer(_query(device, "DOUBLE_FP_CONFIG")), extensions, features),
+        fp16=None if listed is None else "cl_khr_fp16" in extensions,
+        int64_atomics=None
+        if listed is None
+        else {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= set(extensions),
+        nvidia={key: _integer(_query(device, name)) for key, name in _NVIDIA.items()}
+        if "cl_nv_device_attribute_query" in extensions
+        else None,
+    )
+
+
+def platform_facts(platform: cl.Platform) -> DeviceFacts:
+    """Return the facts of a platform alone, for one that lists no devices."""
+    return DeviceFacts(
+        platform_name=plain_text(_query(platform, "NAME")),
+        platform_version=plain_text(_query(platform, "VERSION")),
+        platform_vendor=plain_text(_query(platform, "VENDOR")),
+    )
+
+
+def device_key(facts: DeviceFacts) -> str:
+    """Return a name for what was found out about a device, stable until its driver or its platform changes.
+
+    It is fit for a file name: a readable part, and a hash of the device's name, its driver's version, the
+    platform's name and version, the number of compute units, this machine's kind of processor, and the variables that change
+    how a runtime schedules. Hosts of different kinds may share a home, and with it the cache.
+    """
+    named = [facts.platform_name, facts.platform_version]
+    scheduling = [os.environ.get(name, "") for name in _SCHEDULING_VARIABLES]
+    identity = [facts.name, facts.driver_version, *named, facts.compute_units, host_architecture(), scheduling]
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
+    slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
+    return f"{slug or 'device'}-{digest}"
+
+
+def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
+    """Return every device of every platform with its address; it does not tell whether they work.
+
+    Raises
+    ------
+    DeviceError
+        There is no platform at all.
+    """
+    found = []
+    for platform_index, platform in enumerate(icd.load_platforms()):
+        names = platform_facts(platform)
+        for device_index, device in enumerate(devices_of(platform)):
+            address = DeviceAddress(
+                platform_index,
+                device_index,
+                names.platform_name,
+                plain_text(_query(device, "NAME")),
+                names.platform_version,
+            )
+            found.append((address, device))
+    return found
+
+
+def devices_of(platform: cl.Platform) -> list[cl.Device]:
+    """Return a platform's devices; one that answers with an error, as some without hardware do, has none."""
+    import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
+
+    try:
+        return list(platform.get_devices())
+    except cl.Error:
+        return []
+
+
+def address_of(device: cl.Device) -> DeviceAddress:
+    """Return the address of a device.
+
+    Raises
+    ------
+    DeviceError
+        No platform lists it; a sub-device has no address.
+    """
+    known = list_devices()
+    for address, candidate in known:
+        if candidate == device:
+            return address
+    name = plain_text(_query(device, "NAME"))
+    raise DeviceError(
+        f"no platform lists the device {name!r} (a sub-device has no address); there is:\n{_listing(known)}"
+    )
+
+
+def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
+    """Return the devices that a user asked for, each once, in the order of the patterns.
+
+    Parameters
+    ----------
+    patterns : sequence of str
+        ``"1:0"`` is the first device of the second platform. Anything else is a part, in any case, of
+        "PLATFORM VERSION" or of a device's name. No pattern at all means all devices.
+
+    Raises
+    ------
+    DeviceError
+        A pattern matches nothing; the message lists what there is.
+    """
+    if isinstance(patterns, str):
+        raise TypeError("select_devices takes a sequence of patterns, not one string")
+    return select(list_devices(), patterns)
+
+
+def select(known: Sequence[tuple[DeviceAddress, T]], patterns: Sequence[str]) -> list[tuple[DeviceAddress, T]]:
+    """Return the entries of a listing whose addresses match, as `select_devices` does.
+
+    Raises
+    ------
+    DeviceError
+        A pattern matches nothing.
+    """
+    if not patterns:
+        return list(known)
+    chosen: list[tuple[DeviceAddress, T]] = []
+    for pattern in patterns:
+        matching = [entry for entry in known if _matches(pattern.strip(), entry[0])]
+        if not matching:
+            raise DeviceError(f"no device matches {pattern!r}; there is:\n{_listing(known)}")
+        chosen += [entry for entry in matching if entry not in chosen]
+    return chosen
+
+
+def _matches(pattern: str, address: DeviceAddress) -> bool:
+    if re.fullmatch(r"\d+:\d+", pattern):
+        return pattern == f"{address.platform_index}:{address.device_index}"
+    wanted = pattern.lower()
+    platform = f"{address.platform_name} {address.platform_version}"
+    return bool(wanted) and (wanted in platform.lower() or wanted in address.device_name.lower())
+
+
+def _listing(known: Sequence[tuple[DeviceAddress, object]]) -> str:
+    return "\n".join(f"  {address}" for address, _ in known) or "  no device on any platform"
+
+
+def _query(owner: Any, name: str) -> object:
+    """Ask a device or a platform, and return None for whatever goes wrong: an old PyOpenCL, an old driver."""
+    import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
+
+    if owner is None:
+        return None
+    kind = cl.platform_info if isinstance(owner, cl.Platform) else cl.device_info
+    try:
+        value: object = owner.get_info(getattr(kind, name))
+    except Exception:  # noqa: BLE001 (drivers answer with errors of every kind, also undecodable text)
+        return None
+    return value
+
+
+def _integer(value: object) -> int | None:
+    return int(value) if isinstance(value, int) else None
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(sorted(set(plain_text(value, _LONGEST_LIST).split())))
+
+
+def _version_names(value: object) -> tuple[str, ...]:
+    entries = value if isinstance(value, list) else []
+    return tuple(sorted({plain_text(getattr(entry, "name", "")) for entry in entries} - {""}))
+
+
+def _c_versions(all_versions: object, one_version: object) -> tuple[str, ...]:
+    """Return the versions of OpenCL C, ascending; before OpenCL 3.0 only the highest was reported."""
+    pairs: set[tuple[int, int]] = set()
+    if isinstance(all_versions, list):
+        numbers = [getattr(entry, "version", None) for entry in all_versions]
+        pairs = {(number >> 22, number >> 12 & 0x3FF) for number in numbers if isinstance(number, int)}
+    if not pairs:
+        match = re.match(r"OpenCL C (\d+)\.(\d+)", plain_text(one_version))
+        if match is None:
+            return ()
+        pairs = {(int(match[1]), int(match[2]))}
+    return tuple(f"{major}.{minor}" for major, minor in sorted(pairs))
+
+
+def _names_of_bits(bits: int, names: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
+    return tuple(name for bit, name in names if bits & bit)
+
+
+def _capabilities(value: object, names: tuple[tuple[int, str], ...] = _ATOMIC_CAPABILITIES) -> tuple[str, ...] | None:
+    # Relaxed order at work-group scope is mandatory: no bit at all is no answer.
+    bits = _integer(value)
+    return _names_of_bits(bits, names) if bits else None
+
+
+def _fp64(config: int | None, extensions: tuple[str, ...], features: tuple[str, ...]) -> bool | None:
+    if config is None and not extensions:
+        return None
+    return bool(config) or "cl_khr_fp64" in extensions or "__opencl_c_fp64" in features
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _fits(annotation: str, value: object) -> bool:
+    """Tell whether a value read from JSON has the type that a field of `DeviceFacts` is annotated with."""
+    if annotation == "str":
+        return isinstance(value, str)
+    if value is None:
+        return annotation.endswith("None")
+    if annotation.startswith("tuple[str"):
+        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    if annotation.startswith("tuple[int"):
+        return isinstance(value, tuple) and all(type(item) is int for item in value)
+    if annotation.startswith("Mapping"):
+        allowed = (int, type(None))
+        return isinstance(value, Mapping) and all(type(item) in allowed for item in value.values())
+    return type(value) is (bool if annotation.startswith("bool") else int)

@@ -1,0 +1,366 @@
+"""Lets the OpenCL loader find runtimes that were installed from the package index, which it misses by itself.
+
+Not for choosing a device, and not for runtimes that register themselves (PoCL's wheel is known to PyOpenCL).
+Importing this module changes nothing; the environment differs only while the loader reads it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from portbar.errors import DeviceError
+from portbar.system import cache
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import pyopencl as cl
+
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+"""Where the loader looks when no variable tells it otherwise."""
+
+_USERS_OWN = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH")
+
+_NO_PLATFORM = (
+    'no OpenCL platform on this machine: install a CPU runtime with `pip install "portbar[cpu]"`, or the '
+    "OpenCL driver of your device"
+)
+
+_lock = threading.RLock()
+_loaded = False
+_left_out: frozenset[str] = frozenset()
+_own_folders: dict[str, Path] = {}
+
+
+@dataclass(frozen=True)
+class WheelRuntime:
+    """An OpenCL runtime that was installed from the package index.
+
+    Attributes
+    ----------
+    name : str
+        Name of its distribution.
+    library : str
+        Full path of the library that the loader should open; empty where there is none.
+    problem : str
+        Why the library cannot be loaded, and what would help; empty where nothing is known against it.
+    """
+
+    name: str
+    library: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class VendorFile:
+    """A file that tells the OpenCL loader which library to load.
+
+    Attributes
+    ----------
+    name : str
+        Its name in a vendor folder.
+    path : str
+        Where it is; for a runtime that portbar adds, the path of its library.
+    content : bytes
+    """
+
+    name: str
+    path: str
+    content: bytes
+
+    @property
+    def library(self) -> str:
+        """The library that it names."""
+        return self.content.decode(errors="replace").strip()
+
+
+def wheel_runtimes() -> list[WheelRuntime]:
+    """Return the installed runtimes whose own registration does not work, whether or not they can be loaded.
+
+    The ICD file of `intel-opencl-rt` names a folder of the machine that it was built on, so its library is
+    looked up among the files of the distribution instead.
+    """
+    if sys.platform != "linux":
+        # Elsewhere the loader reads the registry or the system's frameworks, and vendor folders mean nothing.
+        return []
+    name = "intel-opencl-rt"
+    try:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return []
+    library = ""
+    for file in distribution.files or ():
+        if file.name == "libintelocl.so":
+            path = Path(os.path.normpath(str(file.locate())))
+            if path.is_file():
+                library = str(path.absolute())
+    if not library:
+        problem = f"its libintelocl.so is missing: `pip install --force-reinstall {name}`"
+        return [WheelRuntime(name, "", problem)]
+    try:
+        metadata.distribution("intel-cmplr-lib-rt")
+    except metadata.PackageNotFoundError:
+        problem = (
+            "it needs the libraries libimf, libsvml and libintlc of another distribution: "
+            "`pip install intel-cmplr-lib-rt`"
+        )
+        return [WheelRuntime(name, library, problem)]
+    return [WheelRuntime(name, library, "")]
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to an environment so that a loader started in it sees every runtime.
+
+    Parameters
+    ----------
+    environ : mapping of str to str
+        The environment that will be added to, such as `os.environ`.
+
+    Returns
+    -------
+    dict of str to str
+        Empty where the user has chosen (`OCL_ICD_VENDORS`, `OCL_ICD_FILENAMES` or `OPENCL_VENDOR_PATH` is
+        set), or where the system's folder already names everything that is installed. In both cases files
+        that `leave_out` named are still left out.
+    """
+    files = vendor_files(environ)
+    kept = [file for file in files if file.path not in _left_out]
+    if len(kept) == len(files) and not _added(environ):
+        return {}
+    # The variable replaces the system's folder, so that folder's entries are repeated, dead ones too.
+    folder = str(_vendors_folder({file.name: file.content for file in kept}))
+    return folder_variables(folder, environ)
+
+
+def folder_variables(folder: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that make a loader read one vendor folder, whichever of them it prefers."""
+    return {"OCL_ICD_VENDORS": folder, **({"OPENCL_VENDOR_PATH": folder} if environ.get("OPENCL_VENDOR_PATH") else {})}
+
+
+def vendor_files(environ: Mapping[str, str]) -> list[VendorFile]:
+    """Return the files that a loader reads in an environment, including those that portbar adds.
+
+    Runtimes that PyOpenCL registers by itself have no such file.
+    """
+    if sys.platform != "linux":
+        return []
+    chosen = environ.get("OCL_ICD_VENDORS") or environ.get("OPENCL_VENDOR_PATH")
+    if chosen:
+        return [file for part in chosen.split(os.pathsep) for file in _files_of(Path(part))]
+    folder = _system_folder()
+    system = [VendorFile(name, str(folder / name), content) for name, content in _system_entries().items()]
+    return [*system, *_added(environ)]
+
+
+def leave_out(files: Iterable[VendorFile]) -> None:
+    """Keep the loader from these files in this process, if it has not read them yet, and in its children."""
+    global _left_out  # noqa: PLW0603 (the loader, too, initialises once a process)
+    _left_out |= {file.path for file in files}
+
+
+def _added(environ: Mapping[str, str]) -> list[VendorFile]:
+    """Files for the runtimes of Python packages that the system's folder lacks; none where the user has chosen."""
+    if any(environ.get(name) for name in _USERS_OWN):
+        return []
+    listed = [text for content in _system_entries().values() if (text := content.decode(errors="replace").strip())]
+    return [
+        VendorFile(f"portbar-{runtime.name}.icd", runtime.library, f"{runtime.library}\n".encode())
+        for runtime in wheel_runtimes()
+        if runtime.library and not runtime.problem and not _is_listed(runtime.library, listed)
+    ]
+
+
+def hiding_variable(environ: Mapping[str, str]) -> str:
+    """Return the user's variable that keeps the loader from runtimes that are installed here; empty where none does.
+
+    `OCL_ICD_VENDORS` and `OPENCL_VENDOR_PATH` replace the system's folder, and any of the three keeps portbar from adding
+    the runtimes of Python packages.
+    """
+    if sys.platform != "linux":
+        return ""
+    for name in _USERS_OWN:
+        chosen = environ.get(name)
+        if not chosen:
+            continue
+        listed = [entry for part in chosen.split(os.pathsep) for entry in _entries_of(Path(part))]
+        installed = [runtime.library for runtime in wheel_runtimes() if runtime.library and not runtime.problem]
+        if name != "OCL_ICD_FILENAMES":
+            known = (content.decode(errors="replace").strip() for content in _system_entries().values())
+            installed += [entry for entry in known if entry and ("/" not in entry or Path(entry).exists())]
+        if any(not _is_listed(library, listed) for library in installed):
+            return name
+    return ""
+
+
+def _entries_of(place: Path) -> list[str]:
+    """Libraries that a vendor folder names, or the one that is named directly."""
+    return [file.library for file in _files_of(place) if file.library]
+
+
+def _files_of(place: Path) -> list[VendorFile]:
+    """The files of a vendor folder; a single file or library that is named in its place counts as one."""
+    if place.is_dir():
+        return [VendorFile(path.name, str(path), content) for path, content in _read(place)]
+    if place.suffix == ".icd":
+        with suppress(OSError):
+            return [VendorFile(place.name, str(place), place.read_bytes())]
+    return [VendorFile(f"{place.name}.icd", str(place), f"{place}\n".encode())]
+
+
+def _read(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    try:
+        paths = sorted(folder.glob("*.icd"))
+    except OSError:
+        return
+    for path in paths:
+        # What we may not read, the loader may not read either; reading a pipe could last for ever.
+        with suppress(OSError):
+            if path.is_file():
+                yield path, path.read_bytes()
+
+
+@contextmanager
+def registered() -> Iterator[None]:
+    """Add `environment` to this process's environment within the block, and restore it exactly afterwards.
+
+    The loader reads the variable once, when the first platform is asked for; call that in the block.
+    """
+    with _lock:
+        added = environment(os.environ)
+        before = {name: os.environ.get(name) for name in added}
+        os.environ.update(added)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def load_platforms() -> list[cl.Platform]:
+    """Return the platforms, those of wheels included if this is the process's first look at OpenCL.
+
+    Raises
+    ------
+    DeviceError
+        There is no platform at all.
+    """
+    global _loaded  # noqa: PLW0603 (the loader, too, initialises once a process)
+    import pyopencl as cl  # noqa: PLC0415 (asking for the environment must not load a driver)
+
+    try:
+        with _lock:
+            if _loaded:
+                platforms = cl.get_platforms()
+            else:
+                with registered():
+                    platforms = cl.get_platforms()
+                _loaded = True
+    except cl.Error as error:
+        if getattr(error, "code", None) == cl.status_code.PLATFORM_NOT_FOUND_KHR:
+            raise DeviceError(_explain_nothing()) from error
+        raise
+    if not platforms:
+        raise DeviceError(_explain_nothing())
+    return list(platforms)
+
+
+def _explain_nothing() -> str:
+    found = [f"{wheel.name} is installed, but {wheel.problem}" for wheel in wheel_runtimes() if wheel.problem]
+    hiding = hiding_variable(os.environ)
+    if hiding:
+        without = 'if none shows then, install a CPU runtime with `pip install "portbar[cpu]"`'
+        return "; ".join([f"no OpenCL platform was found: {hidden_text(hiding)}", without, *found])
+    return "; ".join([_NO_PLATFORM, *found])
+
+
+def hidden_text(variable: str) -> str:
+    """Say what a variable of the user's does, and what helps."""
+    return f"{variable} is set, which hides OpenCL runtimes that are installed here: unset {variable}"
+
+
+def _system_folder() -> Path:
+    """Return the folder that the loader reads by default: conda builds the loader with one of its own."""
+    with suppress(metadata.PackageNotFoundError):
+        if (metadata.distribution("pyopencl").read_text("INSTALLER") or "").strip() == "conda":
+            return Path(sys.prefix) / "etc" / "OpenCL" / "vendors"
+    return SYSTEM_VENDORS
+
+
+def _system_entries() -> dict[str, bytes]:
+    return {path.name: content for path, content in _read(_system_folder())}
+
+
+def _is_listed(library: str, listed: list[str]) -> bool:
+    """Tell whether an entry already leads to a library, or to a copy of it: two in one process clash."""
+    wanted = {Path(library).name, os.path.realpath(library)}
+    for entry in listed:
+        if "/" in entry and not Path(entry).exists():
+            continue
+        if {Path(entry).name, os.path.realpath(entry)} & wanted:
+            return True
+    return False
+
+
+def _vendors_folder(entries: dict[str, bytes]) -> Path:
+    """Return a folder that holds exactly these files; named by a hash of them, so that processes share it."""
+    digest = hashlib.sha256()
+    for name, content in sorted(entries.items()):
+        digest.update(f"{len(name)} {len(content)} {name}\n".encode() + content)
+    name = f"vendors-{digest.hexdigest()[:16]}"
+    with _lock:
+        if name in _own_folders and _holds(_own_folders[name], entries):
+            return _own_folders[name]
+        base = cache.cache_dir()
+        if base is not None:
+            with suppress(OSError):
+                return _publish(base / name, entries)
+        # A guessable name in a shared folder would let others choose what we load: this one is random.
+        own = Path(tempfile.mkdtemp(prefix="portbar-"))
+        atexit.register(shutil.rmtree, own, ignore_errors=True)
+        _own_folders[name] = _publish(own / name, entries)
+        return _own_folders[name]
+
+
+def _publish(folder: Path, entries: dict[str, bytes]) -> Path:
+    if _holds(folder, entries):
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".writing-"))
+    try:
+        for name, content in entries.items():
+            (fresh / name).write_bytes(content)
+        with suppress(OSError):
+            fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    if not _holds(folder, entries):
+        # Somebody tidied a part of it away, or wrote into it: mend it file by file.
+        for name, content in entries.items():
+            cache.write_atomically(folder / name, content)
+        for extra in folder.glob("*.icd"):
+            if extra.name not in entries:
+                extra.unlink()
+    return folder
+
+
+def _holds(folder: Path, entries: dict[str, bytes]) -> bool:
+    try:
+        if {path.name for path in folder.glob("*.icd")} != set(entries):
+            return False
+        return all((folder / name).read_bytes() == content for name, content in entries.items())
+    except OSError:
+        return False

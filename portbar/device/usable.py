@@ -1,0 +1,277 @@
+"""Tells which devices work: a small kernel compiled, ran and answered rightly in a child process, in time.
+
+Not for what a working device can do beyond that (see `portbar.probe`). Being listed proves nothing: there are
+drivers that list a device and can compile nothing for it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from portbar.device import child, icd, quirks
+from portbar.device.facts import (
+    DeviceAddress,
+    address_of,
+    device_key,
+    devices_of,
+    facts,
+    list_devices,
+    platform_facts,
+)
+from portbar.system import cache
+from portbar.system.plain import plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyopencl as cl
+
+    from portbar.device.facts import DeviceFacts
+
+# A fault may be mended, or come from a busy machine, without any version changing: believe it only so long.
+_KEEP_FAILURE_S = 3600.0
+
+_AT_A_TIME = 2
+
+_PROBE = """
+kernel void portbar_usable(global const int *in, global int *out)
+{
+    local int mirror[16];
+    const int i = (int)get_local_id(0), n = (int)get_local_size(0);
+    const int first = (int)get_group_id(0) * n;
+    mirror[n - 1 - i] = in[first + i] * 3 - (int)get_group_id(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[first + i] = mirror[i] ^ (mirror[(i + 1) % n] >> 2);
+}
+"""
+
+
+@dataclass(frozen=True)
+class Usability:
+    """Whether a device can be used.
+
+    Attributes
+    ----------
+    usable : bool
+        The probe kernel gave the right answer.
+    reason : str
+        What was seen, in words.
+    remedy : str
+        What would help; empty for a usable device.
+    seconds : float
+        How long the check took when it was made.
+    """
+
+    usable: bool
+    reason: str
+    remedy: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EmptyPlatform:
+    """A platform that lists no devices, with the reason as far as it is known and what would help.
+
+    Attributes
+    ----------
+    name, version, reason, remedy : str
+    is_fault : bool
+        Whether anything is lost by it.
+    """
+
+    name: str
+    version: str
+    reason: str
+    remedy: str
+    is_fault: bool = True
+
+
+def check(device: DeviceAddress | cl.Device, timeout: float = 20, *, refresh: bool = False) -> Usability:
+    """Tell whether a device works, from the cache if it was checked before with this driver and this portbar.
+
+    Parameters
+    ----------
+    device : DeviceAddress or pyopencl.Device
+        The device; no kernel runs on it in this process.
+    timeout : float
+        Seconds for the child process, its start included.
+    refresh : bool
+        Check again even if the answer is known. A failure is believed for an hour in any case.
+
+    Raises
+    ------
+    DeviceError
+        The address leads to no device.
+    """
+    address = device if isinstance(device, DeviceAddress) else address_of(device)
+    reported = facts(address.resolve() if isinstance(device, DeviceAddress) else device)
+    return _check(address, reported, timeout, refresh=refresh)
+
+
+def check_all(timeout: float = 20, *, refresh: bool = False) -> list[tuple[DeviceAddress, Usability]]:
+    """Check every device, two at a time, and return them in the order of the platforms.
+
+    Raises
+    ------
+    DeviceError
+        There is no platform at all.
+    """
+    return check_listed([(address, facts(device)) for address, device in list_devices()], timeout, refresh=refresh)
+
+
+def check_listed(
+    known: Sequence[tuple[DeviceAddress, DeviceFacts]], timeout: float = 20, *, refresh: bool = False
+) -> list[tuple[DeviceAddress, Usability]]:
+    """Check devices that were listed before, two at a time, and return them in this order.
+
+    Loads no driver into this process. Ctrl-C ends the children.
+    """
+    stop = threading.Event()
+
+    def one(entry: tuple[DeviceAddress, DeviceFacts]) -> Usability:
+        return _check(entry[0], entry[1], timeout, refresh=refresh, stop=stop)
+
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        try:
+            verdicts = list(pool.map(one, known))
+        except BaseException:
+            stop.set()
+            raise
+    checked = [(address, of, verdict) for (address, of), verdict in zip(known, verdicts, strict=True)]
+    return [(address, with_alternative(verdict, checked)) for address, _, verdict in checked]
+
+
+def with_alternative(verdict: Usability, checked: Sequence[tuple[DeviceAddress, DeviceFacts, Usability]]) -> Usability:
+    """A verdict whose remedy is another runtime, with the one that is there: a device of `checked`, or a hidden one."""
+    if verdict.usable or verdict.remedy not in quirks.only_another_runtime():
+        return verdict
+    for address, other, known in checked:
+        # A simulator calls itself CPU and GPU at once.
+        if known.usable and "CPU" in other.type and "GPU" not in other.type and quirks.loop_limit(other, None) is None:
+            where = f"{address.platform_index}:{address.device_index} {other.name} ({other.platform_name})"
+            return replace(verdict, remedy=f"use {where} in its place, which works and serves the same processor")
+    hiding = icd.hiding_variable(os.environ)
+    return replace(verdict, remedy=icd.hidden_text(hiding)) if hiding else verdict
+
+
+def empty_platforms() -> list[EmptyPlatform]:
+    """Return the platforms that list no devices, each with what would help."""
+    return [explain_empty(platform_facts(platform)) for platform in icd.load_platforms() if not devices_of(platform)]
+
+
+def explain_empty(reported: DeviceFacts) -> EmptyPlatform:
+    """Say of a platform that lists no devices why that is, as far as it is known."""
+    explained = [quirk for quirk in quirks.matching(reported, quirks.NO_DEVICES) if quirk.symptom]
+    return EmptyPlatform(
+        reported.platform_name,
+        reported.platform_version,
+        explained[0].fault if explained else f"the platform {quirks.NO_DEVICES}",
+        explained[0].workaround if explained else "check its hardware and its kernel driver",
+        not explained or explained[0].effect != quirks.NOTHING_LOST,
+    )
+
+
+def _check(
+    address: DeviceAddress,
+    reported: DeviceFacts,
+    timeout: float,
+    *,
+    refresh: bool,
+    stop: threading.Event | None = None,
+) -> Usability:
+    key = device_key(reported)
+    known = None if refresh else _recall(key)
+    if known is not None:
+        return known
+    result = child.run_task(
+        "portbar.device.usable:probe_task",
+        {"address": address.to_json()},
+        timeout=timeout,
+        # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
+        env={"PYOPENCL_NO_CACHE": "1"},
+        stop=stop,
+    )
+    verdict = _judge(reported, result)
+    cache.store("usable", key, {**asdict(verdict), "checked": time.time()})
+    return verdict
+
+
+def _judge(reported: DeviceFacts, result: child.ChildResult) -> Usability:
+    """Turn what became of the child into a verdict."""
+    if result.status == "ok":
+        if result.value["right"]:
+            right = "the probe kernel compiled, ran and gave the right answer"
+            return Usability(True, right, "", result.seconds)
+        log = str(result.value["log"])
+        reason = f"the probe kernel did not work: {result.value['stage']}: {_gist(log)}"
+    else:
+        log = result.message
+        reason = f"the child process that runs the probe kernel failed: {log}"
+    remedy = quirks.remedy(reported, log) or "update the driver, or choose another device"
+    return Usability(False, reason, remedy, result.seconds)
+
+
+def _gist(log: str) -> str:
+    """Return the line of a build log that says what is wrong."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower() and "BUILD_PROGRAM_FAILURE" not in line]
+    return plain_text((telling or lines or ["no message"])[0], 300)
+
+
+def _recall(key: str) -> Usability | None:
+    record = cache.load("usable", key)
+    if record is None:
+        return None
+    try:
+        verdict = Usability(
+            bool(record["usable"]), str(record["reason"]), str(record["remedy"]), float(record["seconds"])
+        )
+        age = time.time() - float(record["checked"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return verdict if verdict.usable or 0 <= age < _KEEP_FAILURE_S else None
+
+
+def probe_task(payload: dict[str, Any]) -> dict[str, Any]:
+    """Run the probe kernel: the child's side of `check`.
+
+    Returns
+    -------
+    dict
+        ``right``, whether the answer was right; if not, ``stage``, what failed, and ``log``, what was said.
+    """
+    import numpy as np  # noqa: PLC0415 (only the child computes)
+    import pyopencl as cl  # noqa: PLC0415 (the same)
+
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    context = cl.Context([device])
+    queue = cl.CommandQueue(context, device)
+    program = cl.Program(context, _PROBE)
+    try:
+        program.build()
+    except cl.Error as error:
+        return {"right": False, "stage": "compiling", "log": str(error)}
+    groups, size = 4, min(16, device.max_work_group_size)
+    numbers = np.arange(7, 7 + 5 * groups * size, 5, dtype=np.int32)
+    out = np.full_like(numbers, -1)
+    flags = cl.mem_flags
+    source = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=numbers)
+    target = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=out)
+    try:
+        kernel = cl.Kernel(program, "portbar_usable")
+        kernel.set_args(source, target)
+        cl.enqueue_nd_range_kernel(queue, kernel, (groups * size,), (size,))
+        cl.enqueue_copy(queue, out, target)
+        queue.finish()
+    except cl.Error as error:
+        return {"right": False, "stage": "running", "log": str(error)}
+    mirror = (numbers.reshape(groups, size) * 3 - np.arange(groups, dtype=np.int32)[:, None])[:, ::-1]
+    wrong = int(np.count_nonzero((mirror ^ (np.roll(mirror, -1, axis=1) >> 2)).ravel() != out))
+    if wrong:
+        return {"right": False, "stage": "comparing", "log": f"{wrong} of {out.size} numbers are wrong"}
+    return {"right": True}

@@ -1,0 +1,1 @@
+"""What was measured of a device, and where that comes from."""

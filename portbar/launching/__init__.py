@@ -1,0 +1,1 @@
+"""From text to a finished launch: programs, kernels, arguments, state, reports."""

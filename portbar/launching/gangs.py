@@ -1,0 +1,206 @@
+"""Launches of kernels that reduce at gang level without a grid: where work-groups leave their values, and what went wrong.
+
+Not for kernels with a grid, whose values lie in the grid's own state.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar.errors import BarrierTimeoutError, Error, LaunchError
+from portbar.launching.launch import Launch
+from portbar.launching.order import Order
+from portbar.primitives.reduction.loops import ReductionLoop
+from portbar.rendering.reduction import FAULTS, LAUNCHES, places
+
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+#: The hidden launch argument, an OpenCL uint4 in the host's byte order: first of the launch's words, capacity in work-groups,
+#: and spin limit in rounds of polls.
+_WORDS: Final = struct.Struct("=4I")
+
+
+def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...] | None) -> int:
+    """Work-groups of a launch.
+
+    Raises
+    ------
+    LaunchError
+        The local size is left to the driver, so that nobody knows.
+    """
+    if local is None:
+        raise LaunchError(
+            f"kernel {kernel!r} takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, so portbar must know its work-groups: "
+            "give a local size"
+        )
+    if len(local) != len(size):
+        raise LaunchError(f"kernel {kernel!r}: global size {size} and local size {local} differ in dimensions")
+    return math.prod(-(-whole // part) for whole, part in zip(size, local, strict=True))
+
+
+class GangState:
+    """The buffer in which the work-groups of one queue's launches leave their values, for as many as `capacity` groups.
+
+    Launches on one state never overlap: `order` sees to it. Locks, counters and faults lie in one of `LAUNCHES` sets of words,
+    which launches take in turn and the host clears once per turn. So a wrong launch leaves its traces to itself, and its
+    `Launch` finds them there.
+    """
+
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        groups: int,
+        loops: tuple[ReductionLoop, ...],
+        previous: GangState | None,
+        limit: int = 0,
+    ) -> None:
+        self.loops = loops
+        #: Rounds of polls after which an atomic wait gives up.
+        self.limit = limit
+        self.queue = queue
+        self.capacity = 1 << max(6, (groups - 1).bit_length())
+        self._places, self.words, values = places(loops)
+        #: Kept alive while launches that use it may still run.
+        size = 4 * (LAUNCHES * self.words + max(1, values) * self.capacity)
+        self.buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
+        cl.enqueue_copy(queue, self.buffer, np.zeros(LAUNCHES * self.words, np.uint32), is_blocking=True)
+        self.order: Order = previous.order if previous is not None else Order(queue)
+        self._started = 0
+        self._launches: list[weakref.ref[GangLaunch] | None] = [None] * LAUNCHES
+        self._reader: cl.CommandQueue | None = None
+
+    def next_place(self) -> int:
+        """The place of the words of the next launch, which are zero when it begins."""
+        place = self._started % LAUNCHES
+        if place == 0 and self._started:
+            self._clear()
+        self._started += 1
+        return place
+
+    def remember(self, place: int, launch: GangLaunch) -> None:
+        """Keep a weak reference, so that the launch's words are saved before they are cleared."""
+        self._launches[place] = weakref.ref(launch)
+
+    def _clear(self) -> None:
+        """Clear the words of all launches, and save those that may still be asked for; without blocking."""
+        before = self.order.after(None)
+        found = [reference() for reference in self._launches if reference is not None]
+        if waiting := [launch for launch in found if launch is not None and not launch.has_words]:
+            words = np.empty((LAUNCHES, self.words), np.uint32)
+            saved = cl.enqueue_copy(self.queue, words, self.buffer, is_blocking=False, wait_for=before)
+            for launch in waiting:
+                launch.keep_copy(words, saved)
+            before = [saved]
+        size = 4 * LAUNCHES * self.words
+        cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, np.zeros(1, np.uint32), 0, size, wait_for=before)
+        self.order.add(cleared, None)
+
+    def read(self, place: int) -> Words:
+        """The words of a launch that is complete; blocks for one small transfer on a queue of its own."""
+        if self._reader is None:
+            self._reader = cl.CommandQueue(self.queue.context, self.queue.device)
+        words = np.empty(self.words, np.uint32)
+        cl.enqueue_copy(self._reader, words, self.buffer, src_offset=4 * self.words * place, is_blocking=True)
+        return words
+
+    def check(self, label: tuple[str, str], groups: int, words: Words) -> None:
+        """Raise what the words of a complete launch of `groups` work-groups tell."""
+        kernel, device = label
+        code, which = int(words[0]), int(words[1])
+        if code == FAULTS["wait"]:
+            raise BarrierTimeoutError(
+                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit and gave up. Likely causes: the value "
+                "never changed, or the work-items it waits for could not run at the same time. Raise spin_limit= if the work "
+                "is that long; `portbar survey` shows what the device does.",
+                kernel=kernel,
+                device=device,
+            )
+        if code == FAULTS["uses"]:
+            loop = self.loops[which]
+            raise Error(
+                f"kernel {kernel!r} on {device} reduced loop {loop.name!r} at gang level more often than its "
+                f"uses={loop.uses} in one launch, and the rest was left out: declare ReductionLoop({loop.name!r}, ..., "
+                "uses=...) with as many as there are"
+            )
+        if code == FAULTS["lock"]:
+            raise Error(
+                f"kernel {kernel!r} on {device}: the lock of reduction loop {self.loops[which].name!r} was not given back "
+                "within some seconds; is there a lock without an unlock, or do several work-items of one sub-group take it?"
+            )
+        for loop in self.loops:
+            place = self._places[loop.name]
+            left = [int(count) for count in words[place.counters : place.counters + loop.uses] if count]
+            if left:
+                raise Error(
+                    f"kernel {kernel!r} on {device}: {left[0]} of the {groups} work-groups reduced loop {loop.name!r} at gang "
+                    "level, the others did not, so there is no result: every work-group must make the call, in control flow "
+                    "that is the same in all of them"
+                )
+            if words[place.lock]:
+                raise Error(
+                    f"kernel {kernel!r} on {device}: the lock of reduction loop {loop.name!r} was not given back by the end "
+                    f"of the launch: call {loop.name}_unlock_gang wherever {loop.name}_lock_gang answered true"
+                )
+
+
+class GangLaunch(Launch):
+    """A launch of a kernel that reduces at gang level without a grid."""
+
+    __slots__ = ("_copy", "_gangs", "_groups", "_place", "_words")
+
+    def __init__(self, event: cl.Event, label: tuple[str, str], gangs: GangState, place: int, groups: int) -> None:
+        super().__init__(event, label)
+        self._gangs = gangs
+        self._place = place
+        self._groups = groups
+        self._words: Words | None = None
+        self._copy: tuple[Words, cl.Event] | None = None
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the launch's words are on the host already, so that the device may reuse their place."""
+        return self._words is not None or self._copy is not None
+
+    def keep_copy(self, words: Words, event: cl.Event) -> None:
+        """Take over a copy of all launches' words that arrives with `event`."""
+        self._copy = (words[self._place], event)
+
+    def wait(self) -> None:
+        """Wait until the launch is complete and its reductions are known to be.
+
+        Raises
+        ------
+        BarrierTimeoutError
+            An atomic wait reached its spin limit.
+        Error
+            A loop was reduced more often than declared or not by all work-groups, or a lock was not given back.
+        """
+        super().wait()
+        if self._words is None:
+            words = self._gangs.read(self._place)
+            # Another thread's launch may have cleared them meanwhile, and kept a copy before it did.
+            if self._copy is not None:
+                words, copied = self._copy
+                copied.wait()
+            self._words = words
+        self._gangs.check(self._label, self._groups, self._words)
+
+
+def enqueue(state: GangState, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+    """Enqueue a plan of `portbar.launching.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
+    place = state.next_place()
+    before = state.order.after(wait_for)
+    words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)
+    plan.handle.set_args(state.buffer, bytearray(words), *args)
+    event = cl.enqueue_nd_range_kernel(plan.queue, plan.handle, plan.global_size, plan.local_size, None, before)
+    state.order.add(event, wait_for)
+    launch = GangLaunch(event, plan.label, state, place, plan.groups)
+    state.remember(place, launch)
+    return launch

@@ -1,0 +1,140 @@
+"""Tries to compile a program in a child process, so that a driver's abort over it becomes an error here.
+
+Some runtimes compile twice: when a program is built, and again for work-groups, when a kernel is first enqueued or when it is
+about to run (PoCL 5.0 and 6.0 abort there over barriers in conditional positions). None of the program's code may run, so
+the child asks for the program's binary, for which PoCL compiles all of it, and enqueues each kernel behind an event that
+never comes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyopencl as cl
+
+from portbar.device import child, quirks
+from portbar.device.facts import DeviceAddress, facts, list_devices
+from portbar.errors import BuildError, DeviceError
+from portbar.launching.arguments import parameters_of
+from portbar.launching.build import compile_program, save_source
+
+_TASK: Final = "portbar.launching.isolation:build_task"
+#: Seconds that a compilation may take, and that one which a runtime does in a thread of its own is waited for.
+_LIMIT_S: Final = 120.0
+_SETTLE_S: Final = 0.5
+_LOCAL_SIZE: Final = 8
+_LOCAL_BYTES: Final = 1024
+_BUFFER_BYTES: Final = 4096
+
+_BYTES: Final = {"char": 1, "short": 2, "half": 2, "int": 4, "float": 4, "long": 8, "double": 8}
+_VECTOR: Final = re.compile(rf"(?P<base>u?(?:{'|'.join(_BYTES)}))(?P<n>2|3|4|8|16)")
+
+
+def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
+    """Compile rendered source in a child process; say nothing where that ends well or with an ordinary refusal.
+
+    Raises
+    ------
+    BuildError
+        The driver aborted or hung; with the device, the options, the last lines that the driver wrote, and the source's path.
+    """
+    address = next((address for address, known in list_devices() if known == device), None)
+    if address is None:
+        # A sub-device, or one of a context that was made in another way.
+        parents = [address for address, known in list_devices() if known.name == device.name]
+        if len(parents) != 1:
+            raise DeviceError(
+                f"{device.name.strip()} is not among the platforms' devices, so no child process can compile for it; leave "
+                "isolate_build out"
+            )
+        address = parents[0]
+    payload = {"address": address.to_json(), "text": text, "options": list(options)}
+    result = child.run_task(_TASK, payload, timeout=_LIMIT_S)
+    if result.status in {"ok", "error"}:
+        # What the driver refuses, it refuses here again, with its log.
+        return
+    path = save_source(text)
+    ended = "took too long" if result.status == "timeout" else "aborted"
+    doing = result.progress[-1]["doing"] if result.progress else "starting"
+    hint = quirks.remedy(facts(device), result.message) or (
+        "barriers that stand where only some work-items come, or in code that follows an early return, take some compilers "
+        "down; let all work-items of a work-group reach every barrier"
+    )
+    message = (
+        f"the driver of {device.name.strip()} {ended} while it was {doing} (options: {' '.join(options) or 'none'}): "
+        f"{result.message}\nRendered source: {path}\nHint: {hint}"
+    )
+    raise BuildError(message, device=device.name.strip(), options=tuple(options), log=result.message, source_path=path)
+
+
+def build_task(payload: dict[str, Any]) -> None:
+    """What the child does: build, and make the driver compile every kernel for a local size, without running any."""
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    context = cl.Context([device])
+    child.progress({"doing": "building the program"})
+    program = compile_program(context, device, payload["text"], payload["options"])
+    child.progress({"doing": "compiling the program for work-groups of any size"})
+    with contextlib.suppress(cl.Error):
+        program.get_info(cl.program_info.BINARIES)
+    names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0").split(";")
+    for name in filter(None, names):
+        child.progress({"doing": f"compiling kernel {name!r} for work-groups"})
+        kernel = cl.Kernel(program, name)
+        try:
+            _enqueue_behind_a_gate(context, device, kernel, _filled(context, kernel))
+        except (cl.Error, ValueError):
+            # Arguments that cannot be invented, or a local size that this kernel does not take: the build was tried at least.
+            continue
+    time.sleep(_SETTLE_S)
+
+
+def _filled(context: cl.Context, kernel: cl.Kernel) -> list[Any]:
+    """Arguments of the right sizes for a kernel that never runs.
+
+    Raises
+    ------
+    ValueError
+        The driver does not tell what it takes, or it is something else than memory, scalars and vectors.
+    """
+    parameters = parameters_of(kernel)
+    if parameters is None and kernel.num_args:
+        raise ValueError("the driver does not tell")
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, _BUFFER_BYTES)
+    made: list[Any] = []
+    for parameter in parameters or ():
+        vector = _VECTOR.fullmatch(parameter.type_name)
+        if parameter.kind == "local":
+            made.append(cl.LocalMemory(_LOCAL_BYTES))
+        elif parameter.kind == "pointer":
+            made.append(buffer)
+        elif parameter.dtype is not None:
+            made.append(parameter.dtype.type(0))
+        elif vector is not None:
+            # Three components take the place of four.
+            made.append(
+                bytes(_BYTES[vector["base"].removeprefix("u")] * {3: 4}.get(int(vector["n"]), int(vector["n"])))
+            )
+        else:
+            raise ValueError(parameter.type_name)
+    return made
+
+
+def _enqueue_behind_a_gate(context: cl.Context, device: cl.Device, kernel: cl.Kernel, arguments: Sequence[Any]) -> None:
+    query = cl.kernel_work_group_info
+    required = tuple(int(n) for n in kernel.get_work_group_info(query.COMPILE_WORK_GROUP_SIZE, device))
+    most = int(kernel.get_work_group_info(query.WORK_GROUP_SIZE, device))
+    local = required if any(required) else (min(_LOCAL_SIZE, most),)
+    kernel.set_args(*arguments)
+    gate = cl.UserEvent(context)
+    queue = cl.CommandQueue(context, device)
+    cl.enqueue_nd_range_kernel(queue, kernel, local, local, wait_for=[gate])
+    # No flush: Oclgrind's never returns while an event is outstanding. The process ends without setting the event and without
+    # tearing anything down.
+    _kept.append((queue, gate))
+
+
+_kept: list[Any] = []

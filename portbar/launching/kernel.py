@@ -1,0 +1,615 @@
+"""Launches kernels the way PyOpenCL does, with the hidden arguments of a grid filled in.
+
+Not for building (`portbar.launching.program`) nor for what a launch reports afterwards (`portbar.launching.launch`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.choices.strategy import Strategy
+from portbar.choices.timing import is_time, limit_rounds, patience_rounds, rounds, shared_patience_rounds, shortened
+from portbar.device import quirks
+from portbar.device.vendor import vendor_bound
+from portbar.errors import LaunchError
+from portbar.launching import gangs as launching
+from portbar.launching.arguments import (
+    GANG_PARAMETER,
+    GRID_PARAMETER,
+    HIDDEN,
+    Parameter,
+    base_buffer,
+    check_arguments,
+    check_local_memory,
+    check_memory_contexts,
+    dummy_arguments,
+    events_of,
+    exclusive_pairs,
+    parameters_of,
+    passed_as,
+    refuse_shared,
+    scalar_typedefs,
+)
+from portbar.launching.compiled import CompiledProgram
+from portbar.launching.launch import Launch
+from portbar.launching.occupancy import Occupancy, Retry, drain, is_complete, measure
+from portbar.launching.order import awaited, hides_failures
+from portbar.launching.residency import Resources, computed_bound, resources_in
+from portbar.launching.state import QueueState
+from portbar.primitives import layout
+from portbar.rendering.reduction import local_size_limit
+from portbar.text.source import kernel_text, mentions
+
+Size = tuple[int, ...]
+
+_enqueue = cl.enqueue_nd_range_kernel
+
+#: Combinations of queue, sizes and local memory that are remembered for each kernel.
+_MAX_PLANS: Final = 256
+
+#: The hidden launch argument, an OpenCL uint4 in the host's byte order.
+_WORDS: Final = struct.Struct("=4I")
+#: One of its words.
+_WORD: Final = struct.Struct("=I")
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What the types of one argument list need at each launch: the places of arrays and of local memory."""
+
+    arrays: tuple[int, ...]
+    locals: tuple[int, ...]
+    memories: tuple[int, ...]
+    #: Places that may hold a pointer to shared virtual memory, which an array may lie in, too.
+    pointers: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """Everything about a launch that depends on queue, sizes and local memory only."""
+
+    queue: cl.CommandQueue
+    handle: cl.Kernel
+    label: tuple[str, str]
+    global_size: Size
+    local_size: Size | None
+    groups: int
+    flags: int
+    words: bytearray | None
+    state: QueueState | None = None
+    generation: int = 0
+    #: Patience with the device to itself, and beside a launch in another queue; None where that makes no difference.
+    patience: tuple[int, int] | None = None
+    #: Whether another launch may go by it; not where the occupancy is to be measured again.
+    lasting: bool = True
+
+
+class Kernel:
+    """A kernel of a `Program`, launched like a `pyopencl.Kernel`.
+
+    Attributes
+    ----------
+    name : str
+    uses_grid : bool
+        Whether it takes PORTBAR_GRID_PARAM.
+    reduces_gangs : bool
+        Whether it takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which are one.
+    """
+
+    def __init__(self, program: CompiledProgram, name: str) -> None:
+        self.program = program
+        self.name = name
+        self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], cl.Kernel] = {}
+        self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
+        #: Occupancies that a busy device may have made too small.
+        self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
+        self._plans: dict[Any, _Plan] = {}
+        self._resources: dict[cl.Device, Resources | None] = {}
+        self._signatures: dict[tuple[type, ...], _Signature] = {}
+        self._typedefs = scalar_typedefs(program.source)
+        self._failures_hidden = any(map(hides_failures, program.devices))
+        first = program.devices[0]
+        handle = self._handle(first, program.strategy(first))
+        parameters = parameters_of(handle, self._typedefs)
+        if parameters is None:
+            self.uses_grid = mentions(program.source, "PORTBAR_GRID_PARAM")
+            self.reduces_gangs = not self.uses_grid and any(
+                mentions(program.source, name) for name in ("PORTBAR_REDUCTION_PARAM", "PORTBAR_WAIT_PARAM")
+            )
+        else:
+            self.uses_grid = bool(parameters) and parameters[0].name == GRID_PARAMETER
+            if not self.uses_grid and any(p.name == GRID_PARAMETER for p in parameters):
+                raise LaunchError(f"kernel {name!r}: PORTBAR_GRID_PARAM must be the first parameter")
+            self.reduces_gangs = bool(parameters) and parameters[0].name == GANG_PARAMETER
+            if not self.reduces_gangs and any(p.name == GANG_PARAMETER for p in parameters):
+                other = "; with a grid, call the functions that take &grid instead" if self.uses_grid else ""
+                hidden_name = "PORTBAR_REDUCTION_PARAM"
+                if not mentions(program.source, hidden_name):
+                    hidden_name = "PORTBAR_WAIT_PARAM"
+                raise LaunchError(f"kernel {name!r}: {hidden_name} must be the first parameter{other}")
+        hidden = HIDDEN if self.uses_grid or self.reduces_gangs else 0
+        self._count = handle.num_args - hidden
+        self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None
+        # Without a grid no work-group waits for what another one writes.
+        self._exclusive = exclusive_pairs(self._parameters) if self.uses_grid else ()
+
+    def __call__(
+        self,
+        queue: cl.CommandQueue,
+        global_size: Sequence[int] | None,
+        local_size: Sequence[int] | None,
+        *args: Any,
+        wait_for: Iterable[cl.Event] | None = None,
+        num_groups: int | None = None,
+    ) -> Launch:
+        """Enqueue the kernel.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+        global_size : tuple of int or None
+            As in PyOpenCL. None (grid kernels only): as many work-groups as the device holds. A size with more work-groups than
+            that is fine: the surplus ones return from PORTBAR_ENTER.
+        local_size : tuple of int
+            One to three dimensions; None takes the kernel's `reqd_work_group_size`, or leaves it to the driver without a grid.
+        *args
+            The author's arguments: buffers, PyOpenCL arrays, NumPy scalars, `LocalMemory`.
+        wait_for : list of pyopencl.Event, optional
+            A `Launch` may stand for its event.
+        num_groups : int, optional
+            Launch this many work-groups, which the device must be able to hold at once.
+
+        Returns
+        -------
+        Launch
+            ``launch.event`` is the event; ``launch.wait()`` raises `BarrierTimeoutError` if a barrier gave up.
+
+        Raises
+        ------
+        LaunchError
+            Sizes or arguments that cannot be right, or something to wait for that has failed; nothing was enqueued.
+        """
+        types = tuple(map(type, args))
+        signature = self._signatures.get(types)
+        if signature is None:
+            signature = self._check(types, args)
+        arrays: tuple[cl.array.Array, ...] = ()
+        if wait_for is not None:
+            wait_for = events_of(self.name, wait_for)
+        if signature.arrays:
+            arrays = tuple(args[i] for i in signature.arrays)
+            args = self._unwrapped(signature, args)
+        for fixed, written in self._exclusive:
+            if args[fixed] is args[written] and args[fixed] is not None:
+                refuse_shared(self.name, self._parameters or (), fixed, written)
+        if wait_for or arrays:
+            places = dict(zip(signature.arrays, arrays, strict=True))
+            wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)
+        check_memory_contexts(self.name, self.program.context, signature.memories, args)
+        local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
+        pointers = tuple([i for i in signature.pointers if isinstance(args[i], cl.SVMPointer)])
+        key = (queue.int_ptr, global_size, local_size, num_groups, local_memory, pointers)
+        try:
+            plan = self._plans.get(key)
+        except TypeError:  # sizes given as lists
+            key = (queue.int_ptr, _size_key(global_size), _size_key(local_size), num_groups, local_memory, pointers)
+            plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            if plan.lasting:
+                self._plans[key] = plan
+        launch = self._enqueue(plan, args, wait_for)
+        for array in arrays:
+            array.add_event(launch.event)
+        return launch
+
+    def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
+        """How many work-groups of this kernel the queue's device holds at once.
+
+        Measured at the first call by launches that return right after discovery, so that none of the kernel's code runs; then
+        remembered for each kernel, local size, local memory and device. What a busy device may have made too small is measured
+        again at the next call.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+        local_size : tuple of int
+        *args
+            The kernel's arguments; needed only when it takes local memory or images.
+
+        Raises
+        ------
+        LaunchError
+            The kernel has no grid, the local size cannot be right, or the arguments are needed.
+        """
+        bare, local_memory = self._bare_arguments(queue.device, args)
+        strategy = self.program.strategy(queue.device)
+        handle = self._handle(queue.device, strategy)
+        local = self._local_size(queue.device, handle, local_size)
+        return self._occupied(queue, strategy, local, local_memory, bare, again=True)
+
+    def resources(self, device: cl.Device) -> Resources | None:
+        """What the kernel takes of a device, as its compiler tells: registers, stack and spills.
+
+        Compiles the program once more. None where the compiler does not tell: only NVIDIA's does.
+        """
+        if device not in self._resources:
+            log = self.program.verbose_log(device)
+            self._resources[device] = resources_in(log, self.name) if log else None
+        return self._resources[device]
+
+    def computed_bound(self, device: cl.Device, local_size: Sequence[int], local_bytes: int = 0) -> int | None:
+        """How many work-groups the device should hold at once by what the kernel takes; None where that is not known.
+
+        For comparison with `occupancy`, which measures.
+
+        Parameters
+        ----------
+        device : pyopencl.Device
+        local_size : tuple of int
+        local_bytes : int
+            Bytes of local memory that come as arguments.
+        """
+        taken = self.resources(device)
+        if taken is None:
+            return None
+        handle = self._handle(device, self.program.strategy(device))
+        own = int(handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device))
+        return computed_bound(self.program.profile(device).facts, taken, math.prod(local_size), own + local_bytes)
+
+    def discover(
+        self, queue: cl.CommandQueue, local_size: Sequence[int], groups: int, *args: Any, patience: float | None = None
+    ) -> Launch:
+        """Launch exactly `groups` work-groups that return right after discovery, and wait.
+
+        For those who study discovery itself; `occupancy` is what a program needs.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+        local_size : tuple of int
+        groups : int
+        *args
+            As for `occupancy`.
+        patience : float, optional
+            Seconds without a new arrival until the poll closes; 0 closes it at once, as published.
+
+        Raises
+        ------
+        LaunchError
+            The kernel has no grid, the local size or the arguments cannot be right, or so many groups cannot be launched.
+
+        Returns
+        -------
+        Launch
+            ``launch.num_groups`` is what discovery found, ``launch.event`` tells the time.
+        """
+        strategy = self.program.strategy(queue.device)
+        local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
+        bare = self._bare_arguments(queue.device, args)[0]
+        groups = self._counted("the number of work-groups", groups)
+        most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
+        if groups > most:
+            why = f": {strategy.max_groups_reason}" if strategy.max_groups is not None else ""
+            raise LaunchError(f"kernel {self.name!r}: {groups} work-groups in one launch, above {most}{why}")
+        if patience is not None and not (is_time(patience) and patience >= 0):
+            raise LaunchError(
+                f"kernel {self.name!r}: patience is a finite number of seconds, 0 or more, not {shortened(patience)}"
+            )
+        profile = self.program.profile(queue.device)
+        given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
+        return self._dry_run(queue, strategy, local, groups, given, bare)
+
+    def _bare_arguments(self, device: cl.Device, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+        """Arguments for a dry run (invented ones if none are given), and the sizes of those in local memory."""
+        if not self.uses_grid:
+            raise LaunchError(
+                f"kernel {self.name!r} has no grid: only kernels that take PORTBAR_GRID_PARAM have an occupancy"
+            )
+        if not args:
+            return dummy_arguments(self.program.context, self.name, self._parameters, self._count), ()
+        signature = self._check(tuple(map(type, args)), args)
+        bare = self._unwrapped(signature, args)
+        local_memory = tuple(bare[i].size for i in signature.locals)
+        self._check_local_memory(device, local_memory)
+        return bare, local_memory
+
+    def _handle(self, device: cl.Device, strategy: Strategy, args: Sequence[Any] = ()) -> cl.Kernel:
+        """The handle for a device and algorithm, and for where `args` are pointers to shared virtual memory.
+
+        Such pointers need a handle of their own: NVIDIA's driver takes no buffer in their place afterwards (580.159.04).
+        """
+        pointers = tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer))
+        key = (device, strategy.device_barrier.value, pointers)
+        handle = self._handles.get(key)
+        if handle is None:
+            handle = cl.Kernel(self.program.built(device, strategy), self.name)
+            parameters = parameters_of(handle, self._typedefs)
+            if parameters is not None:
+                # Ten times cheaper a launch than letting PyOpenCL find out what each argument is.
+                handle.set_arg_types([*map(passed_as, parameters)])
+            self._handles[key] = handle
+        return handle
+
+    def _check(self, types: tuple[type, ...], args: Sequence[Any]) -> _Signature:
+        check_arguments(self.name, self._parameters, self._count, args)
+        signature = _Signature(
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.array.Array)),
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.LocalMemory)),
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.MemoryObjectHolder | cl.array.Array)),
+            tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer | cl.array.Array)),
+        )
+        if self._parameters is not None:
+            self._signatures[types] = signature
+        return signature
+
+    def _unwrapped(self, signature: _Signature, args: Sequence[Any]) -> tuple[Any, ...]:
+        bare = list(args)
+        for index in signature.arrays:
+            bare[index] = base_buffer(self.name, index, bare[index])
+        return tuple(bare)
+
+    def _check_local_memory(self, device: cl.Device, sizes: tuple[int, ...]) -> None:
+        if sizes:
+            check_local_memory(
+                cl.Kernel(self.program.built(device, self.program.strategy(device)), self.name), device, sizes
+            )
+
+    def _local_size(self, device: cl.Device, handle: cl.Kernel, local_size: Sequence[int] | None) -> Size:
+        """The local size to use, checked against the kernel's and the device's limits."""
+        query, where = cl.kernel_work_group_info, f"kernel {self.name!r} on {device.name.strip()}"
+        required = tuple(int(n) for n in handle.get_work_group_info(query.COMPILE_WORK_GROUP_SIZE, device))
+        if local_size is None:
+            if not any(required):
+                raise LaunchError(f"{where}: a grid needs a local size, such as (256,)")
+            return required
+        local = _as_size("local size", local_size)
+        if any(required) and local + (1,) * (3 - len(local)) != required:
+            raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
+        if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, self.program.profile(device).facts):
+            most = device.max_work_group_size
+        else:
+            most = int(handle.get_work_group_info(query.WORK_GROUP_SIZE, device))
+        if math.prod(local) > most:
+            raise LaunchError(
+                f"{where}: local size {local} is {math.prod(local)} work-items, above the kernel's limit of {most}"
+            )
+        for axis, (asked, limit) in enumerate(zip(local, device.max_work_item_sizes, strict=False)):
+            if asked > limit:
+                raise LaunchError(
+                    f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}"
+                )
+        return local
+
+    def _plan(
+        self,
+        queue: cl.CommandQueue,
+        global_size: Sequence[int] | None,
+        local_size: Sequence[int] | None,
+        num_groups: int | None,
+        local_memory: tuple[int, ...],
+        args: Sequence[Any],
+    ) -> _Plan:
+        device = queue.device
+        strategy = self.program.strategy(device)
+        if queue.context != self.program.context:
+            raise LaunchError(f"kernel {self.name!r}: the queue belongs to another context than the program")
+        self._check_local_memory(device, local_memory)
+        handle = self._handle(device, strategy, args)
+        if not self.uses_grid:
+            if global_size is None or num_groups is not None:
+                raise LaunchError(
+                    f"kernel {self.name!r} has no grid, so portbar cannot choose how many work-groups to launch: give a global "
+                    "size, or make PORTBAR_GRID_PARAM its first parameter"
+                )
+            chosen_by_driver = local_size is None and not self.reduces_gangs
+            local = None if chosen_by_driver else self._local_size(device, handle, local_size)
+            size = _as_size("global size", global_size)
+            self._check_reductions(device, strategy, handle, local, size)
+            gangs = launching.groups_of(self.name, size, local) if self.reduces_gangs else 0
+            return _Plan(queue, handle, (self.name, device.name.strip()), size, local, gangs, 0, None)
+
+        local = self._local_size(device, handle, local_size)
+        self._check_reductions(device, strategy, handle, local)
+        groups = self._explicit_groups(global_size, local, num_groups)
+        bound = self._occupied(queue, strategy, local, local_memory, args).groups
+        tuned = strategy.for_groups(bound if groups is None else min(groups, bound), math.prod(local))
+        if tuned is not strategy:
+            # Another algorithm is another binary, which may hold another number of groups.
+            bound = self._occupied(queue, tuned, local, local_memory, args).groups
+            handle = self._handle(device, tuned, args)
+        if num_groups is not None and num_groups > bound:
+            raise LaunchError(
+                f"kernel {self.name!r}: {num_groups} work-groups of {local} were asked for, but {device.name.strip()} holds "
+                f"{bound} at once; a barrier between more would never complete"
+            )
+        if groups is None or strategy.max_groups is not None:
+            # Where waiting is unsafe, a surplus group must not even be started.
+            groups, global_size = bound, None
+        if global_size is None:
+            global_size = (groups * local[0], *local[1:])
+        profile = self.program.profile(device)
+        limit = limit_rounds(profile, self.program.spin_limit, min(groups, bound))
+        words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
+        patience = None
+        if quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, profile.facts):
+            patience = patience_rounds(profile), shared_patience_rounds(profile)
+        lasting = not any(
+            (device, s.device_barrier.value, local, local_memory) in self._retries for s in (strategy, tuned)
+        )
+        label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
+        return _Plan(queue, handle, label, size, local, groups, 0, words, patience=patience, lasting=lasting)
+
+    def _check_reductions(
+        self, device: cl.Device, strategy: Strategy, handle: cl.Kernel, local: Size | None, size: Size | None = None
+    ) -> None:
+        """Check that work-groups have as many work-items as the scratch memory of their reductions is for."""
+        use = self.program.reduction_use
+        if use is None:
+            return
+        # PoCL from 5.0 on reports no local memory for any kernel: there, and there only, the text is read.
+        if not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device) and not mentions(
+            kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH"
+        ):
+            return
+        limit = local_size_limit(strategy, use)
+        if local is not None and math.prod(local) > limit:
+            raise LaunchError(
+                f"kernel {self.name!r}: local size {local} is {math.prod(local)} work-items, and its reductions have local "
+                f"memory for {limit}: #define PORTBAR_REDUCTION_LOCAL_SIZE {math.prod(local)} before "
+                '#include "portbar/reduction.h"'
+            )
+        whole = local is not None and (size is None or not any(g % n for g, n in zip(size, local, strict=False)))
+        if use.exact and not (whole and math.prod(local or ()) == limit):
+            raise LaunchError(
+                f"kernel {self.name!r}: its source promises by PORTBAR_REDUCTION_EXACT that every work-group has {limit} "
+                f"work-items, and this launch has a local size of {local} and a global size of {size or 'whole groups'}: "
+                "launch whole groups of that size, or take the promise back"
+            )
+        if use.whole_groups and not whole:
+            raise LaunchError(
+                f"kernel {self.name!r}: its program shares work among the sub-groups of all work-groups, which cannot be "
+                f"done where the last ones may be smaller: global size {size}, local size {local}. Give a global size that is "
+                "a multiple of the local size, or share work at level gang_worker_vector"
+            )
+
+    def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
+        """Work-groups that the caller asks for, None for as many as fit."""
+        if num_groups is not None:
+            if global_size is not None:
+                raise LaunchError(f"kernel {self.name!r}: give a global size or num_groups, not both")
+            return self._counted("num_groups", num_groups)
+        if global_size is None:
+            return None
+        size = _as_size("global size", global_size)
+        if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
+            raise LaunchError(f"kernel {self.name!r}: global size {size} is no multiple of the local size {local}")
+        groups = math.prod(size) // math.prod(local)
+        if groups > layout.MAX_LAUNCHED_GROUPS:
+            raise LaunchError(
+                f"kernel {self.name!r}: {groups} work-groups in one launch, above {layout.MAX_LAUNCHED_GROUPS}"
+            )
+        return groups
+
+    def _counted(self, what: str, groups: Any) -> int:
+        """A number of work-groups that somebody asks for."""
+        try:
+            asked = operator.index(groups)
+        except TypeError:
+            raise LaunchError(f"kernel {self.name!r}: {what} is a whole number, not {groups!r}") from None
+        if asked < 1:
+            raise LaunchError(f"kernel {self.name!r}: {what} is {groups}, at least 1 is needed")
+        return asked
+
+    def _occupied(
+        self,
+        queue: cl.CommandQueue,
+        strategy: Strategy,
+        local: Size,
+        local_memory: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        again: bool = False,
+    ) -> Occupancy:
+        """The occupancy, measured if it is not known, or if it is `again` to be measured where it may be too small."""
+        device = queue.device
+        if strategy.max_groups == 1:
+            return Occupancy(1, ())
+        key = (device, strategy.device_barrier.value, local, local_memory)
+        known, retry = self._occupancy.get(key), self._retries.get(key)
+        if known is not None and (retry is None or not (again or retry.is_due)):
+            return known
+        profile = self.program.profile(device)
+        patience = patience_rounds(profile)
+        # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
+        apart = self.program.states.dry_queue(device)
+
+        def dry_run(groups: int) -> int:
+            return self._dry_run(apart, strategy, local, groups, patience, args).num_groups
+
+        start = time.monotonic()
+        drained = drain(queue)
+        found = measure(profile, dry_run) if known is None else measure(profile, dry_run, 1)
+        bound = vendor_bound(queue, self._handle(device, strategy), local)
+        measured = replace(found, groups=max(found.groups, known.groups if known else 0), vendor_bound=bound)
+        self._occupancy[key] = measured
+        if drained and is_complete(profile, measured):
+            self._retries.pop(key, None)
+        else:
+            retry = self._retries.setdefault(key, Retry())
+            retry.postpone((time.monotonic() - start) / max(1, len(measured.runs)))
+        return measured
+
+    def _dry_run(
+        self,
+        queue: cl.CommandQueue,
+        strategy: Strategy,
+        local: Size,
+        groups: int,
+        patience: int,
+        args: Sequence[Any],
+    ) -> Launch:
+        """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
+        limit = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
+        words = bytearray(_WORDS.pack(0, groups, patience, limit))
+        size = (groups * local[0], *local[1:])
+        handle = self._handle(queue.device, strategy, args)
+        plan = _Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
+        launch = self._enqueue(plan, args, None)
+        launch.wait()
+        return launch
+
+    def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+        states, handle, words = self.program.states, plan.handle, plan.words
+        with states.lock:
+            if self.reduces_gangs:
+                return launching.enqueue(states.gang(plan.queue, plan.groups), plan, args, wait_for)
+            if words is None:
+                handle.set_args(*args)
+                return Launch(
+                    _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, wait_for), plan.label
+                )
+            state = plan.state
+            if state is None or plan.generation != states.generation or state.exhausted:
+                state = plan.state = states.grid(plan.queue, plan.groups)
+                plan.generation = states.generation
+            epoch = state.epoch + 1
+            saved = state.save_before(epoch)
+            before = state.order.after(wait_for)
+            if saved is not None and not state.order.in_order:
+                before = [*(before or ()), saved]
+            _WORD.pack_into(words, 0, plan.flags | state.capacity_log2 << 24 | epoch)
+            if plan.patience is not None:
+                _WORD.pack_into(words, 8, plan.patience[state.shares_device])
+            handle.set_args(state.buffer, words, *args)
+            event = _enqueue(plan.queue, handle, plan.global_size, plan.local_size, None, before)
+            state.epoch = epoch
+            state.order.add(event, wait_for)
+            launch = Launch(event, plan.label, state, epoch)
+            state.remember(epoch, launch)
+        return launch
+
+
+def _size_key(size: Sequence[int] | None) -> Size | None:
+    return None if size is None else tuple(size)
+
+
+def _as_size(what: str, size: Sequence[int]) -> Size:
+    try:
+        dims = tuple(int(n) for n in size)
+    except (TypeError, ValueError, OverflowError):
+        raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
+    if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
+        raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")
+    return dims

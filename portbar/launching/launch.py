@@ -1,0 +1,136 @@
+"""A launch of a kernel: its event, and what its report says once it is complete.
+
+Not for enqueueing (`portbar.launching.kernel`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portbar.errors import BarrierTimeoutError, Error
+from portbar.launching.state import QueueState, Report, Words
+from portbar.primitives import layout
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+_OVERWRITTEN = (
+    "portbar's hidden state was overwritten, so the result is not to be trusted. Likely cause: a kernel writes outside "
+    "its buffers. Check its indices; Oclgrind reports such writes."
+)
+
+_CAUSES = (
+    "Likely causes: a work-group that skips the barrier or leaves the kernel before it (a barrier under a condition that "
+    "differs between work-groups), work between two barriers that takes longer than the limit, or a device that was busy "
+    "or that does not run the groups at the same time. Raise spin_limit= if the work is that long; "
+    "`portbar survey` shows what the device does."
+)
+
+
+class Launch:
+    """One enqueued kernel.
+
+    Attributes
+    ----------
+    event : pyopencl.Event
+        The kernel's event, as PyOpenCL would have returned it.
+    """
+
+    __slots__ = ("__weakref__", "_epoch", "_label", "_report", "_snapshot", "_state", "event")
+
+    def __init__(
+        self, event: cl.Event, label: tuple[str, str], state: QueueState | None = None, epoch: int = 0
+    ) -> None:
+        self.event = event
+        self._label = label
+        self._state = state
+        self._epoch = epoch
+        self._report: Report | None = None
+        self._snapshot: tuple[Words, cl.Event] | None = None
+
+    @property
+    def has_report(self) -> bool:
+        """Whether the report is on the host already, so that the device may reuse its place."""
+        return self._report is not None or self._snapshot is not None
+
+    def keep_snapshot(self, words: Words, event: cl.Event) -> None:
+        """Take over a copy of the report that arrives with `event`."""
+        self._snapshot = (words, event)
+
+    def _settle(self) -> Report | None:
+        if self._state is None:
+            self.event.wait()
+            return None
+        if self._report is None:
+            self.event.wait()
+            if self._snapshot is None:
+                report = self._state.read(self._epoch)
+            # Looked at again after the read: another thread's launch saves the report before it reuses the report's place.
+            if self._snapshot is not None:
+                words, copied = self._snapshot
+                copied.wait()
+                report = Report.from_words(words, self._epoch)
+            self._report = report
+            fine = {layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_WAIT}
+            if report.status not in fine or report.groups == 0:
+                # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
+                self._state.broken = True
+        return self._report
+
+    @property
+    def num_groups(self) -> int:
+        """Work-groups that took part; waits for the launch. 0 for a kernel without a grid."""
+        report = self._settle()
+        return report.groups if report is not None else 0
+
+    def wait(self) -> None:
+        """Wait until the launch is complete and its barriers are known to have held.
+
+        Raises
+        ------
+        BarrierTimeoutError
+            A barrier reached the spin limit; what the kernel wrote is incomplete. The queue can be used again at once.
+        Error
+            The kernel never entered its grid, or wrote over the words in which its groups meet.
+        """
+        report = self._settle()
+        if report is None or (report.status == layout.STATUS_OPEN and report.groups > 0):
+            return
+        kernel, device = self._label
+        if report.status == layout.STATUS_TIMEOUT:
+            raise BarrierTimeoutError(
+                f"kernel {kernel!r} on {device}: a device barrier reached its spin limit in work-group "
+                f"{report.group}; {report.arrived} of {report.groups} work-groups had arrived. {_CAUSES}",
+                kernel=kernel,
+                device=device,
+                arrived=report.arrived,
+                expected=report.groups,
+            )
+        if report.status == layout.STATUS_WAIT:
+            raise BarrierTimeoutError(
+                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit in work-group {report.group} of "
+                f"{report.groups}. Likely causes: the value that it waits for was never stored, or by a work-item that cannot "
+                "run at the same time. Raise spin_limit= if the work is that long.",
+                kernel=kernel,
+                device=device,
+                expected=report.groups,
+            )
+        if report.status == layout.STATUS_LOST:
+            raise BarrierTimeoutError(
+                f"kernel {kernel!r} on {device}: work-group {report.group} waited for the end of occupancy "
+                f"discovery until the spin limit and left. {_CAUSES}",
+                kernel=kernel,
+                device=device,
+                expected=report.groups,
+            )
+        if report.status != 0:
+            raise Error(f"kernel {kernel!r} on {device}: {_OVERWRITTEN}")
+        if self.event.command_execution_status < 0:
+            raise Error(
+                f"kernel {kernel!r} on {device} never ran: its event has the status {self.event.command_execution_status}, as "
+                "when an event that it waits for has failed"
+            )
+        raise Error(
+            f"kernel {kernel!r} on {device} takes PORTBAR_GRID_PARAM but never executed "
+            "PORTBAR_ENTER; make PORTBAR_ENTER(grid); the first statement of the kernel"
+        )

@@ -1,0 +1,140 @@
+"""The order of launches that share a hidden state, and which events have failed.
+
+A command whose wait list fails never runs, and its own event fails. Commands that wait for that event fail as well, or wait
+for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.device import quirks
+from portbar.device.facts import facts
+from portbar.errors import LaunchError
+
+_COMPLETE: Final = cl.command_execution_status.COMPLETE
+
+#: Events that are kept before those that have ended are looked for and dropped.
+_MANY: Final = 64
+
+
+def hides_failures(device: cl.Device) -> bool:
+    """Whether failed events look complete until somebody waits for them."""
+    return quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device))
+
+
+def failed(event: cl.Event, *, hidden: bool) -> bool:
+    """Whether an event is known to have failed; without blocking. `hidden` is what `hides_failures` says."""
+    status = event.command_execution_status
+    if status == _COMPLETE and hidden:
+        try:
+            event.wait()
+        except cl.Error:
+            return True
+    return bool(status < _COMPLETE)
+
+
+def awaited(
+    caller: str, wait_for: Iterable[cl.Event] | None, arrays: Mapping[Any, cl.array.Array], *, hidden: bool
+) -> list[cl.Event]:
+    """The events that a launch waits for: those of its wait list and of its arrays, each once.
+
+    Parameters
+    ----------
+    caller : str
+        The beginning of messages, such as "kernel 'k'".
+    wait_for : iterable of pyopencl.Event or None
+    arrays : mapping of int or str to pyopencl.array.Array
+        By their places among the arguments, or by names.
+    hidden : bool
+        What `hides_failures` says.
+
+    Raises
+    ------
+    LaunchError
+        An event has failed already, so that the launch could never run; some drivers would wait for ever (seen with PoCL 3.1).
+    """
+    # The launches of a program add the same event to several arrays.
+    events = {id(event): event for event in wait_for or ()}
+    for array in arrays.values():
+        events.update((id(event), event) for event in array.events)
+    for event in events.values():
+        if failed(event, hidden=hidden):
+            raise LaunchError(f"{caller}: {_why(event, arrays)}")
+    return [*events.values()]
+
+
+def _why(event: cl.Event, arrays: Mapping[Any, cl.array.Array]) -> str:
+    """What it means to a launch that `event` has failed."""
+    status = event.command_execution_status
+    told = f" (execution status {status})" if status < _COMPLETE else ""
+    for place, array in arrays.items():
+        if any(one is event for one in array.events):
+            name = f"argument {place}, an array," if isinstance(place, int) else f"array {place!r}"
+            return (
+                f"the last command on {name} failed{told}, so its contents are unknown. Clear its list of events "
+                "(array.events.clear()) and fill it again"
+            )
+    return (
+        f"a command in wait_for failed{told}, so the launch could never run. Find out why that command failed, and leave its "
+        "event out"
+    )
+
+
+class Order:
+    """Keeps the launches on one state apart.
+
+    An in-order queue does so by itself, and on an out-of-order queue each launch waits for the one before. After a launch that
+    failed, the next one waits for those before it: PoCL's in-order queues, too, would run it at once.
+    """
+
+    def __init__(self, queue: cl.CommandQueue) -> None:
+        self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+        self.hidden = hides_failures(queue.device)
+        self._last: cl.Event | None = None
+        #: The launches before those that may fail by their own wait list; None where no such launch is under way.
+        self._before: list[cl.Event] | None = None
+        self._many = _MANY
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the last launch is not known to have ended."""
+        return self._last is not None and self._last.command_execution_status > _COMPLETE
+
+    def after(self, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
+        """The wait list of the next launch: the caller's, and what the launch must not overlap.
+
+        Raises
+        ------
+        LaunchError
+            The last launch failed, and the driver would end the process at the next one in this queue.
+        """
+        last = self._last
+        if last is None or (self.in_order and self._before is None):
+            return wait_for
+        if failed(last, hidden=self.hidden):
+            if self.hidden and not self.in_order:
+                raise LaunchError(
+                    "the last launch in this out-of-order queue failed with its wait list, and the driver ends the process at "
+                    "the next command; use a new queue"
+                )
+            before = [event for event in self._before or () if not failed(event, hidden=self.hidden)]
+            return [*(wait_for or ()), *before]
+        if last.command_execution_status == _COMPLETE:
+            self._before = None
+        return wait_for if self.in_order else [*(wait_for or ()), last]
+
+    def add(self, event: cl.Event, wait_for: Sequence[cl.Event] | None) -> None:
+        """Note a launch, and the wait list that its caller gave."""
+        if wait_for and self._last is not None:
+            if self._before is None:
+                self._before = []
+            self._before.append(self._last)
+            if len(self._before) > self._many:
+                self._before = [one for one in self._before if one.command_execution_status > _COMPLETE]
+                self._many = max(_MANY, 2 * len(self._before))
+        self._last = event

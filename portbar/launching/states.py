@@ -1,0 +1,89 @@
+"""What a program keeps for each queue: the words in which work-groups of a launch meet, made at first need."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import pyopencl as cl
+
+from portbar.launching.gangs import GangState
+from portbar.launching.state import QueueState
+from portbar.primitives.reduction.loops import ReductionLoop
+from portbar.primitives.reduction.use import Use
+from portbar.rendering.reduction import grid_extra_words
+
+#: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
+_MAX_STATES: Final = 64
+
+
+class States:
+    """The states of one program's queues.
+
+    Parameters
+    ----------
+    context : pyopencl.Context
+    loops : tuple of ReductionLoop
+    use : Use or None
+        What the program uses of `portbar/reduction.h`.
+    wait_limit : callable
+        Device -> rounds of polls after which an atomic wait gives up in kernels without a grid.
+
+    Attributes
+    ----------
+    lock : threading.RLock
+        Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
+    generation : int
+        Counts changes of the grids' states, so that a kernel knows when the one it remembers may be stale.
+    """
+
+    def __init__(
+        self,
+        context: cl.Context,
+        loops: tuple[ReductionLoop, ...],
+        use: Use | None,
+        wait_limit: Callable[[cl.Device], int],
+    ) -> None:
+        self.lock = threading.RLock()
+        self.generation = 0
+        self._context, self._loops, self._use, self._wait_limit = context, loops, use, wait_limit
+        self._grids: OrderedDict[int, QueueState] = OrderedDict()
+        self._gangs: OrderedDict[int, GangState] = OrderedDict()
+        self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
+
+    def grid(self, queue: cl.CommandQueue, groups: int) -> QueueState:
+        """The state of a queue, large enough for `groups` launched work-groups. The caller holds the lock."""
+        key = queue.int_ptr
+        state = self._grids.get(key)
+        if state is None or state.exhausted or groups > 1 << state.capacity_log2:
+            previous, use = state, self._use
+            state = QueueState(queue, groups, None if use is None else lambda capacity: grid_extra_words(use, capacity))
+            if previous is not None:
+                # Launches on an out-of-order queue keep following one another across the change of buffers.
+                state.order = previous.order
+            self._grids[key] = state
+            self.generation += 1
+            while len(self._grids) > _MAX_STATES:
+                self._grids.popitem(last=False)
+        self._grids.move_to_end(key)
+        return state
+
+    def gang(self, queue: cl.CommandQueue, groups: int) -> GangState:
+        """What work-groups without a grid leave their values in, enough for `groups` of them. The caller holds the lock."""
+        key = queue.int_ptr
+        state = self._gangs.get(key)
+        if state is None or groups > state.capacity:
+            state = self._gangs[key] = GangState(queue, groups, self._loops, state, self._wait_limit(queue.device))
+            while len(self._gangs) > _MAX_STATES:
+                self._gangs.popitem(last=False)
+        self._gangs.move_to_end(key)
+        return state
+
+    def dry_queue(self, device: cl.Device) -> cl.CommandQueue:
+        """A queue of the program's own for launches that run none of the author's code."""
+        with self.lock:
+            if device not in self._dry_queues:
+                self._dry_queues[device] = cl.CommandQueue(self._context, device)
+            return self._dry_queues[device]

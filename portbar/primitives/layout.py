@@ -1,0 +1,74 @@
+"""The words of the hidden state buffer: one table for the templates that index it and for the host that reads it.
+
+Not for allocating or filling the buffer: `portbar.launching.state` does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
+LINE_WORDS: Final = 32
+
+#: Launches whose reports are kept before the oldest is overwritten.
+REPORTS: Final = 64
+REPORT_WORDS: Final = 8
+
+#: Work-groups that share a leaf counter of the tree barrier.
+TREE_FAN: Final = 64
+
+#: Places among which the counters of a barrier are put, and words from one to the next: caches spread memory over their parts
+#: in pieces of two lines, and neighbouring pieces may all lie in far parts. Each has words for whole barriers, for placing, and
+#: for split barriers.
+SLOTS: Final = 24
+SLOT_WORDS: Final = 34 * LINE_WORDS
+
+#: Counters of the sharded and of the replicated barrier.
+SHARDS: Final = 2
+
+#: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
+RELEASE_FLAGS: Final = 16
+
+#: Polls between two looks at the abort flag; the unit of patience and of the spin limit.
+POLLS_PER_ROUND: Final = 64
+
+#: Largest epoch: 24 bits of the hidden launch argument. The state is replaced by a fresh one after it.
+EPOCH_MASK: Final = 0x00FF_FFFF
+DRY_RUN: Final = 0x8000_0000
+
+#: Most work-groups of one launch: the poll word counts in 24 bits, and surplus groups count too.
+MAX_LAUNCHED_GROUPS: Final = 0x00FF_FFFF - 1
+
+STATUS_OPEN: Final = 1
+STATUS_TIMEOUT: Final = 2
+STATUS_LOST: Final = 3
+STATUS_WAIT: Final = 4
+STATUS_OVERWRITTEN: Final = 5
+
+#: Words that share a line are not polled at the same time, or are written once a launch at most.
+_LINES: Final = (
+    ("POLL_EVEN", "POLL_ODD"),
+    ("PUBLISHED", "ABORT", "PLACE"),
+    ("COUNTER",),
+    ("SPLIT",),
+    ("FLAG",),
+    ("LOCK_NEXT",),
+    ("LOCK_SERVING",),
+    ("LOCK_HELD",),
+    ("POLL_EPOCH", "POLL_COUNT", "POLL_DONE"),
+)
+
+#: Name of each region of the state buffer -> its first word.
+OFFSETS: Final[dict[str, int]] = {
+    name: line * LINE_WORDS + word for line, names in enumerate(_LINES) for word, name in enumerate(names)
+}
+OFFSETS["SLOTS"] = len(_LINES) * LINE_WORDS
+OFFSETS["RELEASED"] = OFFSETS["SLOTS"] + SLOTS * SLOT_WORDS
+OFFSETS["REPORTS"] = OFFSETS["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
+OFFSETS["GROUPS"] = OFFSETS["REPORTS"] + REPORTS * REPORT_WORDS
+
+
+def state_words(capacity: int) -> int:
+    """Words of 32 bits that the state of at most `capacity` launched work-groups takes."""
+    nodes = -(-capacity // TREE_FAN)
+    return OFFSETS["GROUPS"] + 2 * capacity + nodes * LINE_WORDS

@@ -1,0 +1,107 @@
+"""A form is one operator on one type, as the templates see it: short forms such as add on float, and whole loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from portbar.primitives.reduction.operators import SHORT_FORMS, BuiltIn
+from portbar.primitives.reduction.types import Scalar, Vector
+
+
+@dataclass(frozen=True)
+class Form:
+    """An operator on a type.
+
+    Attributes
+    ----------
+    kind : str
+        The type's name in OpenCL C.
+    op : str
+        The last part of the functions' names, as in `portbar_work_group_reduce_add`.
+    size : int
+        Bytes of a value.
+    body : str
+        The value of `a` and `b` combined, an OpenCL C expression, or statements that return it.
+    neutral : str
+        The neutral element, an expression.
+    symmetric : bool
+        Whether `a op b` and `b op a` are the same to the last bit.
+    commutative : bool
+        Whether values may be combined in another order than that of the work-items.
+    native : str
+        The device's own function for it, as in `sub_group_reduce_add`; empty where there is none that keeps the rules.
+    through : str
+        The type on which that function works.
+    redux : str
+        The suffix of PTX's `redux.sync` that does it; empty where there is none.
+    prepare : str
+        Statements that make a true logical value of `x` where the operator needs that; a lone value is never combined.
+    wide : str
+        Two vectors of eight values, `a` and `b`, combined; empty where that is not done by vectors.
+    """
+
+    kind: str
+    op: str
+    size: int
+    body: str
+    neutral: str
+    symmetric: bool = True
+    commutative: bool = True
+    native: str = ""
+    through: str = ""
+    redux: str = ""
+    prepare: str = ""
+    wide: str = ""
+
+    @property
+    def words(self) -> int:
+        """Words of 32 bits that hold a value."""
+        return -(-self.size // 4)
+
+    @property
+    def combine(self) -> str:
+        """The function that combines two values."""
+        return f"portbar_combine_{self.op}"
+
+
+def short_form(scalar: Scalar, op: BuiltIn) -> Form:
+    """The form of a built-in operator on a scalar type."""
+    # The built-in functions' min and max of floats do what they like with what is not a number.
+    native = op.name == "add" or (op.name in {"min", "max"} and scalar.kind != "float")
+    redux = ""
+    if scalar.bits == 32 and scalar.kind != "float":
+        redux = {
+            "add": "add.{}",
+            "min": "min.{}",
+            "max": "max.{}",
+            "and": "and.b32",
+            "or": "or.b32",
+            "xor": "xor.b32",
+        }.get(op.name, "")
+        redux = redux.format("s32" if scalar.kind == "int" else "u32")
+    through = scalar.c
+    if scalar.bits < 32 and scalar.kind != "float":
+        through = "int" if scalar.kind == "int" else "uint"
+    return Form(
+        scalar.c,
+        op.name,
+        scalar.size,
+        f"return {op.combine(scalar, 'a', 'b')};",
+        op.neutral(scalar),
+        native=op.name if native else "",
+        through=through,
+        redux=redux,
+        wide="" if op.is_logical else op.combine(Vector(scalar, 8), "a", "b"),
+        prepare=f"x = ({scalar.c})(x != 0);" if op.is_logical else "",
+    )
+
+
+def short_forms(scalars: tuple[Scalar, ...], names: frozenset[str] | None = None) -> tuple[Form, ...]:
+    """Every built-in operator, or those of `names`, on every scalar type that it takes."""
+    return tuple(
+        short_form(scalar, op)
+        for op in SHORT_FORMS
+        if names is None or op.name in names
+        for scalar in scalars
+        if op.takes(scalar)
+    )

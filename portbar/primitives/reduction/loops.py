@@ -1,0 +1,256 @@
+"""What a host program declares: the reductions that one loop makes together.
+
+Not for the OpenCL C that comes of it: `portbar.primitives.reduction.code` and `cl_templates/reduction/loops.mako`.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.errors import Error
+from portbar.primitives.reduction.operators import BUILT_INS, BuiltIn, Operator, operator_of
+from portbar.primitives.reduction.types import (
+    Array,
+    Indexed,
+    Scalar,
+    Struct,
+    Type,
+    array_of,
+    scalars_in,
+    structs_in,
+    type_of,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LEVELS: Final = (
+    "vector",
+    "worker",
+    "gang",
+    "worker_vector",
+    "gang_vector",
+    "gang_worker",
+    "gang_worker_vector",
+)
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*")
+
+#: Words that OpenCL C or portbar's functions would take for something else.
+_WORDS: Final = """
+    auto break case char const continue default do double else enum extern float for goto if inline int long register restrict
+    return short signed sizeof static struct switch typedef union unsigned void volatile while bool half uchar ushort uint ulong
+    size_t kernel global local constant private generic read_only write_only read_write uniform pipe image1d_t image2d_t
+    image3d_t sampler_t event_t complex imaginary true false NULL
+    """
+_TAKEN: Final = frozenset(_WORDS.split()) | {op.name for op in BUILT_INS}
+_VECTOR: Final = re.compile(r"(u?(char|short|int|long)|bool|half|float|double)(2|3|4|8|16)")
+
+
+def check_identifier(what: str, name: Any) -> None:
+    """Check that something may be called so in OpenCL C.
+
+    Raises
+    ------
+    Error
+        It is no identifier, or one that is taken.
+    """
+    if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
+        raise Error(
+            f"{what} is called {name!r}, which is no identifier of OpenCL C: letters, digits and _, no digit first"
+        )
+    if name in _TAKEN or name.startswith(("portbar", "PORTBAR", "__")) or _VECTOR.fullmatch(name):
+        raise Error(f"{what} cannot be called {name!r}, which means something else in OpenCL C or in portbar's header")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One value that a loop reduces.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Integers of 8 to 64 bits, float16 (where the device has it), float32, float64, complex64, complex128, vectors of
+        `pyopencl.cltypes`, structured dtypes made with ``align=True``, and arrays of those.
+    op : str or Operator
+        ``"+"``, ``"*"``, ``"min"``, ``"max"``, ``"&"``, ``"|"``, ``"^"``, ``"&&"``, ``"||"``, ``"=="`` (equivalence), ``"!="``,
+        ``"argmin"``, ``"argmax"``, or a `portbar.Operator`. A built-in operator works on each part of a vector, array or
+        structure, `Operator` on each element of an array.
+    neutral : str or number, optional
+        The neutral element: of a `portbar.Operator`, instead of its own. That of a built-in operator is known, and any other is
+        refused.
+    shape : int or tuple of int, optional
+        Makes it an array of so many elements, flat in OpenCL C.
+
+    Raises
+    ------
+    Error
+        Unknown types and operators, types that an operator does not take, a neutral element that is none.
+    """
+
+    dtype: Any
+    op: Any
+    _: KW_ONLY
+    neutral: Any = None
+    shape: Any = None
+
+    def __post_init__(self) -> None:
+        self.type_called("portbar_value")
+
+    def type_called(self, name: str) -> Type:
+        """Its type; `name` is what portbar calls a structure that it defines."""
+        element = type_of(self.dtype, name)
+        if isinstance(self.operator, BuiltIn):
+            if self.operator.finds_index:
+                if not isinstance(element, Scalar):
+                    raise Error(f"{self.operator.symbol} finds one of many numbers, and takes no {self.dtype}")
+                element = Indexed(element)
+            self._check_parts(self.operator, element)
+        return array_of(element, self.shape)
+
+    def _check_parts(self, op: BuiltIn, kind: Type) -> None:
+        if isinstance(kind, Array):
+            self._check_parts(op, kind.element)
+        elif isinstance(kind, Struct):
+            for _, member in kind.members:
+                self._check_parts(op, member)
+        else:
+            if not op.takes(kind):
+                raise Error(
+                    f"operator {op.symbol!r} takes no {kind.c}"
+                    + (f" (in {self.dtype})" if kind.dtype != self.dtype else "")
+                    + "; it is defined for "
+                    + ", ".join(sorted(op.kinds))
+                )
+            for part in scalars_in(kind):
+                if self.neutral is not None and (op.finds_index or not op.is_neutral(part, self.neutral)):
+                    raise Error(
+                        f"neutral={self.neutral!r} is not neutral for {op.symbol!r} on {part.c}, whose neutral element is "
+                        f"{op.neutral(kind)}: leave neutral= out; a start value is what the receiver or the local value holds"
+                    )
+
+    @cached_property
+    def operator(self) -> BuiltIn | Operator:
+        """The operator."""
+        return operator_of(self.op)
+
+    @cached_property
+    def result_dtype(self) -> np.dtype[Any]:
+        """What a receiver of this reduction holds, one element of it for an array."""
+        kind = self.type_called("portbar_value")
+        return kind.element.dtype if isinstance(kind, Array) else kind.dtype
+
+
+@dataclass(frozen=True)
+class ReductionLoop:
+    """The reductions of one loop, which share their barriers and their scratch memory.
+
+    Parameters
+    ----------
+    name : str
+        What the generated types and functions begin with, as in ``energy_local`` and ``energy_fini_gang``.
+    fields : mapping of str to Reduction
+        Name of each reduction, which is a field of ``energy_local`` -> what it is.
+    deterministic : bool, optional
+        Whether work-groups combine their values in an order that is the same in each launch. Without it, they update the
+        receiver by atomic operations, or under a lock where there are none, in the order in which they come.
+    uses : int, optional
+        How often at most one launch reduces this loop at gang level without a grid; more is an error that `Launch.wait` raises.
+
+    Raises
+    ------
+    Error
+        Names that are none or that clash, no fields, fields that are no `Reduction`.
+    """
+
+    name: str
+    fields: Mapping[str, Reduction] = field(hash=False)
+    _: KW_ONLY
+    deterministic: bool = True
+    uses: int = 4
+
+    def __post_init__(self) -> None:
+        check_identifier("a reduction loop", self.name)
+        if not isinstance(self.fields, Mapping) or not self.fields:
+            raise Error(f"reduction loop {self.name!r} needs fields: a dict of name -> portbar.Reduction")
+        for name, reduction in self.fields.items():
+            check_identifier(f"a field of reduction loop {self.name!r}", name)
+            if not isinstance(reduction, Reduction):
+                raise Error(f"field {name!r} of reduction loop {self.name!r} is no portbar.Reduction but {reduction!r}")
+        for name, kind in self.types.items():
+            clash = next((f"{name}_{part}" for part in ("offset", "length") if f"{name}_{part}" in self.fields), None)
+            if isinstance(kind, Array) and clash is not None:
+                raise Error(
+                    f"reduction loop {self.name!r} has an array {name!r} and a field {clash!r}, which is what the array's "
+                    "section is called; rename one"
+                )
+        ordered = next((name for name, reduction in self.fields.items() if not reduction.operator.commutative), None)
+        if ordered is not None and not self.deterministic:
+            raise Error(
+                f"field {ordered!r} of reduction loop {self.name!r} has an operator that does not commute, and with "
+                "deterministic=False work-groups combine their values in the order in which they come: leave it out"
+            )
+        try:
+            uses = operator.index(self.uses)
+        except TypeError:
+            uses = 0
+        if not 1 <= uses <= 1024:
+            raise Error(f"uses= of reduction loop {self.name!r} is a whole number from 1 to 1024, not {self.uses!r}")
+
+    @cached_property
+    def types(self) -> dict[str, Type]:
+        """Type of each field."""
+        return {name: reduction.type_called(f"{self.name}_{name}") for name, reduction in self.fields.items()}
+
+    @cached_property
+    def struct(self) -> Struct:
+        """The type of the local object, one field a reduction."""
+        return Struct(f"{self.name}_local", tuple(self.types.items()))
+
+    @property
+    def local_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of the local object."""
+        return self.struct.dtype
+
+    @property
+    def commutative(self) -> bool:
+        """Whether all of its operators commute, so that values may be combined in any order."""
+        return all(reduction.operator.commutative for reduction in self.fields.values())
+
+    @property
+    def generated_names(self) -> frozenset[str]:
+        """Every name that the loop puts into the program."""
+        steps = ("setup", "init", "fini", "teardown", "reduce")
+        made = {f"{self.name}_{part}" for part in ("local", "results", "identity", "combine")}
+        made |= {f"{self.name}_{step}_{level}" for step in steps for level in LEVELS}
+        made |= {f"{self.name}_{do}_{level}" for do in ("lock", "unlock") for level in ("gang", "worker")}
+        made |= {f"portbar_combine_{self.name}"} | {struct.c for struct in structs_in(self.struct)}
+        return frozenset(made)
+
+
+def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
+    """The loops of a program as a tuple.
+
+    Raises
+    ------
+    Error
+        Something is no loop, or two loops would define the same name.
+    """
+    if isinstance(loops, ReductionLoop):
+        loops = (loops,)
+    made = tuple(loops)
+    owners: dict[str, str] = {}
+    for loop in made:
+        if not isinstance(loop, ReductionLoop):
+            raise Error(f"reductions= takes portbar.ReductionLoop objects, not {loop!r}")
+        # The same name in each run, and one that the author may have seen.
+        for name in sorted(loop.generated_names, key=lambda made: (made.startswith("portbar"), made)):
+            if name in owners:
+                raise Error(f"reduction loops {owners[name]!r} and {loop.name!r} would both define {name}; rename one")
+            owners[name] = loop.name
+    return made

@@ -1,0 +1,371 @@
+"""The types that reductions take: NumPy dtypes, what OpenCL C calls them, and how they lie in memory there."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from portbar.errors import Error
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number: `kind` is ``int``, ``uint`` or ``float``, `c` its name in OpenCL C."""
+
+    c: str
+    bits: int
+    kind: str
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type."""
+        return np.dtype(f"{self.kind}{self.bits}")
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.bits // 8
+
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+        return self.size
+
+    @property
+    def lowest(self) -> str:
+        """The value below all others, in OpenCL C."""
+        if self.kind == "float":
+            return f"({self.c})-INFINITY"
+        return f"({self.c})0" if self.kind == "uint" else f"{_LIMITS[self.c]}_MIN"
+
+    @property
+    def highest(self) -> str:
+        """The value above all others, in OpenCL C."""
+        return f"({self.c})INFINITY" if self.kind == "float" else f"{_LIMITS[self.c]}_MAX"
+
+
+_LIMITS: Final = {
+    "char": "CHAR",
+    "uchar": "UCHAR",
+    "short": "SHRT",
+    "ushort": "USHRT",
+    "int": "INT",
+    "uint": "UINT",
+    "long": "LONG",
+    "ulong": "ULONG",
+}
+
+#: Every scalar type, in the order in which tables list them.
+SCALARS: Final = (
+    Scalar("char", 8, "int"),
+    Scalar("uchar", 8, "uint"),
+    Scalar("short", 16, "int"),
+    Scalar("ushort", 16, "uint"),
+    Scalar("int", 32, "int"),
+    Scalar("uint", 32, "uint"),
+    Scalar("long", 64, "int"),
+    Scalar("ulong", 64, "uint"),
+    Scalar("half", 16, "float"),
+    Scalar("float", 32, "float"),
+    Scalar("double", 64, "float"),
+)
+
+_BY_DTYPE: Final = {scalar.dtype: scalar for scalar in SCALARS}
+_BY_NAME: Final = {scalar.c: scalar for scalar in SCALARS}
+
+
+def scalar(name: str) -> Scalar:
+    """The scalar type that OpenCL C calls `name`."""
+    return _BY_NAME[name]
+
+
+@dataclass(frozen=True)
+class Complex:
+    """A complex number: two of its part, with the product of complex numbers."""
+
+    part: Scalar
+
+    @property
+    def c(self) -> str:
+        """Its name in OpenCL C."""
+        return f"{self.part.c}2"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type."""
+        return np.dtype(f"complex{2 * self.part.bits}")
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return 2 * self.part.size
+
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One of OpenCL C's vectors; built-in operators work on each component."""
+
+    part: Scalar
+    count: int
+
+    @property
+    def c(self) -> str:
+        """Its name in OpenCL C."""
+        return f"{self.part.c}{self.count}"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type, of `pyopencl.cltypes`."""
+        return _vector_dtypes()[self.part.dtype, self.count]
+
+    @property
+    def size(self) -> int:
+        """Bytes; a vector of 3 takes the room of 4."""
+        return self.part.size * (4 if self.count == 3 else self.count)
+
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class Array:
+    """A fixed number of elements of one type, reduced element by element."""
+
+    element: Type
+    count: int
+
+    @property
+    def c(self) -> str:
+        """What one element is called in OpenCL C."""
+        return self.element.c
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type, a sub-array."""
+        return np.dtype((self.element.dtype, (self.count,)))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.count * self.element.size
+
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+        return self.element.alignment
+
+
+@dataclass(frozen=True)
+class Struct:
+    """Members one after another, as a C compiler lays them out.
+
+    `defined` says that the author's own source has a type of this name (it is registered with PyOpenCL), so that portbar
+    defines none.
+    """
+
+    c: str
+    members: tuple[tuple[str, Type], ...]
+    defined: bool = False
+
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+        return max(kind.alignment for _, kind in self.members)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Bytes from the start to each member."""
+        found, end = [], 0
+        for _, kind in self.members:
+            found.append(-(-end // kind.alignment) * kind.alignment)
+            end = found[-1] + kind.size
+        return tuple(found)
+
+    @property
+    def size(self) -> int:
+        """Bytes, a multiple of the alignment."""
+        end = self.offsets[-1] + self.members[-1][1].size
+        return -(-end // self.alignment) * self.alignment
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type with C's offsets."""
+        return np.dtype(
+            {
+                "names": [name for name, _ in self.members],
+                "formats": [kind.dtype for _, kind in self.members],
+                "offsets": list(self.offsets),
+                "itemsize": self.size,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """A value and where it was found, for argmin and argmax; an index below 0 means that there is none yet."""
+
+    part: Scalar
+
+    @property
+    def c(self) -> str:
+        """Its name in OpenCL C."""
+        return f"portbar_indexed_{self.part.c}"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type: fields `value` and `index`."""
+        return np.dtype([("value", self.part.dtype), ("index", np.int64)], align=True)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return 16
+
+    @property
+    def alignment(self) -> int:
+        """Bytes."""
+        return 8
+
+
+Type = Scalar | Complex | Vector | Array | Struct | Indexed
+
+
+def type_of(dtype: Any, name: str) -> Type:
+    """The type that OpenCL C has for a NumPy dtype; `name` is what a structure is called that has no name of its own.
+
+    Raises
+    ------
+    Error
+        There is none; the message names the dtype and says what would do.
+    """
+    try:
+        given = np.dtype(dtype)
+    except TypeError as error:
+        raise Error(
+            f"{dtype!r} is no NumPy dtype ({error}); give one such as numpy.float32, or a structured dtype"
+        ) from None
+    if given.subdtype is not None:
+        base, shape = given.subdtype
+        return Array(type_of(base, name), math.prod(shape))
+    if given.isnative and given in _BY_DTYPE:
+        return _BY_DTYPE[given]
+    if given in (np.complex64, np.complex128):
+        return Complex(_BY_NAME["float" if given == np.complex64 else "double"])
+    for (part, count), vector in _vector_dtypes().items():
+        if given == vector:
+            return Vector(_BY_DTYPE[part], count)
+    if given.names:
+        return _struct_of(given, name)
+    raise Error(
+        f"a reduction cannot have the type {given}: integers of 8 to 64 bits, float16 to float64, complex64, complex128, the "
+        "vectors of pyopencl.cltypes, and structures and arrays of those can"
+        + ("; bool has no size in OpenCL C, use numpy.int8 or numpy.int32" if given == np.bool_ else "")
+    )
+
+
+def _struct_of(dtype: np.dtype[Any], name: str) -> Struct:
+    assert dtype.names is not None
+    assert dtype.fields is not None
+    registered = _registered_name(dtype)
+    name = registered or name
+    members = tuple((field, type_of(dtype.fields[field][0], f"{name}_{field}")) for field in dtype.names)
+    made = Struct(name, members, registered is not None)
+    offsets = tuple(dtype.fields[field][1] for field in dtype.names)
+    if offsets != made.offsets or dtype.itemsize != made.size:
+        raise Error(
+            f"the structure {dtype} does not lie in memory as OpenCL C would lay it out (offsets {made.offsets}, size "
+            f"{made.size}): make it with numpy.dtype([...], align=True), or with pyopencl.tools.match_dtype_to_c_struct"
+        )
+    return made
+
+
+def array_of(kind: Type, shape: Any) -> Type:
+    """The type with the elements of `shape`, None for the type itself.
+
+    Raises
+    ------
+    Error
+        The shape is no number of elements above 0.
+    """
+    if shape is None:
+        return kind
+    try:
+        dims = tuple(map(operator.index, shape if isinstance(shape, tuple | list) else (shape,)))
+    except TypeError:
+        dims = ()
+    if not dims or min(dims) < 1:
+        raise Error(f"shape= is a number of elements above 0, or a tuple of such, not {shape!r}")
+    return Array(kind, math.prod(dims))
+
+
+def scalars_in(kind: Type) -> Iterator[Scalar]:
+    """Every scalar that a type is made of."""
+    if isinstance(kind, Scalar):
+        yield kind
+    elif isinstance(kind, Complex | Vector | Indexed):
+        yield kind.part
+    elif isinstance(kind, Array):
+        yield from scalars_in(kind.element)
+    else:
+        for _, member in kind.members:
+            yield from scalars_in(member)
+
+
+def structs_in(kind: Type) -> Iterator[Struct]:
+    """Every structure in a type that portbar defines, inner ones first."""
+    if isinstance(kind, Array):
+        yield from structs_in(kind.element)
+    elif isinstance(kind, Struct) and not kind.defined:
+        for _, member in kind.members:
+            yield from structs_in(member)
+        yield kind
+
+
+def declaration(kind: Type, name: str) -> str:
+    """`name` declared with a type, in OpenCL C."""
+    counts = ""
+    while isinstance(kind, Array):
+        counts += f"[{kind.count}]"
+        kind = kind.element
+    return f"{kind.c} {name}{counts}"
+
+
+def _vector_dtypes() -> dict[tuple[np.dtype[Any], int], np.dtype[Any]]:
+    # Imported late: PyOpenCL is what must stay out of import time.
+    from pyopencl import cltypes  # noqa: PLC0415
+
+    known = {name: getattr(cltypes, name, None) for name in _vector_names()}
+    return {
+        (_BY_NAME[name.rstrip("0123456789")].dtype, int(name.lstrip("abcdefghijklmnopqrstuvwxyz"))): dtype
+        for name, dtype in known.items()
+        if dtype is not None
+    }
+
+
+def _vector_names() -> Iterator[str]:
+    for kind in SCALARS:
+        if kind.c != "half":
+            for count in (2, 3, 4, 8, 16):
+                yield f"{kind.c}{count}"
+
+
+def _registered_name(dtype: np.dtype[Any]) -> str | None:
+    """What an author has called a structure by `pyopencl.tools.get_or_register_dtype`."""
+    from pyopencl.tools import dtype_to_ctype  # noqa: PLC0415
+
+    try:
+        return str(dtype_to_ctype(dtype))
+    except (ValueError, KeyError, TypeError):
+        return None

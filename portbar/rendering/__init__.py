@@ -1,0 +1,1 @@
+"""OpenCL C for a device: headers, includes resolved, export for other hosts."""

@@ -1,0 +1,341 @@
+"""What portbar/reduction.h is made of for one device and one program: the templates' pieces, their names, and memory.
+
+Not for the text of the templates, nor for reading a program (`portbar.primitives.reduction.use`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from portbar.choices.strategy import Strategy
+from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.reduction import code
+from portbar.primitives.reduction.forms import Form, short_forms
+from portbar.primitives.reduction.loops import ReductionLoop
+from portbar.primitives.reduction.operators import SHORT_FORMS
+from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE
+from portbar.primitives.reduction.types import SCALARS, Scalar
+from portbar.primitives.reduction.use import Use, Wanted
+
+Piece = tuple[str, str]
+
+#: Everything that `wanted` can hold.
+EVERYTHING: Final[Wanted] = frozenset(
+    [(level, "broadcast", "") for level in ("sub_group", "work_group", "device")]
+    + [
+        (level, what, op.name)
+        for level in ("sub_group", "work_group", "device")
+        for what in ("reduce", "scan_inclusive", "scan_exclusive")
+        for op in SHORT_FORMS
+    ]
+)
+
+#: Faults that a kernel without a grid leaves word of -> number.
+FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
+
+LINE_WORDS: Final = 32
+
+#: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
+LAUNCHES: Final = 64
+
+_SCANS: Final = tuple(
+    (level, what) for level in ("sub_group", "work_group") for what in ("scan_inclusive", "scan_exclusive")
+)
+
+
+def scalars_of(strategy: Strategy) -> tuple[Scalar, ...]:
+    """The scalar types that a device can reduce, whether or not it has atomics on them."""
+    table = strategy.atomics_table
+    return tuple(
+        scalar
+        for scalar in SCALARS
+        if scalar.c in table.types or (scalar.c in {"long", "ulong", "double"} and scalar.c in table.refused)
+    )
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a loop's words lie in the state of kernels without a grid: its lock and its counters among each launch's words,
+    and the words of values that a work-group has before this loop's.
+    """
+
+    lock: int
+    counters: int
+    before: int
+
+
+def places(loops: tuple[ReductionLoop, ...]) -> tuple[dict[str, Place], int, int]:
+    """Place of each loop, words of each launch's own, and words of values for each work-group."""
+    found: dict[str, Place] = {}
+    counters = (1 + len(loops)) * LINE_WORDS
+    values = 0
+    for number, loop in enumerate(loops):
+        found[loop.name] = Place((1 + number) * LINE_WORDS, counters, values)
+        counters += loop.uses
+        values += loop.uses * -(-loop.struct.size // 4) if loop.deterministic else 0
+        values = -(-values // 4) * 4
+    return found, -(-counters // LINE_WORDS) * LINE_WORDS, values
+
+
+def grid_words(use: Use) -> int:
+    """Words that each work-group of a grid leaves its value in, in each of the two areas."""
+    sizes = [8, *(loop.struct.size for loop in use.loops)]
+    return -(-max(sizes) // 16) * 4
+
+
+def grid_extra_words(use: Use, capacity: int) -> int:
+    """Words that reductions add to the state of a grid of `capacity` work-groups."""
+    return len(use.loops) * LINE_WORDS + 2 * capacity * grid_words(use)
+
+
+def lanes_of(strategy: Strategy, use: Use) -> str:
+    """The lane level's strategy for a program, whose author may ask for sub-groups of another size than the device's."""
+    asked, lanes = use.sub_group_size, strategy.reduction.value
+    if asked is not None and (lanes == "sub_group" or asked > 32 or asked & (asked - 1)):
+        return "tree"
+    return lanes
+
+
+def _closure(wanted: Wanted, by_sub_groups: bool) -> Wanted:
+    """The functions that others are made of, with those.
+
+    Work-groups are made of sub-groups where those have means of their own.
+    """
+    found = set(wanted)
+    for level, what, op in wanted:
+        if level == "device" and what != "broadcast":
+            found |= {("work_group", what, op), ("work_group", "reduce", op)}
+    for level, what, op in tuple(found):
+        if by_sub_groups and level == "work_group" and what != "broadcast":
+            found.add(("sub_group", what, op))
+    return frozenset(found)
+
+
+def _slot_unit(loops: tuple[ReductionLoop, ...]) -> str:
+    """A type with the strictest alignment of all values."""
+    alignment = max([8, *(loop.struct.alignment for loop in loops)])
+    return "ulong" if alignment == 8 else f"ulong{alignment // 8}"
+
+
+def _alignment_room(forms: tuple[Form, ...], loops: tuple[ReductionLoop, ...]) -> int:
+    """Bytes of a slot: the largest value's, rounded up to the strictest alignment."""
+    alignment = max([8, *(loop.struct.alignment for loop in loops)])
+    size = max([8, *(form.size for form in forms)])
+    return -(-size // alignment) * alignment
+
+
+@dataclass(frozen=True)
+class Areas:
+    """What the scratch memory is divided into, as in `cl_templates/reduction/base.mako`.
+
+    Attributes
+    ----------
+    lanes : str
+        The lane level's strategy.
+    own_places : bool
+        Whether there is a place for each work-item, for scans, and for sub-groups by local memory.
+    group_slots : bool
+        Whether work-groups are reduced.
+    parts : bool
+        Whether sub-groups rather than work-items leave a value for that.
+    """
+
+    lanes: str
+    own_places: bool
+    group_slots: bool
+    parts: bool
+
+    def slots(self, local_size: int, sub_group_size: int) -> int:
+        """Values that there is room for."""
+        if self.lanes == "shuffle":
+            return 2 * (-(-local_size // sub_group_size) + 1)
+        grouped = local_size // 8 + 1 if self.parts else local_size * self.group_slots
+        return 1 + local_size * self.own_places + grouped
+
+
+def local_size_limit(strategy: Strategy, use: Use) -> int:
+    """Most work-items of a work-group for which there is scratch memory.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The device has too little local memory for what the author asks for, or for one sub-group.
+    """
+    return int(context(strategy, use)["limit"])
+
+
+def scratch_bytes(strategy: Strategy, use: Use) -> int:
+    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        As `context`.
+    """
+    return int(context(strategy, use)["scratch_bytes"])
+
+
+def _limit(strategy: Strategy, use: Use, areas: Areas, sub_group_size: int, slot: int) -> int:
+    means = strategy.reduction_means
+    limit = use.local_size or min(means.local_size, USUAL_LOCAL_SIZE)
+    while (needed := slot * areas.slots(limit, sub_group_size)) > means.local_memory:
+        if use.local_size is not None or limit <= 8:
+            raise UnsupportedFeatureError(
+                f"reductions of {limit} work-items with values of {slot} bytes need {needed} bytes of local memory, and the "
+                f"device has {means.local_memory}: #define PORTBAR_REDUCTION_LOCAL_SIZE smaller, the most work-items of a "
+                'work-group, before #include "portbar/reduction.h", or reduce fewer or smaller values in one loop'
+            )
+        limit //= 2
+    return limit
+
+
+def _refuse_locks(strategy: Strategy, use: Use) -> None:
+    """Refuse locks where the runtime makes barriers of fences: one work-item that waits would be waited for by its group."""
+    locked = [
+        loop.name
+        for loop in use.loops
+        if use.gangs and not loop.deterministic and code.atomic_lines(loop, strategy.atomics_table.types) is None
+    ]
+    if strategy.fences_are_barriers and (use.locks or locked):
+        raise UnsupportedFeatureError(
+            "this device's runtime makes barriers of memory fences, so that no single work-item can take a lock"
+            + (
+                f", and deterministic=False of reduction loop {locked[0]!r} needs one, for want of atomics"
+                if locked
+                else ""
+            )
+            + "; reduce with deterministic=True, which needs none"
+        )
+
+
+def context(strategy: Strategy, use: Use) -> dict[str, Any]:
+    """The names that the templates may use.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The device lacks a type, or local memory.
+    """
+    lanes = lanes_of(strategy, use)
+    virtual = lanes != "sub_group"
+    means = strategy.reduction_means
+    folds = means.folds and lanes != "shuffle"
+    parts = lanes == "sub_group" and not folds
+    scalars = scalars_of(strategy)
+    offered = {scalar.c for scalar in scalars}
+    for name in sorted(code.scalar_names(use.loops) - offered):
+        loop = next(loop.name for loop in use.loops if name in code.scalar_names((loop,)))
+        why = strategy.atomics_table.refused.get(name, "")
+        raise UnsupportedFeatureError(
+            f"reduction loop {loop!r} has values of type {name}, which the device has not"
+            + (f" ({why})" if why else "")
+        )
+    _refuse_locks(strategy, use)
+    wanted = EVERYTHING if use.wanted is None else use.wanted & EVERYTHING
+    wanted |= frozenset(
+        (level, what, loop.name)
+        for loop in use.loops
+        for level in (*(("sub_group",) if use.vectors else ()), "work_group", *(("device",) if use.gangs else ()))
+        for what in ("reduce", "scan_inclusive", "scan_exclusive")
+        if what == "reduce" or use.wanted is None or (level, what, loop.name) in use.wanted
+    )
+    if use.loops and use.gangs:
+        wanted |= {("work_group", "broadcast", "")}
+    wanted = _closure(wanted, lanes == "shuffle" or parts)
+    forms = (
+        *short_forms(scalars, frozenset(op for _, _, op in wanted)),
+        *(code.form_of(loop, keeps=strategy.copies_shared) for loop in use.loops),
+    )
+    kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, wanted, forms))
+    kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
+    slot = _alignment_room(forms, use.loops)
+    size = use.sub_group_size or (32 if lanes == "shuffle" or not means.folds else 8)
+    natives = {(form.kind, form.op) for form in forms if form.native}
+    by_memory = [form for form in forms if lanes != "sub_group" or (form.kind, form.op) not in natives]
+    areas = Areas(
+        lanes,
+        own_places=any(
+            (level, what, form.op) in wanted for form in by_memory for level, what in (("sub_group", "reduce"), *_SCANS)
+        )
+        or any((level, what, form.op) in wanted for form in forms for level, what in _SCANS if level == "work_group")
+        or ("sub_group", "broadcast", "") in wanted,
+        group_slots=any(("work_group", "reduce", form.op) in wanted for form in forms),
+        parts=parts,
+    )
+    where, header_words, _ = places(use.loops)
+    limit, locks = _limit(strategy, use, areas, size, slot), len(use.loops) if use.worker_locks else 0
+    group_wide = "all work-items of the work-group, in uniform control flow"
+    return {
+        "lanes": lanes,
+        "virtual": virtual,
+        "folds": folds,
+        "inlines": means.inlines,
+        "parts": parts,
+        # A branch around a barrier is for devices that take one; compilers for CPUs may not.
+        "early": lanes == "shuffle" or parts,
+        "collectives": means.collectives and lanes != "shuffle",
+        "limit": limit,
+        "scratch_bytes": slot * areas.slots(limit, size) + 4 * locks,
+        "own_places": areas.own_places,
+        "group_slots": areas.group_slots,
+        "sub_group_size": size,
+        "slot_unit": _slot_unit(use.loops),
+        "slot_units": slot // max([8, *(loop.struct.alignment for loop in use.loops)]),
+        "redux": strategy.compute_capability >= 80,
+        "wanted": wanted,
+        "forms": forms,
+        "kinds": tuple(kinds),
+        "loops": use.loops,
+        "structs": tuple(code.structs(use.loops)),
+        "indexed": code.indexed(use.loops),
+        "gangs": use.gangs,
+        "vectors": use.vectors,
+        "worker_locks": locks,
+        "lane_caller": "all work-items of the sub-group (portable: of the work-group), in uniform control flow"
+        if lanes != "tree"
+        else group_wide,
+        "places": where,
+        "value_words": LAUNCHES * header_words,
+        "grid_words": grid_words(use),
+        "faults": FAULTS,
+        "polls": strategy.wait_polls,
+        "atomics": strategy.atomics_table.types,
+        "fences_are_barriers": strategy.fences_are_barriers,
+        "ids_lost": strategy.ids_lost,
+        "joins_lost": strategy.joins_lost,
+        "copies_shared": strategy.copies_shared,
+        "leader_forgotten": strategy.leader_forgotten,
+    }
+
+
+def _is_needed(kind: str, wanted: Wanted, forms: tuple[Form, ...]) -> bool:
+    """Whether a scalar type has any function: broadcasts are for all of them, and the gangs broadcast a uint."""
+    return any(what == "broadcast" for _, what, _ in wanted) or any(form.kind == kind for form in forms)
+
+
+def pieces(use: Use) -> list[Piece]:
+    """The defs that the header is made of, in order."""
+    found = [("base", "sizes")]
+    if use.loops:
+        found.append(("loops", "types"))
+    found += [("base", "scratch"), ("lanes", "ids"), ("lanes", "shuffles")]
+    if use.loops:
+        found.append(("loops", "indices"))
+    found += [
+        ("lanes", "operators"),
+        ("lanes", "broadcasts"),
+        ("lanes", "sub_groups"),
+        ("groups", "broadcasts"),
+        ("groups", "groups"),
+    ]
+    if use.gangs:
+        found += [("device", "values"), ("device", "device")]
+    if use.loops:
+        found += [("gangs", "positions"), ("loops", "ids"), ("loops", "members"), ("loops", "levels")]
+        if use.gangs:
+            found += [("gangs", "locks"), ("gangs", "finish"), ("loops", "gang_levels"), ("device", "levels")]
+        if use.worker_locks:
+            found.append(("gangs", "sub_group_locks"))
+    found.append(("base", "entry"))
+    return [(f"reduction/{template}.mako", name) for template, name in found]

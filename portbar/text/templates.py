@@ -1,0 +1,74 @@
+"""Loads Mako templates and renders one def at a time, so that a failure shows that def and nothing else.
+
+Not for deciding what goes into a header: `portbar.rendering.headers` does.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import mako.exceptions
+import mako.template
+
+from portbar.errors import RenderError
+
+_NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
+
+
+@cache
+def _source(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise RenderError(
+            f"{name!r} is no template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
+        )
+    path = importlib.resources.files("portbar.cl_templates").joinpath(*name.split("/"))
+    try:
+        return path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete") from None
+
+
+@cache
+def _template(name: str) -> mako.template.Template:
+    source = _source(name)
+    try:
+        return mako.template.Template(text=source, strict_undefined=True, uri=name)
+    except mako.exceptions.MakoException as error:
+        raise RenderError(f"template {name!r} cannot be read: {error}") from error
+
+
+def _numbered_def(name: str, def_name: str) -> str:
+    """The text of one def with the line numbers it has in its file."""
+    lines = _source(name).splitlines()
+    shown: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if shown or f'<%def name="{def_name}(' in line:
+            shown.append(f"{number:4d} | {line}")
+        if shown and "</%def>" in line:
+            break
+    return "\n".join(shown)
+
+
+def render_def(name: str, def_name: str, context: Mapping[str, Any]) -> str:
+    """Render the def `def_name` of the template `name` with the names in `context`; undefined names are errors.
+
+    Raises
+    ------
+    RenderError
+        With the text of the failing def, numbered as in its file, and the names that it was given.
+    """
+    template = _template(name)
+    if not template.has_def(def_name):
+        raise RenderError(f"template {name!r} has no def {def_name!r}")
+    try:
+        text = template.get_def(def_name).render(**context)
+    except Exception as error:
+        raise RenderError(
+            f"def {def_name!r} of template {name!r} failed: {type(error).__name__}: {error}\n"
+            f"{_numbered_def(name, def_name)}\ngiven: {', '.join(sorted(context))}"
+        ) from error
+    return str(text).strip("\n") + "\n"
