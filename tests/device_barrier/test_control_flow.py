@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import portbar
+from tests import rows
 from tests.device_barrier.control_flow_support import (
     FAMILIES,
     LOCAL,
@@ -91,12 +92,14 @@ def test_collectives_are_right_in_uniform_control_flow(queue, family):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(
-    "PORTBAR_TEST_EVERY_FLOW" not in os.environ,
-    reason="720 kernels take a compiler a quarter of an hour: set PORTBAR_TEST_EVERY_FLOW=1",
+    rows.EVERY_FLOW_VARIABLE not in os.environ,
+    reason=f"720 kernels take a compiler minutes: `--everything`, or {rows.EVERY_FLOW_VARIABLE}=1, compiles them here too",
 )
-@families()
-def test_every_collective_is_right_in_every_uniform_control_flow(queue, family):
-    failures = run(queue, all_cases(), family, None)
+@pytest.mark.parametrize(
+    ("family", "call"), [(name, call) for name, family in FAMILIES.items() for call in family.calls]
+)
+def test_every_collective_is_right_in_every_uniform_control_flow(queue, family, call):
+    failures = run(queue, [case for case in all_cases() if case.call == call], family, None)
     assert not failures, "\n".join(failures)
