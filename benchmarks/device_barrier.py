@@ -280,8 +280,12 @@ def sampled(
         return us
 
     complete()
-    taken = in_turns({"": complete, **peers}, repeats)
-    # Where longer launches replaced the samples so far, only those of the last turns are left.
+    taken: dict[str, list[float]] = {name: [] for name in peers}
+    # Longer launches may replace the samples so far; those of the last turns are then left. The first has no peer.
+    while (missing := repeats + 1 - len(ours.us)) > 0:
+        more = in_turns({"": complete, **peers}, missing)
+        for name in peers:
+            taken[name] += more[name]
     kept = ours.us[-repeats:]
     return {name: list(zip(kept, taken[name][-len(kept) :], strict=True)) for name in peers}
 
