@@ -117,6 +117,11 @@ def _pocl_llvm(facts: DeviceFacts) -> int | None:
     return int(match[1]) if match else None
 
 
+def _pocl_of_old_llvm(facts: DeviceFacts, _log: str) -> bool:
+    """Whether PoCL was built with an LLVM before 15, in which a cast stands between a structure and its copies."""
+    return (_pocl_llvm(facts) or 15) < 15
+
+
 def _by_cbs() -> bool:
     """Whether PoCL compiles barriers by continuations; else it does by loops of work-items, which is its own choice."""
     return os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"
@@ -296,7 +301,7 @@ QUIRKS: tuple[Quirk, ...] = (
     ),
     Quirk(
         name="pocl-uneven-loops",
-        matches=lambda facts, _log: (_pocl_llvm(facts) or 15) < 15,
+        matches=_pocl_of_old_llvm,
         fault=(
             "before a barrier, a loop with a constant bound that work-items leave at different times ends in all of them when "
             "the first one leaves it, where a loop inside it has a constant bound as well"
@@ -311,8 +316,7 @@ QUIRKS: tuple[Quirk, ...] = (
     Quirk(
         name="pocl-structure-copies",
         effect=COPIES_SHARED,
-        # Later LLVMs have one type of pointer, so that no cast stands between a structure and its copies.
-        matches=lambda facts, _log: (_pocl_llvm(facts) or 15) < 15,
+        matches=_pocl_of_old_llvm,
         fault=(
             "a private structure that is copied as a whole before a barrier and read as a whole after it holds the last "
             "work-item's values in every work-item"
