@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 SEED = 20261122
 SAMPLE_VARIABLE = "PORTBAR_TEST_SAMPLE"
-EVERY_FLOW_VARIABLE = "PORTBAR_TEST_EVERY_FLOW"
 
 #: Values that the row with all cases may lack: a sample keeps every case that has one.
 RARE = frozenset({"half"})

@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tests.rows import EVERY_FLOW_VARIABLE, EXPECTED, SAMPLE_VARIABLE, SHARES
+from tests.rows import EXPECTED, SAMPLE_VARIABLE, SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -410,8 +410,6 @@ def run(
     environment |= {"PORTBAR_CACHE_DIR": str(scratch / "cache")}
     if configuration.wanted:
         environment["PORTBAR_TEST_PLATFORM"] = configuration.wanted
-    if configuration.share == "first":
-        environment[EVERY_FLOW_VARIABLE] = "1"
     marks = SHARES[configuration.share].marks
     if chooses_tests(arguments.pytest):
         marks = "device" if configuration.wanted else "not device"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
 import portbar
-from tests import rows
 from tests.device_barrier.control_flow_support import (
     FAMILIES,
     LOCAL,
@@ -92,11 +89,8 @@ def test_collectives_are_right_in_uniform_control_flow(queue, family):
 
 
 @pytest.mark.slow
+@pytest.mark.once
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(
-    rows.EVERY_FLOW_VARIABLE not in os.environ,
-    reason=f"720 kernels take a compiler minutes: `--everything`, or {rows.EVERY_FLOW_VARIABLE}=1, compiles them here too",
-)
 @pytest.mark.parametrize(
     ("family", "call"), [(name, call) for name, family in FAMILIES.items() for call in family.calls]
 )
