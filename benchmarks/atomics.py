@@ -24,7 +24,7 @@ from benchmarks.shared import Row, Session, chosen_devices, command_line, measur
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
-from portbar.primitives.atomics import TYPES, AtomicType
+from portbar.primitives.atomics.table import TYPES, AtomicType
 
 #: What the ratios should not exceed.
 BUILT_IN_TARGET: Final = 1.02
@@ -148,7 +148,7 @@ class Bench:
     @cached_property
     def kinds(self) -> tuple[AtomicType, ...]:
         """The offered types among those that are timed."""
-        return tuple(kind for kind in self.strategy.atomics_table.offered() if kind.name in _DTYPES)
+        return tuple(kind for kind in self.strategy.capabilities.atomics_table.offered() if kind.name in _DTYPES)
 
     def build(self, heading: str, calls: Mapping[str, tuple[Task, str]], *, ours: bool = False) -> dict[str, cl.Kernel]:
         """Kernels by name, each a task with a call; the peer's are built with the options that portbar's are built with."""
@@ -310,8 +310,8 @@ def fetch_add(session: Session) -> Iterator[Row]:
 def order(session: Session) -> Iterator[Row]:
     """What an order costs at device scope: the same operation of portbar's, relaxed."""
     bench = Bench(session)
-    if "ordering" in bench.strategy.atomics_table.refused:
-        note(f"{session.name}: order skipped, {bench.strategy.atomics_table.refused['ordering']}")
+    if "ordering" in bench.strategy.capabilities.atomics_table.refused:
+        note(f"{session.name}: order skipped, {bench.strategy.capabilities.atomics_table.refused['ordering']}")
         return
     calls: dict[str, tuple[Task, str]] = {}
     for operation, orders in ORDERS.items():
@@ -337,7 +337,7 @@ def float_add(session: Session) -> Iterator[Row]:
     """Additions of floats beside the fastest of the hand-written loops, and beside the native addition where there is one."""
     bench = Bench(session)
     for kind in (kind for kind in bench.kinds if kind.kind == "float"):
-        native = (kind.name, "global") in bench.strategy.atomics_table.native_add
+        native = (kind.name, "global") in bench.strategy.capabilities.atomics_table.native_add
         tasks = {place: Task("fetch_add", kind, place) for place in PLACES}
         mine = bench.build(HEADER, {place: (task, ours(task)) for place, task in tasks.items()}, ours=True)
         by_hand = bench.build(

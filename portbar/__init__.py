@@ -25,7 +25,7 @@ from portbar.errors import (
 if TYPE_CHECKING:
     from portbar.arrays.reduce import reduce
     from portbar.choices.profile import describe
-    from portbar.choices.strategy import Choice, DeviceProfile, Strategy, choose
+    from portbar.choices.strategy import DeviceProfile, choose
     from portbar.device.facts import DeviceFacts
     from portbar.device.icd import load_platforms
     from portbar.findings.findings import Findings
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from portbar.measuring.probe import probe
     from portbar.primitives.reduction.loops import Reduction, ReductionLoop
     from portbar.primitives.reduction.operators import Operator
+    from portbar.primitives.strategy import Choice, Strategy
     from portbar.rendering.export import render
 
 # In a checkout that was not installed, the two data packages lie beside this folder, not in it.
@@ -45,7 +46,7 @@ if not (_folder / "cl_templates").is_dir():
 
 #: Public name -> module that holds it.
 _LAZY = {
-    "Choice": "portbar.choices.strategy",
+    "Choice": "portbar.primitives.strategy",
     "DeviceFacts": "portbar.device.facts",
     "DeviceProfile": "portbar.choices.strategy",
     "Findings": "portbar.findings.findings",
@@ -56,7 +57,7 @@ _LAZY = {
     "Program": "portbar.launching.program",
     "Reduction": "portbar.primitives.reduction.loops",
     "ReductionLoop": "portbar.primitives.reduction.loops",
-    "Strategy": "portbar.choices.strategy",
+    "Strategy": "portbar.primitives.strategy",
     "choose": "portbar.choices.strategy",
     "describe": "portbar.choices.profile",
     "load_platforms": "portbar.device.icd",

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from portbar.choices.strategy import Choice, Strategy, gpu_parameters
-from portbar.findings.findings import Findings
-from portbar.primitives.atomics import TYPES, AtomicsTable
-from portbar.primitives.split_barrier import FEATURES
+from portbar.choices.strategy import tuning_of
+from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.split_barrier.selection import FEATURES
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
@@ -84,12 +84,15 @@ def strategy_for(target: Target) -> Strategy:
         Choice(target.atomics, why),
         Choice("packed", why),
         Choice(target.device_barrier, why),
-        pause="nanosleep" if target.atomics == "ptx" else "none",
-        **gpu_parameters(target.atomics, Findings(builds={"one_way_fences": target.assemble_for == "sm_90"})),
         split_barrier=Choice(target.split_barrier, why),
-        split_features=tuple(FEATURES),
-        compute_capability=int(target.assemble_for.removeprefix("sm_") or 0),
-        atomics_table=table,
+        capabilities=Capabilities(
+            pause="nanosleep" if target.atomics == "ptx" else "none",
+            one_way_fences=target.atomics == "ptx" and target.assemble_for == "sm_90",
+            split_features=tuple(FEATURES),
+            compute_capability=int(target.assemble_for.removeprefix("sm_") or 0),
+            atomics_table=table,
+        ),
+        tuning=tuning_of(target.atomics),
     )
 
 
@@ -170,7 +173,7 @@ def calls(kind: str, scope: str) -> Iterator[str]:
 
 def everything(strategy: Strategy) -> str:
     """Return a program that uses every operation with every type, address space, order and scope of a strategy."""
-    table = strategy.atomics_table
+    table = strategy.capabilities.atomics_table
     parts = ['#include "portbar/atomics.h"\n#include "portbar/lock.h"\n']
     for kind in table.offered():
         for space in table.spaces:

@@ -28,11 +28,12 @@ from portbar.arrays.shape import (
 )
 from portbar.arrays.source import Job, Output, extensions_for, is_native_atomic, most_elements
 from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, Strategy, choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.order import Order
 from portbar.primitives.reduction.types import Indexed, Scalar, Type, scalars_in
+from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import resolve_includes
 
 #: Rows that a CPU's thread takes one after another, and elements of rows that some work-items of a group share elsewhere.
@@ -239,7 +240,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
     extensions = _check_types(device, profile, request)
     on_cpu = kind_of(profile) != "gpu"
     shape = request.shape or shape_for(profile, request.rows * request.columns)
-    shape = _fit(shape, request, profile, shuffles=strategy.compute_capability >= 70)
+    shape = _fit(shape, request, profile, shuffles=strategy.capabilities.compute_capability >= 70)
     if shape.local == 1 and any(isinstance(out.kind, Indexed) for out in request.outputs):
         # Their branches are not made into vectors, so that more of them only take longer to compile.
         shape = replace(shape, loads=1, sets=1)
@@ -255,7 +256,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
         aligned=loads.aligned,
         peels=loads.peels,
         fixed=request.fixed,
-        shuffles=strategy.compute_capability >= 70 and shape.local % 32 == 0,
+        shuffles=strategy.capabilities.compute_capability >= 70 and shape.local % 32 == 0,
         extensions=extensions,
     )
     if not request.fixed and profile.loop_limit is None and request.groups is None:

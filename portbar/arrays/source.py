@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, Final
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
-from portbar.choices.strategy import Strategy
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
     Array,
@@ -24,6 +23,7 @@ from portbar.primitives.reduction.types import (
     declaration,
     scalars_in,
 )
+from portbar.primitives.strategy import Strategy
 from portbar.text.templates import render_def
 
 _TEMPLATE: Final = "reduction/host.mako"
@@ -451,7 +451,7 @@ class Job:
 
     def text(self, strategy: Strategy) -> str:
         """The kernel's OpenCL C."""
-        atomics = f"atomics/{strategy.atomics.value}.mako"
+        atomics = f"backend/{strategy.atomics.value}/words.mako"
         pieces = [(atomics, "word_fence")] if strategy.atomics.value == "cl12" else []
         pieces += [(atomics, "word_add"), (atomics, "word_store")]
         # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
@@ -474,7 +474,7 @@ def is_native_atomic(output: Output, strategy: Strategy) -> bool:
     op, kind = output.op, output.kind
     if not isinstance(op, BuiltIn) or op.name not in _ATOMIC or not isinstance(kind, Scalar) or kind.bits < 32:
         return False
-    table = strategy.atomics_table
+    table = strategy.capabilities.atomics_table
     if kind.kind == "float":
         return (kind.c, "global") in table.native_add
     return kind.c in table.types

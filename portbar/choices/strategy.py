@@ -5,24 +5,23 @@ Not for measuring anything, and never from a vendor's name alone.
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from portbar.device import quirks
 from portbar.device.facts import host_architecture
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import barriers as device_barrier
 from portbar.findings import matrix
-from portbar.findings.findings import BarrierTable, Findings
-from portbar.primitives import split_barrier
-from portbar.primitives.atomics import AtomicsTable, atomics_table
+from portbar.findings.findings import Findings
+from portbar.primitives.atomics.table import atomics_table
 from portbar.primitives.reduction import strategies as reduction_strategies
-from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.split_barrier import selection as split_barrier
+from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -44,182 +43,6 @@ _WAIT_S: Final = 5.0
 
 #: Environment variable with overrides: `atomics=c11,device_barrier=tree`.
 VARIABLE: Final = "PORTBAR_STRATEGY"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One choice and why it was made."""
-
-    value: str
-    reason: str
-
-    def __str__(self) -> str:
-        return self.value
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """How portbar's primitives are done on one device: one choice a primitive, each with its reason.
-
-    Attributes
-    ----------
-    atomics, discovery, device_barrier : Choice
-    max_groups : int or None
-        Most work-groups that may meet in one grid; None where discovery decides.
-    max_groups_reason : str
-    std : str or None
-        The `-cl-std` value that the atomics need, such as `CL3.0`.
-    pause : str
-        How a work-item can pause on this device: `none`, `nanosleep`, `x86_pause`.
-    yield_by : str
-        How a waiting work-group gives its processor to another thread of the host: `none`, `syscall`.
-    acquire_polls : bool
-        Whether waits poll by acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
-    tests_are_rounds : bool
-        Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host a round
-        takes as long as the test's own barriers. Never where loops end early.
-    sleep_above, sleep_divisor, sleep_ns : int
-        `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
-        most `sleep_ns`.
-    rest_ns : int
-        Nanoseconds that any wait pauses after every round of polls; 0 for none.
-    hold : tuple of (int, int)
-        Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
-        that is missing when it arrives; empty where the device has no clock to wait by.
-    first_poll : tuple of (int, int)
-        Up to how many work-groups, and how many cycles a work-group then waits in `replicated` before its first poll.
-    placing : tuple of int
-        From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
-        empty where memory is the same everywhere.
-    in_registers : bool
-        Whether a work-group's leader keeps its count of barriers in registers, where local memory is far from them.
-    one_way_fences : bool
-        Whether fences that only acquire or only release are to be had.
-    release_flagged : bool
-        Whether `tree` releases by flags, which costs fences and saves polls of the root.
-    table : tuple of (int, int, str)
-        Measured barrier algorithms by local size and group count; empty when the choice holds for all.
-    split_barrier : Choice
-    split_features : tuple of str
-        Of `portbar.primitives.split_barrier.FEATURES`: what that strategy carries on this device.
-    split_counted : bool
-        Whether group-wide split barriers count arrivals, which only some calls can show.
-    compute_capability : int
-        NVIDIA's, times ten; 0 elsewhere.
-    debug : bool
-        Whether misuse is looked for on the device.
-    prints : bool
-        Whether kernels may call printf; it branches, which some compilers abort over.
-    atomics_table : AtomicsTable
-        What `portbar/atomics.h` offers.
-    wait_polls : int
-        Polls after which an atomic wait or a lock gives up.
-    fences_are_barriers : bool
-        Whether the device makes barriers of fences, so that none is issued; from the quirk table.
-    leader_forgotten : bool
-        Whether a leader's part of a barrier may be left out where no other work-item does anything; from the quirk table.
-    joins_lost : bool
-        Whether branches after a barrier that some path avoids must meet at a barrier; from the quirk table.
-    copies_shared : bool
-        Whether a private structure must have its address taken to be kept across a barrier; from the quirk table.
-    ids_lost : bool
-        Whether a kernel must ask for the ids of a work-item before its first barrier only; from the quirk table.
-    small_by_12 : bool
-        Whether `c11` does 8 and 16 bits by OpenCL 1.2's atomics; from the quirk table.
-    asm_anywhere : bool
-        Whether pauses and yields may stand in any kernel, not only where barriers do.
-    table_origin : str
-        Where barrier times were measured, as it stands behind "measured fastest".
-    reduction : Choice
-        How lanes of a sub-group combine their values.
-    reduction_means : Means
-        What reductions have on this device.
-    """
-
-    atomics: Choice
-    discovery: Choice
-    device_barrier: Choice
-    max_groups: int | None = None
-    max_groups_reason: str = ""
-    std: str | None = None
-    pause: str = "none"
-    yield_by: str = "none"
-    acquire_polls: bool = False
-    tests_are_rounds: bool = False
-    sleep_above: int = 256
-    sleep_divisor: int = 4
-    sleep_ns: int = 1000
-    rest_ns: int = 0
-    hold: tuple[tuple[int, int], ...] = ()
-    first_poll: tuple[tuple[int, int], ...] = ()
-    placing: tuple[int, ...] = ()
-    in_registers: bool = False
-    one_way_fences: bool = False
-    release_flagged: bool = False
-    table: BarrierTable = ()
-    split_barrier: Choice = Choice("uniform", "a group-wide barrier() at each wait is right on every device")
-    split_features: tuple[str, ...] = ("overlapping",)
-    split_counted: bool = True
-    compute_capability: int = 0
-    debug: bool = False
-    prints: bool = True
-    atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
-    wait_polls: int = 1 << 26
-    fences_are_barriers: bool = False
-    leader_forgotten: bool = False
-    joins_lost: bool = False
-    copies_shared: bool = False
-    ids_lost: bool = False
-    small_by_12: bool = False
-    asm_anywhere: bool = False
-    table_origin: str = "on this device"
-    reduction: Choice = Choice("tree", "local memory and barriers, which every device has")
-    reduction_means: Means = field(default_factory=Means)
-
-    @property
-    def relax(self) -> str:
-        """The pause between polls that the chosen barrier algorithm makes."""
-        return self.pause if self.device_barrier.value == "counter_backoff" else "none"
-
-    def summary(self) -> str:
-        """The choices in one line."""
-        return (
-            f"atomics {self.atomics}, discovery {self.discovery}, device barrier {self.device_barrier}, "
-            f"split barrier {self.split_barrier}"
-        )
-
-    def reasons(self) -> dict[str, tuple[str, str]]:
-        """Name of each choice -> (value, reason)."""
-        chosen = {
-            "atomics": (self.atomics.value, self.atomics.reason),
-            "discovery": (self.discovery.value, self.discovery.reason),
-            "device_barrier": (self.device_barrier.value, self.device_barrier.reason),
-            "split_barrier": (self.split_barrier.value, self.split_barrier.reason),
-            "reduction": (self.reduction.value, self.reduction.reason),
-        }
-        if self.max_groups is not None:
-            chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
-        return chosen
-
-    def for_groups(self, groups: int, local_size: int | None = None) -> Strategy:
-        """The strategy with the barrier algorithm that the measured table names for so many work-groups.
-
-        Parameters
-        ----------
-        groups : int
-        local_size : int, optional
-            Work-items in each; the measured local size nearest to it, by ratio, speaks. Without, the smallest one does.
-        """
-        sizes = {entry[0] for entry in self.table}
-        if not sizes:
-            return self
-        nearest = min(sizes, key=lambda size: (abs(math.log(max(size, 1) / max(local_size or 1, 1))), size))
-        serving = [entry for entry in self.table if entry[0] == nearest and entry[1] <= groups]
-        best = max(serving, default=None)
-        if best is None or best[2] == self.device_barrier.value:
-            return self
-        reason = f"measured fastest {self.table_origin} from {best[1]} work-groups of {best[0]} on"
-        return replace(self, device_barrier=Choice(best[2], reason))
 
 
 @dataclass(frozen=True)
@@ -370,27 +193,21 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     return "none"
 
 
-#: Measured on an H200 with driver 580, the only NVIDIA device met so far: see `Strategy.hold`.
-_HOLD: Final = ((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16))
-#: Likewise: see `Strategy.first_poll`.
-_FIRST_POLL: Final = ((96, 220), (200, 270), (320, 350), (0xFFFF_FFFF, 500))
-_REST_NS: Final = 64
-_PLACING: Final = (64, 6000, 8)
-
-
-def gpu_parameters(atomics: str, findings: Findings | None) -> dict[str, Any]:
-    """Fields of a `Strategy` by which barriers are written where atomics are PTX; none elsewhere."""
+def tuning_of(atomics: str) -> Tuning:
+    """Numbers for barriers where atomics are PTX, measured on an H200 with driver 580; those that need none elsewhere."""
     if atomics != "ptx":
-        return {}
-    return {
-        "rest_ns": _REST_NS,
-        "hold": _HOLD,
-        "first_poll": _FIRST_POLL,
-        "placing": _PLACING,
-        "in_registers": True,
-        "one_way_fences": findings is not None and findings.builds.get("one_way_fences", False),
-        "release_flagged": True,
-    }
+        return Tuning()
+    return Tuning(
+        rest_ns=64,
+        hold=((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16)),
+        first_poll=((96, 220), (200, 270), (320, 350), (0xFFFF_FFFF, 500)),
+        placing=(64, 6000, 8),
+    )
+
+
+def has_one_way_fences(atomics: str, findings: Findings | None) -> bool:
+    """Whether fences that only acquire or only release are available to this atomics strategy."""
+    return atomics == "ptx" and findings is not None and findings.builds.get("one_way_fences", False)
 
 
 def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
@@ -494,36 +311,38 @@ def choose(
             f"until a probe can tell (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
         )
     std = _std_for_c11(facts, findings) if atomics.value == "c11" else None
+    capabilities = Capabilities(
+        std=std,
+        pause=_pause(atomics, findings),
+        yield_by=_yield_by(findings),
+        acquire_polls=polls_acquire(facts, atomics.value),
+        tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
+        one_way_fences=has_one_way_fences(atomics.value, findings),
+        compute_capability=facts.compute_capability,
+        prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
+        asm_anywhere=_asm_anywhere(findings),
+        wait_polls=_wait_polls(facts, findings),
+        split_features=split_barrier.carried(split, findings),
+        atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
+        reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
+    )
+    tuning = replace(
+        tuning_of(atomics.value),
+        table=tuple(table),
+        origin=f"on such a device ({borrowed})" if borrowed else "on this device",
+    )
     strategy = Strategy(
         atomics=atomics,
         discovery=discovery,
         device_barrier=barrier,
         max_groups=max_groups,
         max_groups_reason=why,
-        std=std,
-        pause=_pause(atomics, findings),
-        yield_by=_yield_by(findings),
-        acquire_polls=polls_acquire(facts, atomics.value),
-        tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
-        **gpu_parameters(atomics.value, findings),
-        table=tuple(table),
-        table_origin=f"on such a device ({borrowed})" if borrowed else "on this device",
         split_barrier=Choice(split, split_reason),
-        split_features=split_barrier.carried(split, findings),
-        compute_capability=facts.compute_capability,
-        debug=debug,
-        prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
-        atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
-        wait_polls=_wait_polls(facts, findings),
-        fences_are_barriers=quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts),
-        leader_forgotten=quirks.has_effect(quirks.LEADER_FORGOTTEN, facts),
-        joins_lost=quirks.has_effect(quirks.JOINS_LOST, facts),
-        copies_shared=quirks.has_effect(quirks.COPIES_SHARED, facts),
-        ids_lost=quirks.has_effect(quirks.IDS_LOST, facts),
-        asm_anywhere=_asm_anywhere(findings),
-        small_by_12=atomics.value == "c11" and quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, facts),
         reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),
-        reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
+        capabilities=capabilities,
+        tuning=tuning,
+        workarounds=frozenset(quirk.effect for quirk in quirks.matching(facts) if quirk.effect),
+        debug=debug,
     )
     # A launch may have other counts; this one is built first, since most launches fill the device.
     usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1

@@ -16,10 +16,10 @@ from typing import Final
 
 import pyopencl as cl
 
-from portbar.choices.strategy import Strategy
 from portbar.device import quirks
 from portbar.device.facts import facts
 from portbar.errors import BuildError
+from portbar.primitives.strategy import Strategy
 from portbar.text.source import without_comments
 
 _ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
@@ -104,8 +104,8 @@ def _missing_scratch(log: str, text: str) -> list[str]:
 def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:
     """The author's options with those that the strategy and the argument checks need; the author's `-cl-std` wins."""
     chosen = list(options)
-    if strategy.std is not None and not any(option.startswith("-cl-std") for option in chosen):
-        chosen.append(f"-cl-std={strategy.std}")
+    if strategy.capabilities.std is not None and not any(option.startswith("-cl-std") for option in chosen):
+        chosen.append(f"-cl-std={strategy.capabilities.std}")
     if _ARGUMENT_INFO not in chosen:
         chosen.append(_ARGUMENT_INFO)
     return tuple(chosen)

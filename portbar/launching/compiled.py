@@ -10,17 +10,18 @@ from dataclasses import dataclass
 
 import pyopencl as cl
 
-from portbar.choices.strategy import DeviceProfile, Strategy
+from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import limit_rounds
 from portbar.errors import DeviceError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.isolation import try_build
 from portbar.launching.residency import VERBOSE
 from portbar.launching.states import States
+from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
+from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import resolve_includes
-from portbar.rendering.reduction import scratch_bytes
 
 
 @dataclass(eq=False, repr=False)

@@ -17,8 +17,9 @@ import pyopencl as cl
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
 from portbar.launching.order import Order
+from portbar.primitives.layout import FAULTS
+from portbar.primitives.reduction.header import LAUNCHES, places
 from portbar.primitives.reduction.loops import ReductionLoop
-from portbar.rendering.reduction import FAULTS, LAUNCHES, places
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 

@@ -16,7 +16,6 @@ from typing import Any, Final
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.choices.strategy import Strategy
 from portbar.choices.timing import is_time, limit_rounds, patience_rounds, rounds, shared_patience_rounds, shortened
 from portbar.device import quirks
 from portbar.device.vendor import vendor_bound
@@ -46,7 +45,8 @@ from portbar.launching.order import awaited, hides_failures
 from portbar.launching.residency import Resources, computed_bound, resources_in
 from portbar.launching.state import QueueState
 from portbar.primitives import layout
-from portbar.rendering.reduction import local_size_limit
+from portbar.primitives.reduction.header import local_size_limit
+from portbar.primitives.strategy import Strategy
 from portbar.text.source import kernel_text, mentions
 
 Size = tuple[int, ...]

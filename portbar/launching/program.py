@@ -14,7 +14,7 @@ from typing import Final
 import pyopencl as cl
 
 from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, Strategy, choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_time, shortened
 from portbar.device import quirks
 from portbar.device.facts import device_key
@@ -23,7 +23,8 @@ from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
 from portbar.primitives.reduction.loops import ReductionLoop, check_loops
 from portbar.primitives.reduction.use import HEADER, check_source, use_of
-from portbar.primitives.split_barrier import FEATURES, shows_counts
+from portbar.primitives.split_barrier.selection import FEATURES, shows_counts
+from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import needed_ordering
 from portbar.text.source import early_statement, includes, mentions
 
@@ -154,7 +155,7 @@ class Program(CompiledProgram):
         """The strategy for a device, checked against what the program requires."""
         chosen = asked if isinstance(asked, Strategy) else choose(profile, asked, ordering=ordering, debug=self.debug)
         for feature in self.require:
-            if feature not in chosen.split_features:
+            if feature not in chosen.capabilities.split_features:
                 raise UnsupportedFeatureError(
                     f"{device.name.strip()} does not carry split_barrier.{feature} ({FEATURES[feature]}): its strategy is "
                     f"{chosen.split_barrier}, because {chosen.split_barrier.reason}. Use waits that all work-items of "

@@ -11,9 +11,9 @@ import pyopencl as cl
 
 from portbar.launching.gangs import GangState
 from portbar.launching.state import QueueState
+from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
-from portbar.rendering.reduction import grid_extra_words
 
 #: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
 _MAX_STATES: Final = 64

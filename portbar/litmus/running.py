@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, Strategy, choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import BuildError, Error
 from portbar.launching.build import compile_program
 from portbar.launching.kernel import Kernel
@@ -28,6 +28,7 @@ from portbar.litmus.sizes import Scale, Size
 from portbar.litmus.source import collect_text, kernel_name, program_text
 from portbar.litmus.stress import DISTURBED, NUMBERS, memory_words, stress_numbers
 from portbar.litmus.tests import TESTS, matching
+from portbar.primitives.strategy import Strategy
 
 UInts = np.ndarray[Any, np.dtype[np.uint32]]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.strategy import Choice, DeviceProfile, Strategy, gpu_parameters, polls_acquire
+from portbar.choices.strategy import DeviceProfile, has_one_way_fences, polls_acquire, tuning_of
 from portbar.choices.timing import is_cpu
 from portbar.device.facts import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
@@ -23,7 +23,9 @@ from portbar.findings.findings import RATES, Findings
 from portbar.launching.program import Program
 from portbar.measuring.rounds import rounds_for
 from portbar.primitives import layout
-from portbar.rendering.headers import WORDS, resolve_includes
+from portbar.primitives.device_barrier import WORDS
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.rendering.headers import resolve_includes
 from portbar.text.templates import render_def
 
 #: Atomics strategy -> the `-cl-std` values that it can be built with; None is the driver's default.
@@ -96,7 +98,7 @@ _SPIN_LIMIT_S: Final = 3.0
 
 def words_text(atomics: str) -> str:
     """The word functions of one atomics strategy, as OpenCL C."""
-    template = f"atomics/{atomics}.mako"
+    template = f"backend/{atomics}/words.mako"
     names = ("word_fence", *WORDS) if atomics == "cl12" else WORDS
     return "\n".join(render_def(template, name, {"one_way_fences": False}) for name in names)
 
@@ -263,9 +265,12 @@ class Probes:
             device_barrier=Choice("counter", why),
             max_groups=1 if self._may_cut_loops else None,
             max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
-            std=self.std(atomics),
-            acquire_polls=polls_acquire(self.facts, atomics),
-            **gpu_parameters(atomics, self.known),
+            capabilities=Capabilities(
+                std=self.std(atomics),
+                acquire_polls=polls_acquire(self.facts, atomics),
+                one_way_fences=has_one_way_fences(atomics, self.known),
+            ),
+            tuning=tuning_of(atomics),
         )
 
     # Loops and polls.
@@ -310,7 +315,7 @@ class Probes:
 
     def _measure_rate(self, strategy: Strategy) -> float:
         text = resolve_includes('#include "portbar/device_barrier.h"\n' + _probe_text("polls", "polls"), strategy)
-        kernel = cl.Kernel(self._build(text, strategy.std), "portbar_probe_polls")
+        kernel = cl.Kernel(self._build(text, strategy.capabilities.std), "portbar_probe_polls")
         words = layout.state_words(64)
         most = _MOST_POLL_ROUNDS
         if self._limit is not None:

@@ -45,6 +45,9 @@ STATUS_LOST: Final = 3
 STATUS_WAIT: Final = 4
 STATUS_OVERWRITTEN: Final = 5
 
+#: Faults that a kernel without a grid reports -> number.
+FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
+
 #: Words that share a line are not polled at the same time, or are written once a launch at most.
 _LINES: Final = (
     ("POLL_EVEN", "POLL_ODD"),

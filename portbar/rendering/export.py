@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from portbar._version import __version__
 from portbar.choices.profile import describe
-from portbar.choices.strategy import DeviceProfile, Strategy, choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.primitives import layout
+from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use, use_of
+from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import HOST_HEADER, header_names, needed_ordering, pruned_headers, render_header
-from portbar.rendering.reduction import grid_extra_words
 from portbar.system import files
 from portbar.text.source import includes
 from portbar.text.templates import render_def
@@ -105,7 +106,7 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
     context = {
         "version": __version__,
         "device": " ".join(f"{profile.facts.name} ({profile.facts.platform_name})".split()).replace("*/", "* /"),
-        "options": f"-cl-std={strategy.std}" if strategy.std else "",
+        "options": f"-cl-std={strategy.capabilities.std}" if strategy.capabilities.std else "",
         "max_groups": strategy.max_groups or layout.MAX_LAUNCHED_GROUPS,
         "last_epoch": layout.EPOCH_MASK - 1,
         "layout": layout.OFFSETS,

@@ -14,13 +14,14 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.profile import describe
-from portbar.choices.strategy import Strategy, choose
+from portbar.choices.strategy import choose
 from portbar.device import child
 from portbar.errors import Error
 from portbar.launching.arguments import SCALARS
 from portbar.launching.program import Program
 from portbar.measuring.rounds import NO_TIME, Budget, in_one_line
-from portbar.primitives.atomics import TYPES, AtomicType
+from portbar.primitives.atomics.table import TYPES, AtomicType
+from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
 from portbar.survey.context import context_of
 
@@ -95,7 +96,7 @@ def implementation(case: Case, strategy: Strategy) -> str:
         # On the 32 bits around the object, of which the others must stay as they are.
         return INSTRUCTION if operation == "load" or (operation == "store" and by_ptx) else LOOP
     if kind.kind == "float" and operation in {"fetch_add", "fetch_sub"}:
-        return INSTRUCTION if (kind.name, case.space) in strategy.atomics_table.native_add else LOOP
+        return INSTRUCTION if (kind.name, case.space) in strategy.capabilities.atomics_table.native_add else LOOP
     if kind.kind == "float" and operation in {"fetch_min", "fetch_max"}:
         return LOOP
     if operation in _WRAPPING:
@@ -235,7 +236,7 @@ def atomics_task(payload: dict[str, Any]) -> dict[str, Any]:
     context = context_of(payload)
     queue = cl.CommandQueue(context)
     strategy = choose(describe(queue.device))
-    table = strategy.atomics_table
+    table = strategy.capabilities.atomics_table
     wanted = list(cases())
     skipped = tried = 0
     for kind, space in dict.fromkeys((case.kind, case.space) for case in wanted):

@@ -109,7 +109,7 @@ def expected(kind: str, members: Any, rounds: int) -> Any:
 
 def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     """Reduction strategies of the table -> why the device cannot use them; empty where it can."""
-    std = choose(profile).std
+    std = choose(profile).capabilities.std
     judged = {name: strategies.judge(name, profile.facts, profile.findings, std) for name in ALTERNATIVES["reduction"]}
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
 

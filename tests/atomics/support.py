@@ -203,7 +203,7 @@ class Setting:
     @property
     def scopes(self) -> tuple[str, ...]:
         """The scopes that the device offers."""
-        return tuple(self.strategy.atomics_table.scopes)
+        return tuple(self.strategy.capabilities.atomics_table.scopes)
 
     def random(self, *size: int, extra: int = 0) -> Array:
         """Seeded numbers: all bits of an integer, or floats that a sum rounds but never makes subnormal."""
@@ -240,7 +240,7 @@ def setting(
     chosen = _strategy(queue.device, strategy)
     if isinstance(chosen, str):
         pytest.skip(chosen)
-    table = chosen.atomics_table
+    table = chosen.capabilities.atomics_table
     if kind not in table.types:
         pytest.skip(f"the capability table has no {kind} here")
     if space not in table.spaces:

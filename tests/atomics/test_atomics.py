@@ -11,12 +11,13 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.choices.strategy import VARIABLE, Choice, DeviceProfile, Strategy, choose
+from portbar.choices.strategy import VARIABLE, DeviceProfile, choose
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.findings.findings import Findings
-from portbar.primitives.atomics import TYPES, AtomicsTable, atomics_table
+from portbar.primitives.atomics.table import TYPES, AtomicsTable, atomics_table
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import needed_ordering, render_header
 from tests.gpu_code import ORDERS, ptx_kernels
 from tests.support import to_device, uints
@@ -43,7 +44,9 @@ def no_overrides_from_outside(monkeypatch):
 
 
 def strategy_of(atomics="c11", **values):
-    return Strategy(Choice(atomics, ""), Choice("packed", ""), Choice("counter", ""), **values)
+    return Strategy(
+        Choice(atomics, ""), Choice("packed", ""), Choice("counter", ""), capabilities=Capabilities(**values)
+    )
 
 
 # The capability table.
@@ -143,7 +146,7 @@ def test_a_device_without_known_ordering_has_atomics_that_say_so():
         choose(DeviceProfile(BARE))
     strategy = choose(DeviceProfile(BARE), ordering="work_group")
     assert strategy.atomics.value == "cl12"
-    assert "not known to hold between work-groups" in strategy.atomics_table.refused["ordering"]
+    assert "not known to hold between work-groups" in strategy.capabilities.atomics_table.refused["ordering"]
     failed = Findings(builds={"cl12": True}, litmus={"cl12": "fail: MP: 1 of 2 forbidden"})
     with pytest.raises(UnsupportedFeatureError):
         choose(DeviceProfile(BARE, failed), ordering="work_group")
@@ -190,7 +193,7 @@ def test_tests_can_break_every_raw_operation_that_public_functions_call(atomics)
 def test_locks_are_refused_where_waiting_cannot_be_right():
     assert "portbar_ticket_lock_try_acquire" in render_header("lock", strategy_of())
     with pytest.raises(UnsupportedFeatureError, match="loops end early"):
-        render_header("lock", strategy_of(max_groups=1, max_groups_reason="loops end early"))
+        render_header("lock", replace(strategy_of(), max_groups=1, max_groups_reason="loops end early"))
 
 
 # On a device.
@@ -212,9 +215,10 @@ def has_locks(context):
 def test_order_beyond_a_work_group_does_not_build_where_it_is_not_known_to_hold(context):
     chosen = choose(portbar.describe(context.devices[0]))
     table = replace(
-        chosen.atomics_table, refused=chosen.atomics_table.refused | {"ordering": "on this device order is unknown"}
+        chosen.capabilities.atomics_table,
+        refused=chosen.capabilities.atomics_table.refused | {"ordering": "on this device order is unknown"},
     )
-    limited = replace(chosen, atomics_table=table)
+    limited = chosen.with_capabilities(atomics_table=table)
 
     def build(call):
         return portbar.Program(context, INCLUDE + f"kernel void k(global uint *a) {{ {call}; }}", strategy=limited)
@@ -346,7 +350,9 @@ NUMPY = {
 @pytest.mark.device
 def test_every_work_item_operates_in_a_kernel_where_nothing_depends_on_its_id(context, queue):
     """A vectorising compiler must not take such an operation as one for several work-items."""
-    offered = [name for name in choose(portbar.describe(queue.device)).atomics_table.types if name in NUMPY]
+    offered = [
+        name for name in choose(portbar.describe(queue.device)).capabilities.atomics_table.types if name in NUMPY
+    ]
     program = portbar.Program(context, INCLUDE + "".join(WITHOUT_IDS.replace("TYPE", name) for name in offered))
     for name, form in itertools.product(offered, ("add", "exchange")):
         total = to_device(queue, np.zeros(16, NUMPY[name]))
@@ -439,5 +445,5 @@ def test_a_small_object_in_local_memory_keeps_what_an_operation_stored(context, 
     assert run(portbar.Program(context, INCLUDE + OURS), "ours") == 1
     if not quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, portbar.describe(device).facts):
         return
-    std = choose(portbar.describe(device)).std
+    std = choose(portbar.describe(device)).capabilities.std
     assert run(portbar.Program(context, INCLUDE + SMALL, options=[f"-cl-std={std}"]), "raw") == 0

@@ -157,7 +157,7 @@ def made(request, context, queue):
 def test_what_stands_beside_a_refusal_builds(made):
     text = atomics.HEADER
     for i, (statement, kind) in enumerate(LEGAL):
-        if kind in made.strategy.atomics_table.types:
+        if kind in made.strategy.capabilities.atomics_table.types:
             text += kernel(statement, kind, f"k{i}")
     build(made, text)
 
@@ -180,7 +180,7 @@ def test_a_wrong_order_scope_or_type_does_not_build(context, queue, strategy, wh
 @pytest.mark.parametrize("strategy", atomics.STRATEGIES)
 def test_a_type_that_the_device_lacks_is_refused_with_its_name(context, queue, strategy, kind):
     made = atomics.setting(context, queue, strategy)
-    if kind in made.strategy.atomics_table.types:
+    if kind in made.strategy.capabilities.atomics_table.types:
         build(made, source(OPERATION.format("add"), kind))
         pytest.skip(f"the device has {kind}")
     with pytest.raises(portbar.BuildError) as caught:

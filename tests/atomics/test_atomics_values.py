@@ -13,6 +13,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
+from portbar.device import quirks  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.atomics import support as atomics  # noqa: E402 (needs PyOpenCL)
 from tests.atomics.support import after, bits, over  # noqa: E402
@@ -171,7 +172,7 @@ def flag_kernels(made: Any) -> str:
         clear = atomics.STORES[i % len(atomics.STORES)]
         form = "portbar_atomic_flag_test_and_set_explicit(flags + s, memory_order_{}, memory_scope_{})"
         test = form.format(order, scope)
-        loop_test = form.format("relaxed", scope) if made.strategy.fences_are_barriers else test
+        loop_test = form.format("relaxed", scope) if made.strategy.has(quirks.FENCES_ARE_BARRIERS) else test
         take = f"""
     uint mine = sections;
     for (uint s = 0u; s < sections && mine == sections; ++s)
@@ -486,7 +487,7 @@ def test_pointers_may_pass_through_functions_with_and_without_volatile(made):
 @over(atomics.TYPES, ["generic"])
 def test_generic_pointers_work_for_global_and_local_cells(made, findings):
     builds = findings.builds if findings is not None else {}
-    std = made.strategy.std or next((std for std in ("CL3.0", "CL2.0") if builds.get(std)), "CL2.0")
+    std = made.strategy.capabilities.std or next((std for std in ("CL3.0", "CL2.0") if builds.get(std)), "CL2.0")
     text = atomics.heading(made.kind) + helper_kernel("generic")
     program = portbar.Program(made.context, text, options=[f"-cl-std={std}"], strategy=dict(made.overrides))
     check_helped(made, program.kernel("helped"))

@@ -378,7 +378,7 @@ def test_exported_headers_compile_by_include_path_through_plain_pyopencl(portbar
     }
     """
     strategy = portbar.choose(portbar.describe(context.devices[0]))
-    options = ["-I", str(folder), *([f"-cl-std={strategy.std}"] if strategy.std else [])]
+    options = ["-I", str(folder), *([f"-cl-std={strategy.capabilities.std}"] if strategy.capabilities.std else [])]
     kernel = cl.Kernel(cl.Program(context, source).build(options=options), "meet")
     assert kernel.num_args >= 3
 
@@ -391,7 +391,7 @@ def test_kernels_compile_with_headers_that_were_exported_for_them(portbar_comman
         pytest.skip(err)
     assert code == 0, err
     strategy = portbar.choose(portbar.describe(context.devices[0]))
-    options = ["-I", str(tmp_path), *([f"-cl-std={strategy.std}"] if strategy.std else [])]
+    options = ["-I", str(tmp_path), *([f"-cl-std={strategy.capabilities.std}"] if strategy.capabilities.std else [])]
     assert cl.Kernel(cl.Program(context, KERNEL).build(options=options), "meet").num_args >= 3
 
 

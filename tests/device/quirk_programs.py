@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from portbar.device import child, vendor
+from portbar.device import child, quirks, vendor
 from portbar.device.facts import DeviceAddress, facts
 
 
@@ -504,7 +504,9 @@ def left_behind(payload: dict[str, Any]) -> int:
     device = DeviceAddress.from_json(payload["address"]).resolve()
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
-    strategy = replace(choose(describe(device), {"device_barrier": "counter"}), leader_forgotten=payload["forgotten"])
+    chosen = choose(describe(device), {"device_barrier": "counter"})
+    effect = {quirks.LEADER_FORGOTTEN} if payload["forgotten"] else set()
+    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN} | effect)
     kernel = Program(context, LEFT_BEHIND, strategy=strategy).kernel("left_behind")
     missed = 0
     for _ in range(40):

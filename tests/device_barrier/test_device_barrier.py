@@ -406,12 +406,13 @@ def test_launches_of_any_size_may_follow_each_other_on_one_queue(context, queue,
         check_chain(chain, queue, (8,), 6, num_groups=min(groups, holds))
 
 
-@pytest.mark.parametrize("quirk", ["ids_lost", "leader_forgotten"])
+@pytest.mark.parametrize("effect", [quirks.IDS_LOST, quirks.LEADER_FORGOTTEN])
 @pytest.mark.parametrize("algorithm", ["replicated", "flag", "tree"])
-def test_the_forms_for_faulty_compilers_are_right_everywhere(context, queue, algorithm, quirk):
+def test_the_forms_for_faulty_compilers_are_right_everywhere(context, queue, algorithm, effect):
     """So that they stay right where the compilers that need them are not at hand."""
     profile = portbar.describe(queue.device)
-    strategy = replace(portbar.choose(profile, {"device_barrier": algorithm}), **{quirk: True})
+    chosen = portbar.choose(profile, {"device_barrier": algorithm})
+    strategy = replace(chosen, workarounds=chosen.workarounds | {effect})
     program = portbar.Program(context, SOURCE, strategy=strategy, spin_limit=20.0)
     for name in ("chain", "split_chain"):
         check_chain(program.kernel(name), queue, (8,), 6)

@@ -248,7 +248,7 @@ def test_a_loop_on_test_wait_in_all_groups_ends_at_the_spin_limit(context, queue
     made = support.kernel(context, SOURCE, "all_test", spin_limit=LIMIT, device_barrier=algorithm)
     # More turns than the limit counts, so that a test without a limit fails here and does not hang.
     turns = 4 * layout.POLLS_PER_ROUND * limit_rounds(made.program.profile(queue.device), LIMIT)
-    if made.program.strategy(queue.device).tests_are_rounds:
+    if made.program.strategy(queue.device).capabilities.tests_are_rounds:
         turns //= layout.POLLS_PER_ROUND
     launch, held, groups = run(made, queue, (4,), min(turns, 2**32 - 1))
     with pytest.raises(portbar.BarrierTimeoutError) as caught:

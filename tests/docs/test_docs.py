@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from portbar.choices.strategy import ALTERNATIVES, Choice, Strategy
+from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives import layout
 from portbar.primitives.reduction.use import use_of
+from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.headers import header_names, render_header, resolve_includes
 from portbar.text.source import kernel_names
 from tests.checkout import ROOT

@@ -17,9 +17,9 @@ from portbar.device.facts import DeviceFacts
 from portbar.errors import RenderError
 from portbar.findings.findings import Findings
 from portbar.primitives import layout
+from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use
 from portbar.rendering import export
-from portbar.rendering.reduction import grid_extra_words
 from tests.checkout import environment
 from tests.docs.test_docs import DOCS, blocks
 
@@ -155,7 +155,7 @@ def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
 def test_a_device_that_ends_loops_early_takes_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
     profile = PROFILES["measured"]
     monkeypatch.setattr(export, "describe", lambda _: profile)
-    short = replace(choose(profile), max_groups=1, max_groups_reason="loops end early", std=None)
+    short = replace(choose(profile), max_groups=1, max_groups_reason="loops end early").with_capabilities(std=None)
     text = export.render(None, "host", short)  # type: ignore[arg-type]
     assert "#define PORTBAR_HOST_MAX_GROUPS 1u" in text
     assert '#define PORTBAR_HOST_BUILD_OPTIONS ""' in text

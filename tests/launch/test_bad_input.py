@@ -743,9 +743,9 @@ wanted, source = sys.argv[1], sys.argv[2]
 found = [d for p in icd.load_platforms() for d in devices_of(p) if f"{p.name} {p.version} {d.name}" == wanted]
 context = cl.Context(found[:1])
 queue = cl.CommandQueue(context)
-from portbar.primitives.atomics import AtomicsTable
+from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
-from portbar.choices.strategy import Choice, Strategy
+from portbar.primitives.strategy import Choice, Strategy
 overrides = eval(sys.argv[3])
 made = portbar.Program(context, source, strategy=overrides).kernel("scale")
 data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.choices.strategy import Choice, Strategy
 from portbar.primitives import layout
+from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.headers import render_header
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("tree", "test"))

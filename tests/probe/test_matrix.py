@@ -69,7 +69,7 @@ def test_each_record_is_named_after_its_device_and_serves_it(path):
 def test_a_strategy_follows_from_each_record_and_renders(path):
     facts, _ = entry(path)
     strategy = choose(DeviceProfile(facts, matrix.nearest(facts)))
-    assert all(name in ALTERNATIVES["device_barrier"] for _, _, name in strategy.table)
+    assert all(name in ALTERNATIVES["device_barrier"] for _, _, name in strategy.tuning.table)
     assert "portbar_device_barrier(portbar_grid *grid)" in render_header("device_barrier", strategy)
 
 
@@ -80,9 +80,9 @@ def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
     assert f"vendor matrix record {path.stem} (never probed on this machine)" in borrowed.atomics.reason
     own = choose(DeviceProfile(facts, replace(findings, source="probed 2026-11-21")))
     assert "vendor matrix" not in own.atomics.reason
-    if borrowed.table:
-        groups = borrowed.table[-1][1]
-        reasons = [s.for_groups(groups, borrowed.table[-1][0]).device_barrier.reason for s in (borrowed, own)]
+    if borrowed.tuning.table:
+        groups = borrowed.tuning.table[-1][1]
+        reasons = [s.for_groups(groups, borrowed.tuning.table[-1][0]).device_barrier.reason for s in (borrowed, own)]
         assert reasons[0].startswith("measured fastest") == reasons[1].startswith("measured fastest")
         if reasons[0].startswith("measured fastest"):
             assert f"on such a device (vendor matrix record {path.stem})" in reasons[0]
@@ -103,7 +103,7 @@ def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
     assert found.source == f"probed 2026-11-21; barrier table of vendor matrix record {path.stem}"
     chosen = choose(DeviceProfile(facts, found))
     assert "vendor matrix" not in chosen.atomics.reason
-    assert chosen.table_origin == f"on such a device (vendor matrix record {path.stem})"
+    assert chosen.tuning.origin == f"on such a device (vendor matrix record {path.stem})"
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem[:40])

@@ -14,6 +14,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
 from portbar.litmus.sizes import Scale
+from portbar.primitives.device_barrier import pause_of
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 
@@ -98,7 +99,7 @@ def refusal(facts, found=None, **overrides):
 def test_atomics_follow_facts_and_findings_with_a_reason(facts, found, atomics, std, words):
     strategy = choose(DeviceProfile(facts, found))
     assert strategy.atomics.value == atomics
-    assert strategy.std == std
+    assert strategy.capabilities.std == std
     assert words in strategy.atomics.reason
 
 
@@ -231,8 +232,10 @@ def test_everything_keeps_to_a_loop_limit_that_only_the_quirk_table_knows(found)
     profile = DeviceProfile(facts, found)
     assert host_shape.kind_of(profile) == "limited"
     assert Scale.of(profile, "cl12").kind == "short loops"
-    assert not choose(profile, ordering="work_group").reduction_means.folds
-    assert choose(DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group").reduction_means.folds
+    assert not choose(profile, ordering="work_group").capabilities.reduction_means.folds
+    assert choose(
+        DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group"
+    ).capabilities.reduction_means.folds
 
 
 TABLE = ((32, 64, "flag"), (32, 1, "counter"), (32, 300, "tree"), (1024, 1, "counter"), (1024, 8, "xf"))
@@ -282,12 +285,12 @@ def test_a_wrong_override_from_outside_names_the_variable(monkeypatch, text):
 
 
 def test_the_pause_is_one_that_was_seen_to_compile():
-    assert choose(DeviceProfile(HOPPER)).pause == "nanosleep"
-    assert choose(DeviceProfile(STRONG)).pause == "none"
+    assert choose(DeviceProfile(HOPPER)).capabilities.pause == "nanosleep"
+    assert choose(DeviceProfile(STRONG)).capabilities.pause == "none"
     found = findings(builds={"c11@CL3.0": True, "x86_pause": True})
-    assert choose(DeviceProfile(STRONG, found)).pause == "x86_pause"
-    assert choose(DeviceProfile(STRONG, found)).relax == "none"
-    assert choose(DeviceProfile(STRONG, found), {"device_barrier": "counter_backoff"}).relax == "x86_pause"
+    assert choose(DeviceProfile(STRONG, found)).capabilities.pause == "x86_pause"
+    assert pause_of(choose(DeviceProfile(STRONG, found))) == "none"
+    assert pause_of(choose(DeviceProfile(STRONG, found), {"device_barrier": "counter_backoff"})) == "x86_pause"
 
 
 VERDICTS = st.sampled_from(["pass", "7 stale reads", "untested: one group", "timeout"])
@@ -310,7 +313,7 @@ def test_nothing_is_chosen_against_a_finding(facts, builds, ordering):
         assert verdict == "pass"
         assert builds.get("cl12", True)
     if name == "c11":
-        assert chosen.std is not None
-        assert builds[f"c11@{chosen.std}"]
+        assert chosen.capabilities.std is not None
+        assert builds[f"c11@{chosen.capabilities.std}"]
     if name == "ptx":
         assert builds.get("ptx", True)

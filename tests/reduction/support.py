@@ -16,10 +16,11 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.choices.strategy import Strategy, choose
+from portbar.choices.strategy import choose
+from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import SYMBOLS
 from portbar.primitives.reduction.types import Scalar
-from portbar.rendering.reduction import scalars_of
+from portbar.primitives.strategy import Strategy
 
 #: What each operator does to two Python numbers.
 ON_HOST: dict[str, Callable[[Any, Any], Any]] = {
@@ -67,8 +68,8 @@ def strategy(context: cl.Context, name: str | None, *, ordering: str = "device")
     if name in {"tree", "fold"}:
         if name == "fold" and profile.findings is not None and profile.findings.loop_limit is not None:
             pytest.skip("the device ends loops early, so that nothing folds there")
-        means = replace(chosen.reduction_means, folds=name == "fold", collectives=False)
-        chosen = replace(chosen, reduction_means=means)
+        means = replace(chosen.capabilities.reduction_means, folds=name == "fold", collectives=False)
+        chosen = chosen.with_capabilities(reduction_means=means)
     return chosen
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pyopencl as cl
@@ -11,11 +10,11 @@ import pyopencl.array
 import pytest
 
 import portbar
-from portbar.choices.strategy import Choice, Strategy
+from portbar.primitives.reduction.header import context as render_context
 from portbar.primitives.reduction.loops import check_loops
 from portbar.primitives.reduction.strategies import Means
 from portbar.primitives.reduction.use import check_source, use_of
-from portbar.rendering.reduction import context as render_context
+from portbar.primitives.strategy import Choice, Strategy
 from tests.reduction.support import device_array, host_array, program
 
 WHY = Choice("c11", "for a test")
@@ -214,7 +213,7 @@ def test_in_groups_of_one_any_condition_is_uniform():
 
 def test_too_little_local_memory_is_told_with_what_would_fit():
     big = loop(v=portbar.Reduction(np.uint32, "+", shape=2000))
-    small = replace(STRATEGY, reduction_means=Means(local_memory=65536))
+    small = STRATEGY.with_capabilities(reduction_means=Means(local_memory=65536))
     use = use_of(HEADER + "energy_reduce_worker_vector(s, v)", (), (big,))
     with pytest.raises(
         portbar.UnsupportedFeatureError, match=r"8 work-items with values of 8000 bytes need 72000 bytes.*65536"
@@ -230,7 +229,7 @@ def test_too_little_local_memory_is_told_with_what_would_fit():
 def test_the_size_of_groups_shrinks_until_values_fit():
     big = loop(v=portbar.Reduction(np.uint32, "+", shape=20))
     use = use_of(HEADER + "energy_reduce_worker_vector(s, v)", (), (big,))
-    assert render_context(replace(STRATEGY, reduction_means=Means(local_memory=49152)), use)["limit"] == 512
+    assert render_context(STRATEGY.with_capabilities(reduction_means=Means(local_memory=49152)), use)["limit"] == 512
 
 
 def test_a_type_that_the_device_has_not_is_named():

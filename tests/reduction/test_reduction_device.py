@@ -9,6 +9,7 @@ import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.device import quirks
 from tests.reduction.support import STRATEGIES, device_array, host_array, program, scale
 
 GRID = """
@@ -111,7 +112,7 @@ def test_a_thousand_reductions_back_to_back_do_not_disturb_each_other(context, q
 @pytest.mark.device
 def test_the_form_for_a_compiler_that_loses_ids_is_right_everywhere(context, queue):
     """So that it stays right where that compiler is not at hand."""
-    strategy = replace(portbar.choose(portbar.describe(queue.device)), ids_lost=True)
+    strategy = replace(portbar.choose(portbar.describe(queue.device)), workarounds=frozenset({quirks.IDS_LOST}))
     made = portbar.Program(context, BACK_TO_BACK.partition("kernel void grids")[0], strategy=strategy)
     wrong = device_array(queue, np.zeros(128, np.uint32))
     made.kernel("groups")(queue, (128,), (32,), wrong, np.uint32(10)).wait()

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import portbar
-from portbar.choices.strategy import Choice, Strategy
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.operators import BUILT_INS, SHORT_FORMS
 from portbar.primitives.reduction.strategies import STRATEGIES
 from portbar.primitives.reduction.use import use_of
+from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.headers import render_header
 from tests.checkout import ROOT
 from tests.docs.test_docs import Block, blocks

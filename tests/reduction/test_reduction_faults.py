@@ -9,7 +9,7 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.rendering.reduction import LAUNCHES
+from portbar.primitives.reduction.header import LAUNCHES
 from tests.reduction.support import device_array, host_array, program
 
 pytestmark = pytest.mark.device

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.choices.strategy import Choice
+from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import SHORT_FORMS, SYMBOLS
 from portbar.primitives.reduction.strategies import Means
 from portbar.primitives.reduction.use import use_of
+from portbar.primitives.strategy import Choice
 from portbar.rendering.headers import resolve_includes
-from portbar.rendering.reduction import scalars_of
 from tests.gpu_code import TARGETS, assembled, clang, ptx_kernels, strategy_for
 
 pytestmark = pytest.mark.skipif(
@@ -40,7 +40,9 @@ LOOPS = (
 def target_strategy(target, *, reduction=None):
     how = reduction or ("shuffle" if target.assemble_for else "tree")
     means = Means(folds=False, collectives=False, local_memory=49152, local_size=1024)
-    return replace(strategy_for(target), reduction=Choice(how, "for a compiler"), reduction_means=means)
+    return replace(strategy_for(target), reduction=Choice(how, "for a compiler")).with_capabilities(
+        reduction_means=means
+    )
 
 
 def compiled(target, source, folder, loops=(), reduction=None):

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import portbar
-from portbar.choices.strategy import Choice, Strategy
-from portbar.primitives.atomics import AtomicsTable
+from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.reduction.header import LINE_WORDS, context, grid_extra_words, grid_words, places
 from portbar.primitives.reduction.use import Use
-from portbar.rendering.reduction import LINE_WORDS, context, grid_extra_words, grid_words, places
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
 
 TABLE = AtomicsTable(types=("int", "uint", "char", "long"))
-STRATEGY = Strategy(Choice("c11", ""), Choice("packed", ""), Choice("counter", ""), atomics_table=TABLE)
+STRATEGY = Strategy(
+    Choice("c11", ""), Choice("packed", ""), Choice("counter", ""), capabilities=Capabilities(atomics_table=TABLE)
+)
 
 fields = st.builds(
     portbar.Reduction, st.sampled_from([np.int8, np.int32, np.int64]), st.just("+"), shape=st.integers(1, 40)

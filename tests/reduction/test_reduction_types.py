@@ -10,7 +10,7 @@ import pyopencl.cltypes
 import pytest
 
 import portbar
-from portbar.rendering.reduction import scalars_of
+from portbar.primitives.reduction.header import scalars_of
 from tests.reduction.support import STRATEGIES, device_array, host_array, program, strategy
 
 #: Whether a loop ends within a group or over all of them.

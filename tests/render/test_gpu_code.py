@@ -86,7 +86,7 @@ def of_memory(instructions: list[str]) -> list[str]:
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> None:
     text = compiled(target, everything(strategy_for(target)), tmp_path)
-    offered = strategy_for(target).atomics_table
+    offered = strategy_for(target).capabilities.atomics_table
     for kind, space in itertools.product(offered.types, offered.spaces):
         assert f"use_{kind}_{space}" in text
     if target.assemble_for:

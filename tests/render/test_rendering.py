@@ -11,9 +11,9 @@ from dataclasses import replace
 import mako.template
 import pytest
 
-from portbar.choices.strategy import ALTERNATIVES, Choice, Strategy, gpu_parameters
+from portbar.choices.strategy import ALTERNATIVES, tuning_of
 from portbar.errors import RenderError
-from portbar.findings.findings import Findings
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering import headers as rendering
 from portbar.rendering.headers import header_names, render_header, resolve_includes
 from portbar.text import templates
@@ -136,17 +136,15 @@ def test_every_combination_renders_complete_text(atomics, discovery, barrier):
     assert code.count("(") == code.count(")")
 
 
-def test_parameters_for_ptx_change_no_other_atomics():
-    for atomics in ALTERNATIVES["atomics"]:
-        assert bool(gpu_parameters(atomics, None)) == (atomics == "ptx")
-
-
 @pytest.mark.parametrize("barrier", ALTERNATIVES["device_barrier"])
 @pytest.mark.parametrize("fences", [False, True])
 def test_every_algorithm_renders_with_the_parameters_for_ptx(barrier, fences):
-    found = Findings(builds={"one_way_fences": fences})
     strategy = replace(
-        PLAIN, atomics=Choice("ptx", "test"), device_barrier=Choice(barrier, "test"), **gpu_parameters("ptx", found)
+        PLAIN,
+        atomics=Choice("ptx", "test"),
+        device_barrier=Choice(barrier, "test"),
+        capabilities=Capabilities(one_way_fences=fences),
+        tuning=tuning_of("ptx"),
     )
     code = without_comments(render_header("device_barrier", strategy))
     assert len(re.findall(r"^static inline .*\bportbar_device_barrier\(", code, re.MULTILINE)) == 1
@@ -157,7 +155,7 @@ def test_every_algorithm_renders_with_the_parameters_for_ptx(barrier, fences):
 @pytest.mark.parametrize("pause", ["none", "nanosleep", "x86_pause"])
 def test_only_the_algorithm_with_backoff_pauses(pause):
     def instructions(barrier):
-        strategy = replace(PLAIN, pause=pause, device_barrier=Choice(barrier, "test"))
+        strategy = replace(PLAIN, capabilities=Capabilities(pause=pause), device_barrier=Choice(barrier, "test"))
         return re.findall(r"nanosleep\.u32|\"pause\"", without_comments(render_header("device_barrier", strategy)))
 
     assert instructions("counter") == []

@@ -10,7 +10,7 @@ from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choo
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
-from portbar.primitives.split_barrier import shows_counts
+from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.rendering.headers import header_names, render_header
 from portbar.text.source import without_comments
 

@@ -13,12 +13,13 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
-from portbar.choices.strategy import Choice, DeviceProfile, Strategy
+from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts, address_of
 from portbar.errors import Error
 from portbar.findings.findings import Findings
 from portbar.measuring.rounds import NO_TIME, Budget, most_rounds
-from portbar.primitives.atomics import TYPES, AtomicsTable
+from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import render_header
 from portbar.survey import atomics, litmus, plan, reduction, rounds, run, split_barrier
 from portbar.survey.environment import environment, loader
@@ -38,9 +39,7 @@ def strategy_by(name: str) -> Strategy:
         Choice(name, ""),
         Choice("packed", ""),
         Choice("counter", ""),
-        std="CL3.0",
-        atomics_table=table,
-        asm_anywhere=False,
+        capabilities=Capabilities(std="CL3.0", atomics_table=table, asm_anywhere=False),
     )
 
 

@@ -6,10 +6,12 @@ Not for the text of the templates, nor for reading a program (`portbar.primitive
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from portbar.choices.strategy import Strategy
+from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.header import Header, Piece
+from portbar.primitives.layout import FAULTS, LINE_WORDS
 from portbar.primitives.reduction import code
 from portbar.primitives.reduction.forms import Form, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -18,7 +20,8 @@ from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE
 from portbar.primitives.reduction.types import SCALARS, Scalar
 from portbar.primitives.reduction.use import Use, Wanted
 
-Piece = tuple[str, str]
+if TYPE_CHECKING:
+    from portbar.primitives.strategy import Strategy
 
 #: Everything that `wanted` can hold.
 EVERYTHING: Final[Wanted] = frozenset(
@@ -31,11 +34,6 @@ EVERYTHING: Final[Wanted] = frozenset(
     ]
 )
 
-#: Faults that a kernel without a grid leaves word of -> number.
-FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
-
-LINE_WORDS: Final = 32
-
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64
 
@@ -46,7 +44,7 @@ _SCANS: Final = tuple(
 
 def scalars_of(strategy: Strategy) -> tuple[Scalar, ...]:
     """The scalar types that a device can reduce, whether or not it has atomics on them."""
-    table = strategy.atomics_table
+    table = strategy.capabilities.atomics_table
     return tuple(
         scalar
         for scalar in SCALARS
@@ -177,7 +175,7 @@ def scratch_bytes(strategy: Strategy, use: Use) -> int:
 
 
 def _limit(strategy: Strategy, use: Use, areas: Areas, sub_group_size: int, slot: int) -> int:
-    means = strategy.reduction_means
+    means = strategy.capabilities.reduction_means
     limit = use.local_size or min(means.local_size, USUAL_LOCAL_SIZE)
     while (needed := slot * areas.slots(limit, sub_group_size)) > means.local_memory:
         if use.local_size is not None or limit <= 8:
@@ -195,9 +193,11 @@ def _refuse_locks(strategy: Strategy, use: Use) -> None:
     locked = [
         loop.name
         for loop in use.loops
-        if use.gangs and not loop.deterministic and code.atomic_lines(loop, strategy.atomics_table.types) is None
+        if use.gangs
+        and not loop.deterministic
+        and code.atomic_lines(loop, strategy.capabilities.atomics_table.types) is None
     ]
-    if strategy.fences_are_barriers and (use.locks or locked):
+    if strategy.has(quirks.FENCES_ARE_BARRIERS) and (use.locks or locked):
         raise UnsupportedFeatureError(
             "this device's runtime makes barriers of memory fences, so that no single work-item can take a lock"
             + (
@@ -219,14 +219,14 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     """
     lanes = lanes_of(strategy, use)
     virtual = lanes != "sub_group"
-    means = strategy.reduction_means
+    means = strategy.capabilities.reduction_means
     folds = means.folds and lanes != "shuffle"
     parts = lanes == "sub_group" and not folds
     scalars = scalars_of(strategy)
     offered = {scalar.c for scalar in scalars}
     for name in sorted(code.scalar_names(use.loops) - offered):
         loop = next(loop.name for loop in use.loops if name in code.scalar_names((loop,)))
-        why = strategy.atomics_table.refused.get(name, "")
+        why = strategy.capabilities.atomics_table.refused.get(name, "")
         raise UnsupportedFeatureError(
             f"reduction loop {loop!r} has values of type {name}, which the device has not"
             + (f" ({why})" if why else "")
@@ -245,7 +245,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     wanted = _closure(wanted, lanes == "shuffle" or parts)
     forms = (
         *short_forms(scalars, frozenset(op for _, _, op in wanted)),
-        *(code.form_of(loop, keeps=strategy.copies_shared) for loop in use.loops),
+        *(code.form_of(loop, keeps=strategy.has(quirks.COPIES_SHARED)) for loop in use.loops),
     )
     kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
@@ -282,7 +282,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "sub_group_size": size,
         "slot_unit": _slot_unit(use.loops),
         "slot_units": slot // max([8, *(loop.struct.alignment for loop in use.loops)]),
-        "redux": strategy.compute_capability >= 80,
+        "redux": strategy.capabilities.compute_capability >= 80,
         "wanted": wanted,
         "forms": forms,
         "kinds": tuple(kinds),
@@ -299,13 +299,13 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "value_words": LAUNCHES * header_words,
         "grid_words": grid_words(use),
         "faults": FAULTS,
-        "polls": strategy.wait_polls,
-        "atomics": strategy.atomics_table.types,
-        "fences_are_barriers": strategy.fences_are_barriers,
-        "ids_lost": strategy.ids_lost,
-        "joins_lost": strategy.joins_lost,
-        "copies_shared": strategy.copies_shared,
-        "leader_forgotten": strategy.leader_forgotten,
+        "polls": strategy.capabilities.wait_polls,
+        "atomics": strategy.capabilities.atomics_table.types,
+        "fences_are_barriers": strategy.has(quirks.FENCES_ARE_BARRIERS),
+        "ids_lost": strategy.has(quirks.IDS_LOST),
+        "joins_lost": strategy.has(quirks.JOINS_LOST),
+        "copies_shared": strategy.has(quirks.COPIES_SHARED),
+        "leader_forgotten": strategy.has(quirks.LEADER_FORGOTTEN),
     }
 
 
@@ -339,3 +339,15 @@ def pieces(use: Use) -> list[Piece]:
             found.append(("gangs", "sub_group_locks"))
     found.append(("base", "entry"))
     return [(f"reduction/{template}.mako", name) for template, name in found]
+
+
+def header(use: Use) -> Header:
+    """The header with what a program uses of it."""
+    return Header(
+        "reduction",
+        "Reductions, scans and broadcasts over sub-groups, work-groups and grids.",
+        lambda _: pieces(use),
+        lambda strategy: context(strategy, use),
+        ("atomics",),
+        is_local=True,
+    )

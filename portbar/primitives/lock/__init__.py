@@ -1,0 +1,27 @@
+"""Locks between work-groups, every wait bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.header import Header, Piece
+
+if TYPE_CHECKING:
+    from portbar.primitives.strategy import Strategy
+
+
+def _pieces(strategy: Strategy) -> list[Piece]:
+    if strategy.max_groups is not None:
+        raise UnsupportedFeatureError(
+            f"portbar/lock.h makes work-groups wait for each other, which cannot be right here: {strategy.max_groups_reason}; "
+            "use another device, or atomics that nobody waits for"
+        )
+    return [("lock/lock.mako", name) for name in ("types", "spin_lock", "ticket_lock")]
+
+
+def _context(strategy: Strategy) -> dict[str, Any]:
+    return {"wait_polls": strategy.capabilities.wait_polls}
+
+
+HEADER: Final = Header("lock", "Locks between work-groups, every wait bounded.", _pieces, _context, ("atomics",))

@@ -1,0 +1,187 @@
+"""What was decided for a device: the choices with their reasons, and what the rendered text depends on beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.reduction.strategies import Means
+
+if TYPE_CHECKING:
+    from portbar.findings.findings import BarrierTable
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One choice and why it was made."""
+
+    value: str
+    reason: str
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a device can do, as it reports it or as a probe found.
+
+    Attributes
+    ----------
+    std : str or None
+        The `-cl-std` value that the atomics need, such as `CL3.0`.
+    pause : str
+        How a work-item can pause: `none`, `nanosleep`, `x86_pause`.
+    yield_by : str
+        How a waiting work-group yields its processor to another thread of the host: `none`, `syscall`.
+    acquire_polls : bool
+        Whether waits poll with acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
+    tests_are_rounds : bool
+        Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host, a round
+        takes as long as the test's own barriers. Never where loops end early.
+    one_way_fences : bool
+        Whether fences that only acquire or only release are available.
+    compute_capability : int
+        NVIDIA's, times ten; 0 elsewhere.
+    prints : bool
+        Whether kernels may call printf; it branches, which some compilers abort over.
+    asm_anywhere : bool
+        Whether pauses and yields may be used in any kernel, not only where barriers are.
+    wait_polls : int
+        Polls after which an atomic wait or a lock gives up.
+    split_features : tuple of str
+        Of `portbar.primitives.split_barrier.FEATURES`: what the chosen split barrier supports on this device.
+    atomics_table : AtomicsTable
+        What `portbar/atomics.h` offers.
+    reduction_means : Means
+        What reductions can use.
+    """
+
+    std: str | None = None
+    pause: str = "none"
+    yield_by: str = "none"
+    acquire_polls: bool = False
+    tests_are_rounds: bool = False
+    one_way_fences: bool = False
+    compute_capability: int = 0
+    prints: bool = True
+    asm_anywhere: bool = False
+    wait_polls: int = 1 << 26
+    split_features: tuple[str, ...] = ("overlapping",)
+    atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
+    reduction_means: Means = field(default_factory=Means)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Numbers that were measured on a device, for the barriers between its work-groups.
+
+    Attributes
+    ----------
+    table : tuple of (int, int, str)
+        Fastest barrier algorithms by local size and group count; empty when the choice holds for all.
+    origin : str
+        Where the table was measured, as in "measured fastest on this device".
+    sleep_above, sleep_divisor, sleep_ns : int
+        `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
+        most `sleep_ns`.
+    rest_ns : int
+        Nanoseconds that any wait pauses after every round of polls; 0 for none.
+    hold : tuple of (int, int)
+        Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
+        that is missing when it arrives; empty where the device has no clock to wait by.
+    first_poll : tuple of (int, int)
+        Up to how many work-groups, and how many cycles a work-group then waits in `replicated` before its first poll.
+    placing : tuple of int
+        From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
+        empty where memory is the same everywhere.
+    """
+
+    table: BarrierTable = ()
+    origin: str = "on this device"
+    sleep_above: int = 256
+    sleep_divisor: int = 4
+    sleep_ns: int = 1000
+    rest_ns: int = 0
+    hold: tuple[tuple[int, int], ...] = ()
+    first_poll: tuple[tuple[int, int], ...] = ()
+    placing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How portbar's primitives are done on one device: one choice per primitive, each with its reason.
+
+    Attributes
+    ----------
+    atomics, discovery, device_barrier, split_barrier, reduction : Choice
+    max_groups : int or None
+        Most work-groups that may meet in one grid; None where discovery decides.
+    max_groups_reason : str
+    capabilities : Capabilities
+    tuning : Tuning
+    workarounds : frozenset of str
+        Effects of the device's quirks (`portbar.device.quirks`) that the rendered text must respect.
+    debug : bool
+        Whether the device looks for misuse.
+    split_counted : bool
+        Whether group-wide split barriers count arrivals, which only some calls of a program can show.
+    """
+
+    atomics: Choice
+    discovery: Choice
+    device_barrier: Choice
+    max_groups: int | None = None
+    max_groups_reason: str = ""
+    split_barrier: Choice = Choice("uniform", "a group-wide barrier() at each wait is right on every device")
+    reduction: Choice = Choice("tree", "local memory and barriers, which every device has")
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    tuning: Tuning = field(default_factory=Tuning)
+    workarounds: frozenset[str] = frozenset()
+    debug: bool = False
+    split_counted: bool = True
+
+    def has(self, effect: str) -> bool:
+        """Whether the device has a quirk with this effect."""
+        return effect in self.workarounds
+
+    def with_capabilities(self, **changes: Any) -> Strategy:
+        """The strategy for a device whose capabilities differ in these."""
+        return replace(self, capabilities=replace(self.capabilities, **changes))
+
+    def summary(self) -> str:
+        """The choices in one line."""
+        return (
+            f"atomics {self.atomics}, discovery {self.discovery}, device barrier {self.device_barrier}, "
+            f"split barrier {self.split_barrier}"
+        )
+
+    def reasons(self) -> dict[str, tuple[str, str]]:
+        """Name of each choice -> (value, reason)."""
+        names = ("atomics", "discovery", "device_barrier", "split_barrier", "reduction")
+        chosen = {name: (getattr(self, name).value, getattr(self, name).reason) for name in names}
+        if self.max_groups is not None:
+            chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
+        return chosen
+
+    def for_groups(self, groups: int, local_size: int | None = None) -> Strategy:
+        """The strategy with the barrier algorithm that the measured table names for so many work-groups.
+
+        Parameters
+        ----------
+        groups : int
+        local_size : int, optional
+            Work-items in each; the measured local size nearest to it (by ratio) is used, the smallest one without it.
+        """
+        sizes = {entry[0] for entry in self.tuning.table}
+        if not sizes:
+            return self
+        nearest = min(sizes, key=lambda size: (abs(math.log(max(size, 1) / max(local_size or 1, 1))), size))
+        serving = [entry for entry in self.tuning.table if entry[0] == nearest and entry[1] <= groups]
+        best = max(serving, default=None)
+        if best is None or best[2] == self.device_barrier.value:
+            return self
+        reason = f"measured fastest {self.tuning.origin} from {best[1]} work-groups of {best[0]} on"
+        return replace(self, device_barrier=Choice(best[2], reason))

@@ -1,0 +1,97 @@
+"""The variants of a primitive: one module each in the primitive's package, and any that a program registers.
+
+A package of variants is a folder whose modules each have a `VARIANT`; no list of them is kept anywhere else. The order of
+preference is the order of `rank`. After CUB's `block/specializations` and reikna, where `X.py` owns `X.mako`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to do a primitive.
+
+    Attributes
+    ----------
+    name : str
+        As overrides, records and reports call it.
+    rank : int
+        Order of preference, lowest first.
+    summary : str
+        One line, for tables of the documentation and of reports.
+    """
+
+    name: str
+    rank: int
+    summary: str
+
+
+V = TypeVar("V", bound=Variant)
+
+
+class Variants(Mapping[str, V], Generic[V]):
+    """Name -> variant, in order of preference.
+
+    Parameters
+    ----------
+    package : str
+        Name of the package whose modules each have a `VARIANT`. They are imported at first use.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._found: dict[str, V] | None = None
+
+    def _all(self) -> dict[str, V]:
+        if self._found is None:
+            folder = importlib.import_module(self._package).__path__
+            modules = [importlib.import_module(f"{self._package}.{info.name}") for info in pkgutil.iter_modules(folder)]
+            self._found = self._ordered([module.VARIANT for module in modules if hasattr(module, "VARIANT")])
+        return self._found
+
+    @staticmethod
+    def _ordered(variants: list[V]) -> dict[str, V]:
+        return {variant.name: variant for variant in sorted(variants, key=lambda variant: variant.rank)}
+
+    def __getitem__(self, name: str) -> V:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def register(self, variant: V) -> None:
+        """Add a variant.
+
+        Raises
+        ------
+        ValueError
+            There is one of this name.
+        """
+        known = self._all()
+        if variant.name in known:
+            raise ValueError(f"there is a variant {variant.name!r} in {self._package} already")
+        self._found = self._ordered([*known.values(), variant])
+
+    def unregister(self, name: str) -> None:
+        """Remove a variant that `register` has added."""
+        known = self._all()
+        self._found = {key: variant for key, variant in known.items() if key != name}
+
+    @contextmanager
+    def registered(self, variant: V) -> Iterator[V]:
+        """Add a variant for the time of a `with` block."""
+        self.register(variant)
+        try:
+            yield variant
+        finally:
+            self.unregister(variant.name)
