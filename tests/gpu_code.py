@@ -16,11 +16,18 @@ from pathlib import Path
 
 import pytest
 
-from portbar.choices.strategy import tuning_of
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.split_barrier.selection import FEATURES
-from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 from portbar.rendering.headers import resolve_includes
+
+#: Waits of a tuned device: every range and place is written.
+TUNED = Tuning(
+    rest_ns=64,
+    hold=((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16)),
+    first_poll=((96, 220), (200, 270), (320, 350), (0xFFFF_FFFF, 500)),
+    placing=(64, 6000, 8),
+)
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("sub_group", "work_group", "device", "all_svm_devices")
@@ -92,7 +99,7 @@ def strategy_for(target: Target) -> Strategy:
             compute_capability=int(target.assemble_for.removeprefix("sm_") or 0),
             atomics_table=table,
         ),
-        tuning=tuning_of(target.atomics),
+        tuning=TUNED if target.atomics == "ptx" else Tuning(),
     )
 
 

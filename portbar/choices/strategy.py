@@ -193,21 +193,30 @@ def _pause(atomics: Choice, findings: Findings | None) -> str:
     return "none"
 
 
-def tuning_of(atomics: str) -> Tuning:
-    """Numbers for barriers where atomics are PTX, measured on an H200 with driver 580; those that need none elsewhere."""
-    if atomics != "ptx":
-        return Tuning()
-    return Tuning(
-        rest_ns=64,
-        hold=((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16)),
-        first_poll=((96, 220), (200, 270), (320, 350), (0xFFFF_FFFF, 500)),
-        placing=(64, 6000, 8),
-    )
+def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: str) -> Tuning:
+    """Measured choices and numbers for barriers: this device's own where it was measured, else those of the most alike one."""
+    findings = findings or Findings()
+    borrowed = matrix.record_named(findings.source)
+    origin = f"on such a device ({borrowed})" if borrowed else "on this device"
+    table, waits, waits_origin = findings.barrier_table, findings.tuning, origin if findings.tuning else ""
+    lender = matrix.neighbour(facts) if atomics == "ptx" and (waits is None or not table) else None
+    if lender is not None:
+        name, other, lent = lender
+        same = other.name == facts.name
+        who = f"on {'such a' if same else 'a similar'} device ({other.name}, {matrix.SOURCE}{name})"
+        if waits is None:
+            waits, waits_origin = lent.tuning, who
+        # Which algorithm is fastest depends on how many work-groups fill the device.
+        sizes = [(one.compute_capability, one.compute_units) for one in (facts, other)]
+        if not table and sizes[0] == sizes[1]:
+            table, origin = lent.barrier_table, who
+    numbers = vars(waits) if waits is not None and atomics == "ptx" else {}
+    return Tuning(**numbers, table=table, origin=origin, waits_origin=waits_origin if numbers else "")
 
 
-def has_one_way_fences(atomics: str, findings: Findings | None) -> bool:
+def has_one_way_fences(atomics: str, builds: Mapping[str, bool]) -> bool:
     """Whether fences that only acquire or only release are available to this atomics strategy."""
-    return atomics == "ptx" and findings is not None and findings.builds.get("one_way_fences", False)
+    return atomics == "ptx" and builds.get("one_way_fences", False)
 
 
 def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
@@ -278,9 +287,9 @@ def choose(
         discovery = Choice("packed", "lock-free, one atomic a group; needs nothing but 32-bit atomics")
 
     branches_abort = quirks.has_effect(quirks.BRANCHES_ABORT, facts)
-    table = findings.barrier_table if findings is not None else ()
+    tuning = _tuning(facts, findings, atomics.value)
     if "device_barrier" in asked:
-        barrier, table = Choice(asked["device_barrier"], "asked for"), ()
+        barrier, tuning = Choice(asked["device_barrier"], "asked for"), replace(tuning, table=())
         if barrier.value == "intel_device_barrier" and "cl_intel_concurrent_dispatch" not in facts.extensions:
             raise UnsupportedFeatureError(
                 f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
@@ -292,7 +301,9 @@ def choose(
     else:
         # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
         why = (
-            "the measured table of the device names no other" if table else "no barrier table was kept for this device"
+            "the measured table of the device names no other"
+            if tuning.table
+            else "no barrier table was kept for this device"
         )
         barrier = Choice("counter", f"the fewest steps; {why}")
 
@@ -317,7 +328,9 @@ def choose(
         yield_by=_yield_by(findings),
         acquire_polls=polls_acquire(facts, atomics.value),
         tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
-        one_way_fences=has_one_way_fences(atomics.value, findings),
+        one_way_fences=has_one_way_fences(
+            atomics.value, findings.builds if findings is not None else matrix.builds_alike(facts)
+        ),
         compute_capability=facts.compute_capability,
         prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
         asm_anywhere=_asm_anywhere(findings),
@@ -325,11 +338,6 @@ def choose(
         split_features=split_barrier.carried(split, findings),
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
-    )
-    tuning = replace(
-        tuning_of(atomics.value),
-        table=tuple(table),
-        origin=f"on such a device ({borrowed})" if borrowed else "on this device",
     )
     strategy = Strategy(
         atomics=atomics,

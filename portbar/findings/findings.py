@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from portbar.errors import RecordError
 from portbar.findings import barriers as device_barrier
+from portbar.findings.tuning import WaitTuning
 
 T = TypeVar("T")
 
@@ -52,6 +53,8 @@ class Findings:
     barrier_table : tuple of (int, int, str)
         Measured choice of barrier algorithm by local size and group count: of the entries whose local size is nearest to the
         launch's, the one with the largest group count not above it holds.
+    tuning : WaitTuning or None
+        How waits at barriers were tuned on this device.
     lost : mapping of str to str
         Field with one value, such as `loop_limit` -> why its measurement had no end, so that its None means "unknown".
     source : str
@@ -66,6 +69,7 @@ class Findings:
     loop_limit: int | None = None
     polls_per_second: float | None = None
     barrier_table: BarrierTable = ()
+    tuning: WaitTuning | None = None
     lost: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
 
@@ -78,6 +82,8 @@ class Findings:
         """A dict of JSON values; `from_json` gives an equal object back."""
         value = asdict(self)
         value["barrier_table"] = [list(entry) for entry in self.barrier_table]
+        if self.tuning is None:
+            del value["tuning"]
         return value
 
     @classmethod
@@ -104,6 +110,7 @@ class Findings:
                 loop_limit=_optional_count(value.get("loop_limit"), _MOST_ITERATIONS),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
+                tuning=WaitTuning.from_json(value["tuning"]) if value.get("tuning") is not None else None,
                 lost={str(k): _exactly(str, v) for k, v in value.get("lost", {}).items()},
                 source=_exactly(str, value.get("source", "")),
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -79,6 +79,47 @@ def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     width = max(len(one), len(other))
     padded = [numbers + (0,) * (width - len(numbers)) for numbers in (one, other)]
     return tuple(abs(a - b) for a, b in zip(*padded, strict=True))
+
+
+def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
+    """The tuned record of the most similar GPU of the same platform: slug, facts and findings; None without one.
+
+    Similar means the nearest compute capability, then number of compute units, then driver. Such a record lends numbers that
+    cost or save time, nothing that decides what is correct.
+    """
+    if is_host_processor(facts):
+        return None
+    mine = version_numbers(facts.driver_version)
+    alike = [
+        (
+            abs(other.compute_capability - facts.compute_capability),
+            abs((other.compute_units or 0) - (facts.compute_units or 0)),
+            _distance(mine, version_numbers(other.driver_version)),
+            name,
+            other,
+            findings,
+        )
+        for name, other, _, findings in _records()
+        if other.platform_name == facts.platform_name and not is_host_processor(other) and findings.tuning is not None
+    ]
+    best = min(alike, key=lambda entry: entry[:4], default=None)
+    return None if best is None else best[3:]
+
+
+def builds_alike(facts: DeviceFacts) -> Mapping[str, bool]:
+    """Compile probes of a GPU with the same compute capability and no newer driver; empty where there is none.
+
+    A driver compiles what an older one compiled.
+    """
+    mine = version_numbers(facts.driver_version)
+    known = [
+        (version_numbers(other.driver_version), findings.builds)
+        for _, other, _, findings in _records()
+        if 0 < facts.compute_capability == other.compute_capability
+        and facts.platform_name == other.platform_name
+        and version_numbers(other.driver_version) <= mine
+    ]
+    return max(known, key=lambda entry: entry[0], default=((), {}))[1]
 
 
 def record_named(source: str) -> str:

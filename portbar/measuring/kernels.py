@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.strategy import DeviceProfile, has_one_way_fences, polls_acquire, tuning_of
+from portbar.choices.strategy import DeviceProfile, has_one_way_fences, polls_acquire
 from portbar.choices.timing import is_cpu
 from portbar.device.facts import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
@@ -268,9 +268,8 @@ class Probes:
             capabilities=Capabilities(
                 std=self.std(atomics),
                 acquire_polls=polls_acquire(self.facts, atomics),
-                one_way_fences=has_one_way_fences(atomics, self.known),
+                one_way_fences=has_one_way_fences(atomics, self.known.builds),
             ),
-            tuning=tuning_of(atomics),
         )
 
     # Loops and polls.

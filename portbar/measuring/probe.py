@@ -108,7 +108,7 @@ def probe_telling(
             stored = stored_findings(reported) or stored
             if stored is not None:
                 # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
-                found = replace(found, barrier_table=stored.barrier_table, litmus=stored.litmus)
+                found = replace(found, barrier_table=stored.barrier_table, tuning=stored.tuning, litmus=stored.litmus)
             cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device), tuple(crashes)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from portbar.findings.findings import BarrierTable
+from portbar.findings.tuning import WaitTuning
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
-
-if TYPE_CHECKING:
-    from portbar.findings.findings import BarrierTable
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,8 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """Numbers that were measured on a device, for the barriers between its work-groups.
+class Tuning(WaitTuning):
+    """What was measured of barriers between the work-groups of a device, or of one like it.
 
     Attributes
     ----------
@@ -84,30 +83,13 @@ class Tuning:
         Fastest barrier algorithms by local size and group count; empty when the choice holds for all.
     origin : str
         Where the table was measured, as in "measured fastest on this device".
-    sleep_above, sleep_divisor, sleep_ns : int
-        `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
-        most `sleep_ns`.
-    rest_ns : int
-        Nanoseconds that any wait pauses after every round of polls; 0 for none.
-    hold : tuple of (int, int)
-        Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
-        that is missing when it arrives; empty where the device has no clock to wait by.
-    first_poll : tuple of (int, int)
-        Up to how many work-groups, and how many cycles a work-group then waits in `replicated` before its first poll.
-    placing : tuple of int
-        From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
-        empty where memory is the same everywhere.
+    waits_origin : str
+        Where the numbers of `WaitTuning` were measured; empty where they were not.
     """
 
     table: BarrierTable = ()
     origin: str = "on this device"
-    sleep_above: int = 256
-    sleep_divisor: int = 4
-    sleep_ns: int = 1000
-    rest_ns: int = 0
-    hold: tuple[tuple[int, int], ...] = ()
-    first_poll: tuple[tuple[int, int], ...] = ()
-    placing: tuple[int, ...] = ()
+    waits_origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,6 +146,8 @@ class Strategy:
         chosen = {name: (getattr(self, name).value, getattr(self, name).reason) for name in names}
         if self.max_groups is not None:
             chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
+        if self.tuning.waits_origin:
+            chosen["waits"] = ("tuned", f"as measured {self.tuning.waits_origin}")
         return chosen
 
     def for_groups(self, groups: int, local_size: int | None = None) -> Strategy:

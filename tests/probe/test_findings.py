@@ -19,6 +19,7 @@ from portbar.choices import profile
 from portbar.device.facts import DeviceFacts, device_key
 from portbar.errors import RecordError
 from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.findings.tuning import WaitTuning
 from portbar.measuring import probe as probing
 from portbar.system import cache
 from tests import checkout
@@ -32,6 +33,7 @@ FOUND = Findings(
     loop_limit=65_535,
     polls_per_second=2.5e8,
     barrier_table=((1, 1, "flag"), (256, 70, "tree")),
+    tuning=WaitTuning(rest_ns=64, hold=((320, 0), (900, 4)), placing=(64, 6000, 8)),
     lost={"groups_in_flight": "timed out"},
     source="a test",
 )
@@ -71,6 +73,13 @@ def test_an_entry_from_before_lost_measurements_were_told_has_none() -> None:
         ("polls_per_second", 1e-3, "rate"),
         ("polls_per_second", 10**400, "rate"),
         ("polls_per_second", float("inf"), "rate"),
+        ("tuning", {"rest": 1}, "rest_ns"),
+        ("tuning", {"rest_ns": -1}, "-1"),
+        ("tuning", {"rest_ns": 1.5}, "int"),
+        ("tuning", {"hold": [[2, 0], [1, 0]]}, "ascend"),
+        ("tuning", {"hold": [[1, 2, 3]]}, "unpack"),
+        ("tuning", {"placing": [1]}, "three"),
+        ("tuning", {"sleep_divisor": 0}, "sleep_divisor"),
         ("builds", {"cl12": 1}, "bool"),
         ("ordering", {"cl12": True}, "str"),
         ("lost", {"loop_limit": 3}, "str"),

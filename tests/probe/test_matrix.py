@@ -178,6 +178,64 @@ def test_a_cpu_with_other_threads_gets_the_ordering_but_not_the_counts():
     assert matrix.nearest(other) is None
 
 
+H200 = next(path for path in RECORDS if "h200" in path.stem)
+
+
+def gpu_like_the_h200(**changes):
+    """A GPU that was never probed, with other facts than the H200's where they are given."""
+    facts, _ = entry(H200)
+    nvidia = {**(facts.nvidia or {}), **changes.pop("nvidia", {})}
+    return replace(facts, name="NVIDIA Unheard-of", nvidia=nvidia, **changes)
+
+
+def test_a_gpu_without_a_record_is_tuned_as_the_most_alike_one_and_says_so():
+    _, findings = entry(H200)
+    strategy = choose(DeviceProfile(gpu_like_the_h200()))
+    assert strategy.tuning.hold == findings.tuning.hold
+    assert strategy.tuning.table == findings.barrier_table
+    who = f"a similar device (NVIDIA H200, vendor matrix record {H200.stem})"
+    assert strategy.reasons()["waits"] == ("tuned", f"as measured on {who}")
+    assert who in strategy.for_groups(512, 64).device_barrier.reason
+    assert strategy.capabilities.one_way_fences
+
+
+@pytest.mark.parametrize(
+    "other", [{"compute_units": 108}, {"nvidia": {"compute_capability_major": 8}}], ids=["fewer units", "older"]
+)
+def test_a_gpu_of_another_size_or_age_gets_waits_but_no_table(other):
+    strategy = choose(DeviceProfile(gpu_like_the_h200(**other)))
+    assert strategy.tuning.hold
+    assert strategy.tuning.table == ()
+    assert strategy.device_barrier.value == "counter"
+
+
+def test_what_compiles_is_lent_to_the_same_capability_and_no_older_driver_only():
+    assert matrix.builds_alike(gpu_like_the_h200(driver_version="999.1"))["one_way_fences"]
+    assert not matrix.builds_alike(gpu_like_the_h200(driver_version="100.1"))
+    assert not matrix.builds_alike(gpu_like_the_h200(nvidia={"compute_capability_minor": 1}))
+
+
+def test_the_nearest_of_several_tuned_gpus_lends_its_waits(monkeypatch):
+    facts, findings = entry(H200)
+    tuned = [replace(findings, tuning=replace(findings.tuning, rest_ns=rest)) for rest in (1, 2, 3)]
+    known = (
+        ("old", replace(facts, nvidia={**facts.nvidia, "compute_capability_major": 7}), "", tuned[0]),
+        ("small", replace(facts, compute_units=20), "", tuned[1]),
+        ("untuned", facts, "", replace(findings, tuning=None)),
+        ("near", replace(facts, compute_units=120), "", tuned[2]),
+    )
+    monkeypatch.setattr(matrix, "_records", lambda: known)
+    lender = matrix.neighbour(gpu_like_the_h200())
+    assert lender is not None
+    assert lender[0] == "near"
+
+
+def test_nobody_lends_waits_to_the_hosts_processor_or_to_another_platform():
+    for path in HOSTED:
+        assert matrix.neighbour(entry(path)[0]) is None
+    assert matrix.neighbour(gpu_like_the_h200(platform_name="Another")) is None
+
+
 HOSTED = [path for path in RECORDS if "CPU" in only_device(path)["facts"]["type"]]
 
 

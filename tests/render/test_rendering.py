@@ -11,13 +11,14 @@ from dataclasses import replace
 import mako.template
 import pytest
 
-from portbar.choices.strategy import ALTERNATIVES, tuning_of
+from portbar.choices.strategy import ALTERNATIVES
 from portbar.errors import RenderError
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering import headers as rendering
 from portbar.rendering.headers import header_names, render_header, resolve_includes
 from portbar.text import templates
 from portbar.text.source import without_comments
+from tests.gpu_code import TUNED
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
 INCLUDE = '#include "portbar/device_barrier.h"'
@@ -144,7 +145,7 @@ def test_every_algorithm_renders_with_the_parameters_for_ptx(barrier, fences):
         atomics=Choice("ptx", "test"),
         device_barrier=Choice(barrier, "test"),
         capabilities=Capabilities(one_way_fences=fences),
-        tuning=tuning_of("ptx"),
+        tuning=TUNED,
     )
     code = without_comments(render_header("device_barrier", strategy))
     assert len(re.findall(r"^static inline .*\bportbar_device_barrier\(", code, re.MULTILINE)) == 1
