@@ -1,6 +1,6 @@
-"""Children of the host tests of quirks: what platforms a process with a given environment sees, and what their compilers say.
+"""Programs of `portbar.device.quirks` for platforms that list no devices: each child sees one runtime and its own environment.
 
-Not for faults of devices (`tests.device.quirk_programs`). The children use nothing of portbar's.
+The children use nothing of portbar's. Every function takes an empty folder and the symptom of its entry.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.runtimes import libraries
 
@@ -55,8 +57,8 @@ def library(part: str) -> str:
     return next((path for path in libraries() if part in Path(path).name.lower()), "")
 
 
-def only(folder: Path, path: str) -> dict[str, str]:
-    """An environment in which the loader finds this library alone, beside what PyOpenCL's own loader brings."""
+def only(folder: Path, path: str = "") -> dict[str, str]:
+    """An environment in which the loader finds this library alone, beside PoCL's wheel, which PyOpenCL registers by itself."""
     vendors = folder / "vendors"
     vendors.mkdir(exist_ok=True)
     if path:
@@ -69,11 +71,6 @@ def only(folder: Path, path: str) -> dict[str, str]:
     return {**kept, "OCL_ICD_VENDORS": str(vendors), "PYOPENCL_NO_CACHE": "1", "POCL_CACHE_DIR": str(folder / "pocl")}
 
 
-def only_the_wheel(folder: Path) -> dict[str, str]:
-    """An environment in which the loader finds PoCL's wheel alone, which PyOpenCL registers by itself."""
-    return only(folder, "")
-
-
 def processor_is_new() -> bool:
     """Whether this is a processor that the compiler inside PoCL's wheel was seen not to know: AMD's from family 26 on."""
     try:
@@ -82,3 +79,49 @@ def processor_is_new() -> bool:
         return False
     family = re.search(r"^cpu family\s*:\s*(\d+)", text, re.MULTILINE)
     return "AuthenticAMD" in text and family is not None and int(family[1]) >= 26
+
+
+def unknown_cpu(folder: Path, symptom: str) -> None:
+    result = ask("build", env=only(folder))
+    if result["platforms"] == {}:
+        pytest.skip("PoCL's wheel (pocl-binary-distribution) is not installed")
+    said = "\n".join(result["said"].values())
+    if not said and not processor_is_new():
+        pytest.skip("this processor is older than the compiler inside PoCL's wheel, which knows it")
+    assert re.search(symptom, said), f"the wheel compiles for this processor\n{result}"
+
+
+def unwritable_cache(folder: Path, _symptom: str) -> None:
+    environment = only(folder, library("pocl"))
+    healthy = ask("list", env={**environment, "POCL_CACHE_DIR": str(folder / "cache")})
+    pocl = [title for title in healthy["platforms"] if "PoCL" in title]
+    if not pocl:
+        pytest.skip("no PoCL on this machine")
+    assert all(healthy["platforms"][title] for title in pocl)
+    # No folder can be made below a file, not even by root.
+    (folder / "file").write_text("", encoding="utf-8")
+    broken = ask("list", env={**environment, "POCL_CACHE_DIR": str(folder / "file" / "cache")})
+    assert not any(broken["platforms"].values()), f"PoCL lists devices without a cache that it can write\n{broken}"
+
+
+def rusticl_not_enabled(folder: Path, _symptom: str) -> None:
+    path = library("rusticl")
+    if not path:
+        pytest.skip("no rusticl on this machine")
+    environment = only(folder, path)
+    found = ask("list", env=environment)["platforms"]
+    (title,) = [title for title in found if title.startswith("rusticl")]
+    assert not found[title], "rusticl lists devices without RUSTICL_ENABLE"
+    found = ask("list", env={**environment, "RUSTICL_ENABLE": "llvmpipe"})["platforms"]
+    assert found[title], "rusticl lists no device at all, so that this test shows nothing"
+
+
+def clover_without_devices(folder: Path, _symptom: str) -> None:
+    path = library("mesa")
+    if not path:
+        pytest.skip("no Clover (mesa.icd) on this machine")
+    found = ask("list", env=only(folder, path))["platforms"]
+    clover = [devices for title, devices in found.items() if title.startswith("Clover")]
+    assert clover, f"mesa.icd is not Clover any more\n{found}"
+    if clover[0]:
+        pytest.skip("Clover has a device on this machine")

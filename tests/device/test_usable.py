@@ -104,40 +104,6 @@ def facts(**values):
     return DeviceFacts(**values)
 
 
-@pytest.mark.parametrize(
-    ("name", "has", "has_not", "log"),
-    [
-        ("pocl-unknown-cpu", POCL, facts(platform_version="CUDA"), "error: unknown target CPU 'generic'"),
-        ("rusticl-not-enabled", facts(platform_name="rusticl"), POCL, quirks.NO_DEVICES),
-        ("clover-without-devices", facts(platform_name="Clover"), POCL, quirks.NO_DEVICES),
-        (
-            "llvmpipe-loop-limit",
-            facts(name="llvmpipe (LLVM 15)", driver_version="22.3.6"),
-            facts(name="llvmpipe (LLVM 19)", driver_version="25.0.7-2"),
-            "",
-        ),
-        ("pocl-barrier-under-if", facts(platform_version="OpenCL 3.0 PoCL 5.0+debian"), POCL, ""),
-        (
-            "intel-concurrent-bound",
-            facts(type=("CPU",), extensions=("cl_intel_concurrent_dispatch",)),
-            facts(type=("GPU",), extensions=("cl_intel_concurrent_dispatch",)),
-            "",
-        ),
-        ("oclgrind-claims-all-types", facts(name="Oclgrind Simulator"), POCL, ""),
-    ],
-)
-def test_each_quirk_matches_where_it_was_seen_and_not_elsewhere(name, has, has_not, log, monkeypatch):
-    monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
-    assert name in [quirk.name for quirk in quirks.matching(has, log)]
-    assert name not in [quirk.name for quirk in quirks.matching(has_not, log)]
-
-
-def test_quirks_are_complete_and_named_once():
-    assert len({quirk.name for quirk in quirks.QUIRKS}) == len(quirks.QUIRKS)
-    for quirk in quirks.QUIRKS:
-        assert all([quirk.fault, quirk.seen, quirk.workaround, quirk.retire]), quirk.name
-
-
 def test_the_smaller_of_the_measured_and_the_known_loop_limit_holds():
     old = facts(name="llvmpipe (LLVM 15)", driver_version="22.3.6")
     assert quirks.loop_limit(old, None) == 65_535

@@ -1,0 +1,5 @@
+"""Prints the table as docs/quirks.md shows it."""
+
+from portbar.device.quirks import markdown
+
+print(markdown(), end="")

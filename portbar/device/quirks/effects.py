@@ -1,0 +1,46 @@
+"""What faults of implementations do to portbar: code asks for these, never for a name or a version."""
+
+NO_DEVICES = "lists no devices"
+"""What a platform without devices is reported as; the log text of the quirks that explain such a platform."""
+
+UNDERSTATED_WORK_GROUP_SIZE = "understated work-group size"
+"""An effect: the kernel's own limit cannot be believed, so that the device's is checked instead."""
+
+BRANCHES_ABORT = "branches abort"
+"""An effect: what branches much must not stand between two barriers in a loop."""
+
+LEADER_FORGOTTEN = "leader forgotten"
+"""An effect: what stands between two barriers under an if for one work-item must have something beside it that all do."""
+
+JOINS_LOST = "joins lost"
+"""An effect: branches behind a barrier that some path avoids must meet at a barrier."""
+
+COPIES_SHARED = "copies shared"
+"""An effect: a private structure that is kept across a barrier must have its address taken."""
+
+IDS_LOST = "ids lost"
+"""An effect: what a work-item asks of its ids behind a barrier may be the leader's."""
+
+FENCES_ARE_BARRIERS = "fences are barriers"
+"""An effect: fences must not stand in loops that work-items leave at different times."""
+
+ANOTHER_RUNTIME = "another runtime"
+"""An effect: nothing helps but another runtime for the same processor."""
+
+NOTHING_LOST = "nothing lost"
+"""An effect: none; what looks like a fault costs nothing."""
+
+ARGUMENT_INFO_BREAKS = "argument info breaks"
+"""An effect: -cl-kernel-arg-info may break a program that compiles without it."""
+
+LOCAL_ATOMICS_LOSE_STORES = "local atomics lose stores"
+"""An effect: operations of 8 and 16 bits must not go by C11's atomics."""
+
+FAILURES_HIDDEN = "failures hidden"
+"""An effect: a failed event looks complete until somebody waits for it, and ends an out-of-order queue."""
+
+QUEUES_SPLIT_THREADS = "queues split threads"
+"""An effect: a launch beside one in another queue need not wait long for threads, which the other has."""
+
+INLINED_STRUCTURES_UNKNOWN = "inlined structures unknown"
+"""An effect: functions that return structures must not be inlined."""

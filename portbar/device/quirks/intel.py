@@ -1,0 +1,156 @@
+"""What Intel's CPU runtime gets wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portbar.device.quirks import effects
+from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, fails, returns
+
+if TYPE_CHECKING:
+    from portbar.device.child import ChildResult
+    from portbar.device.facts import DeviceFacts
+
+
+def _on_cpu(facts: DeviceFacts, _log: str) -> bool:
+    return facts.platform_name.startswith("Intel") and "CPU" in facts.type
+
+
+def _hangs_at_the_bound(result: ChildResult, _symptom: str) -> bool:
+    """Whether two work-groups met, and the bound's number of them did not."""
+    begun = result.progress[:2] == [{"launched": 2}, {"met": 2}]
+    return result.status == "timeout" and begun and len(result.progress) == 3
+
+
+_SMALL = """
+kernel void small(global uint *same, const uint first, const uint second, local ushort *object)
+{
+    object[0] = (ushort)first;
+    volatile local atomic_uint *word = (volatile local atomic_uint *)((size_t)object & ~(size_t)3);
+    uint seen = atomic_load_explicit(word, memory_order_relaxed, memory_scope_work_group);
+    for (;;) {
+        uint found = seen;
+        atomic_compare_exchange_strong_explicit(word, &found, (seen & ~0xffffu) | second, memory_order_seq_cst,
+                                                memory_order_relaxed, memory_scope_work_group);
+        if (found == seen)
+            break;
+        seen = found;
+    }
+    same[0] = object[0] == (ushort)second ? 1u : 2u;
+}
+"""
+
+_CARRIES = """
+kernel void carries(global float2 *values)
+{
+    const uint id = (uint)get_local_id(0), size = (uint)get_local_size(0);
+    const float2 sign = (float2)(0, id % 7 == 0 ? 1 : -1);
+    KIND float2 mine = (float2)(1.0f * sign.x - 0.0f * sign.y, 1.0f * sign.y + 0.0f * sign.x);
+    for (uint step = 1; step < size; step *= 2u)
+        barrier(CLK_LOCAL_MEM_FENCE);
+    if (id == 0u)
+        values[get_group_id(0)] = mine;
+}
+"""
+
+ENTRIES = (
+    Quirk(
+        name="intel-concurrent-bound",
+        matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions and "CPU" in facts.type,
+        fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",
+        seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, barriers hang from 13 on, 2026-11",
+        workaround="take the number of work-groups from discovery, never from the query",
+        program=Program(
+            platform="Intel", task="tests.device.quirk_programs:promised", shows=_hangs_at_the_bound, limit=15
+        ),
+    ),
+    Quirk(
+        name="intel-local-atomics",
+        effect=effects.LOCAL_ATOMICS_LOSE_STORES,
+        matches=_on_cpu,
+        fault=(
+            "an atomic operation on the 32 bits around a 16-bit object in local memory does not keep the compiler from using "
+            "what was stored there before"
+        ),
+        seen="Intel CPU runtime 2026.22.10, OpenCL C 3.0, a ushort stored, exchanged and loaded by one work-item, 2026-11",
+        workaround=(
+            "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's own "
+            "__opencl_atomic_ functions are no way out, since this runtime runs them once for several work-items"
+        ),
+        program=Program(
+            platform="Intel",
+            kernels=(Kernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
+            shows=returns(lambda out: out == [2]),
+        ),
+    ),
+    Quirk(
+        name="intel-queue-without-context",
+        matches=_on_cpu,
+        symptom=r"clRetainContext failed: INVALID_CONTEXT",
+        fault="a command queue does not keep its context: once nothing else refers to the context, using it fails",
+        seen="Intel CPU runtime 2026.22.10, 2026-11",
+        workaround="keep the context in a variable for as long as its queues; portbar does so for those that it makes",
+        program=Program(platform="Intel", task="tests.device.quirk_programs:without_its_context", shows=fails),
+    ),
+    Quirk(
+        name="intel-failed-wait-list",
+        effect=effects.FAILURES_HIDDEN,
+        matches=_on_cpu,
+        fault=(
+            "a command whose wait list fails never runs, but its event has the status of a complete one; in an out-of-order "
+            "queue the process dies at the next command"
+        ),
+        seen="Intel CPU runtime 2026.22.10, a user event in the wait list set to -5, 2026-11",
+        workaround=(
+            "wait for such an event, which raises an error, before you use what the command should have written, and use a new "
+            "queue; portbar refuses to launch behind it"
+        ),
+        program=Program(
+            platform="Intel",
+            task="tests.device.quirk_programs:failed",
+            shows=lambda result, _symptom: (
+                result.status == "crash" and result.progress == [{"status": 0, "failed": True}]
+            ),
+        ),
+    ),
+    Quirk(
+        name="intel-queues-split-threads",
+        effect=effects.QUEUES_SPLIT_THREADS,
+        matches=_on_cpu,
+        fault=(
+            "kernels in several queues run at the same time and split the threads, so that neither has as many work-groups at "
+            "once as the device runs of one"
+        ),
+        seen="Intel CPU runtime 2026.22.10, 2 threads, kernels of two work-groups that meet, in turns in two queues, 2026-11",
+        workaround=(
+            "launch grids in one queue, or wait before you use the other; portbar shortens the wait for more work-groups to a "
+            "millisecond while another queue has a grid of the same process"
+        ),
+        program=Program(
+            platform="Intel",
+            task="tests.device.quirk_programs:split",
+            shows=returns(lambda met: met["two"] < met["one"] - 5),
+            limit=60,
+        ),
+    ),
+    Quirk(
+        name="intel-values-across-barriers",
+        matches=_on_cpu,
+        symptom=r"sycl-kernel-reduce-cross-barrier-values",
+        fault=(
+            "the process dies while it compiles a value that depends on a condition, such as a product of complex numbers, and "
+            "that is kept over a barrier in a loop"
+        ),
+        seen="Intel CPU runtime 2026.22.10, reductions of complex numbers by a tree of barriers, 2026-11",
+        workaround=(
+            "declare that variable volatile or build with -cl-opt-disable; portbar's reductions take no tree of barriers on "
+            "CPUs; isolate_build=True of portbar.Program makes an error of it"
+        ),
+        program=Program(
+            platform="Intel",
+            kernels=(Kernel(_CARRIES.replace("KIND", "volatile")), Kernel(_CARRIES.replace("KIND", "const"))),
+            controls=1,
+            shows=aborts,
+        ),
+    ),
+)

@@ -1,0 +1,80 @@
+"""What the simulator Oclgrind gets wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portbar.device.quirks import effects
+from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, returns
+
+if TYPE_CHECKING:
+    from portbar.device.facts import DeviceFacts
+
+
+def _is_oclgrind(facts: DeviceFacts, _log: str) -> bool:
+    return facts.name.startswith("Oclgrind")
+
+
+_STRUCTURES = """
+typedef struct { short a[10]; } ten;
+HOW ten larger(ten a, ten b)
+{
+    ten both;
+    for (uint i = 0; i < 10u; ++i)
+        both.a[i] = max(a.a[i], b.a[i]);
+    return both;
+}
+kernel void structures(global ten *out)
+{
+    ten sum = out[0];
+    for (uint i = 1; i < 4; ++i)
+        sum = larger(sum, out[i]);
+    out[0] = sum;
+}
+"""
+
+ENTRIES = (
+    Quirk(
+        name="oclgrind-inlined-structures",
+        effect=effects.INLINED_STRUCTURES_UNKNOWN,
+        matches=_is_oclgrind,
+        symptom=r"llvm\.experimental\.noalias\.scope\.decl",
+        fault="a kernel into which a function was inlined that returns a structure of more than 16 bytes cannot be created",
+        seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
+        workaround="portbar/reduction.h keeps its functions out of line there; declare yours __attribute__((noinline))",
+        program=Program(
+            platform="Oclgrind",
+            kernels=(
+                Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
+                Kernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),
+            ),
+            controls=1,
+            shows=aborts,
+        ),
+    ),
+    Quirk(
+        name="oclgrind-flush-waits",
+        matches=_is_oclgrind,
+        fault="clFlush runs what is in the queue, so that it never returns behind an event that the same thread sets later",
+        seen="Oclgrind 21.10, Debian 12, 2026-11",
+        workaround="set user events before you flush or release a queue, or from another thread",
+        program=Program(
+            platform="Oclgrind",
+            task="tests.device.quirk_programs:flushed",
+            shows=lambda result, _symptom: result.status == "timeout" and result.progress == [{"flushed": 0}],
+            limit=8,
+        ),
+    ),
+    Quirk(
+        name="oclgrind-claims-all-types",
+        matches=_is_oclgrind,
+        fault="the simulator says that it is a CPU, a GPU and an accelerator at once",
+        seen="Oclgrind 21.10, Debian 12, 2026-11",
+        workaround="choose it by its name; do not conclude from GPU that many work-groups are resident",
+        program=Program(
+            platform="Oclgrind",
+            task="tests.device.quirk_programs:types",
+            shows=returns(lambda types: {"CPU", "GPU", "ACCELERATOR"} <= set(types)),
+        ),
+    ),
+)

@@ -1,0 +1,401 @@
+"""What PoCL gets wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from portbar.device.quirks import effects
+from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, returns
+
+if TYPE_CHECKING:
+    from portbar.device.child import ChildResult
+    from portbar.device.facts import DeviceFacts
+
+
+def _major(facts: DeviceFacts) -> int | None:
+    """Return the major version of PoCL, or None for another platform."""
+    match = re.search(r"PoCL (\d+)\.\d+", facts.platform_version)
+    return int(match[1]) if match else None
+
+
+def _llvm(facts: DeviceFacts) -> int | None:
+    """Return the major version of the LLVM that PoCL was built with, or None for another platform."""
+    match = re.search(r"PoCL .*\bLLVM (\d+)\.", facts.platform_version)
+    return int(match[1]) if match else None
+
+
+def _of_old_llvm(facts: DeviceFacts, _log: str) -> bool:
+    """Whether PoCL was built with an LLVM before 15, in which a cast stands between a structure and its copies."""
+    return (_llvm(facts) or 15) < 15
+
+
+def _by_cbs() -> bool:
+    """Whether PoCL compiles barriers by continuations; else it does by loops of work-items, which is its own choice."""
+    return os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"
+
+
+def _cache() -> Path:
+    """Where PoCL keeps compiled kernels."""
+    for variable, below in (("POCL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "pocl/kcache"), ("HOME", ".cache/pocl/kcache")):
+        folder = os.environ.get(variable)
+        if folder:
+            return Path(folder, below)
+    return Path("/tmp/pocl/kcache")  # noqa: S108 (PoCL's choice)
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, which need not exist yet."""
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place):
+            return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
+    return False
+
+
+def _taken_by_all(result: ChildResult, _symptom: str) -> bool:
+    """Whether a loop of one work-item is right with one exit, and with a break all 64 of a group run it, or it hangs."""
+    if not result.progress or result.progress[0]["found"][1] != 400:
+        return False
+    return result.status == "timeout" or (result.status == "ok" and bool(result.value[1] == 64 * 400))
+
+
+#: A barrier under a condition that is the same for all work-items, and behind it a value that either branch may have left.
+_UNDER_IF = """
+kernel void under_if(global uint *out, const uint n)
+{
+    local uint shared[64];
+    uint value = out[get_global_id(0)];
+    for (uint i = 0; i < n; ++i) {
+        if (i % 2u == 1u) {
+            shared[get_local_id(0)] = value;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            value += shared[63u - get_local_id(0)];
+            barrier(CLK_LOCAL_MEM_FENCE);
+        } else
+            value *= 3u;
+        value ^= i;
+    }
+    out[get_global_id(0)] = value;
+}
+"""
+#: Seen to abort PoCL 5.0.
+_LOPSIDED = """
+kernel void lopsided(global uint *out, const uint n)
+{
+    local uint shared[64];
+    if (get_local_id(0) < n) {
+        shared[get_local_id(0)] = out[get_local_id(0)];
+        barrier(CLK_LOCAL_MEM_FENCE);
+        out[get_local_id(0)] = shared[0];
+        return;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[0] += 1u;
+}
+"""
+
+_IDS_AGAIN = """
+kernel void ids_again(global uint *out, local uint *shelf)
+{
+    shelf[get_local_id(0)] = 5u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_global_id(0)] = (uint)get_local_id(0) + 1u;
+}
+"""
+
+_COPIES = """
+kernel void copies(global uint *cells, local uint *shelf)
+{
+    const uint here = (uint)get_local_id(0), me = (uint)get_global_id(0);
+    shelf[here] = cells[me];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint i = 0u; i < 3u; ++i)
+        cells[i * 16u + me] = shelf[here] + i + 1u;
+}
+"""
+
+_TWO_LOOPS = """
+kernel void two_loops(global uint *out, const uint size, local uint *shelf)
+{
+    const uint id = (uint)get_local_id(0), first = id - id % size;
+    for (uint round = 0u; round < 32u; ++round) {
+        shelf[id] = round + id;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        uint sum = shelf[first];
+        if (size <= 4u)
+            for (uint i = 1u; i < size; ++i)
+                sum += shelf[first + i];
+        else if (id == first) {
+            for (uint i = 1u; i < size; ++i)
+                sum += shelf[first + i];
+            shelf[first] = sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        out[round * 16u + id] = size <= 4u ? sum : shelf[id];
+    }
+}
+"""
+
+_BREAKS = """
+kernel void breaks(global uint *out, const uint rounds)
+{
+    local uint here[2];
+    if (out[100] > 5u)
+        return;
+    here[get_local_id(0) & 1u] = 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        for (uint r = 0; r < rounds; ++r) {
+            if (atomic_inc(out + 1) > 1000000u)
+                break;
+        }
+    }
+}
+"""
+#: The same with one exit.
+_ENDS = _BREAKS.replace(
+    """for (uint r = 0; r < rounds; ++r) {
+            if (atomic_inc(out + 1) > 1000000u)
+                break;
+        }""",
+    """bool more = true;
+        for (uint r = 0; more && r < rounds; ++r)
+            more = atomic_inc(out + 1) <= 1000000u;""",
+)
+
+_UNEVEN = """
+kernel void uneven(global uint *out, local uint *shelf)
+{
+    const uint id = (uint)get_local_id(0);
+    uint most[10] = { 0 }, sums[10] = { 0 };
+    for (uint i = id % 8u; i < 100u; i += 8u)
+        for (uint k = 0; k < 10u; ++k) {
+            sums[k] += i;
+            most[k] = max(most[k], i);
+        }
+    for (uint k = 0; k < 10u; ++k)
+        shelf[20u * id + k] = sums[k];
+    for (uint k = 0; k < 10u; ++k)
+        shelf[20u * id + 10u + k] = most[k];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[id] = shelf[20u * id + 13u];
+}
+"""
+
+_STRUCTURES_KEPT = """
+typedef struct { uint v[6]; } six;
+
+kernel void structures_kept(global uint *out, const uint n, local six *shelf)
+{
+    const uint id = (uint)get_local_id(0);
+    six mine;
+    for (uint i = 0; i < 6u; ++i)
+        mine.v[i] = id + 1u;
+    const six kept = mine;
+    mine.v[n] = 0u;
+    shelf[id] = mine;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    shelf[id] = kept;
+    out[id] = shelf[id].v[5];
+}
+"""
+
+#: With the other method, which is the workaround, these do not show.
+_LOOPVEC = {"POCL_WORK_GROUP_METHOD": "loopvec"}
+
+ENTRIES = (
+    Quirk(
+        name="pocl-unknown-cpu",
+        effect=effects.ANOTHER_RUNTIME,
+        matches=lambda facts, log: _major(facts) is not None and "unknown target CPU" in log,
+        symptom=r"unknown target CPU",
+        fault="nothing compiles on a processor newer than the LLVM inside PoCL",
+        seen="PoCL 3.0-rc2 of pocl-binary-distribution 3.0 on AMD family 26, 2026-11",
+        workaround=(
+            'install another CPU runtime: `pip install "portbar[cpu]"` (that is intel-opencl-rt and '
+            "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
+        ),
+        program=Program(task="tests.device.quirk_programs_host:unknown_cpu"),
+    ),
+    Quirk(
+        name="pocl-unwritable-cache",
+        matches=lambda facts, log: _major(facts) is not None and effects.NO_DEVICES in log and not _can_write(_cache()),
+        symptom=effects.NO_DEVICES,
+        fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
+        seen="PoCL 3.0-rc2 and 3.1, 2026-11",
+        workaround="set POCL_CACHE_DIR to a folder that can be written before Python starts",
+        program=Program(task="tests.device.quirk_programs_host:unwritable_cache"),
+    ),
+    Quirk(
+        name="pocl-barrier-under-if",
+        matches=lambda facts, _log: _major(facts) in {5, 6},
+        symptom=r"addContextSaveRestore|Cannot add context restore",
+        fault="the process aborts while it compiles a barrier under an if inside a loop",
+        seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
+        workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
+        program=Program(
+            platform="PoCL",
+            kernels=(
+                Kernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
+                Kernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
+            ),
+            shows=lambda result, _symptom: result.status == "crash",
+            limit=60,
+            environment=_LOOPVEC,
+        ),
+    ),
+    Quirk(
+        name="pocl-leader-forgotten",
+        effect=effects.LEADER_FORGOTTEN,
+        matches=lambda facts, _log: _major(facts) in {3, 6},
+        fault=(
+            "between two barriers, what one work-item does under an if may be left out where no other work-item does anything "
+            "there: a barrier between work-groups then let them through, and said that it held"
+        ),
+        seen=(
+            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen kernels, the "
+            "wait of the split device barrier and with it the device-wide reductions; a lock that one work-item takes under an "
+            "if, and scans of sub-groups in both arms of one, 2026-11"
+        ),
+        workaround=(
+            "portbar lets every work-item write a private volatile word there, on PoCL 3 at the start of each branch with a "
+            "barrier as well; in kernels of your own do likewise, or use another runtime"
+        ),
+        program=Program(
+            platform="PoCL",
+            task="tests.device.quirk_programs:left_behind",
+            payload={"forgotten": False},
+            shows=returns(lambda missed: missed > 0),
+            limit=60,
+            environment=_LOOPVEC,
+        ),
+    ),
+    Quirk(
+        name="pocl-cbs-ids",
+        effect=effects.IDS_LOST,
+        matches=lambda facts, _log: _major(facts) == 5 and _by_cbs(),
+        fault=(
+            "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() behind a barrier may be those of the first "
+            "work-item in every work-item, where they were asked for before it as well"
+        ),
+        seen="PoCL 5.0 (Debian, 16 cores), `s[get_local_id(0)] = 5; barrier(...); out[...] = get_local_id(0);`, 2026-11",
+        workaround=(
+            "take the work-item's number from portbar_global_id(), or keep it in a volatile private word from before the first "
+            "barrier; or leave POCL_WORK_GROUP_METHOD unset"
+        ),
+        program=Program(
+            platform="PoCL 5",
+            kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
+            shows=returns(lambda out: out != 2 * list(range(1, 9))),
+        ),
+    ),
+    Quirk(
+        name="pocl-cbs-loop",
+        matches=lambda facts, _log: _major(facts) == 6 and _by_cbs(),
+        fault=(
+            "with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of rounds behind a barrier may be left out with "
+            "all that it writes"
+        ),
+        seen="PoCL 6.0 (Debian 13), `s[l] = a[g]; barrier(...); for (i = 0; i < 3; ++i) a[i * n + g] = s[l] + i;`, 2026-11",
+        workaround="let the number of rounds be an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
+        program=Program(
+            platform="PoCL 6",
+            kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
+            shows=returns(lambda out: out == [0] * 48),
+        ),
+    ),
+    Quirk(
+        name="pocl-loops-in-branches",
+        effect=effects.BRANCHES_ABORT,
+        matches=lambda facts, _log: _major(facts) == 5 and not _by_cbs(),
+        symptom=r"createParallelRegionBefore",
+        fault=(
+            "the process aborts while it compiles, between two barriers in a loop, branches that hold more than a compiler "
+            "makes a selection of: `if (a) loop else if (b) loop` is enough"
+        ),
+        seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec and loops, 2026-11",
+        workaround=(
+            "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or make one loop of the two; portbar refuses the barrier "
+            "algorithm xf there, and its debug builds of split_barrier.h keep faults without printing them"
+        ),
+        program=Program(
+            platform="PoCL 5",
+            kernels=(Kernel(_TWO_LOOPS, words=512, global_size=16, local_size=16, arguments=(8,), local_bytes=64),),
+            shows=aborts,
+            limit=60,
+        ),
+    ),
+    Quirk(
+        name="pocl-break-after-return",
+        effect=effects.JOINS_LOST,
+        # PoCL 4 was not at hand; what is done for it harms no compiler.
+        matches=lambda facts, _log: _major(facts) in {3, 4, 5},
+        fault=(
+            "after a barrier that some path avoids, by a return before it (PORTBAR_ENTER has one) or an if around it, a branch "
+            "of one work-item that depends on data is taken by all work-items or by none, or never ends; PoCL 5 leaves a "
+            "kernel early or aborts over it"
+        ),
+        seen=(
+            "PoCL 3.0-rc2, 3.1 and 5.0, methods loopvec and cbs, "
+            "`if (get_global_id(0) == 0) { if (x[0]) atomic_inc(a); else atomic_inc(b); }` as the last statement, 2026-11"
+        ),
+        workaround=(
+            "portbar.Program adds barriers to the kernels that it compiles there; in exported headers and kernels made by "
+            "macros end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and jump to the "
+            "kernel's last one rather than return after another"
+        ),
+        program=Program(
+            platform="PoCL",
+            kernels=tuple(
+                Kernel(source, words=128, global_size=128, local_size=64, arguments=(200,))
+                for source in (_ENDS, _BREAKS)
+            ),
+            shows=_taken_by_all,
+            limit=15,
+        ),
+    ),
+    Quirk(
+        name="pocl-uneven-loops",
+        matches=_of_old_llvm,
+        fault=(
+            "before a barrier, a loop with a constant bound that work-items leave at different times ends in all of them when "
+            "the first one leaves it, where a loop inside it has a constant bound as well"
+        ),
+        seen=(
+            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) { a[k] += i; b[k] = ...; }`, "
+            "2026-11"
+        ),
+        workaround="let the outer bound be an argument of the kernel, or use a PoCL that was built with LLVM 15 or later",
+        program=Program(
+            platform="PoCL 3.0",
+            kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
+            shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
+        ),
+    ),
+    Quirk(
+        name="pocl-structure-copies",
+        effect=effects.COPIES_SHARED,
+        matches=_of_old_llvm,
+        fault=(
+            "a private structure that is copied as a whole before a barrier and read as a whole after it holds the last "
+            "work-item's values in every work-item"
+        ),
+        seen=(
+            "PoCL 3.0-rc2 (LLVM 14), `kept = mine; mine.v[n] = 0; s[l] = mine; barrier(...); s[l] = kept;` with structures of "
+            "an array of six ints, 2026-11"
+        ),
+        workaround=(
+            "portbar takes the address of the structures that its reductions keep across barriers; in kernels of your own do "
+            'likewise, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL that was built with LLVM 15 or later'
+        ),
+        program=Program(
+            platform="PoCL 3.0",
+            kernels=(
+                Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),
+            ),
+            shows=returns(lambda out: out == [8] * 8),
+        ),
+    ),
+)

@@ -1,0 +1,51 @@
+"""Runs the program of an entry in a child process, on one device."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from portbar.device import child
+from portbar.device.facts import DeviceAddress
+
+if TYPE_CHECKING:
+    from portbar.device.quirks.entry import Quirk
+
+
+def run(quirk: Quirk, address: DeviceAddress) -> child.ChildResult:
+    """Run the program that shows a fault; `Quirk.shown_by` says of the result whether it did."""
+    program = quirk.program
+    kernels = [asdict(kernel) for kernel in program.kernels]
+    return child.run_task(
+        program.task or "portbar.device.quirks.running:kernels_task",
+        {"address": address.to_json(), "kernels": kernels, **program.payload},
+        timeout=program.limit,
+        # What a compiler gets wrong must be compiled.
+        env={"PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0", **program.environment},
+    )
+
+
+def kernels_task(payload: dict[str, Any]) -> list[int]:
+    """Build and run kernels: the child's side of `run`. Return the buffer of the last one; report those of the others."""
+    import numpy as np  # noqa: PLC0415 (only the child computes)
+    import pyopencl as cl  # noqa: PLC0415 (the same)
+
+    # Kept by name: Intel's runtime was seen to lose a context that only its queue refers to.
+    context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    queue = cl.CommandQueue(context)
+    found: list[int] = []
+    for number, one in enumerate(payload["kernels"]):
+        if number:
+            child.progress({"found": found})
+        (kernel,) = cl.Program(context, one["source"]).build(list(one["options"])).all_kernels()
+        if not one["words"]:
+            continue
+        words = np.zeros(one["words"], np.uint32)
+        buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=words)
+        local = [cl.LocalMemory(one["local_bytes"])] if one["local_bytes"] else []
+        kernel.set_args(buffer, *map(np.uint32, one["arguments"]), *local)
+        cl.enqueue_nd_range_kernel(queue, kernel, (one["global_size"],), (one["local_size"],))
+        cl.enqueue_copy(queue, words, buffer)
+        queue.finish()
+        found = words.tolist()
+    return found
