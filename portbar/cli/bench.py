@@ -28,7 +28,7 @@ from portbar.device.usable import check
 from portbar.errors import Error
 from portbar.measuring.benching import barrier_table, store_table
 from portbar.measuring.probe import probe
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous
 from portbar.survey.plan import UNSTEADY
 from portbar.survey.run import TASKS, run_step, times_of, unsteady
 from portbar.survey.table import barrier_notes, barrier_times_table

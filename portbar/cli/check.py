@@ -34,7 +34,7 @@ from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
 from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import NO_TIME, verdict_of
 from portbar.litmus.tests import TESTS, matching
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous
 
 if TYPE_CHECKING:
     import pyopencl as cl

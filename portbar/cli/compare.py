@@ -15,7 +15,7 @@ from rich.text import Text
 
 from portbar.cli.shared import FiniteRange, examples, json_option, print_json, show
 from portbar.cli.show import named, slugs
-from portbar.records.lookup import Named
+from portbar.records.files import Named
 from portbar.report.compare import FACTOR, Comparison, Item, compare
 
 #: How a difference is marked, and in which colour.

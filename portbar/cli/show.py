@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from portbar.cli.shared import examples, json_option, print_json, show
-from portbar.records.lookup import Named, NoSuchRecordError, find, shipped
+from portbar.records.files import Named, NoSuchRecordError, find, shipped
 from portbar.survey.table import record_view
 
 

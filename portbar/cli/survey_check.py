@@ -10,7 +10,7 @@ import click
 from portbar.cli.shared import INTERRUPTED, chosen, err, print_json
 from portbar.device.facts import facts
 from portbar.fleet.cluster import Job
-from portbar.records.lookup import NoSuchRecordError, find
+from portbar.records.files import NoSuchRecordError, find
 from portbar.report.machine_check import Matched, Outcome, judge, match
 
 

@@ -11,7 +11,7 @@ import click
 from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import validate
-from portbar.records.untrusted import parse, read_bytes
+from portbar.records.files import parse, read_bytes
 from portbar.system.plain import harmless
 
 

@@ -23,7 +23,7 @@ from portbar import records
 from portbar._version import __version__
 from portbar.errors import Error
 from portbar.fleet.hosts import HostFolder
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous
 
 #: Functions that run on a worker: what it is, and its survey.
 DESCRIBE: Final = "portbar.fleet.worker:describe"

@@ -21,7 +21,7 @@ from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import is_lost, verdict_of
 from portbar.litmus.tests import TESTS, matching
 from portbar.measuring.probe import probe
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -5,12 +5,11 @@ Not for measuring (`portbar.survey`), and not for showing (`portbar.report`).
 
 from __future__ import annotations
 
-from portbar.records.folder import checked, load, read_folder
-from portbar.records.mending import mended
+from portbar.records.files import checked, load, read_folder, text
+from portbar.records.placing import slug, split
 from portbar.records.reading import measured, missing, samples_of, value_of
-from portbar.records.slugs import slug, split
+from portbar.records.scrubbing import mended
 from portbar.records.validation import FORMAT, SCHEMA, schema, validate
-from portbar.records.writing import text
 
 __all__ = [
     "FORMAT",

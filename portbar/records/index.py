@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from portbar.errors import RecordError
-from portbar.records.folder import read_folder
+from portbar.records.files import read_folder
 from portbar.records.reading import rows_of, value_of
 from portbar.system import files
 

@@ -1,21 +1,26 @@
-"""Places records in a folder such as `vendor_matrix/`: one file a device and driver, newer data never lost unasked.
+"""Names records and places them in a folder such as `vendor_matrix/`: one file a device and driver, newer data never lost.
 
-Not for sending anything: what is placed is a file on this machine.
+Names stay inside their folder. Not for sending anything: what is placed is a file on this machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from portbar.errors import RecordError
-from portbar.records.folder import load
-from portbar.records.slugs import split
-from portbar.records.writing import text
+from portbar.records.files import load, text
 from portbar.system import files
+
+#: First part of the name of every record that was taken over from a publication.
+PUBLISHED: Final = "published"
+
+_PART: Final = 64
 
 
 @dataclass(frozen=True)
@@ -103,3 +108,49 @@ def _objection(record: Mapping[str, Any], path: Path) -> str:
 
 def _created(record: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(record["created"])
+
+
+def slug(device: Mapping[str, Any]) -> str:
+    """File name, without its ending, of the record of a device: platform, device and driver in lower case.
+
+    That of a published one is `published`, vendor and device. Whatever the parts hold, the name has only `[a-z0-9._-]`, starts
+    and ends with a letter or digit, and so leads nowhere.
+
+    Parameters
+    ----------
+    device : mapping
+        An entry of a record's `devices`.
+    """
+    facts = device["facts"]
+    if device.get("status") == PUBLISHED:
+        parts = [PUBLISHED, facts.get("vendor"), facts.get("name")]
+    else:
+        parts = [facts.get("platform_name"), facts.get("name"), facts.get("driver_version")]
+    return "--".join(_part(str(part or "")) for part in parts)
+
+
+def _part(text: str) -> str:
+    """One part of a slug; a part that is cut short ends with a digest, so that two of them differ."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+    if len(plain) > _PART:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        plain = f"{plain[: _PART - 9].rstrip('-.')}-{digest}"
+    return plain or "unknown"
+
+
+def split(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The record as one record for each device that says something of use to others, with the slug of each.
+
+    Left out are devices that could not be used, that failed, and that were never reached. Steps that were not measured to
+    their end are kept, marked as they are.
+
+    Parameters
+    ----------
+    record : mapping
+        Valid.
+    """
+    for device in record["devices"]:
+        if device["status"] == PUBLISHED or (device.get("findings") and device["status"] in {"complete", "partial"}):
+            partial = device["status"] == "partial"
+            stopped = record["interrupted"] and partial
+            yield slug(device), {**record, "partial": partial, "interrupted": stopped, "devices": [device]}

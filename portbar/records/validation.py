@@ -1,6 +1,6 @@
 """Says what is wrong with a record: bounds first, then the schema, then what a schema cannot say.
 
-Not for reading files (`portbar.records.folder`).
+Not for reading files (`portbar.records.files`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, Final
 
-from portbar.records.private import personal_data
-from portbar.records.untrusted import faults
+from portbar.records.bounds import examined
 
 #: What a record says in its members `schema` and `format`.
 SCHEMA: Final = "portbar-record"
@@ -78,9 +77,9 @@ def validate(value: Any) -> list[str]:
 
 
 def _problems(value: Any) -> Iterator[str]:
-    found = faults(value)
-    if found:
-        yield from found
+    found = examined(value)
+    if found.faults:
+        yield from found.faults
     elif not isinstance(value, dict):
         yield "/: a record is a JSON object"
     elif value.get("schema") != SCHEMA or type(value.get("format")) is not int or value["format"] != FORMAT:
@@ -89,7 +88,7 @@ def _problems(value: Any) -> Iterator[str]:
         yield from (f"{error['instanceLocation'] or '/'}: {error['error']}" for error in errors)
     else:
         yield from _impossible(value)
-        yield from personal_data(value)
+        yield from found.told
 
 
 def _fit(problem: str) -> str:

@@ -23,8 +23,7 @@ from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.measuring.benching import store_table
 from portbar.measuring.probe import probe_telling
 from portbar.measuring.rounds import NO_TIME
-from portbar.records.mending import mended
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous, mended
 from portbar.survey.digest import complete, probe_rows
 from portbar.survey.environment import environment
 from portbar.survey.litmus import LitmusRun

@@ -13,7 +13,7 @@ import pytest
 from portbar import records
 from portbar.errors import RecordError
 from portbar.findings.matrix import version_numbers
-from portbar.records import private, untrusted
+from portbar.records import bounds, files
 from tests.records_support import device, record
 
 #: Doublings between the small and the large input, and how much longer the large one may take: it is about 16 times where
@@ -69,7 +69,7 @@ def assert_linear(read: Callable[[Any], object], make: Callable[[int], Any], siz
     ],
 )
 def test_reading_json(make: Callable[[int], str], size: int) -> None:
-    assert_linear(lambda data: records.checked(untrusted.parse(data)), lambda n: make(n).encode(), size)
+    assert_linear(lambda data: records.checked(files.parse(data)), lambda n: make(n).encode(), size)
 
 
 #: What repeats in texts that make a pattern look at the same characters again and again.
@@ -79,7 +79,7 @@ REPEATED = ("a", "a.", "-", "a-", "~a", "/a", "/", "\\\\a", "1.", "1:", "f:", ":
 @pytest.mark.parametrize("unit", REPEATED)
 @pytest.mark.parametrize("beginning", ["", "@", "/", "~", "a@"])
 def test_searching_a_text_for_its_owner(beginning: str, unit: str) -> None:
-    search = private._found.__wrapped__
+    search = bounds.told_by.__wrapped__
     assert_linear(lambda text: search(text + " :", "reason"), lambda n: beginning + unit * (n // len(unit)), 1_000)
 
 
@@ -98,4 +98,4 @@ def test_numbers_of_a_version(unit: str) -> None:
 
 def test_a_record_of_a_megabyte_is_refused_within_seconds() -> None:
     data = json.dumps({"a": ['\\"' * 60] * 4_000}).encode()[:-2] + b'"' + b'\\"' * 200_000
-    assert seconds(untrusted.parse, data) < 5
+    assert seconds(files.parse, data) < 5

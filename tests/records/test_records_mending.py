@@ -12,7 +12,7 @@ from portbar import records
 from portbar.device.facts import DeviceAddress
 from portbar.device.usable import Usability
 from portbar.records import measured, mended
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous
 from portbar.survey import run as survey_run
 from tests.records_support import FACTS, device, places, record
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from portbar import records
 from portbar.errors import RecordError
-from portbar.records import untrusted, validation
+from portbar.records import bounds, files, validation
 from portbar.records.index import table_of
-from portbar.records.private import personal_data
 from tests.records_support import FACTS, damaged, device, record, stopped_record
 
 BASES = (record(), stopped_record())
@@ -41,14 +40,14 @@ BASES = (record(), stopped_record())
 )
 def test_what_no_record_is_is_refused_with_the_cause(text, said):
     with pytest.raises(RecordError) as caught:
-        records.checked(untrusted.parse(text if isinstance(text, bytes) else text.encode()))
+        records.checked(files.parse(text if isinstance(text, bytes) else text.encode()))
     assert said in str(caught.value)
     assert str(caught.value).isprintable()
 
 
 def test_brackets_and_digits_in_texts_do_not_count():
     value = {"a": "[" * 500, "b": "9" * 100, "c": '\\"[[[[[[[['}
-    assert untrusted.parse(json.dumps(value).encode()) == value
+    assert files.parse(json.dumps(value).encode()) == value
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,7 @@ def test_brackets_and_digits_in_texts_do_not_count():
     ids=lambda value: repr(value)[:24],
 )
 def test_values_out_of_bounds_are_named(value, said):
-    problems = untrusted.faults(value)
+    problems = bounds.examined(value).faults
     assert problems
     assert any(said in problem for problem in problems), problems
     assert all(problem.isprintable() for problem in problems)
@@ -91,14 +90,14 @@ def test_depth_counts_objects_and_arrays():
             value = inner
             for _ in range(depth):
                 value = [value]
-            deep = depth + isinstance(inner, (dict, list)) > untrusted.MAX_DEPTH
-            assert bool(untrusted.faults(value)) == deep, (inner, depth)
+            deep = depth + isinstance(inner, (dict, list)) > bounds.MAX_DEPTH
+            assert bool(bounds.examined(value).faults) == deep, (inner, depth)
 
 
 def test_a_value_that_holds_itself_comes_to_an_end():
     value = {}
     value["a"] = value
-    assert any("deeper" in problem for problem in untrusted.faults(value))
+    assert any("deeper" in problem for problem in bounds.examined(value).faults)
 
 
 def test_only_a_regular_file_of_some_size_is_read(tmp_path: Path):
@@ -111,7 +110,7 @@ def test_only_a_regular_file_of_some_size_is_read(tmp_path: Path):
     os.mkfifo(pipe)
     large = tmp_path / "large.json"
     with large.open("wb") as file:
-        file.truncate(untrusted.MAX_BYTES + 1)
+        file.truncate(files.MAX_BYTES + 1)
     for path, said in [
         (link, "is a link"),
         (pipe, "not a regular file"),
@@ -182,8 +181,8 @@ def test_what_tells_of_the_machine_only_is_not_flagged(text):
 
 
 def test_versions_of_four_numbers_are_no_addresses():
-    assert not list(personal_data({"driver_version": "10.0.0.1"}))
-    assert list(personal_data({"reason": "10.0.0.1"}))
+    assert not bounds.examined({"driver_version": "10.0.0.1"}).told
+    assert bounds.examined({"reason": "10.0.0.1"}).told
 
 
 @pytest.mark.parametrize("name", ["hostname", "host-name", "User", "serial", "uuid", "path", "argv", "ip"])
@@ -247,7 +246,7 @@ def test_the_schema_is_a_schema():
 @given(st.sampled_from(BASES).flatmap(damaged))
 def test_another_implementation_of_json_schema_agrees(value):
     jsonschema = pytest.importorskip("jsonschema")
-    if not isinstance(value, dict) or untrusted.faults(value):
+    if not isinstance(value, dict) or bounds.examined(value).faults:
         return
     plain = jsonschema.Draft202012Validator
     types = plain.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)

@@ -13,7 +13,7 @@ from rich.table import Table
 from portbar.cli import cli
 from portbar.cli.shared import err, show
 from portbar.records import text, validate
-from portbar.records.lookup import NoSuchRecordError, find, shipped
+from portbar.records.files import NoSuchRecordError, find, shipped
 from tests.report_support import device, record
 
 

@@ -32,7 +32,7 @@ from portbar.device.usable import Usability
 from portbar.errors import DeviceError
 from portbar.findings.findings import Findings
 from portbar.measuring.benching import BarrierTime
-from portbar.records.private import anonymous
+from portbar.records.scrubbing import anonymous
 from portbar.survey import cells, run
 from portbar.survey.litmus import LitmusRun
 from portbar.survey.plan import GRACE_S, LOCKS, barrier_sizes, occupancy_cells

@@ -1,0 +1,229 @@
+"""What no record may hold, whoever wrote it: what is out of bounds, hidden characters, and what tells whose machine it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from portbar.system.plain import HIDDEN
+
+#: Objects and arrays inside each other.
+MAX_DEPTH: Final = 24
+#: Values in a whole record.
+MAX_VALUES: Final = 1_000_000
+#: Members of one object, entries of one array.
+MAX_MEMBERS: Final = 2_000
+MAX_ENTRIES: Final = 100_000
+#: Characters of a member's name, and of a text.
+MAX_NAME: Final = 200
+MAX_TEXT: Final = 8_000
+#: Largest magnitude of a whole number, and of another number.
+MAX_INTEGER: Final = 2**63
+MAX_NUMBER: Final = 1e18
+
+#: Faults that are told of one record; more would hide the first.
+MAX_FAULTS: Final = 20
+
+#: What holds other values.
+CONTAINERS: Final = frozenset([dict, list])
+
+#: Where a value stands: the place of what holds it, and its name or index there; None for the whole.
+Place: TypeAlias = "tuple[Place, Any] | None"
+
+#: Members that name somebody or one machine, wherever they stand.
+_TELLING: Final = frozenset(
+    {
+        *("argv", "cwd", "directory", "folder", "home", "path", "paths"),
+        *("host_name", "hostname", "ip", "ip_address", "mac", "mac_address", "node", "nodename"),
+        *("e_mail", "email", "login", "user", "user_name", "username"),
+        *("machine_id", "serial", "serial_number", "uuid"),
+    }
+)
+
+#: Folders that are the same everywhere; remedies name files in them.
+COMMON: Final = ("/etc/", "/dev/", "/proc/", "/sys/")
+
+_PATH: Final = re.compile(
+    r"(?<![\w./~])(?:~[\w.-]*|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+){2,}/?|(?<![\w./])~[\w.-]*/[^\s'\"`]+"
+)
+_WINDOWS: Final = re.compile(r"file:/|(?<!\w)[A-Za-z]:[\\/][^\s:;,'\"`()<>]+|\\\\[\w.-]+\\\S+")
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}")
+_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+IPV4: Final = re.compile(rf"(?<![\w.]){_OCTET}(?:\.{_OCTET}){{3}}(?![\w.]*\d)")
+_IPV6: Final = re.compile(
+    r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){4,7}[0-9A-Fa-f]{1,4}(?![\w:])|(?<![\w:])[0-9A-Fa-f]{2,4}::[0-9A-Fa-f:]+"
+)
+_UUID: Final = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])")
+_HOST: Final = re.compile(
+    r"(?<![\w.-])[\w-]+\.(?:local|localdomain|lan|internal|intranet|corp)(?![\w-])", re.IGNORECASE
+)
+
+KINDS: Final = (
+    (_EMAIL, "an e-mail address"),
+    (_PATH, "a path"),
+    (_WINDOWS, "a path"),
+    (_UUID, "the identity of one device or machine"),
+    (_HOST, "a host's name"),
+    (_IPV6, "a network address"),
+    (IPV4, "a network address"),
+)
+
+#: Members with versions, in which four numbers with dots are no address.
+VERSIONS: Final = frozenset({"driver_version", "numpy", "platform_version", "pyopencl", "python", "release", "version"})
+
+
+class Examined(NamedTuple):
+    """What a value holds that no record may, as sentences with a JSON pointer; at most a few of each.
+
+    Attributes
+    ----------
+    faults : list of str
+        What is out of the bounds above, and values that JSON does not have.
+    told : list of str
+        What tells of its machine's owner.
+    """
+
+    faults: list[str]
+    told: list[str]
+
+
+def examined(value: Any) -> Examined:
+    """Look through a JSON value once."""
+    found = Examined([], [])
+    count = 0
+    for item, held, place, depth in _walk(value):
+        count += len(item)
+        if depth > MAX_DEPTH:
+            found.faults.append(f"{_pointer(place)}: nests deeper than {MAX_DEPTH}")
+            break
+        if count > MAX_VALUES:
+            found.faults.append(f"{_pointer(place)}: the record has more than {MAX_VALUES} values")
+            break
+        most, what = (MAX_MEMBERS, "members") if type(item) is dict else (MAX_ENTRIES, "entries")
+        if len(item) > most:
+            found.faults.append(f"{_pointer(place)}: has {len(item)} {what}, more than {most}")
+        for key, entry in held:
+            if type(item) is dict:
+                if fault := _fault_of_name(key):
+                    found.faults.append(f"{_pointer(place)}: {fault}")
+                elif what := _told_by_name(key):
+                    found.told.append(f"{_pointer((place, key))}: {what}; remove it")
+            if type(entry) in CONTAINERS:
+                continue
+            if fault := _fault_of_scalar(entry):
+                found.faults.append(f"{_pointer((place, key))}: {fault}")
+            elif type(entry) is str and told_by(entry) and (what := told_by(entry, _member((place, key)))):
+                where = _pointer((place, key))
+                found.told.append(
+                    f"{where}: looks as if it held {what}, which says whose machine it is; replace that part"
+                )
+        if len(found.faults) >= MAX_FAULTS:
+            break
+    return Examined(found.faults[:MAX_FAULTS], found.told[:MAX_FAULTS])
+
+
+def _walk(value: Any) -> Iterator[tuple[Any, list[tuple[Any, Any]], Place, int]]:
+    """Yield every object and array inside a JSON value, in order: itself, what it holds, its place and its depth.
+
+    What it holds comes as pairs of name or index and value. An array of plain numbers counts as one that holds nothing.
+    """
+    waiting: list[tuple[Any, Place, int]] = [(value, None, 1)] if type(value) in CONTAINERS else []
+    while waiting:
+        item, place, depth = waiting.pop()
+        held = _held(item)
+        yield item, held, place, depth
+        waiting += [(entry, (place, key), depth + 1) for key, entry in reversed(held) if type(entry) in CONTAINERS]
+
+
+def _held(item: Any) -> list[tuple[Any, Any]]:
+    if type(item) is dict:
+        return list(item.items())
+    return [] if _only_plain_numbers(item) else list(enumerate(item))
+
+
+def _pointer(place: Place) -> str:
+    """Return the JSON pointer to a place."""
+    parts: list[str] = []
+    while place is not None:
+        place, part = place
+        parts.append(f"/{str(part).replace('~', '~0').replace('/', '~1')}")
+    return "".join(reversed(parts)) or "/"
+
+
+def _only_plain_numbers(items: list[Any]) -> bool:
+    """Whether a list holds nothing but numbers within bounds, which is what most of a record is."""
+    if not items or set(map(type, items)) - {int, float}:
+        return False
+    # NaN compares false with everything, so it may hide from min and max, but not from the sum.
+    return min(items) >= -MAX_NUMBER and max(items) <= MAX_NUMBER and not math.isnan(sum(items))
+
+
+@lru_cache(maxsize=2048)
+def _fault_of_name(name: Any) -> str:
+    if type(name) is not str:
+        return f"a member is named by {type(name).__name__}, not by text"
+    if not 0 < len(name) <= MAX_NAME:
+        return f"a member's name has {len(name)} characters; 1 to {MAX_NAME} are allowed"
+    if HIDDEN.search(name):
+        return f"the member's name {shown(name)} holds a control character or one that cannot be seen"
+    return ""
+
+
+def _fault_of_scalar(item: Any) -> str:
+    kind = type(item)
+    if kind is str:
+        if len(item) > MAX_TEXT:
+            return f"a text has {len(item)} characters, more than {MAX_TEXT}"
+        if HIDDEN.search(item):
+            return f"{shown(item)} holds a control character, a terminal escape or a character that cannot be seen"
+        return ""
+    if kind is bool or item is None:
+        return ""
+    if kind is int:
+        return "" if abs(item) < MAX_INTEGER else f"a whole number is beyond {MAX_INTEGER}"
+    if kind is float:
+        return "" if math.isfinite(item) and abs(item) <= MAX_NUMBER else "a number is not finite or beyond 1e18"
+    return f"{kind.__name__} is no value of JSON"
+
+
+def shown(text: str) -> str:
+    """A stranger's text, fit to be printed."""
+    return ascii(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+def _member(place: Place) -> str:
+    """The name of the member that holds a value, itself or in a list."""
+    while place is not None:
+        place, part = place
+        if isinstance(part, str):
+            return part
+    return ""
+
+
+@lru_cache(maxsize=2048)
+def _told_by_name(name: str) -> str:
+    """What is wrong with a member's name, in words; empty if nothing."""
+    if name.lower().replace("-", "_") in _TELLING:
+        return "a record has no member of this name, which would tell whose machine it is"
+    what = told_by(name)
+    return f"the member's name looks like {what}, which says whose machine it is" if what else ""
+
+
+@lru_cache(maxsize=8192)
+def told_by(text: str, name: str = "") -> str:
+    """What a text tells of its machine's owner, in words; empty if nothing. Most texts of records are the same few.
+
+    In members of versions, which `name` may be, four numbers with dots are no address.
+    """
+    if not any(mark in text for mark in "/\\@.:-"):
+        return ""
+    for pattern, what in KINDS:
+        if pattern is IPV4 and name in VERSIONS:
+            continue
+        for match in pattern.finditer(text):
+            if not match[0].startswith(COMMON):
+                return what
+    return ""

@@ -1,0 +1,243 @@
+"""Files of records, whoever wrote them: read within bounds, found by name, and their text, the same for the same record."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final
+
+from portbar.errors import RecordError
+from portbar.records.bounds import MAX_DEPTH, shown
+from portbar.records.validation import validate
+
+#: Bytes of a file.
+MAX_BYTES: Final = 16 * 1024 * 1024
+#: Digits of a whole number: no record needs as many, and Python takes quadratic time for them.
+MAX_DIGITS: Final = 50
+#: Most slugs that an error names.
+_NAMED = 8
+#: Columns into which a value must fit to stand on one line.
+_WIDTH: Final = 120
+
+
+class NoSuchRecordError(RecordError):
+    """Nothing, or more than one record, goes by a name."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A record and what to call it: its slug, or the name of its file without the folder."""
+
+    name: str
+    record: dict[str, Any]
+
+
+def load(path: Path | str) -> dict[str, Any]:
+    """Load the valid record in a file.
+
+    Parameters
+    ----------
+    path : path
+        A regular file, not a link. It may come from a stranger.
+
+    Raises
+    ------
+    RecordError
+        It is no valid record; the message names the file and what is wrong first.
+    """
+    path = Path(path)
+    try:
+        return checked(parse(read_bytes(path)))
+    except RecordError as error:
+        name = path.name if path.name.isprintable() else ascii(path.name)
+        raise RecordError(f"{name}: {error}") from None
+
+
+def checked(value: Any) -> dict[str, Any]:
+    """Return a JSON value that is a valid record.
+
+    Raises
+    ------
+    RecordError
+        It is not.
+    """
+    problems = validate(value)
+    if problems:
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise RecordError(f"{problems[0]}{more}; `portbar validate FILE` tells all")
+    record: dict[str, Any] = value
+    return record
+
+
+def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
+    """Every record in a folder, by file name; files that do not end with `.json` are left alone.
+
+    Raises
+    ------
+    RecordError
+        There is no such folder, or a file in it is no valid record.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise RecordError(f"{folder.name!r} is no folder: name one that holds records")
+    return [(file, load(file)) for file in sorted(folder.glob("*.json"))]
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file that is not a link and not too large.
+
+    Raises
+    ------
+    RecordError
+        It is something else, too large, or cannot be read.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        if path.is_symlink():
+            raise RecordError(f"{path.name!r} is a link: name the file that it leads to")
+        descriptor = os.open(path, flags)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise RecordError(f"{path.name!r} is not a regular file: records are files of JSON")
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                data = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise RecordError(f"{path.name!r} cannot be read: {why}") from None
+    if len(data) > MAX_BYTES:
+        raise RecordError(
+            f"{path.name!r} is larger than {MAX_BYTES} bytes: split it into one record a device with `portbar submit`"
+        )
+    return data
+
+
+def parse(data: bytes) -> Any:
+    """The JSON value in some bytes.
+
+    Raises
+    ------
+    RecordError
+        This is no JSON in UTF-8, nests deeper than Python can read, names a member twice, or holds a whole number of more
+        than 50 digits. `faults` finds the rest.
+    """
+    if len(data) > MAX_BYTES:
+        raise RecordError(f"a record has at most {MAX_BYTES} bytes, this has {len(data)}")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"a record is JSON in UTF-8, and byte {error.start} is not: save it as UTF-8") from None
+    try:
+        return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        raise RecordError(f"this is no JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise RecordError(f"objects and arrays nest deeper than {MAX_DEPTH}, and those of a record do not") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise RecordError(f"an object names its member {shown(twice)} twice, so that one of the two would be lost")
+    return value
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise RecordError(f"a number has more than {MAX_DIGITS} digits, and none of a record has")
+    return int(digits)
+
+
+def _constant(name: str) -> Any:
+    raise RecordError(f"{name} is no JSON number: leave the value out and give the status and reason instead")
+
+
+def shipped() -> dict[str, Traversable]:
+    """Slug -> file of the records that come with portbar."""
+    found: dict[str, Traversable] = {}
+    folders = [importlib.resources.files("portbar.vendor_matrix")]
+    while folders:
+        for entry in folders.pop().iterdir():
+            if entry.is_dir() and not entry.name.startswith((".", "__")):
+                folders.append(entry)
+            elif entry.name.endswith(".json"):
+                found[entry.name.removesuffix(".json")] = entry
+    return dict(sorted(found.items()))
+
+
+def find(name: str) -> Named:
+    """Read the record that goes by `name`.
+
+    Parameters
+    ----------
+    name : str
+        Path of a file, a slug, or a part of one in any case.
+
+    Raises
+    ------
+    NoSuchRecordError
+        There is no such file and not exactly one slug that fits.
+    RecordError
+        The file is no record.
+    """
+    path = Path(name)
+    if path.is_file():
+        return Named(path.name, load(path))
+    records = shipped()
+    slug = name if name in records else _only(name, [slug for slug in records if name.lower() in slug], list(records))
+    with importlib.resources.as_file(records[slug]) as file:
+        return Named(slug, load(file))
+
+
+def _only(name: str, matches: list[str], known: list[str]) -> str:
+    if len(matches) == 1:
+        return matches[0]
+    shown = matches or known
+    more = f", and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
+    slugs = f"{', '.join(shown[:_NAMED])}{more}"
+    if matches:
+        raise NoSuchRecordError(f"{len(matches)} records have {name!r} in their names: {slugs}; give more of the name")
+    raise NoSuchRecordError(f"there is no file {name!r}, and no record with that in its name; there are {slugs}")
+
+
+def text(record: Mapping[str, Any]) -> str:
+    """A record as JSON text that ends with a newline; lists of numbers and whatever else is short stand on one line."""
+    return f"{_text(record, 0)}\n"
+
+
+def _text(value: Any, indent: int, named: int = 0) -> str:
+    """The text of a value that stands `indent` columns in, behind a name of `named` characters."""
+    if not isinstance(value, (dict, list, tuple)) or not value or _is_numbers(value):
+        return _flat(value)
+    # A value of many parts cannot fit, and need not be tried.
+    if len(value) < _WIDTH // 3:
+        flat = _flat(value)
+        if indent + named + len(flat) < _WIDTH:
+            return flat
+    inner = " " * (indent + 1)
+    if isinstance(value, dict):
+        names = [f"{_flat(name)}: " for name in value]
+        lines = [
+            f"{inner}{name}{_text(item, indent + 1, len(name))}"
+            for name, item in zip(names, value.values(), strict=True)
+        ]
+        return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
+    lines = [f"{inner}{_text(item, indent + 1)}" for item in value]
+    return "[\n" + ",\n".join(lines) + f"\n{' ' * indent}]"
+
+
+def _is_numbers(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(type(item) in {int, float} for item in value)
+
+
+def _flat(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
