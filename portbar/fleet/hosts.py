@@ -5,7 +5,6 @@ Not for running anything (`portbar.fleet.cluster`, `portbar survey`), and not fo
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import hmac
 import json
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from portbar.errors import Error
+from portbar.system import files
 from portbar.system.cache import write_atomically
 
 PLACEHOLDER: Final = "{host}"
@@ -174,37 +174,17 @@ def only_here(folder: Path, name: str) -> Iterator[bool]:
     user = os.getuid() if hasattr(os, "getuid") else "user"
     path = Path(tempfile.gettempdir()) / f"portbar-survey-{user}-{key}.lock"
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        descriptor = files.lock(path)
     except OSError as error:
         raise Error(
-            f"{path} cannot be opened ({error.strerror or error}), which keeps two processes from surveying a host at the "
+            f"{path} cannot be locked ({error.strerror or error}), which keeps two processes from surveying a host at the "
             "same time: remove it, or set TMPDIR to a folder of your own"
         ) from error
     try:
-        yield _lock(descriptor)
+        yield descriptor is not None
     finally:
-        # Closing ends the lock. The file stays: removing it would let a third process lock another of the same name.
-        os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        import fcntl  # noqa: PLC0415 (not on Windows)
-    except ImportError:
-        import msvcrt  # noqa: PLC0415 (on Windows only)
-
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in {errno.EAGAIN, errno.EACCES}:
-            return False
-        raise
-    return True
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _shared_salt(path: Path) -> bytes:

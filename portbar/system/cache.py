@@ -11,12 +11,10 @@ import json
 import os
 import re
 import stat
-import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,6 @@ import platformdirs
 
 from portbar._version import __version__
 from portbar.system import files
-
-if sys.platform != "win32":
-    import fcntl
 
 ENVIRONMENT_VARIABLE = "PORTBAR_CACHE_DIR"
 
@@ -145,34 +140,16 @@ def changing() -> Iterator[None]:
     After `_LOCK_S` seconds, or where the disk has no locks, this goes on without the lock: a change may be lost then.
     """
     with _changes:
-        descriptor = _lock_of(cache_dir())
+        folder, descriptor = cache_dir(), None
+        if folder is not None:
+            with suppress(OSError):
+                folder.mkdir(parents=True, exist_ok=True)
+                descriptor = files.lock(folder / ".lock", _LOCK_S)
         try:
             yield
         finally:
             if descriptor is not None:
                 os.close(descriptor)
-
-
-def _lock_of(folder: Path | None) -> int | None:
-    """Lock a cache for this process until the descriptor is closed; None where that cannot be."""
-    if folder is None or sys.platform == "win32":
-        return None
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-    except OSError:
-        return None
-    deadline = time.monotonic() + _LOCK_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if not isinstance(error, BlockingIOError) or time.monotonic() > deadline:
-                os.close(descriptor)
-                return None
-            time.sleep(0.005)
-        else:
-            return descriptor
 
 
 def reject(kind: str, key: str, why: str) -> None:

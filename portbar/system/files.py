@@ -1,15 +1,27 @@
-"""Writes files so that an error, such as a full disk, leaves the old content in place.
+"""Writes files so that an error, such as a full disk, leaves the old content in place; locks them between processes.
 
 Not for findings that can be measured again: `portbar.system.cache` keeps those.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+#: What the system answers where another process has the lock.
+_TAKEN: Final = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 def write(path: Path, text: str) -> None:
@@ -67,3 +79,48 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600, like: os.stat_resu
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def lock(path: Path, wait_s: float = 0.0) -> int | None:
+    """Lock a file, which is made where it is missing, until the descriptor that this returns is closed.
+
+    The lock ends with the process, however that ends. The file stays: removing it would let a third process lock another of
+    the same name.
+
+    Parameters
+    ----------
+    path : Path
+        In a folder that exists; a link is refused.
+    wait_s : float
+        Seconds after which this returns None where another process has the lock.
+
+    Raises
+    ------
+    OSError
+        The file cannot be opened, or the file system has no locks.
+    """
+    # Otherwise opening a pipe waits for a reader, and children keep the lock.
+    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
+    deadline = time.monotonic() + wait_s
+    is_mine = False
+    try:
+        while not (is_mine := _has_locked(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.005)
+    finally:
+        if not is_mine:
+            os.close(descriptor)
+    return descriptor if is_mine else None
+
+
+def _has_locked(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    return True

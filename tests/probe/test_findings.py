@@ -21,7 +21,7 @@ from portbar.errors import RecordError
 from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.findings.tuning import WaitTuning
 from portbar.measuring import probe as probing
-from portbar.system import cache
+from portbar.system import cache, files
 from tests import checkout
 
 FOUND = Findings(
@@ -141,7 +141,7 @@ def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
 
 _COUNTING = """
 import sys
-from portbar.system import cache
+from portbar.system import cache, files
 
 for _ in range(40):
     with cache.changing():
@@ -163,12 +163,12 @@ def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(
     known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_LOCK_S", 0.05)
-    held = cache._lock_of(tmp_path)
+    held = files.lock(tmp_path / ".lock")
+    assert held is not None
     try:
         profile.change_findings(known, "nothing", lambda found: replace(found, source="changed"))
     finally:
-        if held is not None:
-            os.close(held)
+        os.close(held)
     assert profile.stored_findings(FACTS).source == "changed"
 
 
