@@ -143,6 +143,39 @@ def wrapped(number: Any, dtype: np.dtype[Any]) -> Any:
     return np.dtype(dtype).type(number)
 
 
+def need(context: cl.Context, *kinds: str) -> None:
+    """Skip where the device lacks a scalar type."""
+    offered = {scalar.c for scalar in scalars_of(strategy(context, None, ordering="work_group"))}
+    for kind in kinds:
+        if kind not in offered:
+            pytest.skip(f"the device has no {kind}")
+
+
+def head(local_size: int, *, grid: bool = False, more: str = "") -> str:
+    """Return the lines with which a source begins that uses portbar/reduction.h."""
+    barrier = '#include "portbar/device_barrier.h"\n' if grid else ""
+    return f'#define PORTBAR_REDUCTION_LOCAL_SIZE {local_size}\n{more}{barrier}#include "portbar/reduction.h"\n'
+
+
+def kernel_text(name: str, parameters: str, body: str, hidden: str = "") -> str:
+    """Return a kernel with scratch memory; `hidden` is "gangs", "grid" or nothing."""
+    first = {"gangs": "PORTBAR_REDUCTION_PARAM, ", "grid": "PORTBAR_GRID_PARAM, "}.get(hidden, "")
+    enter = "PORTBAR_ENTER(grid); " if hidden == "grid" else ""
+    body = body.strip("\n")
+    return f"kernel void {name}({first}{parameters})\n{{\n    {enter}PORTBAR_REDUCTION_SCRATCH(scratch);\n{body}\n}}\n"
+
+
+def launched(
+    queue: cl.CommandQueue, kernel: portbar.Kernel, groups: int | None, local: int, *args: Any
+) -> tuple[portbar.Launch, list[np.ndarray[Any, Any]]]:
+    """Launch a kernel once, wait, and return the launch and what its arrays hold then, in the order of the arguments."""
+    held = [device_array(queue, value) if isinstance(value, np.ndarray) else value for value in args]
+    launch = kernel(queue, None if groups is None else (groups * local,), (local,), *held)
+    launch.wait()
+    pairs = zip(held, args, strict=True)
+    return launch, [host_array(queue, buffer, value.dtype) for buffer, value in pairs if isinstance(value, np.ndarray)]
+
+
 def device_array(queue: cl.CommandQueue, made: np.ndarray[Any, Any]) -> cl.Buffer:
     """Return a buffer with a copy of an array."""
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
