@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,7 @@ import portbar
 from portbar.choices.strategy import choose
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import SYMBOLS
-from portbar.primitives.reduction.types import Scalar
-from portbar.primitives.strategy import Strategy
+from portbar.primitives.reduction.types import Scalar, Type, scalars_in
 
 #: What each operator does to two Python numbers.
 ON_HOST: dict[str, Callable[[Any, Any], Any]] = {
@@ -176,6 +175,25 @@ def launched(
     return launch, [host_array(queue, buffer, value.dtype) for buffer, value in pairs if isinstance(value, np.ndarray)]
 
 
+#: Affine maps x -> p * x + q. Composed they do not commute, and wrap, so that every order but one shows.
+AFFINE = np.dtype([("p", np.uint32), ("q", np.uint32)], align=True)
+
+
+def affine(loop: str) -> portbar.Reduction:
+    """Return the composition of the maps that are field `map` of a loop."""
+    text = f"(({loop}_map){{ a.p * b.p, b.p * a.q + b.q }})"
+    return portbar.Reduction(AFFINE, portbar.Operator(text, neutral="{ 1u, 0u }", commutative=False))
+
+
+def composed(maps: Iterable[tuple[int, int]], start: tuple[int, int] = (1, 0)) -> list[tuple[int, int]]:
+    """Return `start` and what it comes to with each further map."""
+    found = [start]
+    for factor, more in maps:
+        p, q = found[-1]
+        found.append((p * factor % 2**32, (factor * q + more) % 2**32))
+    return found
+
+
 def device_array(queue: cl.CommandQueue, made: np.ndarray[Any, Any]) -> cl.Buffer:
     """Return a buffer with a copy of an array."""
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
@@ -187,3 +205,78 @@ def host_array(queue: cl.CommandQueue, buffer: cl.Buffer, dtype: Any) -> np.ndar
     made = np.empty(buffer.size // np.dtype(dtype).itemsize, dtype)
     cl.enqueue_copy(queue, made, buffer)
     return made
+
+
+#: The levels that most of GCC's files name: gang, worker, vector, and one loop over all.
+USUAL = ("gang", "worker", "vector", "gang_worker_vector")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One loop over `i` below `n`, which puts what `i` contributes into `mine`.
+
+    Fields are type, operator, start value and result; those of an array hold it in each element.
+    """
+
+    n: int
+    body: str
+    fields: Mapping[str, tuple[Any, str, Any, Any]]
+    levels: tuple[str, ...] = USUAL
+    local: int = 128
+    shape: int | None = None
+    more: str = ""
+
+    @property
+    def types(self) -> dict[str, Type]:
+        """The OpenCL C type of each field."""
+        return {name: made.type_called(f"all_{name}") for name, made in self.loop.fields.items()}
+
+    @property
+    def loop(self) -> portbar.ReductionLoop:
+        """The declaration."""
+        made = {name: portbar.Reduction(dtype, op, shape=self.shape) for name, (dtype, op, *_) in self.fields.items()}
+        return portbar.ReductionLoop("all", made)
+
+    def sizes(self, level: str) -> tuple[int, int]:
+        """Return work-groups and local size: one group where there are no gangs, one sub-group of lanes alone."""
+        return 8 if level.startswith("gang") else 1, 8 if level == "vector" else self.local
+
+    def source(self, level: str, parameters: str = "", section: str = "0u, 0u") -> str:
+        """Return kernel `k`, which reduces at one level into one receiver a field."""
+        receivers = ", ".join(f"global {kind.c} *{name}" for name, kind in self.types.items()) + parameters
+        results = ", ".join(f"{name}, {section}" if self.shape else name for name in self.fields)
+        body = f"""
+    const all_results results = {{ {results} }};
+    all_local mine = all_identity();
+    mine = all_init_{level}(scratch, results, all_setup_{level}(scratch, results, mine));
+    /* No constant, which the quirk pocl-uneven-loops is about: one work-group or more is always there. */
+    const uint end = get_num_groups(0) != 0 ? {self.n}u : 0u;
+    for (uint i = portbar_loop_id_{level}(); i < end; i += portbar_loop_count_{level}()) {{
+        {self.body}
+    }}
+    mine = all_fini_{level}(scratch, results, mine);
+    all_teardown_{level}(scratch, results, mine);"""
+        return head(self.local, more=self.more) + kernel_text(
+            "k", receivers, body, "gangs" if level.startswith("gang") else ""
+        )
+
+    def need(self, context: cl.Context) -> None:
+        """Skip where the device lacks a type."""
+        need(context, *(scalar.c for kind in self.types.values() for scalar in scalars_in(kind)))
+
+    def check(self, context: cl.Context, queue: cl.CommandQueue, level: str, how: str | None = None) -> None:
+        """Launch, and compare what the receivers hold with the results."""
+        self.need(context)
+        start = [
+            before
+            if isinstance(before, np.ndarray)
+            else np.full(self.shape or 1, before, self.loop.fields[name].result_dtype)
+            for name, (_, _, before, _) in self.fields.items()
+        ]
+        kernel = program(context, self.source(level), how, loops=[self.loop]).kernel("k")
+        _, got = launched(queue, kernel, *self.sizes(level), *start)
+        for held, (field, (_, _, _, result)) in zip(got, self.fields.items(), strict=True):
+            if isinstance(result, np.ndarray):
+                assert held == result, field
+            else:
+                assert held.tolist() == [result] * len(held), field

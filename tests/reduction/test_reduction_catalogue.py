@@ -1,7 +1,8 @@
 """Values and results of GCC's public OpenACC reduction tests (libgomp.oacc-c-c++-common), done with portbar's levels.
 
 Only what is computed and what comes out is GCC's; each case names the file whose result it must reproduce. Here are the files
-with one loop; `test_reduction_catalogue_nests.py` has nested loops and whole programs.
+with one loop; `test_reduction_catalogue_nests.py` has nested loops and whole programs, `test_reduction_types.py` the sections
+of arrays.
 
 What cannot apply to OpenCL C: Fortran's subroutines, optional, by-reference and allocatable arguments, its internal procedures
 and associate names (the values of those tests are here, without the calls); C's arrays of variable length; __int128, which
@@ -12,73 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 import pytest
 
-import portbar
 from portbar.primitives.reduction.loops import LEVELS
-from portbar.primitives.reduction.types import scalars_in, type_of
-from tests.reduction.support import device_array, head, host_array, kernel_text, launched, need, program
+from portbar.primitives.reduction.types import type_of
+from tests.reduction.support import USUAL, Case, device_array, host_array, program
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
-#: The levels that most of GCC's files name: gang, worker, vector, and one loop over all.
-USUAL = ("gang", "worker", "vector", "gang_worker_vector")
 SINGLE = USUAL[:3]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One loop over `i` below `n`, which puts what `i` contributes into `mine`.
-
-    Fields are type, operator, start value and result; those of an array hold it in each element.
-    """
-
-    n: int
-    body: str
-    fields: Mapping[str, tuple[Any, str, Any, Any]]
-    levels: tuple[str, ...] = USUAL
-    local: int = 128
-    shape: int | None = None
-    more: str = ""
-
-    @property
-    def types(self) -> dict[str, Any]:
-        """The OpenCL C type of each field."""
-        return {name: type_of(dtype, f"all_{name}") for name, (dtype, *_) in self.fields.items()}
-
-    @property
-    def loop(self) -> portbar.ReductionLoop:
-        """The declaration."""
-        made = {name: portbar.Reduction(dtype, op, shape=self.shape) for name, (dtype, op, *_) in self.fields.items()}
-        return portbar.ReductionLoop("all", made)
-
-    def sizes(self, level: str) -> tuple[int, int]:
-        """Return work-groups and local size: one group where there are no gangs, one sub-group of lanes alone."""
-        return 8 if level.startswith("gang") else 1, 8 if level == "vector" else self.local
-
-    def source(self, level: str, parameters: str = "", section: str = "0u, 0u") -> str:
-        """Return kernel `k`, which reduces at one level into one receiver a field."""
-        receivers = ", ".join(f"global {kind.c} *{name}" for name, kind in self.types.items()) + parameters
-        results = ", ".join(f"{name}, {section}" if self.shape else name for name in self.fields)
-        body = f"""
-    const all_results results = {{ {results} }};
-    all_local mine = all_identity();
-    mine = all_init_{level}(scratch, results, all_setup_{level}(scratch, results, mine));
-    /* No constant, which the quirk pocl-uneven-loops is about: one work-group or more is always there. */
-    const uint end = get_num_groups(0) != 0 ? {self.n}u : 0u;
-    for (uint i = portbar_loop_id_{level}(); i < end; i += portbar_loop_count_{level}()) {{
-        {self.body}
-    }}
-    mine = all_fini_{level}(scratch, results, mine);
-    all_teardown_{level}(scratch, results, mine);"""
-        return head(self.local, more=self.more) + kernel_text(
-            "k", receivers, body, "gangs" if level.startswith("gang") else ""
-        )
 
 
 #: What `x` does to a variable by each operator.
@@ -299,39 +246,7 @@ CASES = {
     [pytest.param(name, level, id=f"{name}-{level}") for name, case in CASES.items() for level in case.levels],
 )
 def test_a_loop_has_the_result_of_gcc_s_file(context, queue, name, level):
-    case = CASES[name]
-    need(context, *(scalar.c for kind in case.types.values() for scalar in scalars_in(kind)))
-    start = [
-        before if isinstance(before, np.ndarray) else np.full(case.shape or 1, before, dtype)
-        for dtype, _, before, _ in case.fields.values()
-    ]
-    made = program(context, case.source(level), loops=[case.loop])
-    _, got = launched(queue, made.kernel("k"), *case.sizes(level), *start)
-    for held, (field, (_, _, _, result)) in zip(got, case.fields.items(), strict=True):
-        if isinstance(result, np.ndarray):
-            assert held == result, field
-        else:
-            assert held.tolist() == [result] * len(held), field
-
-
-SECTIONS = ((1, 2), (1, 2), (3, 2), (3, 2), (0, 5), (0, 5), (4, 1), (3, 3), (1, 3), (2, 3), (3, 2), (1, 2))
-
-
-@pytest.mark.parametrize("level", [*USUAL, "worker_vector"])
-def test_reduction_arrays_2_to_5_twelve_sections_one_after_another(context, queue, level):
-    """Constant bounds are -2's, run-time ones -3's, -4's and those of reduction-15.f90 and -16.f90.
-
-    Arrays of variable length, -5's, are not in OpenCL C.
-    """
-    body = "for (uint k = from; k < from + length; ++k) mine.v[k] += 1;"
-    case = Case(10, body, {"v": (I32, "+", 0, 0)}, shape=6)
-    source = case.source(level, ", uint from, uint length", "from, length")
-    kernel = program(context, source, loops=[case.loop]).kernel("k")
-    v = device_array(queue, np.array([5, 1, 1, 5, 9, 9], np.int32))
-    groups, local = case.sizes(level)
-    for start, length in SECTIONS:
-        kernel(queue, (groups * local,), (local,), v, np.uint32(start), np.uint32(length)).wait()
-    assert host_array(queue, v, np.int32).tolist() == [25, 61, 71, 85, 89, 19]
+    CASES[name].check(context, queue, level)
 
 
 @pytest.mark.parametrize("ordered", [True, False], ids=["in order", "out of order"])
@@ -344,7 +259,7 @@ def test_template_reduction_reduction_8_and_pr70688_launches_that_nobody_waits_f
     except cl.Error:
         pytest.skip("the device has no out-of-order queues")
     case = added(100, "i + 1u", 5050, ("gang",), 0, dtype)
-    need(context, *(kind.c for kind in case.types.values()))
+    case.need(context)
     kernel = program(context, case.source("gang"), loops=[case.loop]).kernel("k")
     v = device_array(queue, np.zeros(1, dtype))
     launches = [kernel(queue, (10,), (1,), v) for _ in range(3)]

@@ -91,6 +91,8 @@ def test_a_right_launch_is_right_after_a_wrong_one_that_nobody_waits_for(launch)
 def test_more_uses_than_declared_are_told_by_their_own_launch(launch):
     launches = [launch("again", times) for times in (5, 1, 2)]
     assert faults(launches[::-1]) == [2]
+    with pytest.raises(portbar.Error, match=r"loop 'sum' .* more often than its uses=4 .* uses="):
+        launches[0].wait()
     assert launch.total() == (4 + 1 + 2) * GROUPS
 
 
