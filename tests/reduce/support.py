@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import portbar
+from portbar.arrays.shape import fixed_part
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -57,3 +58,39 @@ def random_of(dtype: Any, size: int, seed: int) -> Any:
         limits = np.iinfo(kind)
         return rng.integers(limits.min, limits.max, size, kind, endpoint=True)
     return rng.uniform(-1, 1, size).astype(kind)
+
+
+def documented(values: Any, op: str = "+") -> Any:
+    """Combine in the order that docs/reduce.md describes, in the values' own precision, without fused operations."""
+    complexes = values.dtype.kind == "c"
+    parts = [values.real, values.imag] if complexes else [values]
+    neutral = ([0, 0] if op == "+" else [1, 0])[: len(parts)]
+
+    def combine(a: list[Any], b: list[Any]) -> list[Any]:
+        if op == "+":
+            return [x + y for x, y in zip(a, b, strict=True)]
+        if not complexes:
+            return [a[0] * b[0]]
+        return [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
+
+    def padded(held: list[Any], length: int) -> list[Any]:
+        return [
+            np.pad(one, (0, length - len(one)), constant_values=none) for one, none in zip(held, neutral, strict=True)
+        ]
+
+    def neighbours(held: list[Any]) -> list[Any]:
+        while len(held[0]) > 1:
+            held = combine([one[::2] for one in held], [one[1::2] for one in held])
+        return held
+
+    lanes = 256 * max(1, min(16, 16 // values.dtype.itemsize))
+    size, part = len(values), fixed_part(len(values), values.dtype.itemsize)
+    totals = []
+    for start in range(0, max(1, size), part):
+        sums = [np.full(lanes, none, one.dtype) for one, none in zip(parts, neutral, strict=True)]
+        for row in range(start, min(start + part, size), lanes):
+            sums = combine(sums, padded([one[row : min(row + lanes, size)] for one in parts], lanes))
+        totals.append(neighbours(sums))
+    joined = [np.concatenate(held) for held in zip(*totals, strict=True)]
+    found = neighbours(padded(joined, 1 << (len(totals) - 1).bit_length()))
+    return (found[0] + 1j * found[1] if complexes else found[0]).astype(values.dtype)[0]

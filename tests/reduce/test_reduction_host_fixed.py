@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.arrays.shape import Shape, fixed_part
-from tests.reduce.support import need, put, reducer
+from portbar.arrays.shape import FIXED_ITEMS, FIXED_LEAST_ROWS, FIXED_PARTS, Shape, fixed_layout, fixed_part, trial
+from tests.checkout import ROOT
+from tests.reduce.support import documented, need, put, reducer
 from tests.support import scale
 
 if TYPE_CHECKING:
@@ -32,31 +33,6 @@ SHAPES = (
     Shape(64, 16, 2, 2, 8),
     Shape(16, 32, 2, 1, 4),
 )
-
-
-def neighbours(values: Any) -> Any:
-    """Combine neighbours until one value is left, along the first axis, whose length is a power of two."""
-    while len(values) > 1:
-        values = values[::2] + values[1::2]
-    return values[0]
-
-
-def documented_sum(values: Any, item_bytes: int) -> Any:
-    """Add in the order that docs/reduce.md describes, in the values' own precision."""
-    lanes = 256 * max(1, min(16, 16 // item_bytes))
-    part = fixed_part(len(values), item_bytes)
-    zero = values.dtype.type(0)
-    sums = []
-    for start in range(0, max(1, len(values)), part):
-        rows = values[start : start + part]
-        rows = np.concatenate([rows, np.zeros(-len(rows) % lanes, values.dtype)]).reshape(-1, lanes)
-        lane_sums = np.zeros(lanes, values.dtype)
-        for row in rows:
-            lane_sums = lane_sums + row
-        sums.append(neighbours(lane_sums))
-    if len(sums) == 1:
-        return sums[0]
-    return neighbours(np.array(sums + [zero] * ((1 << (len(sums) - 1).bit_length()) - len(sums)), values.dtype))
 
 
 def values_of(dtype: Any, size: int) -> Any:
@@ -81,21 +57,26 @@ def sizes_for(queue: cl.CommandQueue) -> tuple[int, ...]:
 
 
 @pytest.mark.device
+@pytest.mark.parametrize("op", ["+", "*"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "float16"])
-def test_sums_have_the_bits_of_the_documented_order(dtype: str, reduce: Any, queue: cl.CommandQueue) -> None:
-    from portbar.arrays.shape import trial  # noqa: PLC0415
-
+def test_results_have_the_bits_of_the_documented_order(
+    dtype: str, op: str, reduce: Any, queue: cl.CommandQueue
+) -> None:
     need(queue.device, dtype)
     differs = False
-    for size in sizes_for(queue):
+    for size in sizes_for(queue) if op == "+" else (1025, 4099, 20_011):
         values = values_of(dtype, size)
-        expected = documented_sum(values, values.dtype.itemsize).tobytes()
+        if op == "*":
+            # Products near one in precision enough that the order shows.
+            values = (1 + values / 4096).astype(dtype)
+        expected = documented(values, op).tobytes()
         for shape in (None, *shapes_for(queue)):
             with trial(shape):
                 for start in (0, 3):
                     array = put(queue, np.concatenate([np.ones(start, dtype), values]))[start:]
-                    assert reduce(array, reproducible=True).get(queue).tobytes() == expected, (size, shape, start)
-        differs = differs or values.sum().tobytes() != expected
+                    found = reduce(array, op, reproducible=True).get(queue)
+                    assert found.tobytes() == expected, (size, shape, start)
+        differs = differs or (values.sum() if op == "+" else values.prod()).tobytes() != expected
     assert differs, "another order would give the same bits, so this test shows nothing"
 
 
@@ -103,7 +84,7 @@ def test_sums_have_the_bits_of_the_documented_order(dtype: str, reduce: Any, que
 def test_squares_are_rounded_before_they_are_added(reduce: Any, queue: cl.CommandQueue) -> None:
     values = values_of(np.float32, 4099)
     squares = values * values
-    expected = documented_sum(squares, 4)
+    expected = documented(squares)
     fused = math.fsum(values.astype(float) ** 2)
     found = reduce(put(queue, values), map="x * x", reproducible=True).get(queue)
     assert found.tobytes() == expected.tobytes()
@@ -112,12 +93,10 @@ def test_squares_are_rounded_before_they_are_added(reduce: Any, queue: cl.Comman
 
 @pytest.mark.device
 def test_rows_and_columns_have_the_same_bits_whatever_the_shape(reduce: Any, queue: cl.CommandQueue) -> None:
-    from portbar.arrays.shape import trial  # noqa: PLC0415
-
     for rows, columns in ((3, 1009), (700, 5)):
         values = values_of(np.float32, rows * columns).reshape(rows, columns)
         array = put(queue, values)
-        expected = [documented_sum(row, 4) for row in values]
+        expected = [documented(row) for row in values]
         bits = set()
         for shape in (None, *shapes_for(queue)):
             with trial(shape):
@@ -136,8 +115,13 @@ def test_the_order_depends_on_the_size_only() -> None:
 
 
 def test_a_local_size_that_cannot_give_the_order_is_refused() -> None:
-    from portbar.arrays.shape import fixed_layout  # noqa: PLC0415
-
     for local in (3, 512):
         with pytest.raises(portbar.UnsupportedFeatureError, match="power of two up to 256"):
             fixed_layout(Shape(local, 16, 1, 1, 8), 4)
+
+
+def test_the_page_tells_the_numbers_of_the_code() -> None:
+    page = (ROOT / "docs" / "reduce.md").read_text(encoding="utf-8")
+    assert f"*L* = {FIXED_ITEMS} · 16" in page
+    assert f"{FIXED_PARTS:,} parts at most, of {FIXED_LEAST_ROWS} rows at least" in page
+    assert (fixed_part(1, 4), fixed_part(1, 8)) == (1024, 512)

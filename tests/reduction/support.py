@@ -20,6 +20,7 @@ from portbar.choices.strategy import choose
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import SYMBOLS
 from portbar.primitives.reduction.types import Scalar, Type, scalars_in
+from portbar.primitives.strategy import Strategy
 
 #: What each operator does to two Python numbers.
 ON_HOST: dict[str, Callable[[Any, Any], Any]] = {

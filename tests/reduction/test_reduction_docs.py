@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,48 +18,46 @@ from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.headers import render_header
 from tests.checkout import ROOT
-from tests.docs.test_docs import Block, blocks
+from tests.docs.test_docs import blocks
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
 PAGE = ROOT / "docs" / "reductions.md"
-SECTIONS = list(dict.fromkeys(block.section for block in blocks(PAGE) if block.language == "python"))
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
+PROGRAMS = [
+    pytest.param(page, section, id=f"{page.stem} {section}")
+    for page in (PAGE, ROOT / "docs" / "reduce.md")
+    for section in dict.fromkeys(block.section for block in blocks(page) if block.language == "python")
+]
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize(("page", "section"), PROGRAMS)
 def test_every_program_prints_what_the_page_shows(
-    section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+    page: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A C block is `source` for the Python block after it, whose output is the text block after that."""
     import pyopencl as cl  # noqa: PLC0415
 
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
-    page = list(blocks(PAGE))
     names: dict[str, Any] = {}
-    shown = 0
+    said, shown = "", 0
     try:
-        for before, block in itertools.pairwise([Block("", "", ""), *page]):
+        for block in blocks(page):
             # The first program imports what the others use.
             if block.language == "c":
                 names["source"] = block.text
             elif block.language == "python" and block.section in ("", section):
-                assert before.language == "c"
-                said = io.StringIO()
-                with contextlib.redirect_stdout(said):
-                    exec(compile(block.text, PAGE.name, "exec"), names)  # noqa: S102 (our own page)
+                out = io.StringIO()
+                with contextlib.redirect_stdout(out):
+                    exec(compile(block.text, page.name, "exec"), names)  # noqa: S102 (our own page)
+                said = out.getvalue()
             elif block.language == "text" and block.section in ("", section):
-                assert before.language == "python"
-                assert one_line(said.getvalue()) == one_line(block.text)
+                assert said.split() == block.text.split()
                 shown += block.section == section
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused, as it should be where it cannot work: {error}")
-    assert shown == sum(block.language == "text" and block.section == section for block in page) >= 1
+    assert shown == sum(block.language == "text" and block.section == section for block in blocks(page)) >= 1
 
 
 def test_every_c_block_is_run() -> None:

@@ -6,30 +6,20 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.reduction.support import device_array, host_array, program
+from tests.reduction.support import device_array, head, kernel_text, launched, program
 
-SOURCE = """
-#define PORTBAR_REDUCTION_LOCAL_SIZE {local}
-#define PORTBAR_REDUCTION_EXACT
-#include "portbar/reduction.h"
-kernel void sums(global const int *in, global int *out, global float *floats)
-{{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
+BODY = """
     const uint i = (uint)get_global_id(0);
     out[i] = portbar_work_group_reduce_add(scratch, in[i]);
     floats[i] = portbar_work_group_reduce_max(scratch, (float)in[i]) + portbar_sub_group_scan_inclusive_add(scratch, 1.0f)
-        - (portbar_sub_group_local_id() + 1u);
-}}
-"""
+        - (portbar_sub_group_local_id() + 1u);"""
 
 
-def launch(context, queue, local, global_size, local_size):
-    values = np.random.default_rng(local).integers(-1000, 1000, global_size).astype(np.int32)
-    out = device_array(queue, np.zeros(global_size, np.int32))
-    floats = device_array(queue, np.zeros(global_size, np.float32))
-    kernel = program(context, SOURCE.format(local=local), ordering="work_group").kernel("sums")
-    kernel(queue, (global_size,), local_size, device_array(queue, values), out, floats).wait()
-    return values, host_array(queue, out, np.int32), host_array(queue, floats, np.float32)
+def sums(context, local):
+    source = head(local, more="#define PORTBAR_REDUCTION_EXACT\n") + kernel_text(
+        "sums", "global const int *in, global int *out, global float *floats", BODY
+    )
+    return program(context, source, ordering="work_group").kernel("sums")
 
 
 @pytest.mark.device
@@ -37,10 +27,12 @@ def launch(context, queue, local, global_size, local_size):
 def test_groups_of_the_promised_size_reduce_as_others_do(context, queue, local):
     if local > context.devices[0].max_work_group_size:
         pytest.skip("the device has no work-groups of that size")
-    values, sums, peaks = launch(context, queue, local, 3 * local, (local,))
+    values = np.random.default_rng(local).integers(-1000, 1000, 3 * local).astype(np.int32)
+    empty = np.zeros_like(values), np.zeros(3 * local, np.float32)
+    _, (_, found, peaks) = launched(queue, sums(context, local), 3, local, values, *empty)
     for group in range(3):
         mine = slice(group * local, (group + 1) * local)
-        assert set(sums[mine].tolist()) == {int(values[mine].sum())}
+        assert set(found[mine].tolist()) == {int(values[mine].sum())}
         assert set(peaks[mine].tolist()) == {float(values[mine].max())}
 
 
@@ -52,4 +44,4 @@ def test_groups_of_the_promised_size_reduce_as_others_do(context, queue, local):
 )
 def test_another_local_size_is_refused_at_the_launch(context, queue, global_size, local_size):
     with pytest.raises(portbar.LaunchError, match=r"'sums'.*(PORTBAR_REDUCTION_EXACT|PORTBAR_REDUCTION_LOCAL_SIZE)"):
-        launch(context, queue, 32, global_size, local_size)
+        sums(context, 32)(queue, (global_size,), local_size, *[device_array(queue, np.zeros(64, np.int32))] * 3)

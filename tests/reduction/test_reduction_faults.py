@@ -10,41 +10,40 @@ import pytest
 
 import portbar
 from portbar.primitives.reduction.header import LAUNCHES
-from tests.reduction.support import device_array, host_array, program
+from tests.reduction.support import device_array, head, host_array, kernel_text, program
 
 pytestmark = pytest.mark.device
 
 SUM = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.int32, "+")})
-SOURCE = """
-#define PORTBAR_REDUCTION_LOCAL_SIZE 8
-#define PORTBAR_REDUCTION_POLLS 1000
-#include "portbar/reduction.h"
-kernel void some(PORTBAR_REDUCTION_PARAM, global int *total, uint without)
-{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const sum_results results = { total };
-    const sum_local one = { 1 };
-    if (get_group_id(0) != without)
-        sum_reduce_gang(scratch, results, one);
-}
-kernel void again(PORTBAR_REDUCTION_PARAM, global int *total, uint times)
-{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const sum_results results = { total };
-    const sum_local one = { 1 };
-    for (uint i = 0; i < times; ++i)
-        sum_reduce_gang(scratch, results, one);
-}
-kernel void hold(PORTBAR_REDUCTION_PARAM, global int *taken, uint give_back)
-{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
+ONE = "const sum_results results = { total }; const sum_local one = { 1 };"
+SOURCE = "".join(
+    [
+        head(8, more="#define PORTBAR_REDUCTION_POLLS 1000\n"),
+        kernel_text(
+            "some",
+            "global int *total, uint without",
+            f"    {ONE} if (get_group_id(0) != without) sum_reduce_gang(scratch, results, one);",
+            "gangs",
+        ),
+        kernel_text(
+            "again",
+            "global int *total, uint times",
+            f"    {ONE} for (uint i = 0; i < times; ++i) sum_reduce_gang(scratch, results, one);",
+            "gangs",
+        ),
+        kernel_text(
+            "hold",
+            "global int *taken, uint give_back",
+            """
     if (get_global_id(0) == 0) {
         taken[0] += sum_lock_gang(scratch);
         if (give_back)
             sum_unlock_gang(scratch);
-    }
-}
-"""
+    }""",
+            "gangs",
+        ),
+    ]
+)
 GROUPS, LOCAL = 10, 2
 ALL = GROUPS  # no group has this id, so that all make the call
 

@@ -45,7 +45,7 @@ def target_strategy(target, *, reduction=None):
     )
 
 
-def compiled(target, source, folder, loops=(), reduction=None):
+def compiled(target, source, folder, loops=(), reduction=None, *, assemble=False):
     strategy = target_strategy(target, reduction=reduction)
     text = resolve_includes(source, strategy, use=use_of(source, (), tuple(loops)))
     (folder / "in.cl").write_text(text, encoding="utf-8")
@@ -53,6 +53,8 @@ def compiled(target, source, folder, loops=(), reduction=None):
     command += ["-Werror=implicit-function-declaration", "-o", str(folder / "out.s"), str(folder / "in.cl")]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert ran.returncode == 0, ran.stderr[:4000]
+    if assemble and target.assemble_for:
+        assembled(target, folder)
     return (folder / "out.s").read_text(encoding="utf-8")
 
 
@@ -105,9 +107,7 @@ def operators_in_turn():
 @pytest.mark.slow
 @pytest.mark.parametrize(("op", "target"), [*operators_in_turn()])
 def test_every_operator_compiles_for_its_targets(op, target, tmp_path):
-    compiled(target, every_form(target_strategy(target), op), tmp_path)
-    if target.assemble_for:
-        assembled(target, tmp_path)
+    compiled(target, every_form(target_strategy(target), op), tmp_path, assemble=True)
 
 
 LEVELS_SOURCE = """
@@ -152,9 +152,7 @@ kernel void grids(PORTBAR_GRID_PARAM, global double *total, global uint *sum)
 def test_declared_loops_and_grids_compile_for_every_target(target, tmp_path):
     if target.atomics == "cl12":
         pytest.skip("the header of this compile target has no double atomics to speak of")
-    compiled(target, LEVELS_SOURCE, tmp_path, LOOPS)
-    if target.assemble_for:
-        assembled(target, tmp_path)
+    compiled(target, LEVELS_SOURCE, tmp_path, LOOPS, assemble=True)
 
 
 ONE = """

@@ -7,7 +7,9 @@ import pytest
 
 import portbar
 from portbar.primitives.reduction.loops import LEVELS
-from tests.reduction.support import STRATEGIES, device_array, host_array, program, scale
+from tests.reduction.support import STRATEGIES, device_array, head, kernel_text, launched, program, scale
+
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 #: Four operators of which none is like another, on four types.
 SUMS = portbar.ReductionLoop(
@@ -22,61 +24,35 @@ SUMS = portbar.ReductionLoop(
 START = {"total": 1000, "peak": 3.5, "bits": 0x5A, "holds": 2}
 DTYPES = {"total": np.int64, "peak": np.float32, "bits": np.uint8, "holds": np.int32}
 
-BODY = """
-kernel void {level}({param}global const int *in, uint n, uint receive,
-                    global long *total, global float *peak, global uchar *bits, global int *holds,
-                    global long *totals, global float *peaks, global uchar *many_bits, global int *many_holds)
-{{
-    {enter}
-    PORTBAR_REDUCTION_SCRATCH(scratch);
+RECEIVERS = "global long *total, global float *peak, global uchar *bits, global int *holds"
+RESULTS = RECEIVERS.replace(" *", " *all_")
+
+
+def source(level, *, grid=False):
+    gangs, ids, first = level.startswith("gang"), "&grid" if grid else "", "&grid, " if grid else ""
+    own = "0" if gangs else "(uint)get_group_id(0)"
+    if level == "vector":
+        own = "(uint)get_group_id(0) * 64u + portbar_sub_group_id()"
+    body = f"""
     const uint own = {own};
     sums_results results = {{ 0, 0, 0, 0 }};
     if (receive) {{
-        results.total = total + own;
-        results.peak = peak + own;
-        results.bits = bits + own;
-        results.holds = holds + own;
+        {" ".join(f"results.{name} = {name} + own;" for name in START)}
     }}
-    sums_local mine = {{ {total}, {peak}f, {bits}, {holds} }};
-    mine = sums_setup_{level}({with_}scratch, results, mine);
-    mine = sums_init_{level}({with_}scratch, results, mine);
-    for (uint i = portbar_loop_id_{level}({grid}); i < n; i += portbar_loop_count_{level}({grid})) {{
+    sums_local mine = {{ {"{total}, {peak}f, {bits}, {holds}".format(**START)} }};
+    mine = sums_init_{level}({first}scratch, results, sums_setup_{level}({first}scratch, results, mine));
+    for (uint i = portbar_loop_id_{level}({ids}); i < n; i += portbar_loop_count_{level}({ids})) {{
         const int x = in[i];
         mine.total += x;
         mine.peak = fmax(mine.peak, (float)x);
         mine.bits ^= (uchar)x;
         mine.holds = mine.holds && x != 77;
     }}
-    mine = sums_fini_{level}({with_}scratch, results, mine);
-    mine = sums_teardown_{level}({with_}scratch, results, mine);
-    const uint i = {place};
-    totals[i] = mine.total;
-    peaks[i] = mine.peak;
-    many_bits[i] = mine.bits;
-    many_holds[i] = mine.holds;
-}}
-"""
-
-
-def source(level, *, grid=False, local_size=128):
-    is_gang = level.startswith("gang")
-    own = "0" if is_gang else "(uint)get_group_id(0)"
-    if level == "vector":
-        own = "(uint)get_group_id(0) * 64u + portbar_sub_group_id()"
-    lines = [f"#define PORTBAR_REDUCTION_LOCAL_SIZE {local_size}"]
-    lines += ['#include "portbar/device_barrier.h"'] if grid else []
-    lines += ['#include "portbar/reduction.h"']
-    body = BODY.format(
-        level=level,
-        param="PORTBAR_GRID_PARAM, " if grid else "PORTBAR_REDUCTION_PARAM, " if is_gang else "",
-        enter="PORTBAR_ENTER(grid);" if grid else "",
-        with_="&grid, " if grid else "",
-        grid="&grid" if grid else "",
-        own=own,
-        place="portbar_global_id(&grid)" if grid else "(uint)get_global_id(0)",
-        **START,
-    )
-    return "\n".join(lines) + body
+    mine = sums_teardown_{level}({first}scratch, results, sums_fini_{level}({first}scratch, results, mine));
+    const uint i = {"portbar_global_id(&grid)" if grid else "(uint)get_global_id(0)"};
+    {" ".join(f"all_{name}[i] = mine.{name};" for name in START)}"""
+    parameters = f"global const int *in, uint n, uint receive, {RECEIVERS}, {RESULTS}"
+    return head(128, grid=grid) + kernel_text("k", parameters, body, "grid" if grid else "gangs" if gangs else "")
 
 
 def numbers(n, seed):
@@ -92,46 +68,36 @@ def expected(x, start):
     }
 
 
-def run(context, queue, made, level, groups, local, x, receive, global_size="given"):
-    """Return receivers and what every work-item got, after one launch."""
-    count = groups * 64 if level == "vector" else groups
-    start = {name: np.full(count, START[name] + (name == "total"), dtype) for name, dtype in DTYPES.items()}
-    receivers = {name: device_array(queue, held) for name, held in start.items()}
-    kernel = made.kernel(level)
-    room = groups * local
-    if global_size is None:
+def run(queue, made, groups, local, x, receive):
+    """Return receivers, what every work-item got, and the launch, whose groups are as many as fit where that is None."""
+    # One receiver a group and sub-group; sums start from one more, to tell what was received.
+    start = [np.full(64 * (groups or 1), START[name] + (name == "total"), dtype) for name, dtype in DTYPES.items()]
+    kernel = made.kernel("k")
+    room = (groups or 1) * local
+    if groups is None:
         empty = [device_array(queue, np.zeros(1, np.int32))] * 9
         room = 2 * local * kernel.occupancy(queue, (local,), empty[0], np.uint32(0), np.uint32(0), *empty[1:]).groups
-    many = {name: device_array(queue, np.zeros(room, dtype)) for name, dtype in DTYPES.items()}
-    launch = kernel(
-        queue,
-        (groups * local,) if global_size == "given" else None,
-        (local,),
-        device_array(queue, x if len(x) else np.zeros(1, np.int32)),
-        np.uint32(len(x)),
-        np.uint32(receive),
-        *receivers.values(),
-        *many.values(),
+    many = [np.zeros(room, dtype) for dtype in DTYPES.values()]
+    given = x if len(x) else np.zeros(1, np.int32)
+    launch, (_, *found) = launched(
+        queue, kernel, groups, local, given, np.uint32(len(x)), np.uint32(receive), *start, *many
     )
-    launch.wait()
-    return (
-        {name: host_array(queue, held, DTYPES[name]) for name, held in receivers.items()},
-        {name: host_array(queue, held, DTYPES[name]) for name, held in many.items()},
-        launch,
-    )
+    return dict(zip(START, found[:4], strict=True)), dict(zip(START, found[4:], strict=True)), launch
 
 
-@pytest.mark.device
-@pytest.mark.slow
+WITHIN = [level for level in LEVELS if not level.startswith("gang")]
+GANGS = [level for level in LEVELS if level.startswith("gang")]
+
+
 @pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("level", [level for level in LEVELS if not level.startswith("gang")])
+@pytest.mark.parametrize("level", WITHIN)
 def test_levels_within_a_group_give_every_member_the_result_once(context, queue, level, how):
     made = program(context, source(level), how, ordering="work_group", loops=[SUMS])
     for local in (1, 33, 64):
         for n in (0, 1, 1000):
             x = numbers(n, local)
             for receive in (0, 1):
-                receivers, many, _ = run(context, queue, made, level, 2, local, x, receive)
+                receivers, many, _ = run(queue, made, 2, local, x, receive)
                 start = START | {"total": START["total"] + receive}
                 for name, value in expected(x, start).items():
                     got = set(many[name].tolist())
@@ -140,10 +106,8 @@ def test_levels_within_a_group_give_every_member_the_result_once(context, queue,
                     assert value in held if receive else set(held) == {START[name] + (name == "total")}
 
 
-@pytest.mark.device
-@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("gang")])
+@pytest.mark.parametrize("level", GANGS)
 def test_gang_levels_leave_the_result_in_the_receivers(context, queue, level, how):
     made = program(context, source(level), how, loops=[SUMS])
     many_groups = 40 if scale(context.devices[0]).is_simulator else 700
@@ -152,34 +116,30 @@ def test_gang_levels_leave_the_result_in_the_receivers(context, queue, level, ho
             x = numbers(n, groups)
             start = START | {"total": START["total"] + 1}
             for _ in range(2):  # nothing is cleared between launches
-                receivers, _, _ = run(context, queue, made, level, groups, local, x, 1)
+                receivers, _, _ = run(queue, made, groups, local, x, 1)
                 for name, value in expected(x, start).items():
                     assert receivers[name][0] == value, (name, groups, local, n)
 
 
-@pytest.mark.device
-@pytest.mark.slow
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("gang")])
+@pytest.mark.parametrize("level", GANGS)
 def test_gang_levels_without_receivers_stay_within_the_group(context, queue, level):
     made = program(context, source(level), loops=[SUMS])
     x = numbers(500, 3)
-    receivers, many, _ = run(context, queue, made, level, 1, 33, x, 0)
+    receivers, many, _ = run(queue, made, 1, 33, x, 0)
     assert set(receivers["total"].tolist()) == {START["total"] + 1}
     # With one group, the group's own result is the whole.
     assert many["total"][0] == expected(x, START)["total"]
 
 
-@pytest.mark.device
-@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("gang")])
+@pytest.mark.parametrize("level", GANGS)
 def test_in_a_grid_every_work_item_of_every_group_gets_the_result(context, queue, level, how):
     made = program(context, source(level, grid=True), how, loops=[SUMS])
     for local in (1, 33):
         for n in (0, 2000):
             x = numbers(n, local)
             for receive in (0, 1):
-                receivers, many, launch = run(context, queue, made, level, 1, local, x, receive, global_size=None)
+                receivers, many, launch = run(queue, made, None, local, x, receive)
                 start = START | {"total": START["total"] + receive}
                 taking_part = launch.num_groups * local
                 for name, value in expected(x, start).items():

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.arrays.shape import fixed_part
 from tests.checkout import ROOT
 from tests.reduce.support import put, reducer
-from tests.reduction.support import STRATEGIES, device_array, host_array, program, scale
+from tests.reduction.support import STRATEGIES, affine, composed, head, kernel_text, launched, program, scale
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -51,11 +50,10 @@ def test_the_page_shows_the_table_that_is_proven_here() -> None:
     found = {(how, values): tuple(cell == "yes" for cell in cells) for how, values, *cells in rows}
     assert found == MATRIX
     assert len(rows) == len(MATRIX)
+    # That reproducible sums and products have the documented bits is shown in tests/reduce/test_reduction_host_fixed.py.
+    assert all(MATRIX["`portbar.reduce(reproducible=True)`", "rounded"])
 
 
-#: Affine maps x -> p * x + q, composed: they do not commute, and wrap, so that every order but one shows.
-AFFINE = np.dtype([("p", np.uint32), ("q", np.uint32)], align=True)
-COMPOSED = portbar.Operator("((exact_map){ a.p * b.p, b.p * a.q + b.q })", neutral="{ 1u, 0u }", commutative=False)
 ONES = portbar.Operator("a * b + a + b", neutral=0)
 
 EXACT = {
@@ -67,7 +65,6 @@ EXACT = {
     "first": portbar.Reduction(np.float32, "argmin"),
     "ones": portbar.Reduction(np.uint32, ONES),
 }
-IN_ORDER = {"map": portbar.Reduction(AFFINE, COMPOSED)}
 ROUNDED = {
     "sum": portbar.Reduction(np.float32, "+"),
     "product": portbar.Reduction(np.float32, "*"),
@@ -76,7 +73,7 @@ ROUNDED = {
     "many": portbar.Reduction(np.float32, "+", shape=3),
 }
 LOOPS = {
-    "exact": portbar.ReductionLoop("exact", EXACT | IN_ORDER),
+    "exact": portbar.ReductionLoop("exact", EXACT | {"map": affine("exact")}),
     "loose": portbar.ReductionLoop("exact", EXACT, deterministic=False),
     "rounded": portbar.ReductionLoop("rounded", ROUNDED),
 }
@@ -110,22 +107,11 @@ TAKES = {
 
 def source(loop: portbar.ReductionLoop, level: str, *, grid: bool) -> str:
     """Return a kernel that reduces an array at one level into one structure of receivers."""
-    name, gang = loop.name, level.startswith("gang")
-    with_grid = "&grid, " if grid else ""
-    takes = TAKES[name] + (TAKES["map"] if "map" in loop.fields else "")
+    name, with_grid, ids = loop.name, "&grid, " if grid else "", "&grid" if grid else ""
     receivers = ", ".join(
         f"held->{field}, 0u, 0u" if reduction.shape else f"&held->{field}" for field, reduction in loop.fields.items()
     )
-    ids = "&grid" if grid else ""
-    return f"""
-#define PORTBAR_REDUCTION_LOCAL_SIZE 128
-{'#include "portbar/device_barrier.h"' if grid else ""}
-#include "portbar/reduction.h"
-kernel void k({"PORTBAR_GRID_PARAM, " if grid else "PORTBAR_REDUCTION_PARAM, " if gang else ""}global const int *in, uint n,
-              global {name}_local *held)
-{{
-    {"PORTBAR_ENTER(grid);" if grid else ""}
-    PORTBAR_REDUCTION_SCRATCH(scratch);
+    body = f"""
     const {name}_results results = {{ {receivers} }};
     {name}_local mine = {name}_identity();
     mine = {name}_init_{level}({with_grid}scratch, results, {name}_setup_{level}({with_grid}scratch, results, mine));
@@ -133,27 +119,22 @@ kernel void k({"PORTBAR_GRID_PARAM, " if grid else "PORTBAR_REDUCTION_PARAM, " i
     const uint share = (n + count - 1u) / count;
     for (uint i = min(id * share, n); i < min((id + 1u) * share, n); ++i) {{
         const int x = in[i];
-        {takes}
+        {TAKES[name] + (TAKES["map"] if "map" in loop.fields else "")}
     }}
     mine = {name}_fini_{level}({with_grid}scratch, results, mine);
-    {name}_teardown_{level}({with_grid}scratch, results, mine);
-}}
-"""
+    {name}_teardown_{level}({with_grid}scratch, results, mine);"""
+    hidden = "grid" if grid else "gangs" if level.startswith("gang") else ""
+    parameters = f"global const int *in, uint n, global {name}_local *held"
+    return head(128, grid=grid) + kernel_text("k", parameters, body, hidden)
 
 
 def start_of(loop: portbar.ReductionLoop) -> np.ndarray[Any, Any]:
-    """Return the local object from which the loop starts: the neutral elements, but of one sum."""
+    """Return the local object from which the loop starts: the neutral elements, but of a sum and of the maps."""
     made = np.zeros(1, loop.local_dtype)
-    for field in ("product", "every", "zproduct"):
+    start = {"sum": 5, "product": 1, "zproduct": 1, "every": 1, "least": np.inf, "first": (np.inf, -1), "map": (5, 11)}
+    for field, value in start.items():
         if field in loop.fields:
-            made[field] = 1
-    for field, value in (("least", np.inf), ("sum", 5)):
-        if field in loop.fields and (loop.name == "exact" or field == "sum"):
             made[field] = value
-    if "first" in loop.fields:
-        made["first"]["value"], made["first"]["index"] = np.inf, -1
-    if "map" in loop.fields:
-        made["map"]["p"] = 1
     return made
 
 
@@ -170,11 +151,7 @@ def on_host(x: np.ndarray[Any, Any], loop: portbar.ReductionLoop) -> np.ndarray[
     made["first"] = (min(small), small.index(min(small)))
     made["ones"] = functools.reduce(lambda a, b: a * b + a + b, (item % 2**32 for item in items), 0) % 2**32
     if "map" in loop.fields:
-        p, q = 1, 0
-        for i, item in enumerate(items):
-            factor = (2 * item + 1) % 2**32
-            p, q = p * factor % 2**32, (factor * q + i + 3) % 2**32
-        made["map"] = (p, q)
+        made["map"] = composed(((2 * item + 1, i + 3) for i, item in enumerate(items)), (5, 11))[-1]
     return made
 
 
@@ -182,19 +159,8 @@ def numbers(n: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(n).integers(-30_000, 30_000, n).astype(np.int32)
 
 
-def bits_of(
-    queue: cl.CommandQueue, made: portbar.Program, loop: portbar.ReductionLoop, x: Any, sizes: tuple[int | None, int]
-) -> tuple[bytes, ...]:
-    """Return the bits of each field after one launch of `groups` (None: a grid) of `local`; padding is no field's."""
-    groups, local = sizes
-    held = device_array(queue, start_of(loop))
-    size = None if groups is None else (groups * local,)
-    made.kernel("k")(queue, size, (local,), device_array(queue, x), np.uint32(len(x)), held).wait()
-    found = host_array(queue, held, loop.local_dtype)
-    return fields_of(found)
-
-
 def fields_of(found: np.ndarray[Any, Any]) -> tuple[bytes, ...]:
+    """Return the bits of each field; padding is no field's."""
     assert found.dtype.names is not None
     parts = []
     for name in found.dtype.names:
@@ -229,7 +195,7 @@ def sizes_at(context: cl.Context, row: str, level: str) -> list[tuple[int | None
         return [(1, 1), (1, 3), (1, 8)]
     if row == "within a work-group":
         return [(1, 1), (1, 5), (1, 33), (1, big)]
-    return [(1, 1), (1, 33), (7, 5), (40, 2), (3, big)]
+    return [(1, 1), (1, 33), (7, 5), (40, 2), (300, 8), (3, big)]
 
 
 @pytest.mark.device
@@ -244,7 +210,10 @@ def test_reductions_inside_kernels_have_the_bits_that_the_table_promises(context
     expected = fields_of(on_host(x, loop)) if kind != "rounded" else None
     found = {}
     for sizes in sizes_at(context, row, level):
-        runs = {bits_of(queue, made, loop, x, sizes) for _ in range(2 if device.is_simulator else 6)}
+        runs = {
+            fields_of(launched(queue, made.kernel("k"), *sizes, x, np.uint32(len(x)), start_of(loop))[1][1])
+            for _ in range(2 if device.is_simulator else 6)
+        }
         assert run_to_run
         assert len(runs) == 1, sizes
         (found[sizes],) = runs
@@ -257,34 +226,30 @@ def test_reductions_inside_kernels_have_the_bits_that_the_table_promises(context
         assert len(set(found.values())) > 1, "no order of additions shows in these values, so that this shows nothing"
 
 
-SCANS = """
-#define PORTBAR_REDUCTION_LOCAL_SIZE 128
-#include "portbar/reduction.h"
-kernel void k(global const int *in, global int *sums, global float *floats, global float *totals)
-{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
+SCANS = head(128) + kernel_text(
+    "k",
+    "global const int *in, global int *sums, global float *floats, global float *totals",
+    """
     const uint i = (uint)get_local_id(0);
     const float y = in[i] * 1.7e-3f;
     sums[i] = portbar_work_group_scan_inclusive_xor(scratch, in[i] * 16777259);
     floats[i] = portbar_work_group_scan_inclusive_add(scratch, y);
-    totals[i] = portbar_work_group_reduce_add(scratch, y);
-}
-"""
+    totals[i] = portbar_work_group_reduce_add(scratch, y);""",
+)
 
 
 @pytest.mark.device
 @pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 def test_short_forms_and_scans_keep_to_the_first_rows(context, queue, how):
-    made = program(context, SCANS, how, ordering="work_group")
+    kernel = program(context, SCANS, how, ordering="work_group").kernel("k")
     local = max(local for local in scale(context.devices[0]).local_sizes if local <= 128)
     x = numbers(local)
+    wrapped = (x.astype(np.int64) * 16777259).astype(np.int32)
     seen = set()
     for _ in range(6):
-        out = [device_array(queue, np.zeros(local, dtype)) for dtype in (np.int32, np.float32, np.float32)]
-        made.kernel("k")(queue, (local,), (local,), device_array(queue, x), *out).wait()
-        sums, floats, totals = (host_array(queue, held, dtype) for held, dtype in zip(out, "iff", strict=True))
-        wrapped = (x.astype(np.int64) * 16777259).astype(np.int32)
+        empty = [np.zeros(local, dtype) for dtype in (np.int32, np.float32, np.float32)]
+        _, (_, sums, floats, totals) = launched(queue, kernel, 1, local, x, *empty)
         assert sums.tobytes() == np.bitwise_xor.accumulate(wrapped).tobytes()
         assert len(set(totals.tolist())) == 1
         seen.add(floats.tobytes() + totals.tobytes())
@@ -365,66 +330,3 @@ def test_sums_of_arrays_have_the_same_bits_in_each_run(reduce, queue):
         assert len(runs) == 1, groups
         found[groups] = runs.pop()
     assert len(set(found.values())) > 1, "no order of additions shows in these values, so that this shows nothing"
-
-
-def in_documented_order(parts: Any, combine: Any, neutral: Any, lanes: int) -> Any:
-    """Combine in the order that docs/reduce.md describes; `parts` are the parts of a number, one array each."""
-    size = len(parts[0])
-    part = fixed_part(size, 4096 // lanes)
-
-    def neighbours(held: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        while len(held[0]) > 1:
-            held = combine([one[::2] for one in held], [one[1::2] for one in held])
-        return held
-
-    totals = []
-    for start in range(0, size, part):
-        sums = [np.full(lanes, value, np.float32) for value in neutral]
-        for row in range(start, min(start + part, size), lanes):
-            taken = [one[row : min(row + lanes, start + part, size)] for one in parts]
-            padded = [
-                np.concatenate([one, np.full(lanes - len(one), value, np.float32)])
-                for one, value in zip(taken, neutral, strict=True)
-            ]
-            sums = combine(sums, padded)
-        totals.append(neighbours(sums))
-    room = 1 << (len(totals) - 1).bit_length()
-    return neighbours(
-        [
-            np.concatenate([*(total[k] for total in totals), np.full(room - len(totals), neutral[k], np.float32)])
-            for k in range(len(parts))
-        ]
-    )
-
-
-def added(a, b):
-    return [x + y for x, y in zip(a, b, strict=True)]
-
-
-def multiplied(a, b):
-    if len(a) == 1:
-        return [a[0] * b[0]]
-    return [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
-
-
-@pytest.mark.device
-@pytest.mark.slow
-@pytest.mark.parametrize("op", ["+", "*"])
-@pytest.mark.parametrize("count", [1, 2], ids=["float", "complex"])
-def test_reproducible_sums_and_products_have_the_bits_of_the_documented_order(reduce, queue, op, count):
-    row = "`portbar.reduce(reproducible=True)`"
-    assert all(MATRIX[row, "rounded"])
-    size = 3001 if scale(queue.device).is_simulator else 20_011
-    parts = [numbers(size)[::step].astype(np.float32) * np.float32(1.7e-6) for step in (1, -1)][:count]
-    if op == "*":
-        parts[0] = parts[0] + np.float32(1)
-    combine, neutral = (added, [0, 0]) if op == "+" else (multiplied, [1, 0])
-    wanted = np.concatenate(in_documented_order(parts, combine, neutral[:count], 1024 // count))
-    values = parts[0] if count == 1 else (parts[0] + 1j * parts[1]).astype(np.complex64)
-    array = put(queue, values)
-    for trial_of in each_size(row, queue):
-        with trial_of:
-            for _ in range(2):
-                found = reduce(array, op, reproducible=True).get(queue)
-                assert found.tobytes() == wanted.tobytes()
-    assert np.add.reduce(values).tobytes() != wanted.tobytes()

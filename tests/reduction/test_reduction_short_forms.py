@@ -8,9 +8,10 @@ import pytest
 from portbar.primitives.reduction.operators import SHORT_FORMS
 from tests.reduction.support import (
     STRATEGIES,
-    device_array,
     folded,
-    host_array,
+    head,
+    kernel_text,
+    launched,
     program,
     scalars,
     scale,
@@ -18,6 +19,8 @@ from tests.reduction.support import (
     wrapped,
 )
 from tests.rows import some
+
+pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 OPERATORS = [op.name for op in SHORT_FORMS]
 
@@ -38,25 +41,24 @@ BROADCAST = """
 """
 
 
-def source(body, kinds, op="", local_size=256):
-    parts = [f'#define PORTBAR_REDUCTION_LOCAL_SIZE {local_size}\n#include "portbar/reduction.h"\n']
-    parts += [
-        f"""
-kernel void of_{kind.c}(global const {kind.c} *in, global {kind.c} *out, global uint *where)
-{{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const uint i = (uint)get_global_id(0), n = (uint)get_global_size(0);
-    const {kind.c} x = in[i];
-    {body.format(op=op)}
+PLACES = """
     where[i] = portbar_sub_group_id();
     where[n + i] = portbar_sub_group_local_id();
     where[2 * n + i] = portbar_sub_group_size();
-    where[3 * n + i] = portbar_num_sub_groups();
-}}
-"""
+    where[3 * n + i] = portbar_num_sub_groups();"""
+
+
+def source(body, kinds, op=""):
+    return head(256) + "".join(
+        kernel_text(
+            f"of_{kind.c}",
+            f"global const {kind.c} *in, global {kind.c} *out, global uint *where",
+            f"    const uint i = (uint)get_global_id(0), n = (uint)get_global_size(0);\n    const {kind.c} x = in[i];"
+            + body.format(op=op)
+            + PLACES,
+        )
         for kind in kinds
-    ]
-    return "".join(parts)
+    )
 
 
 def neutral_of(op, kind):
@@ -81,11 +83,9 @@ def runs(context, queue, made, kind, op, local, rows):
     """Yield for each of two work-groups its values, and answers, sub-groups and places with a column a work-item."""
     groups = 2
     x = values(kind, op, groups * local, seed=local)
-    out = device_array(queue, np.zeros(rows * len(x), kind.dtype))
-    where = device_array(queue, np.zeros(4 * len(x), np.uint32))
-    made.kernel(f"of_{kind.c}")(queue, (len(x),), (local,), device_array(queue, x), out, where).wait()
-    got = host_array(queue, out, kind.dtype).reshape(rows, -1)
-    places = host_array(queue, where, np.uint32).reshape(4, -1)
+    empty = np.zeros(rows * len(x), kind.dtype), np.zeros(4 * len(x), np.uint32)
+    _, (_, got, places) = launched(queue, made.kernel(f"of_{kind.c}"), groups, local, x, *empty)
+    got, places = got.reshape(rows, -1), places.reshape(4, -1)
     for group in range(groups):
         columns = slice(group * local, (group + 1) * local)
         ids, lanes, sizes, counts = places[:, columns]
@@ -97,32 +97,28 @@ def runs(context, queue, made, kind, op, local, rows):
         yield x[columns], got[:, columns], parts
 
 
-def sizes_for(context, number, op):
+def size_for(context, number, op):
     """Return a local size, another for each type and operator: a program is compiled anew for each by some runtimes."""
     sizes = scale(context.devices[0]).local_sizes
-    return [sizes[(number + 3 * OPERATORS.index(op)) % len(sizes)]]
+    return sizes[(number + 3 * OPERATORS.index(op)) % len(sizes)]
 
 
-@pytest.mark.device
-@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_operator_on_every_type_is_valid_in_every_work_item(context, queue, op, how):
     kinds = some(scalars(context, op), OPERATORS.index(op))
     made = program(context, source(REDUCE, kinds, op), how, ordering="work_group")
     for number, kind in enumerate(kinds):
-        for local in sizes_for(context, number, op):
-            for x, got, parts in runs(context, queue, made, kind, op, local, 2):
-                neutral = neutral_of(op, kind)
-                expected = wrapped(folded(op, x, neutral), kind.dtype)
-                assert got[0].tolist() == [expected] * local, (kind.c, local, "work-group")
-                for part in parts:
-                    expected = wrapped(folded(op, x[part], neutral), kind.dtype)
-                    assert got[1][part].tolist() == [expected] * len(part), (kind.c, local, "sub-group")
+        local = size_for(context, number, op)
+        for x, got, parts in runs(context, queue, made, kind, op, local, 2):
+            neutral = neutral_of(op, kind)
+            expected = wrapped(folded(op, x, neutral), kind.dtype)
+            assert got[0].tolist() == [expected] * local, (kind.c, local, "work-group")
+            for part in parts:
+                expected = wrapped(folded(op, x[part], neutral), kind.dtype)
+                assert got[1][part].tolist() == [expected] * len(part), (kind.c, local, "sub-group")
 
 
-@pytest.mark.device
-@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_scans_hold_what_comes_before_each_work_item(context, queue, op, how):
@@ -130,26 +126,24 @@ def test_scans_hold_what_comes_before_each_work_item(context, queue, op, how):
     kinds = some(kinds, OPERATORS.index(op))
     made = program(context, source(SCAN, kinds, op), how, ordering="work_group")
     for number, kind in enumerate(kinds):
-        for local in sizes_for(context, number, op):
-            for x, got, parts in runs(context, queue, made, kind, op, local, 4):
-                neutral = neutral_of(op, kind)
-                for row, where in ((0, [np.arange(local)]), (2, parts)):
-                    for part in where:
-                        for exclusive in (0, 1):
-                            expected = scanned(op, x[part], neutral, inclusive=not exclusive)
-                            expected = [wrapped(item, kind.dtype) for item in expected]
-                            assert got[row + exclusive][part].tolist() == expected, (kind.c, local, row, exclusive)
+        local = size_for(context, number, op)
+        for x, got, parts in runs(context, queue, made, kind, op, local, 4):
+            neutral = neutral_of(op, kind)
+            for row, where in ((0, [np.arange(local)]), (2, parts)):
+                for part in where:
+                    for exclusive in (0, 1):
+                        expected = scanned(op, x[part], neutral, inclusive=not exclusive)
+                        expected = [wrapped(item, kind.dtype) for item in expected]
+                        assert got[row + exclusive][part].tolist() == expected, (kind.c, local, row, exclusive)
 
 
-@pytest.mark.device
-@pytest.mark.slow
 @pytest.mark.parametrize("how", STRATEGIES)
 def test_a_broadcast_reaches_every_work_item(context, queue, how):
     kinds = scalars(context, "max")
     made = program(context, source(BROADCAST, kinds), how, ordering="work_group")
     for number, kind in enumerate(kinds):
-        for local in sizes_for(context, number, "max"):
-            for x, got, parts in runs(context, queue, made, kind, "max", local, 2):
-                assert got[0].tolist() == [x[-1]] * local, (kind.c, local, "work-group")
-                for part in parts:
-                    assert got[1][part].tolist() == [x[part[-1]]] * len(part), (kind.c, local, "sub-group")
+        local = size_for(context, number, "max")
+        for x, got, parts in runs(context, queue, made, kind, "max", local, 2):
+            assert got[0].tolist() == [x[-1]] * local, (kind.c, local, "work-group")
+            for part in parts:
+                assert got[1][part].tolist() == [x[part[-1]]] * len(part), (kind.c, local, "sub-group")
