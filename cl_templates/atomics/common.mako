@@ -130,6 +130,12 @@ enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
                    "the failure order of a compare_exchange must not be stronger than its success order")
 </%text>
 </%def>
+<%def name="lost_race()">
+/* After a compare-exchange that another work-item won. */
+static inline __attribute__((always_inline)) void portbar_lost_race(void)
+{
+}
+</%def>
 <%def name="helpers()">
 /* Called after each 64 polls of a wait. */
 static inline __attribute__((always_inline)) void portbar_between_polls(uint round)
@@ -138,15 +144,6 @@ static inline __attribute__((always_inline)) void portbar_between_polls(uint rou
     portbar_yield(round);
 % else:
     (void)round;
-% endif
-}
-
-/* After a compare-exchange that somebody else won. Without a pause, cores that compete for one line of the cache keep it from each
-   other: on x86 a loop with four of these was measured to finish about three times as soon. */
-static inline __attribute__((always_inline)) void portbar_lost_race(void)
-{
-% if pause == "x86_pause":
-    __asm__ volatile("pause\n\tpause\n\tpause\n\tpause" ::: "memory");
 % endif
 }
 

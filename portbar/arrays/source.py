@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
+from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
     Array,
@@ -451,13 +452,12 @@ class Job:
 
     def text(self, strategy: Strategy) -> str:
         """The kernel's OpenCL C."""
-        atomics = f"backend/{strategy.atomics.value}/words.mako"
-        pieces = [(atomics, "word_fence")] if strategy.atomics.value == "cl12" else []
-        pieces += [(atomics, "word_add"), (atomics, "word_store")]
+        pieces = word_pieces(strategy, ("word_add", "word_store"))
         # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
         pieces += [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
+        context = {"job": self, **word_context(strategy)}
         head = '#include "portbar/atomics.h"\n' if self.atomic else ""
-        return _QUIET + head + "\n".join(render_def(template, name, {"job": self}) for template, name in pieces)
+        return _QUIET + head + "\n".join(render_def(template, name, context) for template, name in pieces)
 
 
 def _structs(kind: Type) -> Iterator[Struct]:

@@ -23,7 +23,7 @@ from portbar.findings.findings import RATES, Findings
 from portbar.launching.program import Program
 from portbar.measuring.rounds import rounds_for
 from portbar.primitives import layout
-from portbar.primitives.device_barrier import WORDS
+from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
 from portbar.text.templates import render_def
@@ -98,9 +98,9 @@ _SPIN_LIMIT_S: Final = 3.0
 
 def words_text(atomics: str) -> str:
     """The word functions of one atomics strategy, as OpenCL C."""
-    template = f"backend/{atomics}/words.mako"
-    names = ("word_fence", *WORDS) if atomics == "cl12" else WORDS
-    return "\n".join(render_def(template, name, {"one_way_fences": False}) for name in names)
+    why = Choice("", "a probe needs its words only")
+    strategy = Strategy(Choice(atomics, "under test"), why, why)
+    return "\n".join(render_def(template, name, word_context(strategy)) for template, name in word_pieces(strategy))
 
 
 def _probe_text(template: str, *names: str) -> str:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import mako.exceptions
+import mako.lookup
 import mako.template
 
 from portbar.errors import RenderError
@@ -32,11 +33,18 @@ def _source(name: str) -> str:
         raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete") from None
 
 
+class _Templates(mako.lookup.TemplateCollection):  # type: ignore[misc]
+    """Finds the templates that others use, by the same names."""
+
+    def get_template(self, uri: str, relativeto: str | None = None) -> mako.template.Template:  # noqa: ARG002
+        return _template(uri)
+
+
 @cache
 def _template(name: str) -> mako.template.Template:
     source = _source(name)
     try:
-        return mako.template.Template(text=source, strict_undefined=True, uri=name)
+        return mako.template.Template(text=source, strict_undefined=True, uri=name, lookup=_Templates())
     except mako.exceptions.MakoException as error:
         raise RenderError(f"template {name!r} cannot be read: {error}") from error
 

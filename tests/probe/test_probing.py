@@ -17,6 +17,7 @@ from portbar.device.facts import DeviceFacts, address_of, device_key
 from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.measuring import probe as probing
 from portbar.measuring.probe import STEPS, probe
+from portbar.primitives.atomics import WORDS
 from portbar.rendering import headers as rendering
 from portbar.system import cache
 
@@ -249,7 +250,7 @@ def test_probes_render_every_word_function_that_headers_use():
     kernels = pytest.importorskip("portbar.measuring.kernels")
     for atomics in kernels.STANDARDS:
         text = kernels.words_text(atomics)
-        assert all(f"portbar_{name}(" in text for name in kernels.WORDS)
+        assert all(f"portbar_{name}(" in text for name in WORDS)
 
 
 def test_every_feature_is_a_step():

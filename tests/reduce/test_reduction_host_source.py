@@ -78,7 +78,7 @@ def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> 
         assert "shfl.sync.down.b32" in text
     if name == "split":
         assert "ld.global.nc.v4" in text or "ld.global.v4" in text
-        assert "atom.add.acq_rel.gpu" in text or "membar.gl" in text
+        assert "atom.acq_rel.gpu.global.add" in text or "membar.gl" in text
     assembled(target, tmp_path)
 
 

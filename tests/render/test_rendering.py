@@ -18,6 +18,7 @@ from portbar.rendering import headers as rendering
 from portbar.rendering.headers import header_names, render_header, resolve_includes
 from portbar.text import templates
 from portbar.text.source import without_comments
+from tests.checkout import ROOT
 from tests.gpu_code import TUNED
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
@@ -45,6 +46,17 @@ def broken(monkeypatch):
     templates._template.cache_clear()
     yield "test/broken.mako"
     templates._template.cache_clear()
+
+
+def test_only_backends_hold_assembly_and_they_say_what_each_operation_is_once():
+    folder = ROOT / "cl_templates"
+    for name in ("atomics", "lock"):
+        for path in (folder / name).glob("*.mako"):
+            assert "__asm__" not in path.read_text(encoding="utf-8"), path
+    for backend in ("ptx", "membar", "c11", "cl12"):
+        text = (folder / "backend" / backend / "atomics.mako").read_text(encoding="utf-8")
+        assert text.count('<%def name="operation(') == 1
+        assert "portbar_word_load" not in text
 
 
 def test_an_undefined_name_is_an_error_that_shows_the_failing_def_numbered(broken):

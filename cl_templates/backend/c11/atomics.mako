@@ -1,22 +1,33 @@
 ## -*- coding: utf-8 -*-
-## The public atomics' operations on 32 and 64 bits, by c11.
-<%def name="raw_operations()">
+## Atomics by those of OpenCL C 2.0.
+<%def name="operation(op, kind, space, order=None)">\
 <%
-    def object_of(word, space):
-        return f"(volatile {space.strip()} atomic_{word} *)p".replace("  ", " ")
-    def guard(space):
-        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
-    def end(space):
-        return "#endif\n" if space == "generic" else ""
-    def qualified(space):
-        return "" if space == "generic" else space + " "
-%>
-/* The device's own operations on 32 and 64 bits; public functions call them with constant orders and scopes. OpenCL C's
-   atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
+    obj = f"(volatile {'' if space == 'generic' else space + ' '}atomic_{kind} *)p"
+    name = "atomic_" + ("" if op in ("load", "store", "exchange") else "fetch_") + op + "_explicit"
+    fixed = f"memory_order_{order}, memory_scope_device)"
+%>\
+% if op == "compare_exchange":
+    ${kind} found = expected;
+% if order:
+    (void)atomic_compare_exchange_strong_explicit(${obj}, &found, desired,
+                                                  memory_order_${order}, memory_order_acquire, memory_scope_device);
+% else:
+    (void)PORTBAR_C11_CAS(${obj}, &found, desired);
+% endif
+    return found;
+% elif op == "load":
+    return ${f"{name}({obj}, {fixed}" if order else f"PORTBAR_C11_LOAD({name}, {obj})"};
+% elif op == "store":
+    ${f"{name}({obj}, v, {fixed}" if order else f"PORTBAR_C11_STORE({name}, {obj}, v)"};
+% else:
+    return ${f"{name}({obj}, v, {fixed}" if order else f"PORTBAR_C11_RMW({name}, {obj}, v)"};
+% endif
+</%def>
+<%def name="fences()">
+/* OpenCL C's atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
    narrower than asked for: a sub-group's is its work-group's. */
 /* What a loop of compare-exchanges starts with. */
 #define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
-#define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_LOOP_BEFORE(flags, order, scope)
 #define PORTBAR_LOOP_ORDER(order) (order)
 #define PORTBAR_LOOP_AFTER(flags, order, scope)
@@ -76,52 +87,8 @@ static inline __attribute__((always_inline)) void portbar_raw_fence(cl_mem_fence
     }
 % endfor
 }
-% for word in words:
-% for space in spaces:
-
-${guard(space)}\
-PORTBAR_RAW ${word} portbar_raw_load(volatile ${qualified(space)}${word} *p, int order, int scope)
-{
-    return PORTBAR_C11_LOAD(atomic_load_explicit, ${object_of(word, qualified(space))});
-}
-PORTBAR_RAW void portbar_raw_store(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
-{
-    PORTBAR_C11_STORE(atomic_store_explicit, ${object_of(word, qualified(space))}, v);
-}
-PORTBAR_RAW ${word} portbar_raw_compare_exchange(volatile ${qualified(space)}${word} *p, ${word} expected, ${word} desired,
-                                              int success, int failure, int scope)
-{
-    ${word} found = expected;
-    (void)PORTBAR_C11_CAS(${object_of(word, qualified(space))}, &found, desired);
-    return found;
-}
-% for op, name in (("exchange", "exchange"), ("add", "fetch_add"), ("and", "fetch_and"), ("or", "fetch_or"), ("xor", "fetch_xor")):
-PORTBAR_RAW ${word} portbar_raw_${op}(volatile ${qualified(space)}${word} *p, ${word} v, int order, int scope)
-{
-    return PORTBAR_C11_RMW(atomic_${name}_explicit, ${object_of(word, qualified(space))}, v);
-}
-% endfor
-% for op in ("min", "max"):
-% for kind in (word, word[1:]):
-PORTBAR_RAW ${kind} portbar_raw_${op}(volatile ${qualified(space)}${kind} *p, ${kind} v, int order, int scope)
-{
-    return PORTBAR_C11_RMW(atomic_fetch_${op}_explicit, ${object_of(kind, qualified(space))}, v);
-}
-% endfor
-% endfor
-${end(space)}\
-% endfor
-% endfor
-% for kind, space in native_add:
-
-/* The device's own addition of ${kind} in ${space} memory; cl_ext_float_atomics. */
-PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int order, int scope)
-{
-    return PORTBAR_C11_RMW(atomic_fetch_add_explicit, ${object_of(kind, space)}, v);
-}
-% endfor
-% if small_by_12:
-
+</%def>
+<%def name="small_words()">
 /* This device's compiler moves plain accesses of 16 bits past atomic operations on the 32 bits around them. OpenCL 1.2's mem_fence
    stops it, whatever the order; the order has its own fences. */
 % for space in ("global", "local"):
@@ -162,6 +129,5 @@ PORTBAR_RAW uint portbar_small_word_compare_exchange(volatile uint *p, uint expe
                 : portbar_small_word_compare_exchange(to_global(p), expected, desired, success, failure, scope);
 }
 #endif
-% endif
 % endif
 </%def>

@@ -1,24 +1,23 @@
 ## -*- coding: utf-8 -*-
-## The public atomics' operations on 32 and 64 bits, by ptx.
-<%def name="raw_operations()">
+## Atomics by the PTX memory model, sm_70 and later.
+<%namespace name="nvidia" file="backend/nvidia.mako"/>\
+<%def name="operation(op, kind, space, order=None)">\
 <%
-    REGISTER = {"uint": "r", "int": "r", "ulong": "l", "long": "l", "float": "f", "double": "d"}
-    PTX = {"uint": "u32", "int": "s32", "ulong": "u64", "long": "s64", "float": "f32", "double": "f64"}
-    BITS = {"uint": "b32", "ulong": "b64"}
-    STATE = {"global": ".global", "local": ".shared", "generic": ""}
-    def guard(space):
-        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
-    def end(space):
-        return "#endif\n" if space == "generic" else ""
-    def pointer(space, kind):
-        return f"volatile {kind} *p" if space == "generic" else f"volatile {space} {kind} *p"
-%>
-/* The device's own operations on 32 and 64 bits, by the PTX memory model (sm_70 and later): one instruction for relaxed, acquire,
-   release and acq_rel, with fence.sc before it for seq_cst. The mapping is that of libcu++, after "A Formal Analysis of the NVIDIA
-   PTX Memory Consistency Model" (ASPLOS 2019). Public functions call them with constant orders and scopes, so one branch is left. */
+    text = ""
+    if order:
+        before, after, _ = nvidia.module.instruction(op, kind, space)
+        fenced = one_way_fences and op == "add" and order == "release"
+        text = f'"{before}.{"relaxed" if fenced else order}.gpu{after}"'
+        if fenced:
+            text = '"fence.release.gpu;\\n\\t"\n                     ' + text
+%>\
+${nvidia.operation(op, kind, space, text)}\
+</%def>
+<%def name="fences()">
+/* PTX has one instruction for relaxed, acquire, release and acq_rel; fence.sc before it makes seq_cst. The mapping is that of libcu++,
+   after "A Formal Analysis of the NVIDIA PTX Memory Consistency Model" (ASPLOS 2019). */
 /* What a loop of compare-exchanges starts with. */
 #define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
-#define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
 <%text>/* In a loop of compare-exchanges the fence of seq_cst stands before the loop. */
 #define PORTBAR_LOOP_BEFORE(flags, order, scope) \
     portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : memory_order_relaxed, scope)
@@ -74,83 +73,4 @@ PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scop
     else if (order != memory_order_relaxed)
         PORTBAR_PTX("fence.acq_rel", ";", :);
 }
-% for space in spaces:
-% for word in words:
-<% reg = REGISTER[word] %>
-${guard(space)}\
-PORTBAR_RAW ${word} portbar_raw_load(${pointer(space, word)}, int order, int scope)
-{
-    ${word} v;
-    PORTBAR_PTX_LOAD("${STATE[space]}.${BITS[word]} %0, [%1];", "=${reg}"(v) : "l"(p));
-    return v;
-}
-PORTBAR_RAW void portbar_raw_store(${pointer(space, word)}, ${word} v, int order, int scope)
-{
-    PORTBAR_PTX_STORE("${STATE[space]}.${BITS[word]} [%0], %1;", : "l"(p), "${reg}"(v));
-}
-PORTBAR_RAW ${word} portbar_raw_compare_exchange(${pointer(space, word)}, ${word} expected, ${word} desired, int success, int failure,
-                                              int scope)
-{
-    ${word} found;
-    (void)failure;  /* never stronger than success, and one instruction has one order */
-    PORTBAR_PTX_RMW(success, "atom", "${STATE[space]}.cas.${BITS[word]} %0, [%1], %2, %3;",
-                    "=${reg}"(found) : "l"(p), "${reg}"(expected), "${reg}"(desired));
-    return found;
-}
-% for op, kind in (("exchange", BITS[word]), ("add", PTX[word]), ("and", BITS[word]), ("or", BITS[word]), ("xor", BITS[word])):
-PORTBAR_RAW ${word} portbar_raw_${op}(${pointer(space, word)}, ${word} v, int order, int scope)
-{
-    ${word} old;
-    PORTBAR_PTX_RMW(order, "atom", "${STATE[space]}.${"exch" if op == "exchange" else op}.${kind} %0, [%1], %2;", "=${reg}"(old) : "l"(p), "${reg}"(v));
-    return old;
-}
-% endfor
-% for op in ("min", "max"):
-% for kind in (word, word[1:]):
-PORTBAR_RAW ${kind} portbar_raw_${op}(${pointer(space, kind)}, ${kind} v, int order, int scope)
-{
-    ${kind} old;
-    PORTBAR_PTX_RMW(order, "atom", "${STATE[space]}.${op}.${PTX[kind]} %0, [%1], %2;", "=${reg}"(old) : "l"(p), "${reg}"(v));
-    return old;
-}
-% endfor
-% endfor
-${end(space)}\
-% endfor
-${guard(space)}\
-% for kind in ("uchar", "ushort"):
-/* Small loads and stores are instructions of their own; the register is wider than what is in memory. */
-PORTBAR_RAW ${kind} portbar_raw_load(${pointer(space, kind)}, int order, int scope)
-{
-    uint v;
-    PORTBAR_PTX_LOAD("${STATE[space]}.${"u8" if kind == "uchar" else "u16"} %0, [%1];", "=r"(v) : "l"(p));
-    return (${kind})v;
-}
-PORTBAR_RAW void portbar_raw_store(${pointer(space, kind)}, ${kind} small, int order, int scope)
-{
-    const uint v = small;
-    PORTBAR_PTX_STORE("${STATE[space]}.${"u8" if kind == "uchar" else "u16"} [%0], %1;", : "l"(p), "r"(v));
-}
-% endfor
-/* Increment and decrement that wrap at a limit. */
-% for op in ("inc", "dec"):
-PORTBAR_RAW uint portbar_raw_${op}(${pointer(space, "uint")}, uint v, int order, int scope)
-{
-    uint old;
-    PORTBAR_PTX_RMW(order, "atom", "${STATE[space]}.${op}.u32 %0, [%1], %2;", "=r"(old) : "l"(p), "r"(v));
-    return old;
-}
-% endfor
-${end(space)}\
-% endfor
-% for kind, space in native_add:
-
-/* The device's own addition of ${kind} in ${space} memory${"; it flushes subnormal numbers to zero" if (kind, space) == ("float", "global") else ""}. */
-PORTBAR_RAW ${kind} portbar_raw_add(volatile ${space} ${kind} *p, ${kind} v, int order, int scope)
-{
-    ${kind} old;
-    PORTBAR_PTX_RMW(order, "atom", "${STATE[space]}.add.${PTX[kind]} %0, [%1], %2;", "=${REGISTER[kind]}"(old) : "l"(p), "${REGISTER[kind]}"(v));
-    return old;
-}
-% endfor
 </%def>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
@@ -20,22 +21,58 @@ _INFINITIES: Final = {
 }
 
 
+#: Functions on 32-bit words of global memory, each of one fixed order.
+WORDS: Final = (
+    "word_load",
+    "word_load_acquire",
+    "word_store",
+    "word_store_release",
+    "word_add",
+    "word_add_release",
+    "word_or",
+    "word_exchange",
+    "word_compare_exchange",
+)
+
+
+def _backend(strategy: Strategy) -> str:
+    return f"backend/{strategy.atomics.value}/atomics.mako"
+
+
+def word_pieces(strategy: Strategy, words: Sequence[str] = WORDS) -> list[Piece]:
+    """The defs of some of `WORDS`, with what they need."""
+    fences: list[Piece] = [(_backend(strategy), "word_fence")] if strategy.atomics.value == "cl12" else []
+    return [*fences, *(("atomics/words.mako", name) for name in words)]
+
+
+def word_context(strategy: Strategy) -> dict[str, Any]:
+    """The names that the defs of `word_pieces` may use."""
+    return {"backend": _backend(strategy), "one_way_fences": strategy.capabilities.one_way_fences}
+
+
 def _pieces(strategy: Strategy) -> list[Piece]:
-    common, own = "atomics/common.mako", f"backend/{strategy.atomics.value}/atomics.mako"
+    common = "atomics/common.mako"
     yields: list[Piece] = [("grid/yield.mako", "yield_processor")] if strategy.capabilities.asm_anywhere else []
+    pauses = strategy.capabilities.asm_anywhere and strategy.capabilities.pause == "x86_pause"
     return [
         *yields,
         *((common, name) for name in ("names", "rules", "helpers")),
-        (own, "raw_operations"),
+        ("backend/x86/atomics.mako" if pauses else common, "lost_race"),
+        ("atomics/raw.mako", "raw_operations"),
+        *([(_backend(strategy), "small_words")] if _small_by_12(strategy) else []),
         *((common, name) for name in ("operations", "refusals", "short_forms")),
     ]
 
 
+def _small_by_12(strategy: Strategy) -> bool:
+    return strategy.atomics.value == "c11" and strategy.has(quirks.LOCAL_ATOMICS_LOSE_STORES)
+
+
 def _context(strategy: Strategy) -> dict[str, Any]:
     table = strategy.capabilities.atomics_table
-    small_by_12 = strategy.atomics.value == "c11" and strategy.has(quirks.LOCAL_ATOMICS_LOSE_STORES)
     by_ptx = strategy.atomics.value in {"ptx", "membar"}
     return {
+        **word_context(strategy),
         "yield_by": strategy.capabilities.yield_by,
         "types": table.offered(),
         "words": ("uint", "ulong") if "ulong" in table.types else ("uint",),
@@ -46,9 +83,8 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "native_add": sorted(table.native_add),
         "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
         "fences_are_barriers": strategy.has(quirks.FENCES_ARE_BARRIERS),
-        "small_by_12": small_by_12,
-        "small_word": "portbar_small_word" if small_by_12 else "portbar_raw",
-        "pause": strategy.capabilities.pause if strategy.capabilities.asm_anywhere else "none",
+        "loops_fenced": strategy.atomics.value in {"membar", "cl12"},
+        "small_word": "portbar_small_word" if _small_by_12(strategy) else "portbar_raw",
         "yields": strategy.capabilities.asm_anywhere,
         "small_access": by_ptx,
         "wraps": by_ptx,

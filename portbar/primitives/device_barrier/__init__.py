@@ -6,24 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.primitives import layout
+from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy
 
-
-#: Functions on 32-bit words that each atomics strategy defines.
-WORDS: Final = (
-    "word_load",
-    "word_load_acquire",
-    "word_store",
-    "word_store_release",
-    "word_add",
-    "word_add_release",
-    "word_or",
-    "word_exchange",
-    "word_compare_exchange",
-)
 
 #: Pieces that an algorithm needs beside the def `device_barrier` of its own template: before it, in order.
 _BARRIER_PIECES: Final[dict[str, tuple[Piece, ...]]] = {
@@ -71,15 +59,12 @@ def _counts_in_slots(strategy: Strategy) -> bool:
 
 def _pieces(strategy: Strategy) -> list[Piece]:
     template = _barrier_template(strategy)
-    atomics = f"backend/{strategy.atomics.value}/words.mako"
     discovery = "packed" if strategy.discovery.value == "packed" else "locked"
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
-    if strategy.atomics.value == "cl12":
-        pieces.append((atomics, "word_fence"))
-    pieces += [(atomics, name) for name in WORDS]
+    pieces += word_pieces(strategy)
     pieces += [("grid/acquire.mako", "word_acquire"), ("grid/acquire.mako", "word_arrive")]
     if template == "tree" and in_registers(strategy):
-        pieces.append((atomics, "word_chain"))
+        pieces.append(("backend/ptx/words.mako", "word_chain"))
     if in_registers(strategy):
         pieces.append(("backend/ptx/barrier.mako", "local_pointer"))
     pieces.append(("grid/yield.mako", "yield_processor"))
@@ -164,7 +149,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "sound_leader": sound_leader,
         "leads": "grid->leads != 0u" if in_registers(strategy) else sound_leader,
         "item": "grid->item" if strategy.has(quirks.IDS_LOST) else "portbar_local_linear_id()",
-        "one_way_fences": strategy.capabilities.one_way_fences,
+        **word_context(strategy),
         "hold_table": strategy.tuning.hold,
         "first_poll": strategy.tuning.first_poll,
         "rest_ns": strategy.tuning.rest_ns,

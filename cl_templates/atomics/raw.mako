@@ -1,0 +1,76 @@
+## -*- coding: utf-8 -*-
+## The operations on 32 and 64 bits that portbar/atomics.h is made of, with any order and scope; the backend says how.
+<%namespace name="own" file="${context['backend']}"/>\
+<%!
+    def guard(space):
+        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
+
+    def end(space):
+        return "#endif\n" if space == "generic" else ""
+
+    def pointer(space, kind):
+        return f"volatile {kind} *p" if space == "generic" else f"volatile {space} {kind} *p"
+%>\
+<%def name="raw(op, kind, space)">\
+<% value = "" if op == "load" else f"{kind} v, " %>\
+PORTBAR_RAW ${"void" if op == "store" else kind} portbar_raw_${op}(${pointer(space, kind)}, ${value}int order, int scope)
+{
+${own.operation(op, kind, space)}\
+}
+</%def>
+<%def name="raw_operations()">
+#define PORTBAR_RAW static inline __attribute__((overloadable, always_inline))
+% if loops_fenced:
+#define PORTBAR_RELEASES(order) <%text>\</%text>
+    ((order) == memory_order_release || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
+#define PORTBAR_ACQUIRES(order) <%text>\</%text>
+    ((order) == memory_order_acquire || (order) == memory_order_acq_rel || (order) == memory_order_seq_cst)
+/* A loop of compare-exchanges has its fences outside: one each, however often it goes round. */
+#define PORTBAR_LOOP_BEFORE(flags, order, scope) <%text>\</%text>
+    portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst <%text>\</%text>
+                             : PORTBAR_RELEASES(order) ? memory_order_release : memory_order_relaxed, scope)
+#define PORTBAR_LOOP_ORDER(order) memory_order_relaxed
+#define PORTBAR_LOOP_AFTER(flags, order, scope) <%text>\</%text>
+    portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst <%text>\</%text>
+                             : PORTBAR_ACQUIRES(order) ? memory_order_acquire : memory_order_relaxed, scope)
+% endif
+/* Public functions call these with constant orders and scopes, so that one branch is left. */
+${own.fences()}
+% for space in spaces:
+${guard(space)}\
+% for word in words:
+${raw("load", word, space)}\
+${raw("store", word, space)}\
+PORTBAR_RAW ${word} portbar_raw_compare_exchange(${pointer(space, word)}, ${word} expected, ${word} desired,
+                                              int success, int failure, int scope)
+{
+${own.operation("compare_exchange", word, space)}\
+}
+% for op in ("exchange", "add", "and", "or", "xor"):
+${raw(op, word, space)}\
+% endfor
+% for op in ("min", "max"):
+${raw(op, word, space)}\
+${raw(op, word[1:], space)}\
+% endfor
+% endfor
+% if small_access:
+/* Small loads and stores are instructions of their own; the register is wider than what is in memory. */
+% for kind in ("uchar", "ushort"):
+${raw("load", kind, space)}\
+${raw("store", kind, space)}\
+% endfor
+% endif
+% if wraps:
+/* Increment and decrement that wrap at a limit. */
+% for op in ("inc", "dec"):
+${raw(op, "uint", space)}\
+% endfor
+% endif
+${end(space)}\
+% endfor
+% for kind, space in native_add:
+/* The device's own addition of ${kind} in ${space} memory. */
+${raw("add", kind, space)}\
+% endfor
+</%def>
