@@ -1,7 +1,8 @@
 ## -*- coding: utf-8 -*-
-## What every strategy of portbar/split_barrier.h shares: macros, derived members, and copies.
+## The members of portbar/split_barrier.h and their contracts. Their bodies are defs of the chosen variant's template.
+<%namespace name="own" file="${context['template']}"/>
 <%def name="macros()">
-/* What the strategy carries beyond waits that all work-items of the group reach, for kernels that adapt. */
+/* Uses that this device supports beyond waits that all work-items of the group reach, for kernels that adapt. */
 % for name in features:
 #define PORTBAR_SPLIT_BARRIER_${name.upper()} 1
 % endfor
@@ -11,7 +12,7 @@
 % endif
 
 /* Faults that a debug build finds; see portbar_split_barrier_fault. */
-% for name, number in faults.items():
+% for name, (number, _) in faults.items():
 #define PORTBAR_FAULT_${name} ${number}u
 % endfor
 
@@ -20,59 +21,129 @@
 #define PORTBAR_SPLIT_BARRIER_POLLS ${polls}u
 #endif
 
+#define PORTBAR_MEMBER static inline __attribute__((always_inline))
+
 /* What an arrival returns and a wait takes. Opaque. */
 typedef ulong portbar_arrival_token;
+</%def>
+<%def name="object()">
+/* The object. Reserve it in local memory; its fields are portbar's own. */
+${own.object()}\
 
 /* Largest expected and pending count. */
-static inline __attribute__((always_inline)) uint portbar_split_barrier_max(void)
+PORTBAR_MEMBER uint portbar_split_barrier_max(void)
 {
     return ${most}u;
 }
+
+/* The first fault that a debug build (`Program(debug=True)`) found with this barrier, 0 for none; always 0 in other
+   builds. Caller: any work-item. */
+PORTBAR_MEMBER uint portbar_split_barrier_fault(local portbar_split_barrier *b)
+{
+${own.fault()}\
+}
+
+/* Makes a barrier that `expected` arrivals complete. Caller: one work-item; then a barrier(CLK_LOCAL_MEM_FENCE) of all
+   that use it. */
+PORTBAR_MEMBER void portbar_split_barrier_initialize(local portbar_split_barrier *b, uint expected)
+{
+${own.initialize()}\
+}
+
+/* Ends a barrier, so that its memory may be used otherwise. Caller: one work-item, after a barrier() of all that used
+   it. */
+PORTBAR_MEMBER void portbar_split_barrier_invalidate(local portbar_split_barrier *b)
+{
+${own.invalidate()}\
+}
 </%def>
-<%def name="derived()">
+<%def name="arrival(name, count, **how)">\
+PORTBAR_MEMBER portbar_arrival_token
+portbar_split_barrier_${name}(local portbar_split_barrier *b${", uint count" if count == "count" else ""})
+{
+${own.arrive(count, **how)}\
+}
+</%def>
+<%def name="arrivals()">
+/* Arrives, without waiting. The token is for the wait on this phase. Caller: any work-item. Order: release at work-group
+   scope, local and global memory. Cost: at most one atomic operation on local memory. */
+${arrival("arrive", "1u")}\
+/* `count` arrivals at once, which must not complete the phase. */
+${arrival("arrive_no_complete", "count", completes=False)}\
+/* `count` arrivals at once, which may complete the phase. */
+${arrival("arrive_count", "count")}\
+/* Arrives, and one arrival fewer is expected from the next phase on. */
+${arrival("arrive_and_drop", "1u", drops=True)}\
+/* `count` arrivals at once, which must not complete the phase, and as many fewer are expected from the next phase on. */
+${arrival("arrive_and_drop_no_complete", "count", drops=True, completes=False)}\
+/* Arrives when this work-item's earlier copies are done, as one arrival beyond those expected; `_no_inc`: as one of
+   them. */
+% for form in ("", "_no_inc"):
+PORTBAR_MEMBER void portbar_split_barrier_arrive_copy_async${form}(local portbar_split_barrier *b)
+{
+${own.arrive_copies(expected=bool(form))}\
+}
+% endfor
+/* Arrivals that were still pending just before the one that returned the token. */
+PORTBAR_MEMBER uint portbar_split_barrier_pending_count(portbar_arrival_token token)
+{
+${own.pending()}\
+}
+</%def>
+<%def name="waits()">
+% for form, phase, parameter in (("", "token", "portbar_arrival_token token"), ("_parity", "parity", "uint parity")):
+% if counted:
+/* Whether the phase is complete, without waiting. Caller: any work-item. Order: acquire when true; what was done before
+   the arrivals is visible. Cost: a load. */
+PORTBAR_MEMBER bool portbar_split_barrier_test_wait${form}(local portbar_split_barrier *b, ${parameter})
+{
+${own.test_wait(phase)}\
+}
+/* Polls a phase at most `polls` times; true when it is complete. Caller, order and cost: as test_wait for each poll. */
+PORTBAR_MEMBER bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${parameter}, uint polls)
+{
+${own.try_wait(phase, form)}\
+}
+% endif
+% if counted or not form:
+/* Waits for a phase; false when it is not complete after PORTBAR_SPLIT_BARRIER_POLLS polls, or where a wait is a barrier
+   and arrivals are missing. Caller: all work-items of the group, in uniform control flow, or those that the macros above
+   name. Order: acquire, local and global memory. */
+PORTBAR_MEMBER bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${parameter})
+{
+${own.wait(phase, form)}\
+}
+% endif
+% endfor
 /* Arrives and waits. Caller, order and result as for the two halves. */
-static inline __attribute__((always_inline)) bool portbar_split_barrier_arrive_and_wait(local portbar_split_barrier *b)
+PORTBAR_MEMBER bool portbar_split_barrier_arrive_and_wait(local portbar_split_barrier *b)
 {
     return portbar_split_barrier_wait(b, portbar_split_barrier_arrive(b));
 }
 </%def>
 <%def name="copies()">
-/* Starts a copy of `bytes` (a constant: 4, 8 or 16) bytes from global to local memory, both aligned to as many. Others see it
-   after a wait on a barrier on which this work-item called portbar_split_barrier_arrive_copy_async or its _no_inc form; this
-   work-item also after portbar_copy_async_wait. Caller: any work-item. Cost: ${"one cp.async, which runs on its own" if hardware_copies else "a load and a store: this device has no copies that run on their own"}. */
-static inline __attribute__((always_inline)) void portbar_copy_async(local void *dst, const global void *src, uint bytes)
+/* Starts a copy of `bytes` (a constant: 4, 8 or 16) bytes from global to local memory, both aligned to as many. Others see
+   it after a wait on a barrier on which this work-item called portbar_split_barrier_arrive_copy_async or its _no_inc form;
+   this work-item also after portbar_copy_async_wait. Caller: any work-item. Cost: one asynchronous copy where
+   PORTBAR_COPY_ASYNC_HARDWARE is defined, else a load and a store. */
+PORTBAR_MEMBER void portbar_copy_async(local void *dst, const global void *src, uint bytes)
 {
-% if hardware_copies:
-    if (bytes == 4u)
-        __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "l"(dst), "l"(src) : "memory");
-    else if (bytes == 8u)
-        __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 8;" :: "l"(dst), "l"(src) : "memory");
-    else
-        __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "l"(dst), "l"(src) : "memory");
-% else:
-    if (bytes == 4u)
-        *(local uint *)dst = *(const global uint *)src;
-    else if (bytes == 8u)
-        *(local uint2 *)dst = *(const global uint2 *)src;
-    else
-        *(local uint4 *)dst = *(const global uint4 *)src;
-% endif
+${own.copy()}\
 }
 
 /* Waits until this work-item's own copies are done, and visible to it. Caller: any work-item. */
-static inline __attribute__((always_inline)) void portbar_copy_async_wait(void)
+PORTBAR_MEMBER void portbar_copy_async_wait(void)
 {
-% if hardware_copies:
-    __asm__ volatile("cp.async.wait_all;" ::: "memory");
-% endif
+${own.copy_wait()}\
 }
 
-/* Starts a copy of an array of `bytes` (a multiple of 4), shared out among the work-items of the group; 16 bytes at a time where both
-   pointers are aligned to that, else 4. Each work-item's part completes as its own copies do. Caller: all work-items of the
-   group. */
-static inline __attribute__((always_inline)) void portbar_copy_async_group(local void *dst, const global void *src, uint bytes)
+/* Starts a copy of an array of `bytes` (a multiple of 4), shared out among the work-items of the group; 16 bytes at a time
+   where both pointers are aligned to that, else 4. Each work-item's part completes as its own copies do. Caller: all
+   work-items of the group. */
+PORTBAR_MEMBER void portbar_copy_async_group(local void *dst, const global void *src, uint bytes)
 {
-    const uint me = (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
+    const uint me =
+        (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
     const uint all = (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
     const bool wide = ((((size_t)dst) | ((size_t)src)) & 15u) == 0u;
     const uint head = wide ? bytes / 16u : 0u;

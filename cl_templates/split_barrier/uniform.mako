@@ -1,33 +1,21 @@
 ## -*- coding: utf-8 -*-
 ## Waits that are a barrier() of the whole group: right on every device for waits that all work-items of the group reach.
-<%def name="waits()">
-% for form, argument, name in (("", "portbar_arrival_token token", "token"), ("_parity", "uint parity", "parity")):
-% if counted or not form:
-/* Waits for a phase. Release and acquire order, local and global memory. Caller: all work-items of the group, in uniform control flow.
-   Result: the same in all; ${"false when the phase was not complete although all had come here" if counted else "of no use: this program drops it"}. Cost: one barrier(). */
-static inline __attribute__((always_inline)) bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${argument})
-{
+<%inherit file="split_barrier/software.mako"/>
+<%def name="try_wait(phase, form)">\
+    (void)polls;  /* others may not progress while a work-item polls, so one look is as good as many */
+    return portbar_split_barrier_test_wait${form}(b, ${phase});
+</%def>
+<%def name="wait(phase, form)">\
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
 % if counted:
-    const bool complete = ${"portbar_split_completed(b, token)" if not form else "portbar_split_passed(b, parity)"};
+    const bool complete = portbar_split_completed_${phase}(b, ${phase});
 % if debug:
     portbar_split_fault(b, !complete, PORTBAR_FAULT_NOT_COMPLETE);
 % endif
     return complete;
 % else:
     (void)b;
-    (void)${name};
-    return true;
+    (void)${phase};
+    return true;  /* this program drops it */
 % endif
-}
-% endif
-% if counted:
-/* Nobody else may progress while a work-item polls, so one look is as good as many. */
-static inline __attribute__((always_inline)) bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${argument}, uint polls)
-{
-    (void)polls;
-    return portbar_split_barrier_test_wait${form}(b, ${name});
-}
-% endif
-% endfor
 </%def>

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
 
 #: Values that each choice may take; also what overrides may ask for.
-ALTERNATIVES: Final[dict[str, tuple[str, ...]]] = {
+ALTERNATIVES: Final[dict[str, Collection[str]]] = {
     "atomics": ("c11", "ptx", "membar", "cl12"),
     "discovery": ("packed", "ticket", "spin"),
     "device_barrier": device_barrier.STRATEGIES,
-    "split_barrier": split_barrier.STRATEGIES,
+    "split_barrier": split_barrier.VARIANTS,
     "reduction": reduction_strategies.STRATEGIES,
 }
 
@@ -335,7 +335,7 @@ def choose(
         prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
         asm_anywhere=_asm_anywhere(findings),
         wait_polls=_wait_polls(facts, findings),
-        split_features=split_barrier.carried(split, findings),
+        split_features=split_barrier.VARIANTS[split].features(findings),
         atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
         reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
     )

@@ -134,7 +134,7 @@ def _lack(value: Any) -> int:
 
 
 def _judge_strategy(name: str, before: Any, after: Any, text: str) -> Judgement:
-    order = ALTERNATIVES.get(name, ())
+    order = tuple(ALTERNATIVES.get(name, ()))
     if name in _RANKED and before in order and after in order:
         return _judge_order(order.index(before), order.index(after), text)
     return Judgement("", text)

@@ -13,7 +13,7 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.profile import describe
-from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device import child
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
@@ -65,9 +65,7 @@ def _expected(items: int, rounds: int) -> Any:
 
 def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     """Split-barrier strategies of the table -> why the device cannot use them; empty where it can."""
-    judged = {
-        name: split_barrier.judge(name, profile.facts, profile.findings) for name in ALTERNATIVES["split_barrier"]
-    }
+    judged = {name: one.judge(profile.facts, profile.findings) for name, one in split_barrier.VARIANTS.items()}
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
 
 
@@ -123,7 +121,7 @@ def split_barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
             }
             taken, wrong = time_in_turns(sides, most_rounds(profile), budget.part(1 / (len(sizes) - index)))
             times = {name: reading_of(name, taken, wrong) for name in sides}
-        for name in programs if index else ALTERNATIVES["split_barrier"]:
+        for name in programs if index else split_barrier.VARIANTS:
             time = refused.get(name) or times.get(name) or missing("skipped", NO_TIME)
             skipped += time.get("reason") == NO_TIME
             row = {"strategy": name, "local_size": size, "chosen": name == chosen, "time": time}

@@ -9,6 +9,7 @@ import importlib.resources
 import re
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import mako.exceptions
@@ -22,6 +23,8 @@ _NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
 
 @cache
 def _source(name: str) -> str:
+    if Path(name).is_absolute() and name.endswith(".mako"):
+        return Path(name).read_text(encoding="utf-8")
     if not _NAME.fullmatch(name):
         raise RenderError(
             f"{name!r} is no template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
@@ -63,6 +66,8 @@ def _numbered_def(name: str, def_name: str) -> str:
 
 def render_def(name: str, def_name: str, context: Mapping[str, Any]) -> str:
     """Render the def `def_name` of the template `name` with the names in `context`; undefined names are errors.
+
+    Names are paths below `cl_templates`, or absolute paths of templates outside of portbar.
 
     Raises
     ------

@@ -15,10 +15,11 @@ import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.primitives.split_barrier.selection import VARIANTS
 from tests.support import filled, scale, uints
 
 #: How a test is built: by portbar's choice, by a strategy on request, and by portbar's choice with its checks on the device.
-MODES = ("default", "uniform", "counter", "mbarrier", "debug")
+MODES = ("default", *VARIANTS, "debug")
 
 by_mode = pytest.mark.parametrize("mode", MODES)
 
@@ -63,10 +64,15 @@ static inline uint mixed(uint a, uint b)
 """
 
 
+def program(context: cl.Context, source: str, mode: str, *require: str) -> portbar.Program:
+    """Return a program in one of the modes, or with any variant by its name."""
+    strategy = {"split_barrier": mode} if mode in VARIANTS else {}
+    return portbar.Program(context, source, strategy=strategy, require=require, debug=mode == "debug")
+
+
 @functools.lru_cache(maxsize=512)
 def _built(context: cl.Context, source: str, mode: str, require: tuple[str, ...]) -> portbar.Program:
-    strategy = {"split_barrier": mode} if mode in {"uniform", "counter", "mbarrier"} else {}
-    return portbar.Program(context, PRELUDE + source, strategy=strategy, require=require, debug=mode == "debug")
+    return program(context, PRELUDE + source, mode, *require)
 
 
 def kernel(context: cl.Context, source: str, mode: str, *require: str) -> portbar.Kernel:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.split_barrier.support import OVERLAPPING, PRELUDE, by_mode, judge, kernel, local_uints, rounds
+from tests.split_barrier.support import OVERLAPPING, PRELUDE, by_mode, judge, kernel, local_uints, program, rounds
 from tests.support import filled, to_device, uints
 
 pytestmark = pytest.mark.device
@@ -65,9 +65,8 @@ kernel void macros(global uint *out)
 
 
 def accepted(context, mode, feature):
-    strategy = {"split_barrier": mode} if mode in {"uniform", "counter", "mbarrier"} else {}
     try:
-        portbar.Program(context, PRELUDE + PLAIN, strategy=strategy, require=(feature,), debug=mode == "debug")
+        program(context, PRELUDE + PLAIN, mode, feature)
     except portbar.UnsupportedFeatureError:
         return False
     return True
@@ -76,8 +75,7 @@ def accepted(context, mode, feature):
 @by_mode
 def test_the_header_s_macros_name_the_features_that_a_program_may_require(context, queue, mode):
     kernel(context, PLAIN, mode)
-    strategy = {"split_barrier": mode} if mode in {"uniform", "counter", "mbarrier"} else {}
-    made = portbar.Program(context, MACROS, strategy=strategy, debug=mode == "debug")
+    made = program(context, MACROS, mode)
     out = filled(queue, 9, 99)
     made.kernel("macros")(queue, (1,), (1,), out).wait()
     present, copies, size, token, *carried = uints(queue, out).tolist()

@@ -10,9 +10,10 @@ from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choo
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
-from portbar.primitives.split_barrier.selection import shows_counts
+from portbar.primitives.split_barrier.selection import FEATURES, VARIANTS, shows_counts
 from portbar.rendering.headers import header_names, render_header
 from portbar.text.source import without_comments
+from tests.checkout import ROOT
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 NVIDIA = {"type": ("GPU",), "opencl_c_versions": ("1.2", "3.0")}
@@ -24,8 +25,6 @@ TURING = DeviceFacts(name="Turing", nvidia={"compute_capability_major": 7, "comp
 INDEPENDENT = {"work_groups": "independent", "sub_groups": "independent", "lanes": "independent"}
 SUB_GROUPS_ONLY = {"work_groups": "independent", "sub_groups": "independent", "lanes": "none"}
 NONE = {"work_groups": "independent", "sub_groups": "none", "lanes": "none"}
-
-FEATURES = ("divergent", "subset", "sub_groups", "spin", "overlapping")
 
 MEMBERS = (
     *(f"portbar_split_barrier_{name}" for name in (
@@ -133,11 +132,11 @@ def chosen(name, facts, found):
 
 
 RENDERED = [
-    ("mbarrier", HOPPER, findings(INDEPENDENT, mbarrier=True), FEATURES),
-    ("mbarrier", AMPERE, findings(INDEPENDENT, mbarrier=True), FEATURES),
-    ("mbarrier", AMPERE, None, FEATURES),
-    ("counter", CPU, findings(INDEPENDENT, mbarrier=False), FEATURES),
-    ("counter", TURING, findings(INDEPENDENT, mbarrier=False), FEATURES),
+    ("mbarrier", HOPPER, findings(INDEPENDENT, mbarrier=True), tuple(FEATURES)),
+    ("mbarrier", AMPERE, findings(INDEPENDENT, mbarrier=True), tuple(FEATURES)),
+    ("mbarrier", AMPERE, None, tuple(FEATURES)),
+    ("counter", CPU, findings(INDEPENDENT, mbarrier=False), tuple(FEATURES)),
+    ("counter", TURING, findings(INDEPENDENT, mbarrier=False), tuple(FEATURES)),
     ("uniform", CPU, findings(NONE, mbarrier=False), ("overlapping",)),
     ("uniform", CPU, None, ("overlapping",)),
     ("uniform", HOPPER, findings(INDEPENDENT, mbarrier=True), ("overlapping",)),
@@ -149,7 +148,8 @@ def test_the_header_renders_every_member_once_and_defines_the_features_carried(n
     text = render_header("split_barrier", chosen(name, facts, found))
     code = without_comments(text)
     for member in MEMBERS:
-        assert len(re.findall(rf"^static inline .*\b{member}\(", code, re.MULTILINE)) == 1, member
+        head = rf"^PORTBAR_MEMBER [\w ]*\n?{member}\("
+        assert len(re.findall(head, code, re.MULTILINE)) == 1, member
     assert re.search(r"^\} portbar_split_barrier;$", code, re.MULTILINE)
     assert re.search(r"^typedef ulong portbar_arrival_token;$", code, re.MULTILINE)
     defined = re.findall(r"^#define PORTBAR_SPLIT_BARRIER_([A-Z_]+) 1$", code, re.MULTILINE)
@@ -201,7 +201,7 @@ def test_a_counter_among_whole_sub_groups_carries_no_divergent_waits():
 @pytest.mark.parametrize(("name", "facts", "found", "features"), RENDERED)
 def test_every_c_function_of_the_header_has_a_comment_or_follows_one_that_has(name, facts, found, features):
     lines = render_header("split_barrier", chosen(name, facts, found)).splitlines()
-    functions = [k for k, line in enumerate(lines) if line.startswith("static inline") and "barrier_" in line]
+    functions = [k for k, line in enumerate(lines) if line.startswith("PORTBAR_MEMBER")]
     assert len(functions) >= 19
     for k in functions:
         assert lines[k - 1].rstrip().endswith(("*/", "}")), lines[k]
@@ -258,3 +258,12 @@ def test_any_other_use_of_a_wait_looks_at_counts(statement):
 
 def test_a_wait_named_by_a_build_option_looks_at_counts():
     assert shows_counts("kernel void k(void) { WAIT(&b, token); }", ("-DWAIT=portbar_split_barrier_wait",))
+
+
+def test_the_tables_of_the_page_are_those_of_the_variants():
+    page = (ROOT / "docs" / "split_barrier.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", page.partition("## Strategies")[2], re.MULTILINE)
+    assert rows[: len(VARIANTS)] == [(variant.name, variant.summary) for variant in VARIANTS.values()]
+    assert f"| `require=` | what it is | {' | '.join(f'`{name}`' for name in VARIANTS)} |" in page
+    for feature in FEATURES:
+        assert f"| `split_barrier.{feature}` |" in page, feature

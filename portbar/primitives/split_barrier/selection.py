@@ -1,21 +1,20 @@
-"""What `portbar/split_barrier.h` carries with each strategy, and which strategy a device gets.
-
-Not for how a barrier works (the templates in `cl_templates/split_barrier`).
-"""
+"""What a split barrier's variant declares, which one a device gets, and what a program may see of it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.variants import Variant, Variants
 from portbar.text.source import without_comments
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
     from portbar.findings.findings import Findings
-
-STRATEGIES: Final = ("mbarrier", "counter", "uniform")
+    from portbar.primitives.strategy import Strategy
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by
 #: `require=("split_barrier.divergent",)`.
@@ -52,30 +51,43 @@ _WAIT: Final = re.compile(r"portbar_split_barrier_(?:arrive_and_)?wait\b")
 _BEFORE_STATEMENT: Final = re.compile(r"(?:\A|[;{}]|\belse|\bdo)\Z")
 
 
-def carried(strategy: str, findings: Findings | None) -> tuple[str, ...]:
-    """The features that a strategy carries on a device, in the order of `FEATURES`."""
-    if strategy == "mbarrier":
-        return tuple(FEATURES)
-    if strategy == "uniform":
-        return ("overlapping",)
-    return tuple(FEATURES) if _progress(findings, "lanes") else ("sub_groups", "overlapping")
+@dataclass(frozen=True)
+class SplitBarrier(Variant):
+    """One way to do a split barrier.
+
+    Attributes
+    ----------
+    template : str
+        The template whose defs are the bodies of the members in `cl_templates/split_barrier/common.mako`.
+    judge : callable
+        Facts, findings -> whether a device can have it, and the reason either way.
+    features : callable
+        Findings -> which of `FEATURES` it supports.
+    is_counted : bool
+        Whether it counts arrivals even where the program cannot see counts.
+    finds_faults : bool
+        Whether debug builds may choose it.
+    copies_alone : bool
+        Whether copies run on their own and arrive on it.
+    polls : callable
+        Strategy -> polls that a wait makes before it gives up.
+    """
+
+    template: str
+    judge: Callable[[DeviceFacts, Findings | None], tuple[bool, str]]
+    features: Callable[[Findings | None], tuple[str, ...]]
+    is_counted: bool = True
+    finds_faults: bool = True
+    copies_alone: bool = False
+    polls: Callable[[Strategy], int] = lambda strategy: strategy.capabilities.wait_polls
 
 
-def judge(strategy: str, facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
-    """Whether a device can have a strategy, and the reason either way."""
-    if strategy == "mbarrier":
-        builds = findings.builds if findings is not None else {}
-        if "mbarrier" in builds:
-            return builds["mbarrier"], "the PTX compile probe " + ("passed" if builds["mbarrier"] else "failed")
-        if facts.compute_capability >= 80:
-            return True, "compute capability 8.0 or later has mbarrier; not yet probed here"
-        return False, "no PTX of compute capability 8.0 or later"
-    if strategy == "counter":
-        for who, what in (("lanes", "work-items"), ("sub_groups", "sub-groups")):
-            if _progress(findings, who):
-                return True, f"the progress probe saw {what} progress while others of their group wait"
-        return False, "the progress probe has not seen work-items progress while others of their group wait"
-    return True, "a group-wide barrier() at each wait is right on every device"
+VARIANTS: Final[Variants[SplitBarrier]] = Variants("portbar.primitives.split_barrier")
+
+
+def progresses(findings: Findings | None, who: str) -> bool:
+    """Whether a probe saw `lanes` or `sub_groups` progress while others of their group wait."""
+    return findings is not None and findings.progress.get(who) == "independent" and findings.loops_run_whole
 
 
 def select(
@@ -89,14 +101,14 @@ def select(
         The one that is wanted cannot be had.
     """
     if wanted is not None:
-        allowed, reason = judge(wanted, facts, findings)
+        allowed, reason = VARIANTS[wanted].judge(facts, findings)
         if not allowed:
             raise UnsupportedFeatureError(f"{facts.name}: split barrier strategy {wanted} was asked for, but {reason}")
         return wanted, f"asked for; {reason}"
-    for name in ("counter", "uniform") if debug else ("mbarrier", "counter", "uniform"):
-        allowed, reason = judge(name, facts, findings)
-        if allowed:
-            return name, reason + ("; a debug build counts in software" if debug and name == "counter" else "")
+    for name, variant in VARIANTS.items():
+        allowed, reason = variant.judge(facts, findings)
+        if allowed and (variant.finds_faults or not debug):
+            return name, reason
     raise AssertionError("uniform is right on every device")
 
 
@@ -123,7 +135,3 @@ def _is_statement(text: str, call: re.Match[str]) -> bool:
         if depth == 0 and not text[at].isspace():
             return text[at] == ")" and text[at + 1 :].lstrip().startswith(";")
     return False
-
-
-def _progress(findings: Findings | None, who: str) -> bool:
-    return findings is not None and findings.progress.get(who) == "independent" and findings.loops_run_whole

@@ -1,0 +1,46 @@
+## -*- coding: utf-8 -*-
+## Macros for the effects of quirks (portbar/device/quirks.py), each empty on devices that do not need it.
+<%!
+    from portbar.device import quirks
+%>
+<%def name="all_work()">
+/* Before what one work-item does alone between two barriers: something that all do (the quirk pocl-leader-forgotten). */
+% if quirks.LEADER_FORGOTTEN in workarounds:
+#define PORTBAR_ALL_WORK() do { volatile uint item = (uint)get_local_id(0); (void)item; } while (0)
+% else:
+#define PORTBAR_ALL_WORK() do { } while (0)
+% endif
+</%def>
+<%def name="ask_id()">
+/* Before the first barrier of a kernel: asks for the id that is needed after it (the quirk pocl-cbs-ids). */
+% if quirks.IDS_LOST in workarounds:
+#define PORTBAR_ASK_ID(id) do { volatile uint item = (id); (void)item; } while (0)
+% else:
+#define PORTBAR_ASK_ID(id) do { } while (0)
+% endif
+</%def>
+<%def name="keep()">
+/* Keeps a private structure across a barrier (the quirk pocl-structure-copies). */
+% if quirks.COPIES_SHARED in workarounds:
+#define PORTBAR_KEEP(x) __asm__ volatile("" : : "r"(&(x)))
+% else:
+#define PORTBAR_KEEP(x) do { } while (0)
+% endif
+</%def>
+<%def name="join()">
+/* Where branches meet that come after a barrier which some path avoids (the quirk pocl-break-after-return). */
+% if quirks.JOINS_LOST in workarounds:
+#define PORTBAR_JOIN() barrier(CLK_LOCAL_MEM_FENCE)
+% else:
+#define PORTBAR_JOIN() do { } while (0)
+% endif
+</%def>
+<%def name="group_fence()">
+/* A fence of local and global memory within the work-group, beside waits that are barriers (the quirk llvmpipe-fences). */
+% if quirks.FENCES_ARE_BARRIERS in workarounds:
+#define PORTBAR_GROUP_FENCE(order) do { } while (0)
+% else:
+<%text>#define PORTBAR_GROUP_FENCE(order) \
+    portbar_atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, order, memory_scope_work_group)</%text>
+% endif
+</%def>

@@ -1,0 +1,41 @@
+"""NVIDIA's mbarrier objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from portbar.primitives.split_barrier.selection import FEATURES, SplitBarrier
+
+if TYPE_CHECKING:
+    from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import Findings
+    from portbar.primitives.strategy import Strategy
+
+
+def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
+    builds = findings.builds if findings is not None else {}
+    if "mbarrier" in builds:
+        return builds["mbarrier"], "the PTX compile probe " + ("passed" if builds["mbarrier"] else "failed")
+    if facts.compute_capability >= 80:
+        return True, "compute capability 8.0 or later has mbarrier; not yet probed here"
+    return False, "no PTX of compute capability 8.0 or later"
+
+
+def _polls(strategy: Strategy) -> int:
+    # A poll by mbarrier.try_wait may sleep; before compute capability 9.0 there is none.
+    most = 1 << 18 if strategy.capabilities.compute_capability >= 90 else strategy.capabilities.wait_polls
+    return min(strategy.capabilities.wait_polls, most)
+
+
+VARIANT = SplitBarrier(
+    "mbarrier",
+    10,
+    "NVIDIA, compute capability 8.0 and later: one `mbarrier.arrive`; `mbarrier.try_wait` (9.0), which may sleep, or "
+    "`test_wait`",
+    "backend/ptx/mbarrier.mako",
+    _judge,
+    lambda _: tuple(FEATURES),
+    finds_faults=False,
+    copies_alone=True,
+    polls=_polls,
+)

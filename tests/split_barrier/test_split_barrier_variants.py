@@ -1,0 +1,51 @@
+"""A split barrier from outside the package: one object and one template are enough to compile, check and list it."""
+
+from __future__ import annotations
+
+import pytest
+
+import portbar
+from portbar.choices.strategy import ALTERNATIVES
+from portbar.primitives.split_barrier.selection import VARIANTS, SplitBarrier
+from portbar.survey.split_barrier import usable_strategies
+from tests.split_barrier.support import PRELUDE, judge, kernel, local_uints, program
+from tests.split_barrier.test_split_barrier import TEN_PHASES
+
+pytestmark = pytest.mark.device
+
+#: Waits meet twice, and tell so by their fault word.
+TEMPLATE = """\
+<%inherit file="split_barrier/uniform.mako"/>
+<%def name="fault()">\\
+    (void)b;
+    return 77u;
+</%def>
+<%def name="wait(phase, form)">\\
+    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return ${"portbar_split_completed_%s(b, %s)" % (phase, phase) if counted else "true"};
+</%def>
+"""
+ASKED = PRELUDE + TEN_PHASES.replace("END(b)", "bad[place()] = portbar_split_barrier_fault(&b) - 77u + wrong")
+
+
+def test_a_variant_from_outside_is_compiled_checked_and_listed_and_gone_afterwards(context, queue, tmp_path):
+    template = tmp_path / "twice.mako"
+    template.write_text(TEMPLATE, encoding="utf-8")
+    twice = SplitBarrier(
+        "twice", 5, "waits meet twice", str(template), lambda *_: (True, "for a test"), lambda _: ("overlapping",)
+    )
+    profile = portbar.describe(queue.device)
+    before = portbar.choose(profile).split_barrier
+    with VARIANTS.registered(twice):
+        assert portbar.choose(profile).split_barrier.value == "twice"
+        assert usable_strategies(profile)["twice"] == ""
+        assert next(iter(ALTERNATIVES["split_barrier"])) == "twice"
+        for asked in ("default", "twice"):
+            made = program(context, ASKED, asked).kernel("ten_phases")
+            judge(queue, made, (64,), local_uints(64))
+    assert portbar.choose(profile).split_barrier == before
+    assert "twice" not in ALTERNATIVES["split_barrier"]
+    with pytest.raises(portbar.UnsupportedFeatureError, match="twice"):
+        portbar.Program(context, ASKED, strategy={"split_barrier": "twice"})
+    judge(queue, kernel(context, TEN_PHASES, "default"), (64,), local_uints(64))
