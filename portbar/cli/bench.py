@@ -11,20 +11,16 @@ from portbar.choices.strategy import choose
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
-    MOST_SECONDS,
-    FiniteRange,
-    chosen,
     device_option,
-    entry_of,
-    err,
+    each_device,
     examples,
-    explained,
     json_option,
     print_json,
+    seconds_option,
     show,
+    store_option,
 )
-from portbar.device.facts import DeviceAddress, facts
-from portbar.device.usable import check
+from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
 from portbar.measuring.benching import barrier_table, store_table
 from portbar.measuring.probe import probe
@@ -65,45 +61,21 @@ def command() -> None:
     metavar="N",
     help="Work-items a work-group; may be repeated. By default 1 and 64 on CPUs, 32 to 1024 elsewhere.",
 )
-@click.option(
-    "--seconds",
-    type=FiniteRange(min=0.1, max=MOST_SECONDS),
-    metavar="SECONDS",
-    default=20.0,
-    show_default=True,
-    help="Time to spend on each device; the first samples are taken in any case.",
-)
-@click.option(
-    "--store/--no-store", default=True, show_default=True, help="Keep the table, so that portbar chooses by it."
-)
+@seconds_option("--seconds", 0.1, "Time to spend on each device; the first samples are taken in any case.", 20.0)
+@store_option("table")
 def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...], seconds: float, store: bool) -> None:
     """Time every barrier algorithm at several group counts, and keep which is fastest where.
 
     The measurement runs in a child process, so that a driver that aborts or hangs costs its own device only. A device that was
     never probed is probed first. Ctrl-C keeps the times taken so far (exit status 130).
     """
-    found: list[dict[str, Any]] = []
-    interrupted = False
-    with Steps(err()) as steps:
-        try:
-            for address, device in chosen(devices):
-                found.append(
-                    entry_of(
-                        address,
-                        facts(device),
-                        "interrupted before all was measured",
-                        barrier_table=[],
-                        stored=False,
-                        rows=[],
-                    )
-                )
-                steps.step(str(address), "measuring", seconds)
-                _measure_into(found[-1], address, device, list(local_sizes), seconds, store=store)
-                if found[-1]["reason"]:
-                    steps.say(f"{address}: {found[-1]['reason']}")
-        except KeyboardInterrupt:
-            interrupted = True
-            steps.say("portbar: interrupted; what was measured before is shown")
+
+    def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
+        steps.step(str(address), "measuring", seconds)
+        _measure_into(entry, address, device, list(local_sizes), seconds, store=store)
+
+    words = ("all was measured", "what was measured before is shown")
+    found, interrupted = each_device(devices, work, *words, barrier_table=[], stored=False, rows=[])
     found = [anonymous(entry) for entry in found]
     if as_json:
         print_json(found)
@@ -123,11 +95,6 @@ def _measure_into(
     store: bool,
 ) -> None:
     """Measure one device; on Ctrl-C its entry holds the rows so far, and the interrupt goes on."""
-    verdict = check(address)
-    if not verdict.usable:
-        reason = f"does not work: {explained(verdict.reason, verdict.remedy)}"
-        entry |= {"status": "unusable", "reason": reason}
-        return
     try:
         profile = probe(device)
         one_group = choose(profile).max_groups == 1

@@ -13,22 +13,18 @@ from portbar.choices.strategy import ALTERNATIVES
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
-    MOST_SECONDS,
-    FiniteRange,
-    chosen,
     device_option,
-    entry_of,
-    err,
+    each_device,
     examples,
-    explained,
     json_option,
     number,
     platform_title,
     print_json,
+    seconds_option,
     show,
+    store_option,
 )
 from portbar.device.facts import DeviceAddress, facts
-from portbar.device.usable import check as check_usable
 from portbar.errors import Error
 from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
 from portbar.litmus.patterns import PATTERNS
@@ -58,11 +54,10 @@ _THOROUGH_S: Final = 300.0
 @click.option(
     "--quick/--thorough", default=True, help="Under 30 seconds a device (the default), or as long as --seconds says."
 )
-@click.option(
+@seconds_option(
     "--seconds",
-    type=FiniteRange(min=1, max=MOST_SECONDS),
-    metavar="SECONDS",
-    help=f"Time for each device, compiling included; {_QUICK_S:g} when quick, {_THOROUGH_S:g} when thorough.",
+    1,
+    f"Time for each device, compiling included; {_QUICK_S:g} when quick, {_THOROUGH_S:g} when thorough.",
 )
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Draw places and stress from this seed.")
 @click.option(
@@ -82,9 +77,7 @@ _THOROUGH_S: Final = 300.0
     help="Run these tests only: a name, its beginning (MP) or wildcards (*-local-*); may be repeated.",
 )
 @click.option("--outcomes", is_flag=True, help="Show how often each outcome of each test occurred.")
-@click.option(
-    "--store/--no-store", default=True, show_default=True, help="Keep the verdicts, so that portbar chooses by them."
-)
+@store_option("verdicts")
 @click.option(
     "--list", "listing", is_flag=True, help="List the tests and the outcomes that must not occur; run nothing."
 )
@@ -119,20 +112,12 @@ def command(
         _list(matching(NAMES, patterns or None), as_json=as_json)
         return
     budget = seconds if seconds is not None else _QUICK_S if quick else _THOROUGH_S
-    found: list[dict[str, Any]] = []
-    interrupted = False
-    with Steps(err()) as steps:
-        try:
-            for address, device in chosen(devices):
-                found.append(
-                    entry_of(address, facts(device), "interrupted before it was checked", stored=False, check=None)
-                )
-                _check_into(found[-1], steps, address, device, budget, seed, strategies, patterns, store=store)
-                if found[-1]["reason"]:
-                    steps.say(f"{address}: {found[-1]['reason']}")
-        except KeyboardInterrupt:
-            interrupted = True
-            steps.say("portbar: interrupted; what was found before is shown")
+
+    def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
+        _check_into(entry, steps, address, device, budget, seed, strategies, patterns, store=store)
+
+    words = ("it was checked", "what was found before is shown")
+    found, interrupted = each_device(devices, work, *words, stored=False, check=None)
     if as_json:
         print_json(found)
     else:
@@ -155,10 +140,6 @@ def _check_into(
 ) -> None:
     """Check one device; on Ctrl-C its entry holds the tests that had ended, and the interrupt goes on."""
     started = time.monotonic()
-    verdict = check_usable(address)
-    if not verdict.usable:
-        entry |= {"status": "unusable", "reason": f"does not work: {explained(verdict.reason, verdict.remedy)}"}
-        return
     steps.step(str(address), "litmus tests", seconds)
     done: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""What several commands need: choosing devices, printing JSON, and consoles for both streams."""
+"""What several commands need: options, choosing devices, printing JSON, and consoles for both streams."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import json
 import math
 import sys
 import threading
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 
 from portbar.cli.progress import Steps
 from portbar.device import listing
-from portbar.device.facts import DeviceAddress, DeviceFacts, select, select_devices
+from portbar.device.facts import DeviceAddress, DeviceFacts, facts, select, select_devices
 from portbar.device.listing import FaultyDriver, Listing
+from portbar.device.usable import check
 from portbar.errors import DeviceError
 from portbar.system.plain import harmless
 
 if TYPE_CHECKING:
     import pyopencl as cl
     from rich.segment import Segment
+
+#: What makes a function take an option.
+Decorator: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C ended after it had printed what was done."""
@@ -57,6 +62,19 @@ device_option = click.option(
     help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or device's name; may be repeated.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+def seconds_option(name: str, least: float, about: str, default: float | None = None) -> Decorator:
+    """An option that takes a time limit."""
+    limits = FiniteRange(min=least, max=MOST_SECONDS)
+    shown: dict[str, Any] = {} if default is None else {"default": default, "show_default": True}
+    return click.option(name, type=limits, metavar="SECONDS", help=about, **shown)
+
+
+def store_option(what: str) -> Decorator:
+    """An option not to keep what was measured."""
+    about = f"Keep the {what}, so that portbar chooses by {'it' if what == 'table' else 'them'}."
+    return click.option("--store/--no-store", default=True, show_default=True, help=about)
 
 
 def examples(*commands: str) -> str:
@@ -100,16 +118,45 @@ def platform_title(facts: DeviceFacts) -> str:
     return f"{facts.platform_name}, {version}" if version else facts.platform_name
 
 
-def entry_of(address: DeviceAddress, reported: DeviceFacts, reason: str, **more: Any) -> dict[str, Any]:
-    """What a command tells of a device before anything was done on it; `reason` is why there is no more, if it stays so."""
-    return {
-        "device": number(address),
-        "name": reported.name,
-        "platform": platform_title(reported),
-        "status": "interrupted",
-        "reason": reason,
-        **more,
-    }
+def each_device(
+    patterns: Sequence[str],
+    work: Callable[[dict[str, Any], Steps, DeviceAddress, cl.Device], None],
+    done: str,
+    kept: str,
+    **members: Any,
+) -> tuple[list[dict[str, Any]], bool]:
+    """Work on the devices that `--device` selects, where they are usable; the entry of each, and whether Ctrl-C ended this.
+
+    Parameters
+    ----------
+    patterns : sequence of str
+    work : callable
+        Called with a device's entry, to be filled in, the progress, its address and itself.
+    done, kept : str
+        What Ctrl-C came before, and what is shown all the same.
+    **members
+        What an entry holds before, beside who it is and why there is no more.
+    """
+    found: list[dict[str, Any]] = []
+    with Steps(err()) as steps:
+        try:
+            for address, device in chosen(patterns):
+                of = facts(device)
+                entry = {"device": number(address), "name": of.name, "platform": platform_title(of)}
+                entry |= {"status": "interrupted", "reason": f"interrupted before {done}", **deepcopy(members)}
+                found.append(entry)
+                verdict = check(address)
+                if verdict.usable:
+                    work(entry, steps, address, device)
+                else:
+                    reason = f"does not work: {explained(verdict.reason, verdict.remedy)}"
+                    entry |= {"status": "unusable", "reason": reason}
+                if entry["reason"]:
+                    steps.say(f"{address}: {entry['reason']}")
+        except KeyboardInterrupt:
+            steps.say(f"portbar: interrupted; {kept}")
+            return found, True
+    return found, False
 
 
 def explained(reason: str, remedy: str) -> str:

@@ -18,7 +18,6 @@ from portbar.cli import survey_check, survey_cluster
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     INTERRUPTED,
-    MOST_SECONDS,
     FiniteRange,
     chosen,
     device_option,
@@ -26,6 +25,7 @@ from portbar.cli.shared import (
     examples,
     json_option,
     print_json,
+    seconds_option,
     show,
 )
 from portbar.cli.show import slugs
@@ -54,14 +54,7 @@ from portbar.system import files
 @click.option(
     "--quick", is_flag=True, help="Fewer sizes and runs, earlier probes believed: under a minute for five devices."
 )
-@click.option(
-    "--timeout",
-    type=FiniteRange(min=1, max=MOST_SECONDS),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that one device may take.",
-)
+@seconds_option("--timeout", 1, "Time that one device may take.", 120.0)
 @click.option(
     "--output",
     "-o",

@@ -21,7 +21,7 @@ import pyopencl as cl
 import portbar
 from portbar import cli
 from portbar.choices import profile
-from portbar.cli import bench, devices, doctor, export
+from portbar.cli import devices, doctor, export, shared
 from portbar.device import icd, listing, quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
 from portbar.device.listing import Listing
@@ -180,7 +180,7 @@ def test_a_drivers_error_is_a_message_and_status_1(portbar_command, monkeypatch)
     def broken(_patterns):
         raise cl.MemoryError("clSomething failed: OUT_OF_HOST_MEMORY")
 
-    monkeypatch.setattr(bench, "chosen", broken)
+    monkeypatch.setattr(shared, "chosen", broken)
     code, out, err = portbar_command("bench", "barrier")
     assert (code, out) == (1, "")
     assert "OUT_OF_HOST_MEMORY" in err
@@ -302,9 +302,9 @@ def test_an_unknown_device_lists_what_there_is(portbar_command):
 
 
 def test_benchmarks_of_devices_that_fail_say_why(portbar_command, monkeypatch, two_devices):
-    monkeypatch.setattr(bench, "chosen", lambda _: [(BAD, BAD)])
-    monkeypatch.setattr(bench, "facts", lambda _: DeviceFacts(name="B Device"))
-    monkeypatch.setattr(bench, "check", lambda _: FAILS)
+    monkeypatch.setattr(shared, "chosen", lambda _: [(BAD, BAD)])
+    monkeypatch.setattr(shared, "facts", lambda _: DeviceFacts(name="B Device"))
+    monkeypatch.setattr(shared, "check", lambda _: FAILS)
     code, out, err = portbar_command("bench", "barrier", "--json")
     assert code == 3
     assert json.loads(out)[0]["status"] == "unusable"

@@ -315,17 +315,25 @@ def test_every_command_keeps_colours_from_pipes() -> None:
 
 # Ctrl-C.
 
-CHECK = """
+#: Two devices that work.
+DEVICES = """
 import sys, time
+from types import SimpleNamespace
 from portbar import cli
-from portbar.cli import check as command
+from portbar.cli import shared
 from portbar.device.facts import DeviceAddress, DeviceFacts
-from portbar.litmus.results import blank
 from portbar.device.usable import Usability
 one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
-command.chosen = lambda _: [(one, one), (other, other)]
-command.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
-command.check_usable = lambda _: Usability(True, "", "", 0.1)
+shared.chosen = lambda _: [(one, one), (other, other)]
+shared.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
+shared.check = lambda _: Usability(True, "", "", 0.1)
+"""
+CHECK = (
+    DEVICES
+    + """
+from portbar.cli import check as command
+from portbar.litmus.results import blank
+command.facts = shared.facts
 command.store_verdicts = lambda _, verdicts: print("STORED", verdicts, file=sys.stderr, flush=True)
 def check(device, *, on_progress, **_):
     for name, status in (("MP-work_group-global-fences", "pass"), ("SB-device-global-ops", STATUS)):
@@ -338,18 +346,12 @@ def check(device, *, on_progress, **_):
 command.check = check
 cli.main()
 """
-BENCH = """
-import sys, time
-from types import SimpleNamespace
-from portbar import cli
-from portbar.measuring.benching import BarrierTime
+)
+BENCH = (
+    DEVICES
+    + """
 from portbar.cli import bench as command
-from portbar.device.facts import DeviceAddress, DeviceFacts
-from portbar.device.usable import Usability
-one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
-command.chosen = lambda _: [(one, one), (other, other)]
-command.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
-command.check = lambda _: Usability(True, "", "", 0.1)
+from portbar.measuring.benching import BarrierTime
 command.probe = lambda _: SimpleNamespace(findings=None)
 command.choose = lambda _: SimpleNamespace(max_groups=None)
 command.store_table = lambda *_: print("STORED", file=sys.stderr, flush=True)
@@ -360,6 +362,7 @@ def run_step(task, payload, limit, rows):
 command.run_step = run_step
 cli.main()
 """
+)
 
 
 def interrupted(program: str, *arguments: str) -> tuple[int, str, str]:
