@@ -25,9 +25,9 @@ from portbar.errors import Error
 from portbar.measuring.benching import barrier_table, store_table
 from portbar.measuring.probe import probe
 from portbar.records.scrubbing import anonymous
-from portbar.survey.plan import UNSTEADY
-from portbar.survey.run import TASKS, run_step, times_of, unsteady
-from portbar.survey.table import barrier_notes, barrier_times_table
+from portbar.survey.step import run_step
+from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
+from portbar.survey.tasks.barrier import times_of, unsteady
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -108,7 +108,7 @@ def _measure_into(
         "local_sizes": local_sizes,
         "budget_s": seconds,
     }
-    entry |= {"reason": "", **run_step(TASKS["barrier"], payload, 3 * seconds + 30, rows)}
+    entry |= {"reason": "", **run_step(Barrier(), payload, 3 * seconds + 30, rows)}
     if not one_group:
         entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
     if store and entry["barrier_table"] and entry["status"] == "ok":
@@ -130,12 +130,12 @@ def _status(found: list[dict[str, Any]]) -> int:
 
 def _show(entry: dict[str, Any]) -> None:
     show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
-    times = barrier_times_table({"barrier": entry})
+    times = times_table({"barrier": entry})
     if times is None:
         show(f"  no times: {entry['reason'] or 'no algorithm could be measured'}")
     else:
         show(times)
-    for reason in barrier_notes({"barrier": entry}):
+    for reason in notes({"barrier": entry}):
         show(f"  {reason}")
     if entry["barrier_table"]:
         parts = [f"from {groups} work-groups of {local} on {name}" for local, groups, name in entry["barrier_table"]]

@@ -33,7 +33,7 @@ from portbar.errors import Error
 from portbar.fleet.cluster import Job
 from portbar.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.report.machine_check import FACTOR
-from portbar.survey import Survey
+from portbar.survey.run import Survey
 from portbar.survey.table import record_view
 from portbar.system import files
 

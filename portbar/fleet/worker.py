@@ -87,7 +87,7 @@ def child_task(payload: dict[str, Any]) -> dict[str, Any]:
     child.progress({"pid": os.getpid()})
     from portbar.device import listing  # noqa: PLC0415 (the child's work, not the worker's)
     from portbar.device.facts import select_devices  # noqa: PLC0415 (loads every driver)
-    from portbar.survey import Survey  # noqa: PLC0415 (the same)
+    from portbar.survey.run import Survey  # noqa: PLC0415 (the same)
 
     seen: list[str] = []
 

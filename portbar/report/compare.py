@@ -1,23 +1,26 @@
-"""Compares two records: what differs beyond noise, and which differences are regressions.
-
-Not for printing them: `portbar compare` and `portbar survey --check` do.
-"""
+"""Compares two records: what differs beyond noise, and which differences are regressions."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from portbar.report.judging import BETTER, WORSE, Judgement, judge, said
-from portbar.report.leaves import GROUPS, STEPS, Leaf, is_missing, leaves
-from portbar.report.noise import TIMES, unit
+from portbar.records.reading import rows_of
+from portbar.report.differences import BETTER, TIMES, WORSE, Leaf, is_missing, judge, said, unit
+from portbar.survey.device import Device
+from portbar.survey.steps import STEPS
 
 #: How many times slower counts as a regression unless the user says otherwise.
 FACTOR: Final = 1.25
 
+#: The parts of a device that are compared before those of the steps, in the order in which they are shown. The rows of the
+#: probe are merged with the findings, which are their digest.
+_GROUPS: Final = ("devices", "status", "facts", "findings", "quirks", "strategy")
+
+#: Findings by the names of the probe's rows.
+_PROBE_NAMES: Final = {"builds": "build", "progress": "progress", "ordering": "ordering", "litmus": "litmus"}
 Entry = Mapping[str, Any]
 
 
@@ -30,7 +33,7 @@ class Item:
     device : str
         Name of the device in the new record, or in the old one where the new one has it no more.
     group : str
-        Part of the record, one of `portbar.report.leaves.GROUPS`.
+        Part of the record, such as `strategy`, or the name of a step.
     path : str
         Where the value stands: group, row and name, joined by " / ".
     old, new : object
@@ -130,77 +133,107 @@ def compare(
     """
     if not factor >= 1:
         raise ValueError(f"factor is {factor}; it is how many times slower counts as a regression, so at least 1")
-    pairs, gone, come = _matched(old["devices"], new["devices"])
+    before, after = ([Device(entry) for entry in record["devices"]] for record in (old, new))
+    one_each = len(before) == len(after) == 1
+    positions = dict([(0, 0)] if one_each else matched(old["devices"], new["devices"]))
     found: list[Item] = []
     equal: Counter[str] = Counter()
-    said_pairs = []
-    for one, other in pairs:
-        same = _is_same(one, other) if same_device is None else same_device
-        said_pairs.append(Pair(_title(one), _title(other), same))
+    pairs = []
+    for index, position in positions.items():
+        one, other = before[index], after[position]
+        same = one.identity == other.identity if same_device is None else same_device
+        pairs.append(Pair(one.with_driver, other.with_driver, same))
         items = _differences(one, other, factor, equal)
         found += [item if same else replace(item, mark="") for item in items]
     may_be_lost = bool(pairs) if same_device is None else same_device
-    for entry in gone:
-        lost = may_be_lost and entry["status"] in {"complete", "partial"}
-        text = f"only in the old record: {_title(entry)}"
-        found.append(Item(_name(entry), "devices", "devices", _title(entry), None, text, WORSE if lost else ""))
-    for entry in come:
-        text = f"only in the new record: {_title(entry)}"
-        found.append(Item(_name(entry), "devices", "devices", None, _title(entry), text))
-    found.sort(key=lambda item: GROUPS.index(item.group))
-    return Comparison(tuple(found), {name: equal[name] for name in GROUPS if equal[name]}, tuple(said_pairs), factor)
+    for index, device in enumerate(before):
+        if index not in positions:
+            lost = may_be_lost and device.status in {"complete", "partial"}
+            title, mark = device.with_driver, WORSE if lost else ""
+            found.append(Item(device.name, "devices", "devices", title, None, f"only in the old record: {title}", mark))
+    for index, device in enumerate(after):
+        if index not in positions.values():
+            title = device.with_driver
+            found.append(Item(device.name, "devices", "devices", None, title, f"only in the new record: {title}"))
+    groups = (*_GROUPS, *(step.name for step in STEPS))
+    found.sort(key=lambda item: groups.index(item.group))
+    return Comparison(tuple(found), {name: equal[name] for name in groups if equal[name]}, tuple(pairs), factor)
 
 
-def _name(entry: Entry) -> str:
-    return str((entry.get("facts") or {}).get("name") or "a device without a name")
+def matched(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[int, int]]:
+    """The positions of the same devices in two lists: those with the same driver first, else the same with another driver."""
+    pairs: dict[int, int] = {}
+    devices, others = ([Device(entry) for entry in entries] for entries in (old, new))
+    for name in ("driver", "identity"):
+        for index, device in enumerate(devices):
+            same = (
+                position
+                for position, other in enumerate(others)
+                if position not in pairs.values() and getattr(device, name) == getattr(other, name)
+            )
+            position = next(same, None) if index not in pairs else None
+            if position is not None:
+                pairs[index] = position
+    return sorted(pairs.items())
 
 
-def _title(entry: Entry) -> str:
-    facts = entry.get("facts") or {}
-    return (
-        f"{_name(entry)} ({facts.get('platform_name') or 'no platform'}, driver {facts.get('driver_version') or '?'})"
-    )
+def leaves(device: Device) -> Iterator[Leaf]:
+    """Everything of a device that can be compared.
+
+    What depends on the moment, such as a device's number or how long the survey took, is left out, and so is what follows from
+    other values, such as a recall.
+    """
+    entry = device.entry
+    yield Leaf("status", "", "status", entry.get("status"))
+    for name, value in device.facts.items():
+        yield Leaf("facts", "", name, value)
+    yield from _findings(entry)
+    yield Leaf("quirks", "", "names", sorted(device.quirks))
+    for name, value in device.strategy.items():
+        yield Leaf("strategy", "", name, value)
+    for step in STEPS:
+        outcome = entry.get(step.name)
+        if outcome is not None:
+            yield Leaf(step.name, "", "status", outcome["status"])
+            yield from _once(
+                Leaf(step.name, title, name, row[name])
+                for row in outcome.get("rows") or []
+                for name, title in step.values(row)
+                if name in row
+            )
 
 
-def _identity(entry: Entry) -> tuple[str, str]:
-    """Platform and name of a device, without the versions and the driver's words that some runtimes put into the name."""
-    facts = entry.get("facts") or {}
-    name = re.sub(r"\s*\([^()]*\d[^()]*\)", "", facts.get("name") or "")
-    if "CPU" in (facts.get("type") or ()):
-        # How a runtime drives the processor, as in "pthread-skylake-avx512-AMD EPYC", changes between its versions.
-        name = re.sub(r"^[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z])", "", name)
-    return facts.get("platform_name") or "", name.lower()
+def _once(found: Iterator[Leaf]) -> Iterator[Leaf]:
+    """Each leaf once, with a value if it has one: what several rows are measured against stands in each of them."""
+    kept: dict[str, Leaf] = {}
+    for leaf in found:
+        if leaf.path not in kept or (is_missing(kept[leaf.path].value) and not is_missing(leaf.value)):
+            kept[leaf.path] = leaf
+    yield from kept.values()
 
 
-def _is_same(one: Entry, other: Entry) -> bool:
-    return _identity(one) == _identity(other)
+def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
+    found: dict[str, Any] = {}
+    findings = entry.get("findings") or {}
+    for field, value in findings.items():
+        if field in _PROBE_NAMES:
+            found |= {f"{_PROBE_NAMES[field]} {name}": one for name, one in value.items()}
+        elif field == "lost":
+            found |= {f"{name} lost": why for name, why in value.items()}
+        elif field != "source":
+            found[field] = value
+    for row in rows_of(entry, "probe"):
+        # No limit is None among the findings, which a row of the probe cannot say.
+        if row["probe"] != "loop_limit" or "loop_limit" not in found:
+            found[row["probe"]] = row["result"]
+    for name in sorted(found):
+        yield Leaf("findings", "", name, found[name])
 
 
-def _matched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[tuple[Entry, Entry]], list[Entry], list[Entry]]:
-    """Pairs of entries to compare, and what is left of both."""
-    if len(old) == len(new) == 1:
-        return [(old[0], new[0])], [], []
-    left, right = list(old), list(new)
-    pairs: list[tuple[int, Entry, Entry]] = []
-    for same in (_same_driver, _is_same):
-        for entry in list(left):
-            other = next((candidate for candidate in right if same(entry, candidate)), None)
-            if other is not None:
-                left = [one for one in left if one is not entry]
-                right = [one for one in right if one is not other]
-                pairs.append((next(i for i, one in enumerate(old) if one is entry), entry, other))
-    pairs.sort(key=lambda pair: pair[0])
-    return [(entry, other) for _, entry, other in pairs], left, right
-
-
-def _same_driver(one: Entry, other: Entry) -> bool:
-    facts, others = one.get("facts") or {}, other.get("facts") or {}
-    return all(facts.get(name) == others.get(name) for name in ("platform_name", "name", "driver_version"))
-
-
-def _differences(old: Entry, new: Entry, factor: float, equal: Counter[str]) -> Iterator[Item]:
-    before, after = ({leaf.path: leaf for leaf in leaves(entry)} for entry in (old, new))
-    device = _name(new)
+def _differences(old: Device, new: Device, factor: float, equal: Counter[str]) -> Iterator[Item]:
+    before, after = ({leaf.path: leaf for leaf in leaves(device)} for device in (old, new))
+    # Only the barrier step tells; the times of the other steps were taken beside the same work.
+    spoilt = any(device.part("barrier").get("unsteady") for device in (old, new))
     for path, leaf in before.items():
         other = after.get(path)
         if other is None:
@@ -209,31 +242,14 @@ def _differences(old: Entry, new: Entry, factor: float, equal: Counter[str]) -> 
         if judgement is None:
             equal[leaf.group] += 1
             continue
-        judgement = _softened(leaf, judgement, old, new)
-        text = judgement.text + (f" ({_reason(leaf, new)})" if leaf.name == "status" and _reason(leaf, new) else "")
-        value, replaced = leaf.value, other.value
-        yield Item(device, leaf.group, path, value, replaced, text, judgement.mark, judgement.ratio)
-    known = bool(old.get("strategy") and new.get("strategy"))
-    yield from _unmatched(device, before, after, known)
-
-
-def _softened(leaf: Leaf, judgement: Judgement, old: Entry, new: Entry) -> Judgement:
-    """A difference between times that other work on the machine has spoilt is none of the device's."""
-    # Only the barrier step tells; the times of the other steps were taken beside the same work.
-    spoilt = any((entry.get("barrier") or {}).get("unsteady") for entry in (old, new))
-    if spoilt and unit(leaf.value) in TIMES and judgement.ratio is not None:
-        return replace(judgement, mark="", text=f"{judgement.text} (measured on a busy machine)")
-    return judgement
-
-
-def _reason(leaf: Leaf, entry: Entry) -> str:
-    """Why a device or a step has the status that it has."""
-    if leaf.group == "status":
-        usable = entry.get("usable") or {}
-        given = entry.get("reason") or (usable.get("reason") if not usable.get("usable") else "")
-    else:
-        given = (entry.get(leaf.group) or {}).get("reason")
-    return str(given or "")
+        mark, text = judgement.mark, judgement.text
+        if spoilt and unit(leaf.value) in TIMES and judgement.ratio is not None:
+            mark, text = "", f"{text} (measured on a busy machine)"
+        if leaf.name == "status":
+            reason = new.why_not if leaf.group == "status" else new.part(leaf.group).get("reason")
+            text += f" ({reason})" if reason else ""
+        yield Item(new.name, leaf.group, path, leaf.value, other.value, text, mark, judgement.ratio)
+    yield from _unmatched(new.name, before, after, bool(old.strategy and new.strategy))
 
 
 def _unmatched(
@@ -245,7 +261,7 @@ def _unmatched(
         leaf = before.get(path) or after[path]
         if path in before and path in after:
             continue
-        if leaf.row and leaf.group in STEPS:
+        if leaf.row:
             rows = counted.setdefault(leaf.group, ([], []))
             rows[path not in before].append(leaf)
             continue

@@ -1,18 +1,19 @@
 """Compares this machine with a record of it: what it can no longer do, and what it does more slowly, in sentences.
 
 Only what a user of portbar would notice counts: of several ways to do one thing the fastest, or the one that portbar chose, and
-whether the others still work. Not for every difference between any two records (`portbar.report.compare`).
+whether the others still work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from portbar.errors import RecordError
-from portbar.records.reading import measured, rows_of, value_of
-from portbar.report.compare import Item, compare
+from portbar.report.compare import Item, compare, matched
+from portbar.survey.device import Device
+from portbar.survey.steps import STEPS
 
 #: How many times slower is a fault unless the user says otherwise: machines that are shared vary by less than that.
 FACTOR: Final = 2.0
@@ -128,16 +129,8 @@ def match(stored: Entry, here: Sequence[Entry]) -> Matched:
             "no device of this record was measured by `portbar survey`, so there is nothing to check this machine against: "
             "name a record that `portbar survey -o FILE` wrote"
         )
-    found: dict[int, int] = {}
-    tests: tuple[Callable[[Entry, Entry], bool], ...] = (_same_driver, _same_device)
-    for same in tests:
-        for index, entry in enumerate(surveyed):
-            if index not in found:
-                free = (i for i, facts in enumerate(here) if i not in found.values() and same(entry, facts))
-                chosen = next(free, None)
-                if chosen is not None:
-                    found[index] = chosen
-    pairs = tuple((surveyed[index], found[index]) for index in sorted(found))
+    found = dict(matched(surveyed, [{"facts": facts} for facts in here]))
+    pairs = tuple((surveyed[index], position) for index, position in found.items())
     return Matched(pairs, tuple(entry for index, entry in enumerate(surveyed) if index not in found))
 
 
@@ -172,69 +165,14 @@ def judge(
 
 
 def _alone(record: Entry, entry: Entry) -> dict[str, Any]:
-    return {**record, "devices": [_essence(entry)]}
-
-
-_REDUCTION: Final = ("level", "operation", "type", "local_size", "groups")
-
-
-def _essence(entry: Entry) -> dict[str, Any]:
-    """A device's entry with what a user would notice: what works, and the time of what is used."""
-    discovery = (entry.get("strategy") or {}).get("discovery", {}).get("value", "packed")
-
-    reduced = {
-        "occupancy": _occupancy(rows_of(entry, "occupancy"), discovery),
-        "barrier": _fastest(rows_of(entry, "barrier"), "barrier_time", "algorithm", ("groups", "local_size")),
-        "split_barrier": _fastest(rows_of(entry, "split_barrier"), "time", "strategy", ("local_size",)),
-        "reduction": _fastest(rows_of(entry, "reduction"), "time", "strategy", _REDUCTION),
-    }
-    return {**entry, **{name: {**entry[name], "rows": list(kept)} for name, kept in reduced.items() if name in entry}}
-
-
-def _occupancy(rows: Sequence[Entry], discovery: str) -> Iterator[Entry]:
-    """The rows of the lock that launches use; what others find matters to nobody's kernels."""
-    for row in rows:
-        if row.get("lock") == discovery and row.get("patience"):
-            yield {name: value for name, value in row.items() if name != "found"}
-
-
-def _fastest(rows: Sequence[Entry], time: str, way: str, shape: tuple[str, ...]) -> Iterator[Entry]:
-    """For each shape the time of the way that portbar chose, or else of the fastest; of all others whether they work."""
-    best: dict[tuple[Any, ...], Entry] = {}
-    for row in rows:
-        value = value_of(row.get(time, {}))
-        if value is None:
-            yield row
-            continue
-        # Whether it is the chosen one is a matter of speed, too.
-        yield {name: item for name, item in row.items() if name != "chosen"} | {time: measured(True)}
-        key = tuple(row.get(name) for name in shape)
-        if key not in best or _rank(row, time) < _rank(best[key], time):
-            best[key] = row
-    for row in best.values():
-        yield {name: item for name, item in row.items() if name != "chosen"} | {way: "as used"}
-
-
-def _rank(row: Entry, time: str) -> tuple[bool, float]:
-    return not row.get("chosen", False), float(value_of(row[time]))
-
-
-def _same_driver(entry: Entry, facts: Entry) -> bool:
-    return all(entry["facts"].get(name) == facts.get(name) for name in ("platform_name", "name", "driver_version"))
-
-
-def _same_device(entry: Entry, facts: Entry) -> bool:
-    one, other = ({"devices": [{"facts": each, "status": "waiting"}]} for each in (entry["facts"], facts))
-    return compare(one, other).pairs[0].same
+    """A record of one device, with what a user would notice of it."""
+    used = {step.name: {**entry[step.name], "rows": list(step.used(entry))} for step in STEPS if step.name in entry}
+    return {**record, "devices": [{**entry, **used}]}
 
 
 def _gone(entry: Entry) -> Fault:
-    facts = entry["facts"]
-    return Fault(
-        f"{facts.get('name') or 'a device'} ({facts.get('platform_name') or 'no platform'})",
-        "",
-        "is in the record and not on this machine; `portbar doctor` says which drivers there are and what is wrong with them",
-    )
+    why = "is in the record and not on this machine; `portbar doctor` says which drivers there are and what is wrong with them"
+    return Fault(_named(entry), "", why)
 
 
 def _unfinished(entry: Entry) -> Iterator[str]:
@@ -243,11 +181,14 @@ def _unfinished(entry: Entry) -> Iterator[str]:
             yield f"{_title(entry)}: {name.replace('_', ' ')}: {value['reason']}"
 
 
+def _named(entry: Entry) -> str:
+    facts = Device(entry).facts
+    return f"{facts.get('name') or 'a device'} ({facts.get('platform_name') or 'no platform'})"
+
+
 def _title(entry: Entry) -> str:
     """Which device of this machine an entry is about, by its number: there may be two of a kind."""
-    facts, address = entry["facts"], entry["address"]
-    number = f"{address['platform_index']}:{address['device_index']}"
-    return f"{number} {facts.get('name') or 'a device'} ({facts.get('platform_name') or 'no platform'})"
+    return f"{Device(entry).number} {_named(entry)}"
 
 
 def _words(item: Item) -> str:

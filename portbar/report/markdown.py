@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from portbar.report.tables import Table
+from portbar.survey.report_tables import Table
 
 #: What Markdown or the HTML in it would take for markup.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$:@])")

@@ -19,8 +19,8 @@ from xml.etree import ElementTree as ET
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.errors import UnsupportedFeatureError
-from portbar.report.collect import LOCKS, Json
-from portbar.report.tables import digits, label
+from portbar.report.collect import Json
+from portbar.survey.report_tables import digits, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,7 +113,7 @@ def _note(shown: Sequence[Json], of: Sequence[Json], table: str) -> str:
 @_own_style()
 def recall_plots(devices: Sequence[Json]) -> Plots:
     """Recall by lock without patience: published chips, measured devices, and the spread over all where they are many."""
-    found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in LOCKS)]
+    found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in _LOCKS)]
     printed = [one for one in found if one["kind"] == "published"][:MOST_RECALL]
     measured = [one for one in found if one["kind"] != "published"]
     shown = representatives(measured, MOST_RECALL)
@@ -134,11 +134,11 @@ def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
         cells = one["recall"]["cells"]
         axes.plot([0, 100], [row, row], color=_FAINT, linewidth=1, zorder=1)
         axes.text(0, row - 0.36, _short(one), color=_INK, fontsize=8, parse_math=False)
-        for lock in LOCKS:
+        for lock in _LOCKS:
             if lock in cells and cells[lock]["recall"] is not None:
                 colour, marker = _LOCKS[lock]
                 axes.plot(100 * cells[lock]["recall"], row + _APART[lock], marker, color=colour, markersize=6, zorder=3)
-        shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in LOCKS if lock in cells)
+        shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in _LOCKS if lock in cells)
         said.append(f"{label(one)}: {shares}")
     axes.set_ylim(len(devices) - 0.5, -0.75)
     axes.set_xlim(-3, 103)
@@ -154,7 +154,7 @@ def _spread_plot(devices: Sequence[Json]) -> Plot:
     """Quartiles of recall over all measured devices, by lock, with and without patience."""
     figure = _figure(340, 250)
     axes = figure.add_axes((0.3, 0.18, 0.66, 0.78))
-    columns = [(lock, f"{lock}{patience}") for patience in ("", " patient") for lock in LOCKS]
+    columns = [(lock, f"{lock}{patience}") for patience in ("", " patient") for lock in _LOCKS]
     columns = [(lock, name) for lock, name in columns if any(name in one["recall"]["cells"] for one in devices)]
     said = []
     for row, (lock, name) in enumerate(columns):

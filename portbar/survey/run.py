@@ -1,7 +1,4 @@
-"""Runs the survey: one device after the other, each step in a child process with a time limit, into one record.
-
-Not for measuring (the tasks below, `portbar.measuring.probe`) and not for showing (`portbar.survey.table`).
-"""
+"""Runs the survey: one device after the other, each step in a child process with a time limit, into one record."""
 
 from __future__ import annotations
 
@@ -14,48 +11,30 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar._version import __version__
-from portbar.choices.profile import change_findings, describe, forget, stored_findings
+from portbar.choices.profile import change_findings, describe, stored_findings
 from portbar.choices.strategy import choose
-from portbar.device import child, quirks
+from portbar.device import quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.measuring.benching import store_table
 from portbar.measuring.probe import probe_telling
 from portbar.measuring.rounds import NO_TIME
 from portbar.records.scrubbing import anonymous, mended
-from portbar.survey.digest import complete, probe_rows
+from portbar.records.validation import FORMAT, SCHEMA
 from portbar.survey.environment import environment
-from portbar.survey.litmus import LitmusRun
-from portbar.survey.plan import GRACE_S, LEAST_S, LIMIT_S, QUICK_S, START_S, TELLING, TYPICAL_S, steps_of
-from portbar.survey.steady import settled_findings, settled_table, times_of, unsteady
+from portbar.survey.probe import probe_rows, settled_findings
+from portbar.survey.step import START_S, Running, Step
+from portbar.survey.steps import STEPS, in_turn
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
-__all__ = ["FORMAT", "SCHEMA", "TASKS", "Listener", "Survey", "run_step", "times_of", "unsteady"]
-
-SCHEMA: Final = "portbar-record"
-FORMAT: Final = 2
-
-#: What measures each step in a child process; the litmus tests have children of their own.
-TASKS: Final = {
-    "occupancy": "portbar.survey.cells:occupancy_task",
-    "barrier": "portbar.survey.cells:barrier_task",
-    "split_barrier": "portbar.survey.split_barrier:split_barrier_task",
-    "reduction": "portbar.survey.reduction:reduction_task",
-    "atomics": "portbar.survey.atomics:atomics_task",
-}
-
-#: What is said of steps while they run.
-_DOING: Final = {
-    "litmus": "running litmus tests",
-    "occupancy": "measuring occupancy",
-    "barrier": "measuring barriers between work-groups",
-    "split_barrier": "measuring split barriers",
-    "reduction": "measuring reductions",
-    "atomics": "trying atomic operations",
-}
+#: Seconds a device that a quick survey may take; what one device leaves is shared out among the next.
+QUICK_S: Final = 10.0
+#: Least seconds that a step is given to measure in.
+LEAST_S: Final = 0.5
+#: Seconds beyond the time of a device after which even a step whose driver hangs is ended.
+GRACE_S: Final = 5.0
 
 INTERRUPTED: Final = "stopped by Ctrl-C"
 
@@ -210,23 +189,25 @@ class _Device:
             self.entry |= {"status": "failed", "reason": str(error)}
         finally:
             self.entry["seconds"] = round(before + time.monotonic() - started, 2)
-            complete(self.entry)
+            for step in STEPS:
+                if step.name in self.entry:
+                    step.complete(self.entry[step.name])
 
     def _measure(self, deadline: float, end: float) -> None:
         self._probe(deadline, end)
         # Litmus tests may show what the device does not claim, so a refusal is final only after them.
         if not self._choose() and self._survey.quick:
             return
-        well = True
-        steps = steps_of(quick=self._survey.quick)
-        for index, (name, weight, most) in enumerate(steps):
-            starts = 1 + sum(other in TELLING for other, _, _ in steps[index + 1 :])
+        well, quick = True, self._survey.quick
+        steps = in_turn(quick=quick)
+        for index, step in enumerate(steps):
+            starts = 1 + sum(other.telling for other in steps[index + 1 :])
             left = deadline - time.monotonic() - START_S * starts
-            share = weight / sum(other for _, other, _ in steps[index:])
-            spent = (end if name in TELLING else deadline) - time.monotonic() < START_S + LEAST_S
-            well &= self._step(name, min(most, max(LEAST_S, left * share)), end, spent=spent)
-            changed = name == "litmus" or (name == "barrier" and self._keep_table())
-            if changed and not self._choose():
+            turn = step.turn(quick=quick)
+            share = turn.weight / sum(other.turn(quick=quick).weight for other in steps[index:])
+            spent = (end if step.telling else deadline) - time.monotonic() < START_S + LEAST_S
+            well &= self._step(step, min(turn.most_s, max(LEAST_S, left * share)), end, spent=spent)
+            if step.keep(self._device, self.entry, quick=quick) and not self._choose():
                 return
         self.entry["status"] = "complete" if well else "partial"
 
@@ -269,39 +250,12 @@ class _Device:
         }
         return True
 
-    def _litmus(self, run: LitmusRun, seconds: float, limit: float) -> dict[str, Any]:
-        """Run the litmus tests and keep their verdicts, so that the strategy goes by them; how that went."""
-        step = self.entry["litmus"]
-        chosen = self.entry.get("strategy", {}).get("atomics", {}).get("value")
-        try:
-            run.run(self._device, seconds, chosen, limit)
-        finally:
-            step["seed"], step["rows"] = run.seed, run.rows()
-        if self.entry["findings"] is not None:
-            run.keep(self._device)
-        return run.outcome()
-
-    def _keep_table(self) -> bool:
-        """Store which algorithm was fastest at which group count, if that was measured well enough to go by."""
-        step = self.entry["barrier"]
-        if step["status"] != "ok" or "max_groups" in self.entry["strategy"] or unsteady(step["rows"]):
-            return False
-        known = describe(self._device).findings
-        if known is None or (self._survey.quick and known.barrier_table):
-            return False
-        table = settled_table(known.barrier_table, times_of(step["rows"]))
-        if not table:
-            return False
-        store_table(self._device, table)
-        forget()
-        return True
-
-    def _step(self, name: str, budget: float, end: float, *, spent: bool) -> bool:
+    def _step(self, step: Step, budget: float, end: float, *, spent: bool) -> bool:
         """Run one step; its rows go into the entry as they come. False when it did not end well.
 
         Parameters
         ----------
-        name : str
+        step : Step
         budget : float
             Seconds that it should take, beside the start of a process.
         end : float
@@ -309,74 +263,21 @@ class _Device:
         spent : bool
             Whether no time is left for it.
         """
-        rows: list[dict[str, Any]] = []
+        part: dict[str, Any] = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": []}
+        self.entry[step.name] = part
         if spent:
-            self.entry[name] = {"status": "skipped", "reason": NO_TIME, "seconds": 0.0, "rows": rows}
+            part |= {"status": "skipped", "reason": NO_TIME}
             return False
-        quick = self._survey.quick
-        self.entry[name] = step = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": rows}
-        self._tell(_DOING[name], START_S + min(budget, TYPICAL_S[name]))
+        self._tell(step.doing, START_S + min(budget, step.typical_s))
         start = time.monotonic()
         try:
-            if name == "litmus":
-                outcome = self._litmus(LitmusRun(self._survey.seed, quick), budget + START_S, end - start)
-            else:
-                payload = {
-                    "address": self.address.to_json(),
-                    "findings": self.entry["findings"],
-                    "budget_s": budget,
-                    "quick": quick,
-                }
-                # A task ends by itself when its budget is spent; the limit is for drivers that hang.
-                limit = min(2 * budget + LIMIT_S[quick], end - start)
-                outcome = run_step(TASKS[name], payload, limit, rows)
+            running = Running(self._device, self.entry, self._survey.seed, self._survey.quick, budget, end - start)
+            outcome = step.run(running)
         except Error as error:
             outcome = {"status": "error", "reason": str(error)}
         finally:
-            step["seconds"] = round(time.monotonic() - start, 2)
-        step |= outcome
+            part["seconds"] = round(time.monotonic() - start, 2)
+        part |= outcome
         if outcome["status"] == "ok":
-            del step["reason"]
+            del part["reason"]
         return bool(outcome["status"] == "ok")
-
-
-def run_step(task: str, payload: dict[str, Any], limit: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Run a measuring task in a child process and tell how that went.
-
-    Parameters
-    ----------
-    task : str
-    payload : dict
-    limit : float
-        Seconds until the child is killed.
-    rows : list
-        Each row is appended as it comes, so that what was measured before a crash is kept.
-
-    Returns
-    -------
-    dict
-        `status`: `ok`, `partial` (the time budget was spent), `error`, `crash` or `timeout`; `seconds`; and the `reason`
-        unless it is ok.
-    """
-    doing = ""
-
-    def take(message: dict[str, Any]) -> None:
-        nonlocal doing
-        doing = str(message.get("doing", doing))
-        if "row" in message:
-            rows.append(message["row"])
-
-    result = child.run_task(task, payload, timeout=limit, on_progress=take)
-    outcome: dict[str, Any] = {"status": result.status, "seconds": round(result.seconds, 2)}
-    if result.status != "ok":
-        outcome["reason"] = f"{f'while measuring {doing}: ' if doing else ''}{result.message}"
-    else:
-        skipped = int((result.value or {}).get("skipped", 0))
-        if skipped or any(row.get("partial") for row in rows):
-            outcome["status"] = "partial"
-            outcome["reason"] = (
-                f"the time for this device was spent before {skipped} of {len(rows)} rows were measured"
-                if skipped
-                else "the time for this device was spent before every run was made"
-            )
-    return outcome

@@ -24,8 +24,9 @@ from portbar.device.facts import DeviceAddress, address_of  # noqa: E402
 from portbar.launching import arguments, program  # noqa: E402
 from portbar.launching import build as build_module  # noqa: E402
 from portbar.records.reading import value_of  # noqa: E402
-from portbar.survey import run  # noqa: E402
-from portbar.survey.context import context_of  # noqa: E402
+from portbar.survey.step import run_step  # noqa: E402
+from portbar.survey.steps import Barrier  # noqa: E402
+from portbar.survey.tasks.loops import context_of  # noqa: E402
 from portbar.system import cache  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.checkout import ROOT  # noqa: E402
@@ -715,7 +716,7 @@ def test_a_survey_without_a_home_has_its_barrier_rows(context, device, monkeypat
     address = address_of(device).to_json()
     payload = {"address": address, "local_sizes": [2], "budget_s": 2.0, "findings": known.to_json()}
     rows = []
-    outcome = run.run_step(run.TASKS["barrier"], payload, 90, rows)
+    outcome = run_step(Barrier(), payload, 90, rows)
     assert outcome["status"] in {"ok", "partial"}, outcome
     assert any(value_of(row["barrier_time"]) for row in rows)
     assert all(value_of(row["relaunch_time"]) for row in rows if value_of(row["barrier_time"]))

@@ -23,7 +23,8 @@ from portbar.records.reading import measured, missing
 from portbar.report.build import Report, build
 from portbar.report.collect import collect, in_order
 from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
-from portbar.report.tables import MOST_COLUMNS, Table, tables
+from portbar.report.tables import tables
+from portbar.survey.report_tables import MOST_COLUMNS, Table
 from tests.report_support import Json, device, occupancy_row, published, record
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&| [x](javascript:alert(3)) $\\frac{1}{"

@@ -24,7 +24,6 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
-from portbar import survey as survey_package
 from portbar.choices.strategy import DeviceProfile
 from portbar.cli.survey import status_of
 from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
@@ -33,16 +32,22 @@ from portbar.errors import DeviceError
 from portbar.findings.findings import Findings
 from portbar.measuring.benching import BarrierTime
 from portbar.records.scrubbing import anonymous
-from portbar.survey import cells, run
-from portbar.survey.litmus import LitmusRun
-from portbar.survey.plan import GRACE_S, LOCKS, barrier_sizes, occupancy_cells
+from portbar.survey import run
+from portbar.survey import step as step_module
+from portbar.survey.run import GRACE_S, Survey
+from portbar.survey.step import Step, run_step
+from portbar.survey.steps import STEPS
+from portbar.survey.tasks import barrier
+from portbar.survey.tasks.barrier import barrier_sizes
+from portbar.survey.tasks.litmus import LitmusRun
+from portbar.survey.tasks.occupancy import LOCKS, occupancy_cells
 from tests.checkout import ROOT, environment, python_path
 from tests.survey.support import UNUSABLE, entry, record, shown
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
 GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
 
-#: Stands for tasks of `portbar.survey.cells` in a child that finds it by PYTHONPATH.
+#: Stands for tasks of the steps in a child that finds it by PYTHONPATH.
 FAKES = """
 import os, pathlib, time
 from portbar.device import child
@@ -110,7 +115,8 @@ def fakes(tmp_path, monkeypatch):
 
 def step(function: str, limit: float = 20.0) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
-    return run.run_step(f"survey_fakes:{function}", {}, limit, rows), rows
+    fake = type("Fake", (Step,), {"task": f"survey_fakes:{function}"})
+    return run_step(fake(), {}, limit, rows), rows
 
 
 def test_a_step_that_ends_well_has_its_rows_and_no_reason(fakes):
@@ -204,7 +210,7 @@ def test_paths_and_the_host_name_go_and_all_else_stays():
 
 def test_no_device_is_an_error_that_names_the_remedy():
     with pytest.raises(DeviceError, match=r"pip install"):
-        survey_package.Survey().run([])
+        Survey().run([])
 
 
 def step_of(status):
@@ -242,17 +248,14 @@ class Hanging:
             "probe_telling": lambda _, timeout, **__: self.spend(timeout, (profile, crashes)),
             "stored_findings": lambda _: None,
             "describe": lambda _: profile,
-            "run_step": lambda _task, _payload, limit, _rows: self.spend(limit, {"status": "timeout", "reason": "x"}),
         }.items():
             monkeypatch.setattr(run, name, value)
-        if not litmus:
-            monkeypatch.setattr(run.LitmusRun, "run", lambda *_: None)
-            monkeypatch.setattr(run.LitmusRun, "keep", lambda *_: None)
-            return
+        hangs = {"status": "timeout", "reason": "x"}
+        monkeypatch.setattr(step_module, "run_step", lambda _step, _payload, limit, _rows: self.spend(limit, hangs))
+        monkeypatch.setattr(LitmusRun, "keep", lambda *_: None)
         monkeypatch.setattr(
-            run.LitmusRun, "run", lambda _self, _device, _seconds, _chosen, limit: self.spend(limit, None)
+            LitmusRun, "run", lambda _self, _device, _seconds, _chosen, limit: litmus and self.spend(limit, None)
         )
-        monkeypatch.setattr(run.LitmusRun, "keep", lambda *_: None)
 
     def spend(self, seconds, value):
         assert seconds > 0
@@ -265,7 +268,7 @@ class Hanging:
 @pytest.mark.parametrize("litmus", [True, False])
 def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monkeypatch, timeout, quick, litmus):
     device = Hanging(monkeypatch, litmus=litmus)
-    made = survey_package.Survey(quick, timeout)
+    made = Survey(quick, timeout)
     made.run([(DeviceAddress(0, 0, "P", "D"), None)])
     assert device.now <= timeout + GRACE_S + 1.0
     assert [entry["seconds"] for entry in made.record["devices"]] == [pytest.approx(device.now, abs=0.1)]
@@ -273,8 +276,8 @@ def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monk
 
 def test_a_driver_that_dies_in_the_probe_makes_the_status_1(monkeypatch):
     Hanging(monkeypatch, crashes=("feature printf: child aborted: the process was ended by SIGABRT",))
-    monkeypatch.setattr(run, "steps_of", lambda **_: ())
-    made = survey_package.Survey(quick=False, timeout=20.0).run([(DeviceAddress(0, 0, "P", "D"), None)])
+    monkeypatch.setattr(run, "in_turn", lambda **_: ())
+    made = Survey(quick=False, timeout=20.0).run([(DeviceAddress(0, 0, "P", "D"), None)])
     (one,) = made["devices"]
     assert one["probe"]["status"] == "crash"
     assert "SIGABRT" in one["probe"]["reason"]
@@ -287,17 +290,18 @@ def address(device, findings):
     return address_of(device)
 
 
-def fake_tasks(**others):
-    return {name: f"survey_fakes:{others.get(name, 'nothing')}" for name in run.TASKS}
+def fake_tasks(monkeypatch, **others):
+    for step in STEPS:
+        monkeypatch.setattr(type(step), "task", f"survey_fakes:{others.get(step.name, 'nothing')}")
 
 
 @pytest.mark.few
 @pytest.mark.device
 def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
-    monkeypatch.setattr(run, "TASKS", fake_tasks(occupancy="abort_once", barrier="barriers"))
-    monkeypatch.setattr(run, "store_table", lambda *_: None)
+    fake_tasks(monkeypatch, occupancy="abort_once", barrier="barriers")
+    monkeypatch.setattr(barrier, "store_table", lambda *_: None)
     told = []
-    survey = survey_package.Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
+    survey = Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
     found = survey.run([(address, device), (address, device)])
     assert records.validate(found) == []
     assert (found["seed"], found["invocation"]["devices"]) == (7, ["pocl"])
@@ -308,7 +312,7 @@ def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, mo
     assert first["occupancy"]["rows"][0]["recall"]["value"] == pytest.approx(5 / 6, abs=1e-4)
     assert first["barrier"]["status"] == "ok"
     assert first["status"] == "partial"
-    assert {second[step]["status"] for step in run.TASKS} == {"ok"}
+    assert {second[step.name]["status"] for step in STEPS if step.name != "litmus"} == {"ok"}
     assert found["partial"]
     assert not found["interrupted"]
     text = shown(*found["devices"])
@@ -329,11 +333,11 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
             on_row(one)
         return measured
 
-    own = cells.facts(context.devices[0])
-    monkeypatch.setattr(cells, "facts", lambda _: replace(own, extensions=extensions))
-    monkeypatch.setattr(cells, "time_barriers", time_barriers)
-    monkeypatch.setattr(cells.child, "progress", reports.append)
-    assert cells.barrier_task({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]}) == {"skipped": 0}
+    own = barrier.facts(context.devices[0])
+    monkeypatch.setattr(barrier, "facts", lambda _: replace(own, extensions=extensions))
+    monkeypatch.setattr(barrier, "time_barriers", time_barriers)
+    monkeypatch.setattr(barrier.child, "progress", reports.append)
+    assert barrier.barrier_task({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]}) == {"skipped": 0}
     rows = [report["row"] for report in reports if "row" in report]
     assert rows[:2] == [one.to_row() for one in measured]
     assert [(row["algorithm"], row["groups"], row["barrier_time"]["status"]) for row in rows[2:]] == (
@@ -390,10 +394,10 @@ def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, 
         of.results.append(litmus_result("SB-device-global-ops", forbidden={"r0=0": 2}))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "TASKS", fake_tasks())
+    fake_tasks(monkeypatch)
     monkeypatch.setattr(run, "check", lambda *_, **__: Usability(usable=True, reason="", remedy="", seconds=0.0))
     monkeypatch.setattr(LitmusRun, "run", stopped)
-    found = survey_package.Survey(quick=True).run([(address, device)])
+    found = Survey(quick=True).run([(address, device)])
     (one,) = found["devices"]
     assert found["interrupted"]
     assert found["partial"]
@@ -409,8 +413,8 @@ def litmus_result(test, **more):
 
 INTERRUPTED = """
 import sys
-from portbar.survey import run
-run.TASKS |= {"occupancy": "survey_fakes:rows", "barrier": "survey_fakes:hang_at_once"}
+from portbar.survey.steps import Barrier, Occupancy
+Occupancy.task, Barrier.task = "survey_fakes:rows", "survey_fakes:hang_at_once"
 from portbar.cli import main
 main()
 """

@@ -13,7 +13,9 @@ from portbar.findings.findings import Findings
 from portbar.measuring.benching import BarrierTime
 from portbar.measuring.rounds import NO_TIME
 from portbar.records.reading import measured, missing, value_of
-from portbar.survey import digest, steady
+from portbar.survey import probe
+from portbar.survey.steps import Occupancy
+from portbar.survey.tasks import barrier
 from tests.survey.support import barrier_row, occupancy_row
 
 
@@ -30,27 +32,27 @@ from tests.survey.support import barrier_row, occupancy_row
     ],
 )
 def test_times_of_a_busy_machine_are_told_from_those_of_one_at_rest(samples, unsteady):
-    assert steady.unsteady([barrier_row(samples)]) is unsteady
+    assert barrier.unsteady([barrier_row(samples)]) is unsteady
 
 
 def test_a_few_samples_of_many_that_are_fast_by_luck_do_not_make_a_machine_busy():
-    assert not steady.unsteady([barrier_row([*[0.1] * 3, *[0.4] * 12])])
-    assert steady.unsteady([barrier_row([*[0.1] * 4, *[0.4] * 11])])
+    assert not barrier.unsteady([barrier_row([*[0.1] * 3, *[0.4] * 12])])
+    assert barrier.unsteady([barrier_row([*[0.1] * 4, *[0.4] * 11])])
 
 
 def test_rows_without_a_time_say_nothing_about_steadiness():
     late = missing("skipped", NO_TIME)
     rows = [barrier_row([0.1], barrier_time=late), barrier_row([90.0, 91.0, 92.0], relaunch_time=late)]
-    assert not steady.unsteady(rows)
+    assert not barrier.unsteady(rows)
     rows[1]["relaunch_time"] = measured(4.0, "us")
-    assert steady.unsteady(rows)
+    assert barrier.unsteady(rows)
 
 
 def test_times_that_vary_count_where_they_might_be_the_fastest():
     steadily = barrier_row([0.1, 0.1, 0.1])
-    assert not steady.unsteady([steadily, barrier_row([0.2, 0.6, 0.7], algorithm="tree")])
-    assert steady.unsteady([steadily, barrier_row([0.09, 0.6, 0.7], algorithm="tree")])
-    assert steady.unsteady([steadily, barrier_row([0.2, 0.6, 0.7], groups=1)])
+    assert not barrier.unsteady([steadily, barrier_row([0.2, 0.6, 0.7], algorithm="tree")])
+    assert barrier.unsteady([steadily, barrier_row([0.09, 0.6, 0.7], algorithm="tree")])
+    assert barrier.unsteady([steadily, barrier_row([0.2, 0.6, 0.7], groups=1)])
 
 
 def times(**us: float) -> list[BarrierTime]:
@@ -72,7 +74,7 @@ def times(**us: float) -> list[BarrierTime]:
     ],
 )
 def test_a_known_winner_stays_unless_another_is_clearly_faster(known, measured, winner):
-    assert steady.settled_table(known, times(**measured)) == ((1, 2, winner),)
+    assert barrier.settled_table(known, times(**measured)) == ((1, 2, winner),)
 
 
 BEFORE = Findings(
@@ -93,7 +95,7 @@ def test_a_wait_that_gave_up_does_not_outdate_what_was_seen_before():
         groups_in_flight=1,
         lost={"loop_limit": "timed out"},
     )
-    assert steady.settled_findings(BEFORE, busy) == BEFORE
+    assert probe.settled_findings(BEFORE, busy) == BEFORE
 
 
 @pytest.mark.parametrize(
@@ -108,12 +110,12 @@ def test_a_wait_that_gave_up_does_not_outdate_what_was_seen_before():
 )
 def test_what_was_seen_now_counts(changed):
     found = replace(BEFORE, **changed)
-    assert steady.settled_findings(BEFORE, found) == found
+    assert probe.settled_findings(BEFORE, found) == found
 
 
 def test_without_an_earlier_probe_findings_are_as_found():
     found = Findings(ordering={"c11": "untested: timed out"}, lost={"loop_limit": "timed out"})
-    assert steady.settled_findings(None, found) == found
+    assert probe.settled_findings(None, found) == found
 
 
 def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
@@ -127,7 +129,7 @@ def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
             ]
         }
     }
-    digest.complete(entry)
+    Occupancy().complete(entry["occupancy"])
     first, second, empty, other = entry["occupancy"]["rows"]
     assert (first["best_known_groups"], first["recall"]["value"], first["recall_of_vendor_bound"]["value"]) == (
         4,
@@ -152,7 +154,7 @@ def test_what_a_probe_found_is_a_row_each_and_what_it_lost_says_why():
         polls_per_second=1e9,
         lost={"loop_limit": "timed out"},
     )
-    rows = {row["probe"]: row["result"] for row in digest.probe_rows(found)}
+    rows = {row["probe"]: row["result"] for row in probe.probe_rows(found)}
     assert (value_of(rows["build CL2.0"]), value_of(rows["build fp64"])) == (True, False)
     assert value_of(rows["progress lanes"]) == "none"
     assert rows["progress work_groups"] == missing("timeout", "timed out")
@@ -161,6 +163,6 @@ def test_what_a_probe_found_is_a_row_each_and_what_it_lost_says_why():
     assert rows["polls_per_second"] == {"value": 1e9, "unit": "polls/s"}
     assert rows["loop_limit"] == missing("error", "timed out")
     assert rows["groups_in_flight"]["status"] == "skipped"
-    whole = {row["probe"]: row["result"] for row in digest.probe_rows(Findings(groups_in_flight=2))}
+    whole = {row["probe"]: row["result"] for row in probe.probe_rows(Findings(groups_in_flight=2))}
     assert value_of(whole["loop_limit"]) == "none"
     assert value_of(whole["groups_in_flight"]) == 2

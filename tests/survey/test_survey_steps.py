@@ -21,8 +21,11 @@ from portbar.measuring.rounds import NO_TIME, Budget, most_rounds
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import render_header
-from portbar.survey import atomics, litmus, plan, reduction, rounds, run, split_barrier
+from portbar.survey import run
 from portbar.survey.environment import environment, loader
+from portbar.survey.step import run_step
+from portbar.survey.steps import STEPS
+from portbar.survey.tasks import atomics, litmus, loops, reduction, split_barrier
 from tests.survey.support import entry
 
 KINDS = {kind.name: kind for kind in TYPES}
@@ -51,10 +54,10 @@ def body_of(text: str, name: str, case: atomics.Case) -> str:
     return found[0]
 
 
-def loops(text: str, name: str, case: atomics.Case) -> bool:
+def has_loop(text: str, name: str, case: atomics.Case) -> bool:
     body = body_of(text, name, case)
     inner = re.findall(r"\b(portbar_(?:small|float|wrap)_\w+)\((?=p,)", body)
-    return "for (;;)" in body or any(loops(text, other, case) for other in inner)
+    return "for (;;)" in body or any(has_loop(text, other, case) for other in inner)
 
 
 @pytest.mark.parametrize("name", ["c11", "cl12", "ptx", "membar"])
@@ -64,7 +67,7 @@ def test_how_an_operation_is_done_is_what_the_rendered_header_does(name):
     seen = set()
     for case in atomics.cases():
         public = {"compare_exchange": "compare_exchange_strong"}.get(case.operation, case.operation)
-        done = atomics.LOOP if loops(text, f"portbar_atomic_{public}_explicit", case) else atomics.INSTRUCTION
+        done = atomics.LOOP if has_loop(text, f"portbar_atomic_{public}_explicit", case) else atomics.INSTRUCTION
         assert atomics.implementation(case, strategy) == done, case
         seen.add(done)
     assert seen == {atomics.LOOP, atomics.INSTRUCTION}
@@ -137,7 +140,7 @@ def test_repeating_a_step_is_one_step():
         x = y = 12_345
         for _ in range(times):
             y = (y * 1_664_525 + 99) % (1 << 32)
-        factor, term = rounds.repeated(1_664_525, 99, times, 1 << 32)
+        factor, term = loops.repeated(1_664_525, 99, times, 1 << 32)
         assert (factor * x + term) % (1 << 32) == y
 
 
@@ -156,29 +159,29 @@ class FakeSide:
 
 def test_sides_are_timed_in_turns_and_each_has_rounds_of_its_own():
     sides = {"fast": FakeSide(1e-7), "slow": FakeSide(1e-4), "broken": FakeSide(1e-6, 64)}
-    taken, wrong = rounds.time_in_turns(sides, 1 << 20, Budget(1.0))
+    taken, wrong = loops.time_in_turns(sides, 1 << 20, Budget(1.0))
     assert set(taken) == {"fast", "slow"}
     assert wrong == {"broken": "wrong values"}
     assert np.median(taken["fast"]) == pytest.approx(1e-7, rel=0.2)
     assert np.median(taken["slow"]) == pytest.approx(1e-4, rel=0.2)
     assert max(sides["fast"].launched) > 100 * max(sides["slow"].launched)
-    assert rounds.reading_of("broken", taken, wrong)["status"] == "error"
-    assert rounds.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
+    assert loops.reading_of("broken", taken, wrong)["status"] == "error"
+    assert loops.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
 
 
 def test_no_launch_has_more_rounds_than_the_device_may_loop():
     side = FakeSide(1e-9)
-    taken, _ = rounds.time_in_turns({"": side}, 50, Budget(0.0))
+    taken, _ = loops.time_in_turns({"": side}, 50, Budget(0.0))
     assert max(side.launched) == 50
     assert len(taken[""]) == 3
     assert most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
 
 
 def test_wrong_values_are_an_error():
-    rounds.check(np.array([1, 2], np.uint32), np.array([1, 2]), 5)
-    rounds.check(np.array([1.0], np.float32), np.array([1.0005]), 5)
+    loops.check(np.array([1, 2], np.uint32), np.array([1, 2]), 5)
+    loops.check(np.array([1.0], np.float32), np.array([1.0005]), 5)
     with pytest.raises(Error, match="1 of 2 values are wrong after 5 rounds"):
-        rounds.check(np.array([1, 3], np.uint32), np.array([1, 2]), 5)
+        loops.check(np.array([1, 3], np.uint32), np.array([1, 2]), 5)
 
 
 # Split barriers and reductions.
@@ -207,11 +210,11 @@ def test_strategies_that_a_device_cannot_use_are_named_with_the_reason():
 
 def test_sizes_are_ones_that_the_device_can_have():
     cpu, gpu = (DeviceProfile(DeviceFacts(type=(kind,), max_work_group_size=512)) for kind in ("CPU", "GPU"))
-    assert plan.split_barrier_sizes(cpu) == [1, 64, 256]
-    assert plan.split_barrier_sizes(gpu) == [32, 256, 512]
-    assert plan.split_barrier_sizes(gpu, 128, quick=True) == [128]
-    assert plan.reduction_sizes(cpu) == [64]
-    assert plan.reduction_sizes(gpu) == [64, 256]
+    assert split_barrier.split_barrier_sizes(cpu) == [1, 64, 256]
+    assert split_barrier.split_barrier_sizes(gpu) == [32, 256, 512]
+    assert split_barrier.split_barrier_sizes(gpu, 128, quick=True) == [128]
+    assert reduction.reduction_sizes(cpu) == [64]
+    assert reduction.reduction_sizes(gpu) == [64, 256]
 
 
 @pytest.fixture
@@ -225,7 +228,8 @@ def payload(device, findings):
 
 def step_of(name: str, payload: dict[str, Any], seconds: float) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     rows: list[dict[str, Any]] = []
-    return run.run_step(run.TASKS[name], payload | {"budget_s": seconds}, 2 * seconds + 60, rows), rows
+    (step,) = (step for step in STEPS if step.name == name)
+    return run_step(step, payload | {"budget_s": seconds}, 2 * seconds + 60, rows), rows
 
 
 def valid(**steps: Any) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from portbar import records
 from portbar.findings.findings import Findings
 from portbar.records.reading import measured, missing
-from portbar.survey.verdict import verdict
+from portbar.survey.table import verdict
 from tests.checkout import ROOT
 from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, shown
 

@@ -1,22 +1,26 @@
-"""Times what a kernel repeats in a loop: launches of so many rounds that starting the kernel does not count.
-
-Not for what is in the loop (`portbar.survey.split_barrier`, `portbar.survey.reduction`), and not for benchmarks against peers.
-"""
+"""What measuring tasks share: the device's context, possible sizes, and times of what a kernel repeats in a loop."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
+from portbar.choices.profile import stored_findings
+from portbar.choices.strategy import DeviceProfile
+from portbar.device import quirks
+from portbar.device.facts import DeviceAddress, device_key, facts
 from portbar.errors import Error
+from portbar.findings.findings import CACHE_KIND
+from portbar.launching.compiled import CompiledProgram
 from portbar.measuring.rounds import Budget, device_s, in_one_line, in_turns, rounds_for
 from portbar.records.reading import measured, missing
+from portbar.system import cache
 
 #: Seconds that one timed launch should take, and timed launches of each side.
 _LAUNCH_S: Final = (0.001, 0.01)
@@ -24,6 +28,34 @@ _REPEATS: Final = (3, 9)
 
 #: Seconds and rounds: one launch.
 Launch = Callable[[int], float]
+
+
+def context_of(payload: Mapping[str, Any]) -> cl.Context:
+    """A context for the device; to be kept, since a queue does not keep its context alive on every runtime.
+
+    Payload: `address`, and `findings` to put where `describe` looks, if nothing is there.
+    """
+    device = DeviceAddress.from_json(payload["address"]).resolve()
+    reported = facts(device)
+    if payload.get("findings") and stored_findings(reported) is None:
+        # Where the cache cannot be written, what the parent's probe found has not come here.
+        cache.store(CACHE_KIND, device_key(reported), payload["findings"])
+    return cl.Context([device])
+
+
+def largest_group(program: CompiledProgram, queue: cl.CommandQueue, name: str) -> int:
+    """Most work-items that a work-group of a kernel can have."""
+    device = queue.device
+    if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, program.profile(device).facts):
+        return int(device.max_work_group_size)
+    kernel = cl.Kernel(program.built(device, program.strategy(device)), name)
+    return int(kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
+
+
+def possible_sizes(wanted: Sequence[int], profile: DeviceProfile, largest: int | None) -> list[int]:
+    """The wanted local sizes, each cut to what is possible."""
+    limit = largest or profile.facts.max_work_group_size or 1
+    return sorted({min(size, limit) for size in wanted})
 
 
 class Loop:

@@ -16,6 +16,7 @@ import pyopencl as cl
 
 from portbar.choices.profile import describe
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.choices.timing import is_cpu
 from portbar.device import child
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
@@ -24,9 +25,7 @@ from portbar.launching.program import Program
 from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds, profiled_queue
 from portbar.primitives.reduction import strategies
 from portbar.records.reading import missing
-from portbar.survey.context import context_of
-from portbar.survey.plan import reduction_sizes
-from portbar.survey.rounds import Loop, check, reading_of, repeated, time_in_turns
+from portbar.survey.tasks.loops import Loop, check, context_of, possible_sizes, reading_of, repeated, time_in_turns
 
 #: In the order of measuring, so that a step that runs out of time has measured what tells the most.
 LEVELS: Final = ("work_group", "device", "sub_group")
@@ -265,6 +264,13 @@ class _Reductions:
         std = "-cl-std=CL3.0" if builds.get("CL3.0") else "-cl-std=CL2.0"
         text = _loop("work_group", kind, local, built_in=True)
         return compile_program(self.queue.context, self.queue.device, text, (*others, std))
+
+
+def reduction_sizes(profile: DeviceProfile, largest: int | None = None, *, quick: bool = False) -> list[int]:
+    """Local sizes of the reduction step, whose functions are compiled for one each."""
+    if is_cpu(profile):
+        return possible_sizes((64,), profile, largest)
+    return possible_sizes((256,) if quick else (64, 256), profile, largest)
 
 
 def reduction_task(payload: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from portbar.measuring.rounds import NO_TIME, Budget, in_one_line
 from portbar.primitives.atomics.table import TYPES, AtomicType
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
-from portbar.survey.context import context_of
+from portbar.survey.tasks.loops import context_of
 
 SPACES: Final = ("global", "local")
 

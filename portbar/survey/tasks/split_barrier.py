@@ -14,16 +14,23 @@ import pyopencl as cl
 
 from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
+from portbar.choices.timing import is_cpu
 from portbar.device import child
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.program import Program
 from portbar.measuring.rounds import NO_TIME, Budget, in_one_line, most_rounds, profiled_queue
-from portbar.primitives.split_barrier import selection as split_barrier
+from portbar.primitives.split_barrier.selection import selection as split_barrier
 from portbar.records.reading import missing
-from portbar.survey.context import context_of, largest_group
-from portbar.survey.plan import split_barrier_sizes
-from portbar.survey.rounds import Loop, reading_of, repeated, time_in_turns
+from portbar.survey.tasks.loops import (
+    Loop,
+    context_of,
+    largest_group,
+    possible_sizes,
+    reading_of,
+    repeated,
+    time_in_turns,
+)
 
 #: Register work between arrive and wait, which a loop cannot shorten.
 _FACTOR: Final = 1664525
@@ -67,6 +74,13 @@ def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     """Split-barrier strategies of the table -> why the device cannot use them; empty where it can."""
     judged = {name: one.judge(profile.facts, profile.findings) for name, one in split_barrier.VARIANTS.items()}
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
+
+
+def split_barrier_sizes(profile: DeviceProfile, largest: int | None = None, *, quick: bool = False) -> list[int]:
+    """Local sizes of the split-barrier step."""
+    if is_cpu(profile):
+        return possible_sizes((64,) if quick else (1, 64, 256), profile, largest)
+    return possible_sizes((256,) if quick else (32, 256, 1024), profile, largest)
 
 
 def split_barrier_task(payload: dict[str, Any]) -> dict[str, Any]:

@@ -1,16 +1,22 @@
-"""Keeps what portbar chooses by from changing with how busy the machine is: two surveys minutes apart should say the same.
-
-Not for measuring, and not for drivers that change: findings are kept by driver version.
-"""
+"""Barrier times, and what portbar chooses by from now on: two surveys minutes apart should say the same."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from portbar.findings.findings import BarrierTable, Findings
-from portbar.measuring.benching import BarrierTime, barrier_table
+import pyopencl as cl
+
+from portbar.choices.profile import describe, forget
+from portbar.choices.strategy import DeviceProfile
+from portbar.choices.timing import is_cpu
+from portbar.device import child
+from portbar.device.facts import facts
+from portbar.findings.barriers import BOUNDED
+from portbar.findings.findings import BarrierTable
+from portbar.measuring.benching import BarrierTime, BarrierTimer, barrier_table, store_table, time_barriers
+from portbar.measuring.rounds import Budget, profiled_queue
+from portbar.survey.tasks.loops import context_of, largest_group, possible_sizes
 
 #: How far the median of a barrier's times may be from their fastest on a machine at rest (1.6 was the most that was seen on
 #: quiet ones), and from relaunching.
@@ -22,6 +28,49 @@ _LEAST_SAMPLES: Final = 3
 #: An algorithm that an earlier survey kept stays unless another takes less than this part of its time: medians of two surveys
 #: minutes apart differ by 5 to 15% on CPU runtimes, and what is chosen should not change with them.
 KEPT: Final = 0.8
+
+#: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
+_UNBOUNDED: Final = (
+    "it has no spin limit, so it is timed only when portbar.measuring.benching.time_barriers is asked for it by name"
+)
+
+
+def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[int]:
+    """Local sizes of the barrier step: on a CPU a barrier costs more the more work-items one thread serves."""
+    return possible_sizes((1, 64) if is_cpu(profile) else (32, 64, 256, 1024), profile, largest)
+
+
+def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
+    """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
+
+    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: those of
+    `portbar.measuring.benching.BarrierTime.to_row`.
+
+    Returns
+    -------
+    dict
+        `skipped`: rows that there was no time for.
+    """
+    budget = Budget(float(payload["budget_s"]))
+    context = context_of(payload)
+    queue = profiled_queue(cl.CommandQueue(context))
+    sizes: Sequence[int] | None = payload.get("local_sizes")
+    if not sizes:
+        timer = BarrierTimer(queue, 1, {"device_barrier": BOUNDED[0]})
+        sizes = barrier_sizes(describe(queue.device), largest_group(timer.program, queue, timer.kernel.name))
+
+    def step(doing: str) -> None:
+        child.progress({"doing": doing})
+
+    def row(time: BarrierTime) -> None:
+        child.progress({"row": time.to_row()})
+
+    times = time_barriers(queue, local_sizes=sizes, budget_s=budget.left(), on_step=step, on_row=row)
+    if "cl_intel_concurrent_dispatch" in facts(queue.device).extensions:
+        for local_size in sizes:
+            most = max(time.groups for time in times if time.local_size == local_size)
+            row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED, status="skipped"))
+    return {"skipped": sum(time.partial for time in times)}
 
 
 def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:
@@ -84,43 +133,14 @@ def _serving(table: BarrierTable, local_size: int, groups: int) -> str | None:
     return max(entries)[2] if entries else None
 
 
-#: What an ordering finding says that is no matter of time.
-_PROOF: Final = "stale"
-
-
-def settled_findings(before: Findings | None, found: Findings) -> Findings:
-    """What a probe found, without what only says that a wait gave up, where an earlier probe of the same driver saw more.
-
-    Progress that was seen, work-groups that were seen at once and loops that were seen to run whole are facts, which a machine
-    that is too busy to show them again does not refute. Stale data is one, too.
-
-    Parameters
-    ----------
-    before : Findings or None
-        Of an earlier probe with the same driver, if there was one.
-    found : Findings
-    """
-    if before is None:
-        return found
-    changes: dict[str, Any] = {
-        "ordering": {
-            name: "pass" if _gave_up(said) and before.ordering.get(name) == "pass" else said
-            for name, said in found.ordering.items()
-        },
-        "progress": {name: _seen(before.progress.get(name), said) for name, said in found.progress.items()},
-        "groups_in_flight": max(filter(None, (before.groups_in_flight, found.groups_in_flight)), default=None),
-    }
-    if "loop_limit" in found.lost and "loop_limit" not in before.lost:
-        changes["loop_limit"] = before.loop_limit
-        changes["lost"] = {name: why for name, why in found.lost.items() if name != "loop_limit"}
-    return replace(found, **changes)
-
-
-def _gave_up(said: str) -> bool:
-    return said != "pass" and _PROOF not in said
-
-
-def _seen(before: str | None, said: str) -> str:
-    """What was found about progress, or what was found before where that is more."""
-    more = before is not None and (before == "independent" or (said.startswith("unknown") and before == "none"))
-    return str(before) if more else said
+def keep_table(device: cl.Device, rows: Sequence[dict[str, Any]], *, quick: bool) -> bool:
+    """Store which algorithm was fastest at which group count, unless the times vary too much; whether that was done."""
+    known = describe(device).findings
+    if unsteady(rows) or known is None or (quick and known.barrier_table):
+        return False
+    table = settled_table(known.barrier_table, times_of(rows))
+    if not table:
+        return False
+    store_table(device, table)
+    forget()
+    return True

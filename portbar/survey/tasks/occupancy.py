@@ -1,13 +1,13 @@
-"""Occupancy and barrier times, as tasks for a child process.
+"""Occupancy by lock, local size and local memory.
 
-Each reports what it is about to do and its rows as it goes, so that a driver's abort or hang costs what was not yet
-measured, and nothing else. Each keeps to a time budget by itself: what it had no time for is marked so.
+Each cell is reported as it comes, so that a driver's abort or hang costs what was not yet measured, and nothing else. What the
+time budget leaves out is marked so.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
 
@@ -15,19 +15,26 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.choices.profile import describe
-from portbar.choices.strategy import choose
+from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.choices.timing import is_cpu
 from portbar.device import child
-from portbar.device.facts import facts
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.findings.barriers import BOUNDED
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.measuring.benching import BarrierTime, BarrierTimer, time_barriers
 from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, profiled_queue
 from portbar.records.reading import measured, missing
-from portbar.survey.context import context_of, largest_group
-from portbar.survey.plan import Cell, barrier_sizes, occupancy_cells
+from portbar.survey.tasks.loops import context_of, largest_group, possible_sizes
+
+LOCKS: Final = ALTERNATIVES["discovery"]
+
+#: Bytes of local memory that ask for next to none of it.
+SMALL_BYTES: Final = 16
+
+#: Local memory that is left to portbar and to the driver when a cell asks for all of it.
+_RESERVED_BYTES: Final = 2048
+
+_CPU_SIZES: Final = (1, 16, 64, 256)
+_GPU_SIZES: Final = (32, 64, 128, 256, 512, 1024)
 
 #: A kernel whose local memory is the caller's to choose. It is only ever run dry.
 _SOURCE: Final = """
@@ -41,6 +48,75 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
     }
 }
 """
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One occupancy measurement.
+
+    Attributes
+    ----------
+    local_size : int
+        Work-items a work-group.
+    local_bytes : int
+        Local memory a work-group.
+    lock : str
+        A discovery strategy.
+    patience : bool
+        Whether the poll waits for groups that have not arrived; without, it closes as the published protocol does.
+    runs : int
+        Launches.
+    """
+
+    local_size: int
+    local_bytes: int
+    lock: str
+    patience: bool
+    runs: int
+
+
+def holds_one_group(profile: DeviceProfile, max_groups: int | None) -> bool:
+    """Whether a grid has a single work-group here, so that there is nothing for locks to differ in."""
+    found = profile.findings
+    return max_groups == 1 or (found is not None and found.groups_in_flight == 1)
+
+
+def occupancy_cells(
+    profile: DeviceProfile, *, quick: bool, largest: int | None = None, max_groups: int | None = None
+) -> list[Cell]:
+    """The cells of the occupancy step, in the order in which to measure them.
+
+    Parameters
+    ----------
+    profile : DeviceProfile
+    quick : bool
+    largest : int, optional
+        Most work-items a work-group; by default what the device says, which may be more than a kernel can have.
+    max_groups : int, optional
+        From the strategy: the most groups that a grid may have.
+    """
+    cpu = is_cpu(profile)
+    everything = max(SMALL_BYTES, (profile.facts.local_mem_size or 16384) - _RESERVED_BYTES)
+    known = _CPU_SIZES if cpu else _GPU_SIZES
+    wanted = (1, 64) if quick and cpu else (32, 256) if quick else known
+    sizes = possible_sizes(wanted, profile, largest)
+    if holds_one_group(profile, max_groups):
+        return [Cell(size, SMALL_BYTES, lock, True, 1) for lock in LOCKS for size in sizes]
+    runs = 3 if quick else 10
+    small = [Cell(size, SMALL_BYTES, lock, True, runs) for lock in LOCKS for size in sizes]
+    impatient = [Cell(size, SMALL_BYTES, lock, False, runs) for lock in LOCKS for size in sizes]
+    if quick:
+        return [*small, Cell(sizes[-1], everything, "packed", True, runs), *impatient]
+    # What a work-group takes of local memory bounds how many a GPU holds; a CPU does not care, so one size shows that.
+    memory = [everything] if cpu else [everything // 4, everything // 2, everything]
+    large = [
+        Cell(size, local_bytes, lock, patience, runs)
+        for patience in (True, False)
+        for lock in LOCKS
+        for local_bytes in memory
+        for size in sizes
+    ]
+    return [*small, *impatient, *large]
 
 
 def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
@@ -84,12 +160,6 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
             row |= _without("refused" if isinstance(error, UnsupportedFeatureError) else "error", in_one_line(error))
         child.progress({"row": row})
     return {"skipped": skipped}
-
-
-#: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
-_UNBOUNDED: Final = (
-    "it has no spin limit, so it is timed only when portbar.measuring.benching.time_barriers is asked for it by name"
-)
 
 
 class _OccupancyCells:
@@ -166,36 +236,3 @@ def _computed(computed: int | None, best: int) -> dict[str, Any]:
 def _without(status: str, reason: str) -> dict[str, Any]:
     """The readings of a cell that could not be measured."""
     return {"launched": None} | {name: missing(status, reason) for name in ("occupancy", "found", "launch_time")}
-
-
-def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
-    """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
-
-    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: those of
-    `portbar.measuring.benching.BarrierTime.to_row`.
-
-    Returns
-    -------
-    dict
-        `skipped`: rows that there was no time for.
-    """
-    budget = Budget(float(payload["budget_s"]))
-    context = context_of(payload)
-    queue = profiled_queue(cl.CommandQueue(context))
-    sizes: Sequence[int] | None = payload.get("local_sizes")
-    if not sizes:
-        timer = BarrierTimer(queue, 1, {"device_barrier": BOUNDED[0]})
-        sizes = barrier_sizes(describe(queue.device), largest_group(timer.program, queue, timer.kernel.name))
-
-    def step(doing: str) -> None:
-        child.progress({"doing": doing})
-
-    def row(time: BarrierTime) -> None:
-        child.progress({"row": time.to_row()})
-
-    times = time_barriers(queue, local_sizes=sizes, budget_s=budget.left(), on_step=step, on_row=row)
-    if "cl_intel_concurrent_dispatch" in facts(queue.device).extensions:
-        for local_size in sizes:
-            most = max(time.groups for time in times if time.local_size == local_size)
-            row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED, status="skipped"))
-    return {"skipped": sum(time.partial for time in times)}

@@ -1,16 +1,13 @@
-"""Says whether a value that changed is better or worse, and by how much, in words.
-
-Not for finding what changed (`portbar.report.compare`).
-"""
+"""Says of one value in two records whether it differs by more than noise, is better or worse, and by how much, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median, quantiles
 from typing import Any, Final
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.report.leaves import Leaf, is_missing
-from portbar.report.noise import TIMES, number, ratio, unit, within_noise
 
 WORSE: Final = "regression"
 BETTER: Final = "improvement"
@@ -29,6 +26,42 @@ _BADNESS: Final = {"refused": 1, "error": 1, "crash": 1, "timeout": 1, "unusable
 
 #: Choices whose strategies are listed from the best guarantee to the least; the others' order says nothing by itself.
 _RANKED: Final = ("atomics", "discovery")
+
+#: Units of time; of two times the smaller one is better.
+TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
+
+#: How far a time without samples may be from another and still count as the same.
+_UNKNOWN_SPREAD: Final = 0.10
+
+#: Seconds below which a difference between two times is that of the clock.
+_CLOCK_S: Final = 5e-9
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One value of a device.
+
+    Attributes
+    ----------
+    group : str
+        The part of the record that it stands in.
+    row : str
+        The row within the group, in words; empty where the group has no rows.
+    name : str
+        What it is.
+    value : object
+        A reading, or a plain value.
+    """
+
+    group: str
+    row: str
+    name: str
+    value: Any
+
+    @property
+    def path(self) -> str:
+        """Where the value stands, in words."""
+        return " / ".join(part for part in (self.group, self.row, self.name) if part)
 
 
 @dataclass(frozen=True)
@@ -145,3 +178,61 @@ def _list_change(before: list[Any], after: list[Any]) -> str:
     come = [str(one) for one in after if one not in before]
     parts = [f"without {', '.join(gone)}" if gone else "", f"with {', '.join(come)}" if come else ""]
     return "; ".join(part for part in parts if part) or "in another order"
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this is a reading that has a reason in place of a value."""
+    return isinstance(value, Mapping) and "value" not in value and "status" in value
+
+
+def number(reading: Any) -> float | None:
+    """The number of a reading, or None where it has none."""
+    value = reading.get("value") if isinstance(reading, Mapping) else reading
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def unit(reading: Any) -> str | None:
+    """The unit of a reading."""
+    found = reading.get("unit") if isinstance(reading, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
+def _samples(reading: Any) -> Sequence[float]:
+    return reading.get("samples") or () if isinstance(reading, Mapping) else ()
+
+
+def middle(reading: Any) -> tuple[float, float]:
+    """The range in which a reading's middle half lies.
+
+    Of fewer than four samples it is all of them; without samples a time is given a tenth to both sides and a count nothing.
+    """
+    samples = _samples(reading)
+    if len(samples) >= 4:
+        low, _, high = quantiles(samples, n=4, method="inclusive")
+        return low, high
+    if len(samples) >= 2:
+        return min(samples), max(samples)
+    value = samples[0] if samples else number(reading) or 0.0
+    spread = _UNKNOWN_SPREAD * abs(value) if unit(reading) in TIMES or unit(reading) in {"1/s", "polls/s"} else 0.0
+    return value - spread, value + spread
+
+
+def ratio(old: Any, new: Any) -> float | None:
+    """`new` over `old`, of the medians of their samples; None where one is zero or their units differ."""
+    if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
+        return None
+    values = [median(_samples(reading)) if _samples(reading) else number(reading) for reading in (old, new)]
+    if not values[0] or not values[1]:
+        return None
+    return values[1] / values[0]
+
+
+def within_noise(old: Any, new: Any) -> bool:
+    """Whether two readings are the same number as far as their samples can tell: their middle halves overlap."""
+    if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
+        return False
+    (old_low, old_high), (new_low, new_high) = middle(old), middle(new)
+    if old_low <= new_high and new_low <= old_high:
+        return True
+    gap = max(old_low - new_high, new_low - old_high)
+    return gap * TIMES.get(unit(old) or "", float("inf")) < _CLOCK_S

@@ -1,0 +1,99 @@
+"""A device's entry in a record as readers take it: who it is, how it went, and what was chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Device:
+    """An entry of a record's `devices`.
+
+    Parameters
+    ----------
+    entry : mapping
+        Of a valid record.
+    """
+
+    entry: Mapping[str, Any]
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the driver says."""
+        return self.entry.get("facts") or {}
+
+    @property
+    def name(self) -> str:
+        """Its name, or that it has none."""
+        return str(self.facts.get("name") or "a device without a name")
+
+    @property
+    def version(self) -> str | None:
+        """Of the platform, or where that is unknown of OpenCL."""
+        return self.facts.get("platform_version") or self.facts.get("version")
+
+    @property
+    def driver(self) -> tuple[str | None, ...]:
+        """What is the same for two devices with the same driver."""
+        return tuple(self.facts.get(name) for name in ("platform_name", "name", "driver_version"))
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Platform and name, without the versions and the driver's words that some runtimes put into the name."""
+        name = re.sub(r"\s*\([^()]*\d[^()]*\)", "", self.facts.get("name") or "")
+        if "CPU" in (self.facts.get("type") or ()):
+            # How a runtime drives the processor, as in "pthread-skylake-avx512-AMD EPYC", changes between its versions.
+            name = re.sub(r"^[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z])", "", name)
+        return self.facts.get("platform_name") or "", name.lower()
+
+    @property
+    def with_driver(self) -> str:
+        """Its name, and what tells its drivers apart."""
+        platform, driver = self.facts.get("platform_name"), self.facts.get("driver_version")
+        return f"{self.name} ({platform or 'no platform'}, driver {driver or '?'})"
+
+    @property
+    def number(self) -> str:
+        """Its number on the machine that wrote the record, as `portbar devices` gives it; empty for published ones."""
+        address = self.entry.get("address")
+        return f"{address['platform_index']}:{address['device_index']}" if address else ""
+
+    @property
+    def status(self) -> str:
+        """How the survey of it ended."""
+        return str(self.entry["status"])
+
+    @property
+    def is_usable(self) -> bool | None:
+        """Whether it works; None where nobody looked."""
+        usable = self.entry.get("usable")
+        return None if usable is None else bool(usable["usable"])
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not usable, or was not surveyed to the end; empty where there is no reason."""
+        usable = self.entry.get("usable") or {}
+        return str(self.entry.get("reason") or ("" if usable.get("usable") else usable.get("reason")) or "")
+
+    @property
+    def strategy(self) -> dict[str, str]:
+        """The choices by name."""
+        return {choice: made["value"] for choice, made in (self.entry.get("strategy") or {}).items()}
+
+    @property
+    def one_group(self) -> str:
+        """Why a grid may have one work-group only; empty where it may have more."""
+        choice = (self.entry.get("strategy") or {}).get("max_groups")
+        return "" if choice is None else str(choice["reason"])
+
+    @property
+    def quirks(self) -> list[str]:
+        """The names of its known faults."""
+        return [quirk["name"] for quirk in self.entry.get("quirks") or []]
+
+    def part(self, step: str) -> Mapping[str, Any]:
+        """What a step left; empty where it was not run."""
+        return self.entry.get(step) or {}

@@ -1,0 +1,89 @@
+"""The probe of a survey: its findings as rows, and what of an earlier probe stays, so that a busy machine changes no choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from portbar.findings.findings import Findings
+from portbar.records.reading import measured, missing
+
+#: What an ordering finding says that is no matter of time.
+_PROOF: Final = "stale"
+
+
+def probe_rows(findings: Findings) -> list[dict[str, Any]]:
+    """What a probe found, a row each."""
+    rows = [(f"build {name}", measured(works)) for name, works in sorted(findings.builds.items())]
+    rows += [(f"progress {what}", _words(found)) for what, found in sorted(findings.progress.items())]
+    rows += [(f"ordering {name}", _words(found)) for name, found in sorted(findings.ordering.items())]
+    rows += [
+        ("loop_limit", _loop_limit(findings)),
+        ("polls_per_second", _number(findings, "polls_per_second", "polls/s")),
+        ("groups_in_flight", _number(findings, "groups_in_flight", "work-groups")),
+    ]
+    return [{"probe": name, "result": reading} for name, reading in rows]
+
+
+def _loop_limit(findings: Findings) -> dict[str, Any]:
+    if findings.loops_run_whole:
+        return measured("none", note="no limit was found: loops ran to their end")
+    return _number(findings, "loop_limit", "1")
+
+
+def _number(findings: Findings, name: str, unit: str) -> dict[str, Any]:
+    value = getattr(findings, name)
+    if value is not None:
+        return measured(value, unit)
+    lost = findings.lost.get(name)
+    return missing("error", lost) if lost else missing("skipped", "the probe had no time for it")
+
+
+#: How findings in words begin that hold no finding.
+_LOST: Final = ("unknown: ", "untested: ")
+
+
+def _words(found: str) -> dict[str, Any]:
+    for start in _LOST:
+        if found.startswith(start):
+            why = found.removeprefix(start)
+            return missing("timeout" if why == "timed out" else "error", why or "not measured")
+    return measured(found[:300])
+
+
+def settled_findings(before: Findings | None, found: Findings) -> Findings:
+    """What a probe found, without what only says that a wait gave up, where an earlier probe of the same driver saw more.
+
+    Progress that was seen, work-groups that were seen at once and loops that were seen to run whole are facts, which a machine
+    that is too busy to show them again does not refute. Stale data is one, too.
+
+    Parameters
+    ----------
+    before : Findings or None
+        Of an earlier probe with the same driver, if there was one.
+    found : Findings
+    """
+    if before is None:
+        return found
+    changes: dict[str, Any] = {
+        "ordering": {
+            name: "pass" if _gave_up(said) and before.ordering.get(name) == "pass" else said
+            for name, said in found.ordering.items()
+        },
+        "progress": {name: _seen(before.progress.get(name), said) for name, said in found.progress.items()},
+        "groups_in_flight": max(filter(None, (before.groups_in_flight, found.groups_in_flight)), default=None),
+    }
+    if "loop_limit" in found.lost and "loop_limit" not in before.lost:
+        changes["loop_limit"] = before.loop_limit
+        changes["lost"] = {name: why for name, why in found.lost.items() if name != "loop_limit"}
+    return replace(found, **changes)
+
+
+def _gave_up(said: str) -> bool:
+    return said != "pass" and _PROOF not in said
+
+
+def _seen(before: str | None, said: str) -> str:
+    """What was found about progress, or what was found before where that is more."""
+    more = before is not None and (before == "independent" or (said.startswith("unknown") and before == "none"))
+    return str(before) if more else said

@@ -1,0 +1,246 @@
+"""What a step of a survey is: how it is measured, where it stands in the record, and what every reader says of it.
+
+Importing this needs no OpenCL, since records are read where there is none.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from portbar.device import child
+from portbar.records.reading import measured, rows_of, value_of
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+    from rich.console import RenderableType
+
+    from portbar.survey.report_tables import Table
+
+Json = dict[str, Any]
+Entry = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+#: Seconds of a step that are not measuring: starting an interpreter and loading every driver.
+START_S: Final = 0.8
+#: Seconds beyond twice its budget after which a step counts as hanging, in a full survey and in a quick one: compilers take
+#: their time.
+LIMIT_S: Final = (20.0, 8.0)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """When a step is run among the others, its part of the time that is left, and the most seconds that it takes."""
+
+    at: int
+    weight: float
+    most_s: float
+
+
+@dataclass
+class Running:
+    """A step under way on one device.
+
+    Attributes
+    ----------
+    device : pyopencl.Device
+    entry : dict
+        The device's entry in the record; the step's own part is there, and takes its rows as they come.
+    seed : int
+    quick : bool
+    budget_s : float
+        Seconds that it should take, beside the start of a process.
+    limit_s : float
+        Seconds until it is killed at the latest.
+    """
+
+    device: cl.Device
+    entry: Json
+    seed: int
+    quick: bool
+    budget_s: float
+    limit_s: float
+
+
+class Step:
+    """One step of a survey. A subclass in the list of `portbar.survey.steps` is all that there is to one.
+
+    Attributes
+    ----------
+    name : str
+        Its part of a device's entry in a record. The names of steps from outside of portbar begin with `x_`.
+    title, doing : str
+        What it is called in a sentence, and what is said while it runs.
+    full, quick : Turn
+        In a full survey and in a quick one.
+    typical_s : float
+        Seconds that it takes by experience on CPU runtimes, if it is given as much; for whoever waits.
+    telling : bool
+        Whether it is run even where the time is spent, since the verdict on a device rests on it.
+    legend : str
+        What `portbar show` says once below all devices.
+    summary_name : str
+        Its part of a report's summaries; its name by default.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    doing: ClassVar[str]
+    full: ClassVar[Turn]
+    quick: ClassVar[Turn]
+    typical_s: ClassVar[float] = 1.0
+    telling: ClassVar[bool] = False
+    legend: ClassVar[str] = ""
+    summary_name: ClassVar[str] = ""
+    #: What runs in the child process.
+    task: ClassVar[str] = "portbar.survey.step:measure"
+
+    def turn(self, *, quick: bool) -> Turn:
+        """When it is run, and for how long."""
+        return self.quick if quick else self.full
+
+    # Measuring.
+
+    def measure(self, payload: Json) -> Json:
+        """Measure in a child process, and report each row by `portbar.device.child.progress`.
+
+        Payload: `address`, `findings`, `quick` and `budget_s`. A report is `{"row": {...}}`, or `{"doing": "..."}` before
+        whatever may abort or hang. Returns `skipped`: how many rows there was no time for.
+        """
+        raise NotImplementedError
+
+    def run(self, running: Running) -> Json:
+        """Run the step and tell how that went, as `run_step` does."""
+        payload = {
+            "address": running.entry["address"],
+            "findings": running.entry["findings"],
+            "budget_s": running.budget_s,
+            "quick": running.quick,
+        }
+        # A task ends by itself when its budget is spent; the limit is for drivers that hang.
+        limit = min(2 * running.budget_s + LIMIT_S[running.quick], running.limit_s)
+        return run_step(self, payload, limit, running.entry[self.name]["rows"])
+
+    def keep(self, _device: cl.Device, _entry: Entry, *, quick: bool) -> bool:  # noqa: ARG002 (for subclasses)
+        """Store what portbar should choose by from now on; whether the choices may have changed."""
+        return False
+
+    def complete(self, part: Json) -> None:
+        """Add what follows from all rows together to the step's part of the record."""
+
+    # Reading.
+
+    def measured(self, entry: Entry) -> list[Any]:
+        """The rows that hold a measurement."""
+        return rows_of(entry, self.name)
+
+    def views(self, _entry: Entry) -> Iterable[RenderableType]:
+        """What `portbar show` prints of it."""
+        return ()
+
+    def faults(self, _entry: Entry) -> Iterable[str]:
+        """What is wrong with the device, for the sentence of the verdict."""
+        return ()
+
+    def values(self, _row: Row) -> Iterable[tuple[str, str]]:
+        """The members of a row that are compared with another record, each with the title of the row it is shown under.
+
+        What several rows are measured against has a title of its own, which they share.
+        """
+        return ()
+
+    def used(self, entry: Entry) -> Iterable[Row]:
+        """The rows with what a user would notice, for `portbar survey --check`: what works, and the time of what is used."""
+        return rows_of(entry, self.name)
+
+    def summary(self, _entry: Entry) -> Any:
+        """What a report says of one device, as JSON values."""
+        return None
+
+    def table(self, _devices: Sequence[Json]) -> Table | None:
+        """The report's table, from the summaries of devices."""
+        return None
+
+
+def measure(payload: Json) -> Json:
+    """Measure one step: what runs in its child process."""
+    module, name = payload["step"]
+    step: Step = getattr(importlib.import_module(module), name)()
+    return step.measure(payload)
+
+
+def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
+    """Measure in a child process and tell how that went.
+
+    Parameters
+    ----------
+    step : Step
+    payload : dict
+    limit : float
+        Seconds until the child is killed.
+    rows : list
+        Each row is appended as it comes, so that what was measured before a crash is kept.
+
+    Returns
+    -------
+    dict
+        `status`: `ok`, `partial` (the time budget was spent), `error`, `crash` or `timeout`; `seconds`; and the `reason`
+        unless it is ok.
+    """
+    doing = ""
+
+    def take(message: Json) -> None:
+        nonlocal doing
+        doing = str(message.get("doing", doing))
+        if "row" in message:
+            rows.append(message["row"])
+
+    payload = payload | {"step": [type(step).__module__, type(step).__name__]}
+    result = child.run_task(step.task, payload, timeout=limit, on_progress=take)
+    outcome: Json = {"status": result.status, "seconds": round(result.seconds, 2)}
+    if result.status != "ok":
+        outcome["reason"] = f"{f'while measuring {doing}: ' if doing else ''}{result.message}"
+        return outcome
+    skipped = int((result.value or {}).get("skipped", 0))
+    if skipped or any(row.get("partial") for row in rows):
+        outcome["status"] = "partial"
+        before = f"{skipped} of {len(rows)} rows were measured" if skipped else "every run was made"
+        outcome["reason"] = f"the time for this device was spent before {before}"
+    return outcome
+
+
+def as_used(rows: Sequence[Row], time: str, way: str, shape: tuple[str, ...]) -> Iterator[Row]:
+    """For each shape the time of the way that portbar chose, or else of the fastest; of all others whether they work.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+    time, way : str
+        The members that hold the time, and which of several ways it is of.
+    shape : tuple of str
+        The members that tell what is comparable.
+    """
+    best: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        if value_of(row.get(time)) is None:
+            yield row
+            continue
+        # Whether it is the chosen one is a matter of speed, too.
+        yield {name: item for name, item in row.items() if name != "chosen"} | {time: measured(True)}
+        key = tuple(row.get(name) for name in shape)
+        if key not in best or _rank(row, time) < _rank(best[key], time):
+            best[key] = row
+    for row in best.values():
+        yield {name: item for name, item in row.items() if name != "chosen"} | {way: "as used"}
+
+
+def _rank(row: Row, time: str) -> tuple[bool, float]:
+    return not row.get("chosen", False), float(value_of(row[time]))
+
+
+def grid_of(row: Row) -> str:
+    """The work-groups of a row and their size, in words."""
+    count = row.get("groups")
+    return f"{count} {'group' if count == 1 else 'groups'} of {row.get('local_size')}"

@@ -1,0 +1,19 @@
+"""The steps of a survey. What runs them, prints them, compares them and reports on them goes by this list."""
+
+from __future__ import annotations
+
+from portbar.survey.step import Step
+from portbar.survey.steps.atomics import Atomics
+from portbar.survey.steps.barrier import Barrier
+from portbar.survey.steps.litmus import Litmus
+from portbar.survey.steps.occupancy import Occupancy
+from portbar.survey.steps.reduction import Reduction
+from portbar.survey.steps.split_barrier import SplitBarrier
+
+#: In the order in which they are shown. A step from outside of portbar may be added and taken away again.
+STEPS: list[Step] = [Occupancy(), Barrier(), Litmus(), Atomics(), SplitBarrier(), Reduction()]
+
+
+def in_turn(*, quick: bool) -> list[Step]:
+    """The steps in the order in which they are run."""
+    return sorted(STEPS, key=lambda step: step.turn(quick=quick).at)

@@ -1,0 +1,115 @@
+"""Which atomic operations a device has, and whether each does what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from textwrap import shorten
+from typing import TYPE_CHECKING, Final
+
+from rich.text import Text
+
+from portbar.records.reading import rows_of, value_of
+from portbar.survey.report_tables import EMPTY, LONGEST, Cell, Table, common, name_cell
+from portbar.survey.step import Entry, Json, Row, Step, Turn
+from portbar.survey.terminal import fitting, new_table, titled
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+#: Operations in the table; surveys write fewer.
+_MOST_COLUMNS: Final = 40
+_MARKS: Final = {"instruction": "yes", "loop": "loop"}
+_SHORT: Final = {"exchange": "swap", "compare_exchange": "cas"}
+
+
+class Atomics(Step):
+    """Each operation on each type and address space, compiled and run once."""
+
+    name = "atomics"
+    title = "atomics"
+    doing = "trying atomic operations"
+    full = Turn(6, 3.0, 30.0)
+    quick = Turn(5, 1.5, 4.0)
+    typical_s = 6.0
+    legend = (
+        "Atomics: yes, the device's own operation; loop, of compare-exchanges; -, not offered; ?, no time was left."
+    )
+    summary_name = "atomics"
+
+    def measure(self, payload: Json) -> Json:
+        """Run every operation on every type in global and local memory once."""
+        from portbar.survey.tasks.atomics import atomics_task  # noqa: PLC0415 (records are read without OpenCL)
+
+        return atomics_task(payload)
+
+    def views(self, entry: Entry) -> Iterator[RenderableType]:
+        """Whether each operation works on each type, and how it is done."""
+        rows = rows_of(entry, self.name)
+        if not rows:
+            return
+        operations = list(dict.fromkeys(row["operation"] for row in rows))[:_MOST_COLUMNS]
+        cells: dict[tuple[str, str], dict[str, str]] = {}
+        for row in rows:
+            cells.setdefault((row["type"], row["operation"]), {})[row["space"]] = _mark(row)
+        table = new_table()
+        table.add_column("type")
+        for operation in operations:
+            table.add_column(_SHORT.get(operation, operation.removeprefix("fetch_")), justify="center")
+        for kind in fitting(list(dict.fromkeys(row["type"] for row in rows)), table):
+            shown = []
+            for operation in operations:
+                found = cells.get((kind, operation), {})
+                text = "/".join(dict.fromkeys(found[space] for space in ("global", "local") if space in found))
+                shown.append(Text(text, style="bold red" if "WRONG" in text else ""))
+            table.add_row(kind, *shown)
+        yield titled("Atomics in global memory, and in local memory where that differs (after a stroke)", table)
+
+    def faults(self, entry: Entry) -> Iterator[str]:
+        """How many operations do not work."""
+        lost = {"error", "crash", "timeout"}
+        broken = sum(row["result"].get("status") in lost for row in rows_of(entry, self.name))
+        if broken:
+            yield f"{broken} atomic operations do not work"
+
+    def values(self, row: Row) -> Iterable[tuple[str, str]]:
+        """Whether it works, and how."""
+        title = f"{row.get('operation')}, {row.get('type')}, {row.get('space')}"
+        return [(name, title) for name in ("result", "implementation", "time")]
+
+    def summary(self, entry: Entry) -> dict[str, dict[str, int]]:
+        """Type -> how many operations are done in which way; those that do not work count as `none`."""
+        counted: dict[str, dict[str, int]] = {}
+        for row in rows_of(entry, self.name):
+            if row["result"].get("status") in {"skipped", "interrupted"}:
+                continue
+            how = row["implementation"] if value_of(row["result"]) else "none"
+            of_type = counted.setdefault(row["type"], {})
+            of_type[how] = of_type.get(how, 0) + 1
+        return counted
+
+    def table(self, devices: Sequence[Json]) -> Table:
+        """Operations by type."""
+        shown = [one for one in devices if one["atomics"]]
+        names, notes = common((one["atomics"] for one in shown), "types")
+        rows = [[name_cell(one), *(_ways(one["atomics"].get(name)) for name in names)] for one in shown]
+        about = (
+            "Atomic operations by type, in global and local memory: how many the device does by an instruction of its own, "
+            "how many by a loop or otherwise, and how many do not work."
+        )
+        columns = [("Device", False), *((name, False) for name in names)]
+        return Table("atomics", "Atomic operations", about, columns, rows, notes)
+
+
+def _mark(row: Row) -> str:
+    if value_of(row["result"]) is True:
+        return _MARKS.get(row["implementation"], str(row["implementation"]))
+    status = row["result"].get("status", "")
+    return {"unsupported": "-", "refused": "-", "skipped": "?", "interrupted": "?"}.get(status, "WRONG")
+
+
+def _ways(counted: dict[str, int] | None) -> Cell:
+    if not counted:
+        return EMPTY
+    ordered = sorted(counted.items(), key=lambda item: (item[0] == "none", -item[1], item[0]))
+    text = ", ".join(f"{count} {how}" for how, count in ordered)
+    return Cell(shorten(text, LONGEST, placeholder=" ..."), counted.get("none", 0), "no" if "none" in counted else "")

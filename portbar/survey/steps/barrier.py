@@ -1,0 +1,189 @@
+"""What a barrier between work-groups costs, by algorithm and group count, beside relaunching an empty kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.text import Text
+
+from portbar.choices.strategy import ALTERNATIVES
+from portbar.records.reading import rows_of, value_of
+from portbar.survey.report_tables import Cell, Table, count_cell, label, text_cell, time_cell, us_of
+from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used, grid_of
+from portbar.survey.terminal import fitting, new_table, number, titled
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+    from rich.console import RenderableType
+
+#: What is said of barrier times that other work on the machine has spoilt.
+UNSTEADY: Final = "they vary too much to choose by, as on a busy machine; measure again with `portbar bench barrier`"
+
+#: Local size whose times stand for a device where several were measured.
+_USUAL_LOCAL_SIZE: Final = 256
+
+#: Characters that a reason may take.
+_REASON: Final = 200
+
+
+class Barrier(Step):
+    """Time of a device barrier."""
+
+    name = "barrier"
+    title = "barrier times"
+    doing = "measuring barriers between work-groups"
+    full = Turn(3, 8.0, 90.0)
+    quick = Turn(2, 4.0, 6.0)
+    typical_s = 12.0
+    telling = True
+    legend = "ratio: fastest barrier over relaunching an empty kernel."
+    summary_name = "barrier"
+
+    def measure(self, payload: Json) -> Json:
+        """Time every algorithm at several group counts."""
+        from portbar.survey.tasks.barrier import barrier_task  # noqa: PLC0415 (records are read without OpenCL)
+
+        return barrier_task(payload)
+
+    def complete(self, part: Json) -> None:
+        """Add whether the times vary too much to go by."""
+        from portbar.survey.tasks.barrier import unsteady  # noqa: PLC0415 (as above)
+
+        part["unsteady"] = unsteady(part["rows"])
+
+    def keep(self, device: cl.Device, entry: Entry, *, quick: bool) -> bool:
+        """Store which algorithm was fastest at which group count, if that was measured well enough to go by."""
+        from portbar.survey.tasks.barrier import keep_table  # noqa: PLC0415 (as above)
+
+        part = entry[self.name]
+        one_group = "max_groups" in entry["strategy"]
+        return part["status"] == "ok" and not one_group and keep_table(device, part["rows"], quick=quick)
+
+    def measured(self, entry: Entry) -> list[Json]:
+        """The rows that hold a time."""
+        both = ("barrier_time", "relaunch_time")
+        return [row for row in rows_of(entry, self.name) if all(value_of(row[name]) for name in both)]
+
+    def values(self, row: Row) -> Iterable[tuple[str, str]]:
+        """The barrier by algorithm; relaunching by grid."""
+        return ("barrier_time", f"{row.get('algorithm')}, {grid_of(row)}"), ("relaunch_time", grid_of(row))
+
+    def used(self, entry: Entry) -> Iterable[Row]:
+        """The fastest algorithm of each grid."""
+        return as_used(rows_of(entry, self.name), "barrier_time", "algorithm", ("groups", "local_size"))
+
+    def views(self, entry: Entry) -> Iterator[RenderableType]:
+        """The times, and why algorithms have none."""
+        times = times_table(entry)
+        if times is not None:
+            yield times
+        for note in notes(entry):
+            yield Text(f"No time of {shorten(note, _REASON, placeholder='...')}", style="yellow")
+        if entry.get(self.name, {}).get("unsteady"):
+            yield Text(f"Barrier times: {UNSTEADY}", style="yellow")
+
+    def summary(self, entry: Entry) -> Json | None:
+        """Times over group counts at one local size: of those with the most counts, the one nearest to the usual."""
+        rows = [row for row in rows_of(entry, self.name) if row["groups"] and us_of(row["barrier_time"]) is not None]
+        if not rows:
+            return None
+        counts: dict[int, set[int]] = {}
+        for row in rows:
+            counts.setdefault(row["local_size"], set()).add(row["groups"])
+        size = max(counts, key=lambda size: (len(counts[size]), -abs(size - _USUAL_LOCAL_SIZE)))
+        algorithms: dict[str, dict[int, float]] = {}
+        relaunch: dict[int, float] = {}
+        for row in (row for row in rows if row["local_size"] == size):
+            algorithms.setdefault(row["algorithm"], {})[row["groups"]] = us_of(row["barrier_time"]) or 0.0
+            again = us_of(row["relaunch_time"])
+            if again is not None:
+                relaunch.setdefault(row["groups"], again)
+        return {
+            "local_size": size,
+            "algorithms": {name: sorted(times.items()) for name, times in algorithms.items()},
+            "relaunch": sorted(relaunch.items()),
+            "unsteady": bool(entry[self.name].get("unsteady")),
+        }
+
+    def table(self, devices: Sequence[Json]) -> Table:
+        """The fastest barrier between the fewest and the most work-groups."""
+        columns = [("Device", False), ("Local size", True)]
+        for which in ("Fewest", "Most"):
+            columns += [(f"{which} groups", True), ("Fastest", False), ("Barrier, us", True), ("Relaunch, us", True)]
+        rows = []
+        for one in devices:
+            ends = [fastest(one["barrier"], pick) for pick in (min, max)]
+            if None in ends:
+                continue
+            name = f"{label(one)} *" if one["barrier"]["unsteady"] else label(one)
+            row = [Cell(name), count_cell(one["barrier"]["local_size"])]
+            for groups, us, again, algorithm in filter(None, ends):
+                row += [count_cell(groups), text_cell(algorithm), time_cell(us), time_cell(again)]
+            rows.append(row)
+        about = (
+            "Microseconds of the fastest barrier between the fewest and the most work-groups that were measured, beside ending "
+            "the kernel and launching an empty one."
+        )
+        busy = any(row[0].text.endswith(" *") for row in rows)
+        remarks = ["* Measured on a busy machine: not to be relied on."] if busy else []
+        return Table("barriers", "Time of a barrier", about, columns, rows, remarks)
+
+
+def times_table(entry: Entry) -> RenderableType | None:
+    """Microseconds a barrier, by algorithm and group count, beside relaunching; None without any row."""
+    rows = Barrier().measured(entry)
+    if not rows:
+        return None
+    present = [name for name in ALTERNATIVES["device_barrier"] if any(row["algorithm"] == name for row in rows)]
+    # Long names in two lines: all algorithms of a GPU's record fit 100 columns then.
+    table = new_table(*(name.replace("_", "_\n") for name in ("local", "groups", *present, "relaunch", "ratio")))
+    shapes: dict[tuple[int, int], dict[str, Json]] = {}
+    for row in rows:
+        shapes.setdefault((row["local_size"], row["groups"]), {})[row["algorithm"]] = row
+    for (local, groups), cells in fitting(sorted(shapes.items()), table):
+        least = min(value_of(row["barrier_time"]) for row in cells.values())
+        again = value_of(next(iter(cells.values()))["relaunch_time"])
+        shown = []
+        for name in present:
+            us = value_of(cells[name]["barrier_time"]) if name in cells else None
+            shown.append(Text("" if us is None else number(us), style="bold green" if us == least else ""))
+        table.add_row(str(local), str(groups), *shown, number(again), number(least / again))
+    return titled("Microseconds a barrier, median", table)
+
+
+def notes(entry: Entry) -> list[str]:
+    """Why algorithms have no times, each reason once."""
+    noted = ((row["algorithm"], row["barrier_time"].get("reason")) for row in rows_of(entry, "barrier"))
+    return list(dict.fromkeys(f"{name}: {reason}" for name, reason in noted if reason))
+
+
+def gain(entry: Entry) -> str:
+    """How a barrier compares with relaunching where most work-groups met, for the sentence of the verdict."""
+    rows = Barrier().measured(entry)
+    most = max((row["groups"] for row in rows), default=None)
+    ratios: dict[int, float] = {}
+    for row in rows:
+        if row["groups"] == most:
+            ratio = row["relaunch_time"]["value"] / row["barrier_time"]["value"]
+            ratios[row["local_size"]] = max(ratio, ratios.get(row["local_size"], ratio))
+    if not ratios:
+        return ""
+    said = [
+        f"{f'{ratio:.3g} times faster than' if ratio >= 1 else 'slower than'} relaunching at local size {size}"
+        for size, ratio in sorted(ratios.items())
+    ]
+    busy = ", as measured while the machine was busy" if entry["barrier"].get("unsteady") else ""
+    return f", {' and '.join(said if len(said) <= 2 else (said[0], said[-1]))}{busy}"
+
+
+def fastest(curve: Json | None, pick: Callable[[Iterable[int]], int]) -> tuple[int, float, float | None, str] | None:
+    """The fewest or the most work-groups, microseconds of the fastest barrier and of a relaunch there, and its algorithm."""
+    counts = {groups for times in (curve or {}).get("algorithms", {}).values() for groups, _ in times if groups > 1}
+    if curve is None or not counts:
+        return None
+    groups = pick(counts)
+    times: dict[str, Any] = {name: dict(of).get(groups) for name, of in curve["algorithms"].items()}
+    us, algorithm = min(((us, name) for name, us in times.items() if us is not None), key=lambda found: found[0])
+    return groups, us, dict(curve["relaunch"]).get(groups), algorithm

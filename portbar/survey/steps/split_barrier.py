@@ -1,0 +1,97 @@
+"""What an arrive and a wait of each split barrier cost beside OpenCL's work-group barrier."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from portbar.records.reading import rows_of, value_of
+from portbar.survey.report_tables import Table, common, count_cell, name_cell, time_cell, timed_cells, us_of
+from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used
+from portbar.survey.terminal import fitting, new_table, number, strategy_text, titled
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+class SplitBarrier(Step):
+    """Time of a split barrier by strategy and local size."""
+
+    name = "split_barrier"
+    title = "split barriers"
+    doing = "measuring split barriers"
+    full = Turn(4, 2.0, 15.0)
+    quick = Turn(4, 0.7, 2.0)
+    typical_s = 3.0
+    summary_name = "split_barrier"
+
+    def measure(self, payload: Json) -> Json:
+        """Time every strategy that the device can use."""
+        from portbar.survey.tasks.split_barrier import split_barrier_task  # noqa: PLC0415 (records need no OpenCL)
+
+        return split_barrier_task(payload)
+
+    def values(self, row: Row) -> Iterable[tuple[str, str]]:
+        """The time by strategy; OpenCL's barrier by local size."""
+        size = f"local size {row.get('local_size')}"
+        title = f"{row.get('strategy')}, {size}"
+        return ("time", title), ("chosen", title), ("barrier_time", size)
+
+    def used(self, entry: Entry) -> Iterable[Row]:
+        """The chosen strategy, or the fastest."""
+        return as_used(rows_of(entry, self.name), "time", "strategy", ("local_size",))
+
+    def views(self, entry: Entry) -> Iterator[RenderableType]:
+        """Nanoseconds of an arrive and a wait."""
+        rows = rows_of(entry, self.name, having="time")
+        if not rows:
+            return
+        table = new_table("local", "strategy", "split", "barrier()", "ratio")
+        for row in fitting(rows, table):
+            whole, split = value_of(row.get("barrier_time")), value_of(row["time"])
+            beside = "" if whole is None else number(whole)
+            ratio = number(split / whole) if whole else ""
+            table.add_row(str(row["local_size"]), strategy_text(row), number(split), beside, ratio)
+        yield titled("Nanoseconds of a split barrier's arrive and wait, median", table)
+
+    def summary(self, entry: Entry) -> Json | None:
+        """Nanoseconds by strategy, at the local size measured with the most strategies."""
+        rows = [row for row in rows_of(entry, self.name) if us_of(row["time"]) is not None]
+        if not rows:
+            return None
+        sizes = Counter(row["local_size"] for row in rows)
+        size = max(sizes, key=lambda size: (sizes[size], size))
+        here = [row for row in rows if row["local_size"] == size]
+        plain = [value for row in here if (value := us_of(row.get("barrier_time"))) is not None]
+        return {
+            "local_size": size,
+            "times_ns": {row["strategy"]: 1e3 * (us_of(row["time"]) or 0.0) for row in here},
+            "chosen": next((row["strategy"] for row in here if row["chosen"]), None),
+            "barrier_ns": 1e3 * plain[0] if plain else None,
+        }
+
+    def table(self, devices: Sequence[Json]) -> Table:
+        """The time of each strategy."""
+        summaries = [(one, one["split_barrier"]) for one in devices if one["split_barrier"]]
+        names, notes = common((of["times_ns"] for _, of in summaries), "strategies", most=8)
+        rows = [
+            [
+                name_cell(one),
+                count_cell(of["local_size"]),
+                *timed_cells(of["times_ns"], of["chosen"], names),
+                time_cell(of["barrier_ns"]),
+            ]
+            for one, of in summaries
+        ]
+        about = (
+            "Nanoseconds of an arrive and a wait within a work-group, by strategy, beside the work-group barrier of OpenCL. "
+            "The one that portbar chooses is marked with *."
+        )
+        columns = [
+            ("Device", False),
+            ("Local size", True),
+            *((name, True) for name in names),
+            ("OpenCL's barrier", True),
+        ]
+        return Table("split-barriers", "Split barriers", about, columns, rows, notes)

@@ -1,0 +1,1 @@
+"""What the survey's steps run on a device, in child processes."""
