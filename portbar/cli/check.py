@@ -26,9 +26,9 @@ from portbar.cli.shared import (
 )
 from portbar.device.facts import DeviceAddress, facts
 from portbar.errors import Error
-from portbar.litmus.checking import NAMES, CheckResult, check, store_verdicts
+from portbar.litmus.checking import CheckResult, check, store_verdicts
 from portbar.litmus.patterns import PATTERNS
-from portbar.litmus.results import NO_TIME, verdict_of
+from portbar.litmus.results import NAMES, NO_TIME, verdict_of
 from portbar.litmus.tests import TESTS, matching
 from portbar.records.scrubbing import anonymous
 

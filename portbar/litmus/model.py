@@ -1,12 +1,11 @@
-"""What a litmus test is: threads of operations on few locations, and the outcomes that must not occur.
-
-Not the tests themselves (`portbar.litmus.tests`).
-"""
+"""What a litmus test is: threads of operations on few locations, the outcomes it can have, and those that must not occur."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
 from typing import Final, Literal
 
 Kind = Literal["load", "store", "exchange", "add", "fence"]
@@ -44,8 +43,9 @@ class Operation:
 
 
 Thread = tuple[Operation, ...]
-#: Values of registers (`r0`) and final values of locations (`x`).
+#: Values of registers (`r0`) and final values of locations (`x`); and the same in the order of `Litmus.columns`.
 Outcome = Mapping[str, int]
+Values = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,3 +139,62 @@ class Litmus:
             if op.location == location and op.kind == "add":
                 values |= {value + op.value for value in values | {0}} - {0}
         return values
+
+
+def outcome_text(test: Litmus, values: Iterable[int]) -> str:
+    """An outcome as `r0=1 r1=- x=2`."""
+    return " ".join(
+        f"{name}={'-' if name.startswith('r') and value == UNREAD else value}"
+        for name, value in zip(test.columns, values, strict=True)
+    )
+
+
+def as_mapping(test: Litmus, values: Values) -> Outcome:
+    """An outcome with its names."""
+    return dict(zip(test.columns, values, strict=True))
+
+
+@cache
+def serial(test: Litmus) -> frozenset[Values]:
+    """Outcomes where each thread runs from its beginning to its end while the others wait."""
+    return frozenset(_run(test, [op for thread in order for op in thread]) for order in permutations(test.threads))
+
+
+@cache
+def sequential(test: Litmus) -> frozenset[Values]:
+    """Outcomes of sequential consistency: every interleaving of the threads."""
+    return frozenset(_run(test, order) for order in _interleavings(test.threads))
+
+
+def _interleavings(threads: tuple[Thread, ...]) -> Iterator[list[Operation]]:
+    if not any(threads):
+        yield []
+    for index, thread in enumerate(threads):
+        if thread:
+            rest = (*threads[:index], thread[1:], *threads[index + 1 :])
+            for order in _interleavings(rest):
+                yield [thread[0], *order]
+
+
+def _run(test: Litmus, order: Iterable[Operation]) -> Values:
+    memory = dict.fromkeys(test.locations, 0)
+    registers = [UNREAD] * test.registers
+    guarded: list[Operation] = []
+    for op in order:
+        if op.kind == "fence":
+            continue
+        before = memory[op.location]
+        if op.kind in {"store", "exchange"}:
+            memory[op.location] = op.value
+        elif op.kind == "add":
+            memory[op.location] = before + op.value
+        if op.register >= 0:
+            registers[op.register] = before
+        if op.guard is not None:
+            guarded.append(op)
+    # A guarded load may have been moved before its guard, so what it saw counts only where the guard holds in the end.
+    for op in guarded:
+        assert op.guard is not None
+        if registers[op.guard[0]] != op.guard[1]:
+            registers[op.register] = UNREAD
+    return (*registers, *(memory[name] for name in test.finals))

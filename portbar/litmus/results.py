@@ -12,6 +12,9 @@ from typing import Any, Final
 from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.tests import TESTS
 
+#: Every test, in the order in which they are run.
+NAMES: Final = (*TESTS, *PATTERNS)
+
 #: Why a test was skipped that the device could have run.
 NO_TIME: Final = "no time was left"
 

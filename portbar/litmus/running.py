@@ -1,4 +1,4 @@
-"""Runs litmus tests on a device in this process, and counts their outcomes.
+"""Runs litmus tests on a device in this process, and counts their
 
 Not for drivers that abort or hang: `portbar.litmus.checking` runs this in child processes.
 """
@@ -20,10 +20,9 @@ from portbar.errors import BuildError, Error
 from portbar.launching.build import compile_program
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.litmus import outcomes
-from portbar.litmus.model import UNREAD, Litmus
+from portbar.litmus.model import UNREAD, Litmus, as_mapping, outcome_text, sequential, serial
 from portbar.litmus.patterns import PATTERNS
-from portbar.litmus.results import Tally, blank
+from portbar.litmus.results import NAMES, Tally, blank
 from portbar.litmus.sizes import Scale, Size
 from portbar.litmus.source import collect_text, kernel_name, program_text
 from portbar.litmus.stress import DISTURBED, NUMBERS, memory_words, stress_numbers
@@ -31,9 +30,6 @@ from portbar.litmus.tests import TESTS, matching
 from portbar.primitives.strategy import Strategy
 
 UInts = np.ndarray[Any, np.dtype[np.uint32]]
-
-#: All names, tests first.
-NAMES: Final = (*TESTS, *PATTERNS)
 
 #: Tests in one program: a compiler reads the headers once for all of them.
 TOGETHER: Final = 8
@@ -207,7 +203,7 @@ class Runner:
         """Why a pass says little, as far as that is known."""
         if not test.across_groups and self.takes_turns:
             return _TAKES_TURNS
-        if not tally.interleaved and not tally.weak and outcomes.sequential(test) - outcomes.serial(test):
+        if not tally.interleaved and not tally.weak and sequential(test) - serial(test):
             return _ONE_AFTER_THE_OTHER
         return ""
 
@@ -283,11 +279,11 @@ class Runner:
         for code in map(int, np.flatnonzero(counted)):
             values = tuple(code >> 2 * k & UNREAD for k in range(len(test.columns)))
             count = int(counted[code])
-            forbidden = test.is_forbidden(outcomes.as_mapping(test, values))
-            tally.add(outcomes.text(test, values), count, forbidden=forbidden)
-            if values not in outcomes.sequential(test):
+            forbidden = test.is_forbidden(as_mapping(test, values))
+            tally.add(outcome_text(test, values), count, forbidden=forbidden)
+            if values not in sequential(test):
                 tally.weak += 0 if forbidden else count
-            elif values not in outcomes.serial(test):
+            elif values not in serial(test):
                 tally.interleaved += count
 
 

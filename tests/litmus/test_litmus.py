@@ -24,7 +24,7 @@ from portbar.device.facts import device_key, facts
 from portbar.errors import BuildError, Error, UnsupportedFeatureError
 from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.launching import compiled
-from portbar.litmus import checking, children, outcomes, patterns, results, running, sizes, source, stress
+from portbar.litmus import checking, model, patterns, results, running, sizes, source, stress
 from portbar.litmus.model import UNREAD, Litmus, Operation
 from portbar.litmus.tests import TESTS, matching
 from portbar.system import cache
@@ -46,18 +46,18 @@ def names(test: Any) -> str:
 
 @pytest.mark.parametrize("test", ALL, ids=names)
 def test_no_order_of_whole_operations_gives_a_forbidden_outcome(test: Litmus) -> None:
-    possible = outcomes.sequential(test)
-    assert outcomes.serial(test) <= possible
+    possible = model.sequential(test)
+    assert model.serial(test) <= possible
     for values in possible:
-        assert not test.is_forbidden(outcomes.as_mapping(test, values)), outcomes.text(test, values)
+        assert not test.is_forbidden(model.as_mapping(test, values)), model.outcome_text(test, values)
 
 
-def unordered(test: Litmus) -> set[outcomes.Values]:
+def unordered(test: Litmus) -> set[model.Values]:
     """Outcomes where a thread's operations may take effect in any order, which no order of atomics would allow."""
     shuffled = itertools.product(
         *(itertools.permutations(op for op in thread if op.kind != "fence") for thread in test.threads)
     )
-    return {outcomes._run(test, order) for threads in shuffled for order in outcomes._interleavings(threads)}
+    return {model._run(test, order) for threads in shuffled for order in model._interleavings(threads)}
 
 
 @pytest.mark.parametrize("test", ALL, ids=names)
@@ -65,7 +65,7 @@ def test_operations_out_of_order_give_every_forbidden_outcome(test: Litmus) -> N
     if test.name.startswith("IRIW"):
         # Its readers' loads can be swapped like any others, so it is reached in the same way.
         assert len(test.threads) == 4
-    reached = [outcomes.as_mapping(test, values) for values in unordered(test)]
+    reached = [model.as_mapping(test, values) for values in unordered(test)]
     for part in test.forbidden:
         if test.name.startswith("NEIGHBOUR"):
             # A lost store is not an order of operations; test_a_lost_store_to_a_neighbour_is_forbidden covers it.
@@ -154,7 +154,7 @@ def test_a_store_to_the_whole_word_is_caught_as_a_lost_neighbour(
 
 def test_an_outcome_is_told_by_names() -> None:
     test = TESTS["MP-device-global-ops"]
-    assert outcomes.text(test, (0, UNREAD)) == "r0=0 r1=-"
+    assert model.outcome_text(test, (0, UNREAD)) == "r0=0 r1=-"
     assert TESTS["S-device-global-ops"].columns == ("r0", "x")
 
 
@@ -440,9 +440,9 @@ def ended(status: Any, message: str = "") -> child.ChildResult:
 
 def run_jobs(monkeypatch: pytest.MonkeyPatch, fake: FakeChildren, count: int) -> list[dict[str, Any]]:
     monkeypatch.setattr(child, "run_task", fake)
-    jobs = [children.Job("c11", name, 1.0) for name in running.NAMES[:count]]
+    jobs = [checking.Job("c11", name, 1.0) for name in running.NAMES[:count]]
     address = portbar.device.facts.DeviceAddress(0, 0, "P", "D")
-    found = children.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
+    found = checking.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
     assert [job for job, _ in found] == jobs
     return [one for _, one in found]
 
