@@ -5,44 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.measure.conftest import REQUIRED, Done, check_targeted, python, rows_of, run
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
     from portbar.findings.findings import Findings
 
-CALLS = {"operation", "type", "place", "order", "strategy", "target", "met"}
-REQUIRED = {"benchmark", "device", "peer", "ratio", "ours_us", "peer_us", "samples"}
-
-
-def run(
-    *arguments: str, module: str = "device_barrier", path: str | None = None, timeout: float = 110
-) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ)
-    if path is not None:
-        environment["PATH"] = path
-    return subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{module}", *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-
-
-def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+CALLS = {"operation", "type", "place", "order", "strategy"}
 
 
 def check_row(row: dict[str, Any]) -> None:
@@ -66,7 +43,7 @@ def platform(device: cl.Device, findings: Findings | None) -> str:
 @pytest.mark.device
 @pytest.mark.slow
 def test_every_line_of_the_device_barrier_benchmark_is_valid(platform: str) -> None:
-    done = run("--json", "--quick", "--platform", platform)
+    done = run("device_barrier", "--json", "--quick", "--platform", platform)
     rows = rows_of(done)
     for row in rows:
         check_row(row)
@@ -83,19 +60,12 @@ def test_libgomp_is_skipped_with_the_reason_without_a_compiler(platform: str, tm
     # PoCL links its kernels with it.
     if (linker := shutil.which("ld")) is not None:
         (tmp_path / "ld").symlink_to(linker)
-    done = run("--json", "--quick", "--local", "1", "--only", "barrier", "--platform", platform, path=str(tmp_path))
+    only = ("--local", "1", "--only", "barrier")
+    done = run("device_barrier", "--json", "--quick", *only, "--platform", platform, PATH=str(tmp_path))
     rows = rows_of(done)
     assert [row["peer"] for row in rows] == ["relaunch"]
     check_row(rows[0])
     assert "libgomp skipped: there is no C compiler" in done.stderr
-
-
-@pytest.mark.device
-def test_without_json_there_is_a_table(platform: str) -> None:
-    done = run("--quick", "--local", "1", "--only", "recall", "--platform", platform)
-    assert done.returncode == 0, done.stderr
-    assert "benchmark" in done.stdout
-    assert not done.stdout.lstrip().startswith("{")
 
 
 @pytest.mark.parametrize(
@@ -122,33 +92,49 @@ def test_recall_is_of_the_groups_that_a_launch_may_start(
     assert expected_groups(DeviceProfile(profile.facts), Strategy(choice, choice, choice), 3) == 3
 
 
-@pytest.mark.parametrize("arguments", [("--only", "nothing"), ("--local", "many"), ("--local", "0"), ("--unknown",)])
-def test_wrong_command_line_ends_with_status_2(arguments: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("module", "arguments", "status"),
+    [
+        *(("device_barrier", wrong, 2) for wrong in (("--only", "nothing"), ("--local", "many"), ("--local", "0"))),
+        ("device_barrier", ("--json", "--platform", "no such platform"), 3),
+        *((module, ("--unknown",), 2) for module in ("device_barrier", "atomics", "split_barrier", "reductions")),
+        *(
+            (module, ("--json", "--device", "no such device"), 3)
+            for module in ("atomics", "split_barrier", "reductions")
+        ),
+    ],
+)
+def test_what_it_cannot_measure_is_refused(module: str, arguments: tuple[str, ...], status: int) -> None:
     pytest.importorskip("pyopencl")
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert "usage" in done.stderr
+    done = run(module, *arguments)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert ("usage" if status == 2 else "no") in done.stderr
 
 
-def test_no_matching_device_ends_with_status_3() -> None:
-    pytest.importorskip("pyopencl")
-    done = run("--json", "--platform", "no such platform")
-    assert done.returncode == 3
-    assert done.stdout == ""
-    assert "no" in done.stderr
-
-
-def selector(device: cl.Device) -> str:
-    from portbar.device.facts import address_of  # noqa: PLC0415 (a host test's own imports decide what it needs)
-
-    address = address_of(device)
-    return f"{address.platform_index}:{address.device_index}"
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("module", "arguments", "words"),
+    [
+        ("device_barrier", ("--local", "1", "--only", "recall"), ("benchmark",)),
+        pytest.param("atomics", (), ("target met", "(1.02)"), marks=pytest.mark.slow),
+        pytest.param("split_barrier", (), ("target met", "arrive_wait"), marks=pytest.mark.slow),
+    ],
+    ids=["device_barrier", "atomics", "split_barrier"],
+)
+def test_without_json_there_is_a_table(
+    selected: str, platform: str, module: str, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    device = ("--platform", platform) if module == "device_barrier" else ("--device", selected)
+    done = run(module, "--quick", *arguments, *device)
+    assert done.returncode == 0, done.stderr
+    assert all(word in done.stdout for word in words)
+    assert not done.stdout.lstrip().startswith("{")
 
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_every_line_of_the_build_benchmark_is_valid(device: cl.Device) -> None:
-    rows = rows_of(run("--json", "--quick", "--device", selector(device), module="build"))
+def test_every_line_of_the_build_benchmark_is_valid(selected: str) -> None:
+    rows = rows_of(run("build", "--json", "--quick", "--device", selected))
     assert {row["benchmark"] for row in rows} >= {"atomic", "work-group sum"}
     for row in rows:
         check_row(row)
@@ -159,19 +145,16 @@ def test_every_line_of_the_build_benchmark_is_valid(device: cl.Device) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_atomics_benchmark_prints_one_document_with_right_sums(device: cl.Device, findings: Findings | None) -> None:
-    done = run("--json", "--quick", "--device", selector(device), module="atomics")
+def test_atomics_benchmark_prints_one_document_with_right_sums(selected: str, findings: Findings | None) -> None:
+    done = run("atomics", "--json", "--quick", "--device", selected)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["benchmark"], document["quick"]) == ("atomics", True)
     rows = document["rows"]
     for row in rows:
-        assert set(row) >= REQUIRED | CALLS
-        # A wrong sum on portbar's side is a row without times, which ends with status 1.
-        assert "error" not in row
-        assert row["samples"] >= 5
-        assert min(row["ours_us"], row["peer_us"], row["ratio"], row["control"], row["rounds"], row["work_items"]) > 0
-        assert row["met"] == (None if row["target"] is None else row["ratio"] <= row["target"])
+        check_targeted(row)
+        assert set(row) >= CALLS
+        assert min(row["control"], row["rounds"], row["work_items"]) > 0
         assert row["cores"] is None or row["cores"] > 0
         # A device that ends loops early would leave wrong sums.
         limit = findings.loop_limit if findings is not None else None
@@ -188,13 +171,9 @@ def test_atomics_benchmark_prints_one_document_with_right_sums(device: cl.Device
 
 
 @pytest.mark.device
-def test_kernels_of_both_sides_leave_the_same_words_and_sums(device: cl.Device, findings: Findings | None) -> None:
+def test_kernels_of_both_sides_leave_the_same_words_and_sums(on_device: Callable[..., Done]) -> None:
     code = (
-        "import sys\n"
-        "import numpy as np, pyopencl as cl\n"
         "from benchmarks.atomics import *\n"
-        "from portbar.device.facts import select_devices\n"
-        "device = select_devices(sys.argv[1:])[0][1]\n"
         "bench = Bench(Session(device, device.name, cl.Context([device]), True))\n"
         "for place in PLACES:\n"
         "    task = Task('fetch_add', bench.kinds[0], place)\n"
@@ -207,16 +186,7 @@ def test_kernels_of_both_sides_leave_the_same_words_and_sums(device: cl.Device, 
         "        bench._launch(task, side['k'], bench.items, 3)\n"
         "        print(place, bench._fault(task, bench.items, 3) or 'right')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, selector(device)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = on_device(code).stdout.splitlines()
     for place in ("contended", "contended_64", "uncontended"):
         ours, raw, doubled = (line.removeprefix(f"{place} ") for line in lines if line.startswith(f"{place} "))
         assert (ours, raw) == ("right", "right")
@@ -224,15 +194,9 @@ def test_kernels_of_both_sides_leave_the_same_words_and_sums(device: cl.Device, 
 
 
 @pytest.mark.device
-def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(
-    device: cl.Device, findings: Findings | None
-) -> None:
+def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(on_device: Callable[..., Done]) -> None:
     code = (
-        "import sys\n"
-        "import pyopencl as cl\n"
         "from benchmarks.atomics import *\n"
-        "from portbar.device.facts import select_devices\n"
-        "device = select_devices(sys.argv[1:])[0][1]\n"
         "bench = Bench(Session(device, device.name, cl.Context([device]), True))\n"
         "task = Task('add', bench.kinds[0], 'contended')\n"
         "right, wrong = (bench.build('', {'k': (task, f'atomic_add(p, {n}u)')})['k'] for n in (1, 2))\n"
@@ -241,15 +205,7 @@ def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(
         "rows = list(rows_of(bench, 'fetch_add', task, {'portbar': wrong, 'good': right}))\n"
         "print([(row.ratio, row.extra['error']) for row in rows])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, selector(device)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = on_device(code)
     first, second = done.stdout.splitlines()
     assert first == "['good']"
     assert "bad left out" in done.stderr
@@ -258,40 +214,14 @@ def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_atomics_benchmark_says_in_a_table_whether_targets_are_met(
-    device: cl.Device, findings: Findings | None
-) -> None:
-    done = run("--quick", "--device", selector(device), module="atomics")
-    assert done.returncode == 0, done.stderr
-    assert "target met" in done.stdout
-    assert "(1.02)" in done.stdout
-    assert not done.stdout.lstrip().startswith("{")
-
-
-@pytest.mark.parametrize(("arguments", "status"), [(("--unknown",), 2), (("--json", "--device", "no such device"), 3)])
-def test_atomics_benchmark_refuses_what_it_cannot_measure(arguments: tuple[str, ...], status: int) -> None:
-    pytest.importorskip("pyopencl")
-    done = run(*arguments, module="atomics")
-    assert done.returncode == status
-    assert done.stdout == ""
-    assert done.stderr
-
-
-@pytest.mark.device
-@pytest.mark.slow
 def test_split_barrier_benchmark_prints_a_line_a_row_with_right_results(
-    device: cl.Device, findings: Findings | None
+    selected: str, findings: Findings | None
 ) -> None:
-    done = run("--json", "--quick", "--device", selector(device), module="split_barrier")
-    rows = rows_of(done)
+    rows = rows_of(run("split_barrier", "--json", "--quick", "--device", selected))
     for row in rows:
-        assert set(row) >= REQUIRED | {"strategy", "local_size", "groups", "target", "met", "time_ratio", "by"}
-        # A wrong result is a row without times, which ends with status 1.
-        assert "error" not in row
-        assert row["samples"] >= 5
-        assert min(row["ours_us"], row["peer_us"], row["ratio"], row["groups"]) > 0
-        assert min(row["ours_best_us"], row["peer_best_us"]) > 0
-        assert row["met"] == (None if row["target"] is None else row["ratio"] <= row["target"])
+        check_targeted(row)
+        assert set(row) >= {"strategy", "local_size", "groups", "time_ratio", "by"}
+        assert min(row["groups"], row["ours_best_us"], row["peer_best_us"]) > 0
         limit = findings.loop_limit if findings is not None else None
         assert limit is None or row.get("rounds", 0) < limit
     waits = [row for row in rows if row["benchmark"] == "arrive_wait"]
@@ -305,13 +235,9 @@ def test_split_barrier_benchmark_prints_a_line_a_row_with_right_results(
 
 
 @pytest.mark.device
-def test_split_barrier_benchmark_sees_wrong_results(device: cl.Device, findings: Findings | None) -> None:
+def test_split_barrier_benchmark_sees_wrong_results(on_device: Callable[..., Done]) -> None:
     code = (
-        "import sys\n"
-        "import pyopencl as cl\n"
         "from benchmarks.split_barrier import *\n"
-        "from portbar.device.facts import select_devices\n"
-        "device = select_devices(sys.argv[1:])[0][1]\n"
         "session = SplitSession(device, device.name, cl.Context([device]), True, None, None)\n"
         "bench = Bench(session)\n"
         "right = NO_CYCLES + loop('barrier')\n"
@@ -339,16 +265,7 @@ def test_split_barrier_benchmark_sees_wrong_results(device: cl.Device, findings:
         "        except WrongResultError as error:\n"
         "            print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, selector(device)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    lines = on_device(code).stdout.splitlines()
     assert lines[:4] == ["right"] * 4
     assert all(line.startswith("wrong 1") for line in lines[4:8])
     for at in (8, 12, 16):
@@ -356,38 +273,18 @@ def test_split_barrier_benchmark_sees_wrong_results(device: cl.Device, findings:
         assert "sums of work-group 0 are wrong" in lines[at + 3]
 
 
-@pytest.mark.device
-@pytest.mark.slow
-def test_split_barrier_benchmark_says_in_a_table_whether_targets_are_met(
-    device: cl.Device, findings: Findings | None
-) -> None:
-    done = run("--quick", "--device", selector(device), module="split_barrier")
-    assert done.returncode == 0, done.stderr
-    assert "target met" in done.stdout
-    assert "arrive_wait" in done.stdout
-    assert not done.stdout.lstrip().startswith("{")
-
-
-@pytest.mark.parametrize(("arguments", "status"), [(("--unknown",), 2), (("--json", "--device", "no such device"), 3)])
-def test_split_barrier_benchmark_refuses_what_it_cannot_measure(arguments: tuple[str, ...], status: int) -> None:
-    pytest.importorskip("pyopencl")
-    done = run(*arguments, module="split_barrier")
-    assert done.returncode == status
-    assert done.stdout == ""
-    assert done.stderr
-
-
-#: A compiler that leaves a program which answers as the CUDA program does: well, with wrong values, badly, then not at all.
+#: A compiler that leaves a program which answers as a CUDA program does, line by line, and then not at all.
 COMPILER = """#!/bin/sh
 echo "$@" > {folder}/arguments
+cp "$(eval echo \\${{$#}})" {folder}/source.cu
 while [ "$1" != -o ]; do shift; done
 cat > "$2" <<'END'
 #!{python}
 import sys, time
-print('{{"name": "none", "binary": 90}}', flush=True)
-answers = ['{{"seconds": 0.5, "cycles": 7, "wrong": 0}}', '{{"seconds": 0.5, "cycles": 7, "wrong": 2}}', '{{"error": "busy"}}']
+print('{{"name": "none", "about": 90}}', flush=True)
+answers = {answers}
 for line in sys.stdin:
-    assert line == "barrier 64 2 10\\n", line
+    assert line == "{asked}\\n", line
     if not answers:
         time.sleep(60)
     print(answers.pop(0), flush=True)
@@ -396,45 +293,66 @@ chmod +x "$2"
 """
 
 
-def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("module", "name", "peer", "call", "asked", "answers", "said"),
+    [
+        (
+            "split_barrier",
+            "split_barrier",
+            "CudaPeer",
+            "sample('barrier', 64, 2, 10)",
+            "barrier 64 2 10",
+            ['{"seconds": 0.5, "cycles": 7, "wrong": 0}', '{"seconds": 0.5, "cycles": 7, "wrong": 2}'],
+            ["Sample(seconds=0.5, cycles=7)", "WrongResultError the CUDA program left 2 wrong values"],
+        ),
+        (
+            "reductions_cub",
+            "reductions",
+            "CubPeer",
+            "order('float32', 8)",
+            "float32 8 0 0",
+            ['{"seconds": 0.5, "sum": 28.0}'],
+            ["{'seconds': 0.5, 'sum': 28.0}"],
+        ),
+    ],
+    ids=["split_barrier", "reductions"],
+)
+def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(
+    tmp_path: Path, module: str, name: str, peer: str, call: str, asked: str, answers: list[str], said: list[str]
+) -> None:
     pytest.importorskip("pyopencl")
     compiler = tmp_path / "nvcc"
-    compiler.write_text(COMPILER.format(folder=tmp_path, python=sys.executable), encoding="utf-8")
+    answers = [*answers, '{"error": "busy"}']
+    text = COMPILER.format(folder=tmp_path, python=sys.executable, asked=asked, answers=answers)
+    compiler.write_text(text, encoding="utf-8")
     compiler.chmod(0o755)
     code = (
-        "import benchmarks.split_barrier as bench\n"
-        "with bench.cuda_program(bench.CUDA_SOURCE, 'split_barrier', (9, 0), bench.CudaPeer) as peer:\n"
+        f"import benchmarks.{module} as bench\n"
+        "from benchmarks.cuda import cuda_program\n"
+        "from portbar.errors import Error\n"
+        f"with cuda_program(bench.CUDA_SOURCE, '{name}', (9, 0), bench.{peer}) as peer:\n"
         "    peer._limit_s = 1.0\n"
-        "    print(peer.about['binary'])\n"
-        "    for _ in range(5):\n"
+        "    print(peer.about['about'])\n"
+        f"    for _ in range({len(answers) + 2}):\n"
         "        try:\n"
-        "            print(peer.sample('barrier', 64, 2, 10))\n"
-        "        except bench.Error as error:\n"
+        f"            print(peer.{call})\n"
+        "        except Error as error:\n"
         "            print(type(error).__name__, error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        env=os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    about, right, wrong, bad, hung, ended = done.stdout.splitlines()
-    assert (about, right) == ("90", "Sample(seconds=0.5, cycles=7)")
-    assert wrong == "WrongResultError the CUDA program left 2 wrong values"
-    assert bad == "Error the CUDA program failed: busy"
+    done = python(code, PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    *first, hung, ended = done.stdout.splitlines()
+    assert first == ["90", *said, "Error the CUDA program failed: busy"]
     assert "took more than 1 s" in hung
     assert "has ended" in ended
-    arguments = (tmp_path / "arguments").read_text(encoding="utf-8").split()
-    assert arguments[:3] == ["-O3", "-std=c++17", "-arch=sm_90"]
+    assert (tmp_path / "arguments").read_text(encoding="utf-8").split()[:3] == ["-O3", "-std=c++17", "-arch=sm_90"]
+    source = (tmp_path / "source.cu").read_text(encoding="utf-8")
+    assert source.count("{") == source.count("}")
+    assert module != "reductions_cub" or "PERIOD" not in source
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync"])
+@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync", "reductions_cub"])
 def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     code = (
@@ -444,11 +362,7 @@ def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
         f"from benchmarks.{benchmark} import CUDA_SOURCE\n"
         "print(compiled(CUDA_SOURCE, Path(sys.argv[1], 'peer'), (9, 0)).exists())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "True"
+    assert python(code, str(tmp_path)).stdout.strip() == "True"
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -461,8 +375,5 @@ def test_libgomp_program_counts_its_own_barriers() -> None:
         "    print('compiled' if binary else 'refused')\n"
         "assert binary is None or not binary.exists()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = python(code)
     assert done.stdout.strip() == "compiled" or "libgomp skipped" in done.stderr

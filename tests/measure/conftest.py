@@ -1,0 +1,85 @@
+"""Runs benchmarks and pieces of them in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.checkout import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyopencl as cl
+
+    from portbar.findings.findings import Findings
+
+Done = subprocess.CompletedProcess[str]
+
+#: What each line of a benchmark tells, and what those with a target tell besides.
+REQUIRED = {"benchmark", "device", "peer", "ratio", "ours_us", "peer_us", "samples"}
+TARGETED = REQUIRED | {"target", "met"}
+
+
+def _run(*arguments: str, **environment: str) -> Done:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def run(module: str, *arguments: str, **environment: str) -> Done:
+    """Run a benchmark."""
+    return _run("-m", f"benchmarks.{module}", *arguments, **environment)
+
+
+def python(code: str, *arguments: str, **environment: str) -> Done:
+    """Run a piece of Python, which has to end well."""
+    done = _run("-c", code, *arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def rows_of(done: Done) -> list[dict[str, Any]]:
+    """The lines of a benchmark that ended well."""
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check_targeted(row: dict[str, Any]) -> None:
+    """A line of a benchmark whose rows have targets; a wrong result would be one without times."""
+    assert set(row) >= TARGETED
+    assert "error" not in row
+    assert row["samples"] >= 5
+    assert min(row["ours_us"], row["peer_us"], row["ratio"]) > 0
+    assert row["met"] == (None if row["target"] is None else row["ratio"] <= row["target"])
+
+
+@pytest.fixture
+def selected(device: cl.Device, findings: Findings | None) -> str:
+    """Return what selects the device under test."""
+    from portbar.device.facts import address_of  # noqa: PLC0415 (a host test's own imports decide what it needs)
+
+    address = address_of(device)
+    return f"{address.platform_index}:{address.device_index}"
+
+
+@pytest.fixture
+def on_device(selected: str) -> Callable[..., Done]:
+    """Return what runs a piece of Python that finds the device under test as `device`."""
+    head = "import sys\nimport pyopencl as cl\nfrom portbar.device.facts import select_devices\n"
+
+    def call(code: str) -> Done:
+        return python(f"{head}device = select_devices(sys.argv[1:])[0][1]\n{code}", selected)
+
+    return call
