@@ -271,7 +271,8 @@ def test_every_header_can_be_read(target):
 
 #: A function's name and parameters in a rendered header.
 FUNCTION = re.compile(
-    r"^(?:static inline|PORTBAR_(?:RAW|ATOMIC|COLLECTIVE|MEMBER)\b)[\w ()*,]*?[\s*](portbar_\w+)\(([^()]*)\)", re.MULTILINE
+    r"^(?:static inline|PORTBAR_(?:RAW|ATOMIC|COLLECTIVE|MEMBER)\b)[\w ()*,]*?[\s*](portbar_\w+)\(([^()]*)\)",
+    re.MULTILINE,
 )
 #: Parameters that must be constants.
 CONSTANTS = {

@@ -142,7 +142,7 @@ class Occupancy(Step):
     def table(self, devices: Sequence[Json]) -> Table:
         """Recall by lock."""
         # The published locks first, as in the study.
-        locks = ALTERNATIVES["discovery"][::-1]
+        locks = tuple(ALTERNATIVES["discovery"])[::-1]
         columns = [
             ("Device", False),
             ("Compute units", True),

@@ -20,7 +20,7 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.program import Program
 from portbar.measuring.rounds import NO_TIME, Budget, in_one_line, most_rounds, profiled_queue
-from portbar.primitives.split_barrier.selection import selection as split_barrier
+from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.records.reading import missing
 from portbar.survey.tasks.loops import (
     Loop,
