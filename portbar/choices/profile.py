@@ -40,11 +40,14 @@ def _findings(of: DeviceFacts) -> Findings | None:
     found = stored_findings(of)
     if found is None:
         return matrix.nearest(of)
-    if not found.barrier_table:
-        known = matrix.nearest(of)
-        if known is not None and known.barrier_table:
-            table_of = f"barrier table of {matrix.record_named(known.source)}"
-            found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {table_of}")
+    known = matrix.nearest(of)
+    if known is None:
+        return found
+    if found.tuning is None:
+        found = replace(found, tuning=known.tuning)
+    if not found.barrier_table and known.barrier_table:
+        table_of = f"barrier table of {matrix.record_named(known.source)}"
+        found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {table_of}")
     return found
 
 

@@ -95,10 +95,11 @@ def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
 
     path = next(path for path in RECORDS if Findings.from_json(only_device(path)["findings"]).barrier_table)
     facts, findings = entry(path)
-    probed = replace(findings, barrier_table=(), source="probed 2026-11-21")
+    probed = replace(findings, barrier_table=(), tuning=None, source="probed 2026-11-21")
     monkeypatch.setattr(profile, "stored_findings", lambda _: probed)
     found = profile._findings(facts)
     assert found is not None
+    assert found.tuning == findings.tuning
     assert found.barrier_table == findings.barrier_table
     assert found.source == f"probed 2026-11-21; barrier table of vendor matrix record {path.stem}"
     chosen = choose(DeviceProfile(facts, found))
