@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from statistics import median
 from typing import Any
@@ -62,6 +63,43 @@ def barrier_rows(largest: int, local_size: int = 64) -> list[Json]:
                 }
             )
     return rows
+
+
+def put(*places: tuple[Any, ...]) -> Callable[[Json], None]:
+    """Return what changes an entry: at each of the places, given by names and indices, the last part is put."""
+
+    def change(entry: Json) -> None:
+        for *path, name, value in places:
+            holder: Any = entry
+            for part in path:
+                holder = holder[part]
+            holder[name] = value
+
+    return change
+
+
+def without(*names: str) -> Callable[[Json], None]:
+    """Return what takes members away from an entry."""
+
+    def change(entry: Json) -> None:
+        for name in names:
+            del entry[name]
+
+    return change
+
+
+def both(*changes: Callable[[Json], None]) -> Callable[[Json], None]:
+    """Return one change that makes all of these."""
+
+    def change(entry: Json) -> None:
+        for one in changes:
+            one(entry)
+
+    return change
+
+
+#: What a survey adds to the entry of a device that works.
+MEASURED = ("findings", "strategy", "occupancy", "barrier", "litmus", "atomics", "split_barrier", "reduction")
 
 
 def step(rows: list[Json], status: str = "ok") -> Json:

@@ -14,7 +14,19 @@ from portbar.cli import cli
 from portbar.records.reading import measured, missing
 from portbar.report.compare import Comparison, compare
 from tests.checkout import ROOT
-from tests.report_support import Json, device, groups, occupancy_row, record, step, times
+from tests.report_support import (
+    MEASURED,
+    Json,
+    both,
+    device,
+    groups,
+    occupancy_row,
+    put,
+    record,
+    step,
+    times,
+    without,
+)
 
 
 def changed(change: Any) -> tuple[Json, Json]:
@@ -82,12 +94,8 @@ def test_differences_below_the_clock_are_none() -> None:
 
 
 def test_times_of_a_busy_machine_are_no_regression() -> None:
-    def change(entry: Json) -> None:
-        entry["barrier"]["rows"][0]["barrier_time"] = times(50.0)
-        entry["reduction"]["rows"][0]["time"] = times(50.0)
-        entry["barrier"]["unsteady"] = True
-
-    found = compare(*changed(change)).differences
+    slow = [("barrier", "rows", 0, "barrier_time", times(50.0)), ("reduction", "rows", 0, "time", times(50.0))]
+    found = compare(*changed(put(*slow, ("barrier", "unsteady", True)))).differences
     assert [(item.group, item.mark) for item in found] == [("barrier", ""), ("reduction", "")]
     assert all("busy machine" in item.text for item in found)
 
@@ -103,83 +111,39 @@ def test_relaunching_is_compared_once_a_grid() -> None:
     ]
 
 
-def lose_build(entry: Json) -> None:
-    entry["probe"]["rows"][0]["result"] = missing("unsupported", "the compiler refuses -cl-std=CL3.0")
-    entry["findings"]["builds"]["CL3.0"] = False
-
-
-def lose_progress(entry: Json) -> None:
-    entry["findings"]["progress"]["sub_groups"] = "none"
-
-
-def lose_ordering(entry: Json) -> None:
-    entry["findings"]["ordering"]["cl12"] = "fail: 3 of 1000"
-
-
-def end_loops(entry: Json) -> None:
-    entry["findings"]["loop_limit"] = 65535
-
-
-def fail_litmus(entry: Json) -> None:
-    entry["litmus"]["rows"][0]["verdict"] = measured("fail")
-
-
-def lose_instruction(entry: Json) -> None:
-    entry["atomics"]["rows"][0]["implementation"] = "loop"
-
-
-def lose_operation(entry: Json) -> None:
-    entry["atomics"]["rows"][0]["result"] = missing("error", "wrong sum")
-
-
-def crash_algorithm(entry: Json) -> None:
-    entry["barrier"]["rows"][0]["barrier_time"] = missing("crash", "signal 11")
-
-
-def find_fewer(entry: Json) -> None:
-    entry["occupancy"]["rows"][0]["found"] = groups(4, 4, 4, 4, 4)
-
-
-def choose_worse_atomics(entry: Json) -> None:
-    entry["strategy"]["atomics"] = {"value": "cl12", "reason": "c11 does not compile"}
-
-
-def lose_strategy(entry: Json) -> None:
-    del entry["strategy"]["split_barrier"]
-
-
-def bound_the_grid(entry: Json) -> None:
-    entry["strategy"]["max_groups"] = {"value": "1", "reason": "loops end: 65535"}
-
-
-def crash_step(entry: Json) -> None:
-    entry["reduction"]["status"] = "crash"
-
-
-def break_device(entry: Json) -> None:
-    entry["status"] = "unusable"
-    entry["usable"] = {"usable": False, "reason": "the probe kernel gave 7", "remedy": ""}
-
-
+LOSE_BUILD = put(
+    ("probe", "rows", 0, "result", missing("unsupported", "the compiler refuses -cl-std=CL3.0")),
+    ("findings", "builds", "CL3.0", False),
+)
+CRASH_ALGORITHM = put(("barrier", "rows", 0, "barrier_time", missing("crash", "signal 11")))
+UNUSABLE = {"usable": False, "reason": "the probe kernel gave 7", "remedy": ""}
+CL12 = {"value": "cl12", "reason": "c11 does not compile"}
+ONE_GROUP = {"value": "1", "reason": "loops end: 65535"}
 LOSSES = [
-    (lose_build, "findings / build CL3.0"),
-    (lose_progress, "findings / progress sub_groups"),
-    (lose_ordering, "findings / ordering cl12"),
-    (end_loops, "findings / loop_limit"),
-    (fail_litmus, "litmus / c11 / verdict"),
-    (lose_instruction, "atomics / fetch_add, uint, global / implementation"),
-    (lose_operation, "atomics / fetch_add, uint, global / result"),
-    (crash_algorithm, "barrier / counter, 1 group of 64 / barrier_time"),
-    (find_fewer, "occupancy / packed, local size 64, 16 bytes / found"),
-    (choose_worse_atomics, "strategy / atomics"),
-    (lose_strategy, "strategy / split_barrier"),
-    (bound_the_grid, "strategy / max_groups"),
-    (crash_step, "reduction / status"),
-    (break_device, "status / status"),
+    (LOSE_BUILD, "findings / build CL3.0"),
+    (put(("findings", "progress", "sub_groups", "none")), "findings / progress sub_groups"),
+    (put(("findings", "ordering", "cl12", "fail: 3 of 1000")), "findings / ordering cl12"),
+    (put(("findings", "loop_limit", 65535)), "findings / loop_limit"),
+    (put(("litmus", "rows", 0, "verdict", measured("fail"))), "litmus / c11 / verdict"),
+    (put(("atomics", "rows", 0, "implementation", "loop")), "atomics / fetch_add, uint, global / implementation"),
+    (
+        put(("atomics", "rows", 0, "result", missing("error", "wrong sum"))),
+        "atomics / fetch_add, uint, global / result",
+    ),
+    (CRASH_ALGORITHM, "barrier / counter, 1 group of 64 / barrier_time"),
+    (
+        put(("occupancy", "rows", 0, "found", groups(4, 4, 4, 4, 4))),
+        "occupancy / packed, local size 64, 16 bytes / found",
+    ),
+    (put(("strategy", "atomics", CL12)), "strategy / atomics"),
+    (lambda entry: without("split_barrier")(entry["strategy"]), "strategy / split_barrier"),
+    (put(("strategy", "max_groups", ONE_GROUP)), "strategy / max_groups"),
+    (put(("reduction", "status", "crash")), "reduction / status"),
+    (put(("status", "unusable"), ("usable", UNUSABLE)), "status / status"),
 ]
 
 
-@pytest.mark.parametrize(("change", "path"), LOSSES, ids=[change.__name__ for change, _ in LOSSES])
+@pytest.mark.parametrize(("change", "path"), LOSSES, ids=[path for _, path in LOSSES])
 def test_a_loss_is_a_regression_and_its_return_an_improvement(change: Any, path: str) -> None:
     old, new = changed(change)
     there = compare(old, new)
@@ -187,7 +151,7 @@ def test_a_loss_is_a_regression_and_its_return_an_improvement(change: Any, path:
     assert there.improvements == ()
     back = compare(new, old)
     assert back.regressions == ()
-    expected = [] if change is lose_strategy else [path]
+    expected = [] if path == "strategy / split_barrier" else [path]
     assert [item.path for item in back.improvements] == expected
 
 
@@ -256,11 +220,7 @@ def test_units_that_differ_are_not_compared_by_ratio() -> None:
 
 
 def test_an_interrupted_survey_loses_nothing() -> None:
-    def change(entry: Json) -> None:
-        for name in ("strategy", "occupancy", "barrier", "litmus", "atomics", "split_barrier", "reduction"):
-            del entry[name]
-        entry["status"] = "partial"
-
+    change = both(without(*MEASURED[1:]), put(("status", "partial")))
     assert compare(*changed(change)).regressions == ()
 
 
@@ -275,7 +235,7 @@ def written(folder: Path, name: str, value: Json) -> str:
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[str, str]:
-    old, new = changed(crash_algorithm)
+    old, new = changed(CRASH_ALGORITHM)
     new["devices"][0]["facts"]["driver_version"] = "2.0"
     return written(tmp_path, "old.json", old), written(tmp_path, "new.json", new)
 
@@ -317,14 +277,9 @@ def test_a_step_that_gained_rows_alone_is_said_in_words() -> None:
 
 
 def test_the_page_of_the_documentation_shows_what_is_printed(tmp_path: Path) -> None:
-    def change(entry: Json) -> None:
-        crash_algorithm(entry)
-        lose_build(entry)
-        entry["facts"]["driver_version"] = "2.0"
-        entry["barrier"]["rows"][-2]["barrier_time"] = times(4.1)
-        entry["barrier"]["rows"][-1]["barrier_time"] = times(1.0)
-
-    old, new = changed(change)
+    slower, faster = (("barrier", "rows", at, "barrier_time", times(us)) for at, us in ((-2, 4.1), (-1, 1.0)))
+    change = put(("facts", "driver_version", "2.0"), slower, faster)
+    old, new = changed(both(CRASH_ALGORITHM, LOSE_BUILD, change))
     names = written(tmp_path, "before.json", old), written(tmp_path, "after.json", new)
     page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
     printed = CliRunner().invoke(cli, ["compare", "--check", *names]).stdout

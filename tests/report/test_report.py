@@ -25,7 +25,7 @@ from portbar.report.collect import collect, in_order
 from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
 from portbar.report.tables import tables
 from portbar.survey.report_tables import MOST_COLUMNS, Table
-from tests.report_support import Json, device, occupancy_row, published, record
+from tests.report_support import MEASURED, Json, device, occupancy_row, published, record, without
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&| [x](javascript:alert(3)) $\\frac{1}{"
 
@@ -52,6 +52,11 @@ def row(table: Table, beginning: str) -> dict[str, str]:
     """The texts of the row whose name begins so, by column; of columns of one title the last."""
     (found,) = [one for one in table.rows if one[0].text.startswith(beginning)]
     return {title: cell.text for (title, _), cell in zip(table.columns, found, strict=True)}
+
+
+def line_of(one: Json, table: str, name: str = "Test GPU") -> dict[str, str]:
+    """The row of one device in a table."""
+    return row(by_name(collect([("a", record(one))]))[table], name)
 
 
 def test_the_verdict_says_how_many_groups_meet_and_what_that_saves(folder: Path) -> None:
@@ -91,7 +96,7 @@ def test_recall_is_of_the_largest_local_size_with_the_range_over_all() -> None:
     ]
     one["occupancy"]["rows"] += more
     one["occupancy"]["rows"].append(occupancy_row("packed", True, bound=2, local_size=1024, local_bytes=60000))
-    shown = row(by_name(collect([("a", record(one))]))["recall"], "Test GPU")
+    shown = line_of(one, "recall")
     assert (shown["Local size"], shown["Occupancy bound"]) == ("256", "4")
     assert shown["Spin, all sizes"] == "25 %"
 
@@ -101,7 +106,7 @@ def test_the_mean_counts_not_the_median() -> None:
     spin = one["occupancy"]["rows"][-1]
     spin["found"] = measured(2, "work-groups", [2, 2, 2, 2, 6])
     spin["recall"] = measured(0.35, "1")
-    assert row(by_name(collect([("a", record(one))]))["recall"], "Test GPU")["Spin lock"] == "2.8 (35 %)"
+    assert line_of(one, "recall")["Spin lock"] == "2.8 (35 %)"
 
 
 def test_barriers_are_shown_between_the_fewest_and_the_most_groups(folder: Path) -> None:
@@ -114,9 +119,9 @@ def test_times_of_another_unit_are_converted() -> None:
     one = device()
     for line in one["barrier"]["rows"]:
         line["barrier_time"] = measured(2500.0, "ns")
-    assert row(by_name(collect([("a", record(one))]))["barriers"], "Test GPU")["Barrier, us"] == "2.5"
+    assert line_of(one, "barriers")["Barrier, us"] == "2.5"
     one["split_barrier"]["rows"][0]["time"] = measured(0.5, "us")
-    assert row(by_name(collect([("a", record(one))]))["split-barriers"], "Test GPU")["counter"] == "500 *"
+    assert line_of(one, "split-barriers")["counter"] == "500 *"
 
 
 def test_capabilities_are_yes_no_or_not_measured(folder: Path) -> None:
@@ -133,14 +138,14 @@ def test_capabilities_are_yes_no_or_not_measured(folder: Path) -> None:
 def test_what_was_lost_is_neither_yes_nor_no() -> None:
     one = device()
     one["findings"]["lost"]["loop_limit"] = "the driver crashed"
-    assert "loops whole" not in row(by_name(collect([("a", record(one))]))["capabilities"], "Test GPU")
+    assert "loops whole" not in line_of(one, "capabilities")
 
 
 def test_atomics_are_counted_by_how_they_are_done() -> None:
     one = device()
     one["atomics"]["rows"][0]["result"] = missing("error", "wrong sum")
     one["atomics"]["rows"][2]["result"] = missing("skipped", "no time was left")
-    shown = row(by_name(collect([("a", record(one))]))["atomics"], "Test GPU")
+    shown = line_of(one, "atomics")
     assert (shown["uint"], shown["float"]) == ("1 instruction, 1 none", "1 loop")
 
 
@@ -152,18 +157,7 @@ def test_reductions_stand_beside_the_built_in_function(folder: Path) -> None:
 
 def test_devices_that_could_not_be_measured_have_a_row() -> None:
     broken = device("Broken")
-    for name in (
-        "findings",
-        "strategy",
-        "probe",
-        "occupancy",
-        "barrier",
-        "litmus",
-        "atomics",
-        "split_barrier",
-        "reduction",
-    ):
-        broken.pop(name)
+    without("probe", *MEASURED)(broken)
     broken["status"] = "unusable"
     broken["usable"] = {"usable": False, "reason": "the probe kernel gave 7", "remedy": "another driver"}
     waiting = {"facts": {"name": "Waiting"}, "status": "waiting", "address": broken["address"], "seconds": 0.0}

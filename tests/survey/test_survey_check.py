@@ -20,7 +20,7 @@ from portbar.fleet.cluster import Job
 from portbar.records import measured, missing
 from portbar.report.machine_check import judge, match
 from tests.checkout import environment
-from tests.report_support import device, groups, published, record, times
+from tests.report_support import MEASURED, both, device, groups, published, put, record, times, without
 
 
 def changed(change):
@@ -48,14 +48,6 @@ def slower(step, name, times_as_long, **values):
     return change
 
 
-def both(*changes):
-    def change(entry):
-        for one in changes:
-            one(entry)
-
-    return change
-
-
 def test_the_same_machine_is_as_good():
     outcome = judged()
     assert not outcome.faults
@@ -75,28 +67,11 @@ def spin_finds_nothing(entry):
             one["found"] = groups(1, 1, 1, 1, 1)
 
 
-def crashing(entry):
-    row(entry, "barrier", algorithm="flag", groups=8)["barrier_time"] = missing("crash", "ended by SIGSEGV")
-
-
 def no_float(entry):
     row(entry, "atomics", type="float", space="local")["result"] = missing("error", "it does not compile")
 
 
-def litmus_fails(entry):
-    entry["litmus"]["rows"][0]["verdict"] = measured("fail")
-
-
-def one_group_only(entry):
-    entry["findings"]["progress"]["work_groups"] = "none"
-    entry["probe"]["rows"][2]["result"] = measured("none")
-
-
-def gone_bad(entry):
-    for name in ("findings", "strategy", "occupancy", "barrier", "litmus", "atomics", "split_barrier", "reduction"):
-        entry.pop(name)
-    entry["status"] = "unusable"
-    entry["usable"] = {"usable": False, "reason": "the compiler crashed", "remedy": "another driver"}
+USELESS = {"usable": False, "reason": "the compiler crashed", "remedy": "another driver"}
 
 
 @pytest.mark.parametrize(
@@ -114,11 +89,20 @@ def gone_bad(entry):
             slower("barrier", "relaunch_time", 3, groups=1, algorithm="counter"),
             "of 64, relaunch_time: 6 us -> 18 us, 3 times slower",
         ),
-        (crashing, "lost: yes -> crash (ended by SIGSEGV)"),
+        (
+            put(("barrier", "rows", -2, "barrier_time", missing("crash", "ended by SIGSEGV"))),
+            "lost: yes -> crash (ended by SIGSEGV)",
+        ),
         (no_float, "atomics, fetch_add, float, local, result: lost: yes -> error (it does not compile)"),
-        (litmus_fails, "litmus, c11, verdict: pass -> fail"),
-        (one_group_only, "findings, progress work_groups: independent -> none"),
-        (gone_bad, "status, status: complete -> unusable (the compiler crashed)"),
+        (put(("litmus", "rows", 0, "verdict", measured("fail"))), "litmus, c11, verdict: pass -> fail"),
+        (
+            put(("findings", "progress", "work_groups", "none"), ("probe", "rows", 2, "result", measured("none"))),
+            "findings, progress work_groups: independent -> none",
+        ),
+        (
+            both(without(*MEASURED), put(("status", "unusable"), ("usable", USELESS))),
+            "status, status: complete -> unusable (the compiler crashed)",
+        ),
         (slower("split_barrier", "time", 3, strategy="counter"), "split_barrier, as used, local size 64, time"),
         (slower("reduction", "time", 3, strategy="sub_group", level="device"), "reduction, as used, device add float"),
         (
