@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from portbar.survey.report_tables import Table
+    from portbar.survey.tasks.session import Session
 
 Json = dict[str, Any]
 Entry = Mapping[str, Any]
@@ -103,12 +104,8 @@ class Step:
 
     # Measuring.
 
-    def measure(self, payload: Json) -> Json:
-        """Measure in a child process, and report each row by `portbar.device.child.progress`.
-
-        Payload: `address`, `findings`, `quick` and `budget_s`. A report is `{"row": {...}}`, or `{"doing": "..."}` before
-        whatever may abort or hang. Returns `skipped`: how many rows there was no time for.
-        """
+    def measure(self, session: Session) -> None:
+        """Measure in a child process. Rows are reported as they come, and what comes next before whatever may hang."""
         raise NotImplementedError
 
     def run(self, running: Running) -> Json:
@@ -166,9 +163,13 @@ class Step:
 
 def measure(payload: Json) -> Json:
     """Measure one step: what runs in its child process."""
+    from portbar.survey.tasks.session import Session  # noqa: PLC0415 (records are read without OpenCL)
+
     module, name = payload["step"]
     step: Step = getattr(importlib.import_module(module), name)()
-    return step.measure(payload)
+    session = Session(payload)
+    step.measure(session)
+    return {"skipped": session.skipped}
 
 
 def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:

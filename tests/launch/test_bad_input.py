@@ -26,7 +26,7 @@ from portbar.launching import build as build_module  # noqa: E402
 from portbar.records.reading import value_of  # noqa: E402
 from portbar.survey.step import run_step  # noqa: E402
 from portbar.survey.steps import Barrier  # noqa: E402
-from portbar.survey.tasks.loops import context_of  # noqa: E402
+from portbar.survey.tasks.session import context_of  # noqa: E402
 from portbar.system import cache  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.checkout import ROOT  # noqa: E402

@@ -26,6 +26,7 @@ pytest.importorskip("pyopencl")
 from portbar import records
 from portbar.choices.strategy import DeviceProfile
 from portbar.cli.survey import status_of
+from portbar.device import child
 from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError
@@ -41,6 +42,7 @@ from portbar.survey.tasks import barrier
 from portbar.survey.tasks.barrier import barrier_sizes
 from portbar.survey.tasks.litmus import LitmusRun
 from portbar.survey.tasks.occupancy import LOCKS, occupancy_cells
+from portbar.survey.tasks.session import Session
 from tests.checkout import ROOT, environment, python_path
 from tests.survey.support import UNUSABLE, entry, record, shown
 
@@ -333,11 +335,12 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
             on_row(one)
         return measured
 
-    own = barrier.facts(context.devices[0])
-    monkeypatch.setattr(barrier, "facts", lambda _: replace(own, extensions=extensions))
     monkeypatch.setattr(barrier, "time_barriers", time_barriers)
-    monkeypatch.setattr(barrier.child, "progress", reports.append)
-    assert barrier.barrier_task({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]}) == {"skipped": 0}
+    monkeypatch.setattr(child, "progress", reports.append)
+    session = Session({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]})
+    session.profile = replace(session.profile, facts=replace(session.profile.facts, extensions=extensions))
+    barrier.measure_barrier(session)
+    assert session.skipped == 0
     rows = [report["row"] for report in reports if "row" in report]
     assert rows[:2] == [one.to_row() for one in measured]
     assert [(row["algorithm"], row["groups"], row["barrier_time"]["status"]) for row in rows[2:]] == (

@@ -13,7 +13,6 @@ pytest.importorskip("pyopencl")
 from rich.text import Text
 
 from portbar import records
-from portbar.device import child
 from portbar.device.facts import address_of
 from portbar.records.reading import measured, rows_of, value_of
 from portbar.report.collect import collect
@@ -47,26 +46,22 @@ class Filling(Step):
     legend: ClassVar[str] = "Filling is of one buffer."
     summary_name: ClassVar[str] = "filling"
 
-    def measure(self, payload: Json) -> Json:
+    def measure(self, session: Any) -> None:
         import numpy as np  # noqa: PLC0415 (needed in the child only)
         import pyopencl as cl  # noqa: PLC0415
 
-        from portbar.survey.tasks.loops import context_of  # noqa: PLC0415
-
-        context = context_of(payload)
-        queue = cl.CommandQueue(context)
         for size in (1024, 4096):
-            child.progress({"doing": f"filling {size} bytes"})
-            buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, size)
+            session.doing(f"filling {size} bytes")
+            buffer = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, size)
             start = time.perf_counter()
-            cl.enqueue_fill_buffer(queue, buffer, np.array([7], np.uint8), 0, size).wait()
+            cl.enqueue_fill_buffer(session.queue, buffer, np.array([7], np.uint8), 0, size).wait()
             taken = measured(1e6 * (time.perf_counter() - start), "us")
             filled = np.empty(size, np.uint8)
-            cl.enqueue_copy(queue, filled, buffer)
+            cl.enqueue_copy(session.queue, filled, buffer)
             right = measured(bool((filled == 7).all()))
-            row = {"way": "fill", "size": size, "time": taken, "right": right, "said": "in /home/me/secret/fill.cl"}
-            child.progress({"row": row})
-        return {"skipped": 0}
+            session.row(
+                {"way": "fill", "size": size, "time": taken, "right": right, "said": "in /home/me/secret/fill.cl"}
+            )
 
     def complete(self, part: Json) -> None:
         part["seed"] = len(part["rows"])

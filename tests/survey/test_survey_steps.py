@@ -25,7 +25,7 @@ from portbar.survey import run
 from portbar.survey.environment import environment, loader
 from portbar.survey.step import run_step
 from portbar.survey.steps import STEPS
-from portbar.survey.tasks import atomics, litmus, loops, reduction, split_barrier
+from portbar.survey.tasks import atomics, litmus, reduction, session, split_barrier
 from tests.survey.support import entry
 
 KINDS = {kind.name: kind for kind in TYPES}
@@ -140,7 +140,7 @@ def test_repeating_a_step_is_one_step():
         x = y = 12_345
         for _ in range(times):
             y = (y * 1_664_525 + 99) % (1 << 32)
-        factor, term = loops.repeated(1_664_525, 99, times, 1 << 32)
+        factor, term = session.repeated(1_664_525, 99, times, 1 << 32)
         assert (factor * x + term) % (1 << 32) == y
 
 
@@ -159,29 +159,29 @@ class FakeSide:
 
 def test_sides_are_timed_in_turns_and_each_has_rounds_of_its_own():
     sides = {"fast": FakeSide(1e-7), "slow": FakeSide(1e-4), "broken": FakeSide(1e-6, 64)}
-    taken, wrong = loops.time_in_turns(sides, 1 << 20, Budget(1.0))
+    taken, wrong = session.time_in_turns(sides, 1 << 20, Budget(1.0))
     assert set(taken) == {"fast", "slow"}
     assert wrong == {"broken": "wrong values"}
     assert np.median(taken["fast"]) == pytest.approx(1e-7, rel=0.2)
     assert np.median(taken["slow"]) == pytest.approx(1e-4, rel=0.2)
     assert max(sides["fast"].launched) > 100 * max(sides["slow"].launched)
-    assert loops.reading_of("broken", taken, wrong)["status"] == "error"
-    assert loops.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
+    assert session.reading_of("broken", taken, wrong)["status"] == "error"
+    assert session.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
 
 
 def test_no_launch_has_more_rounds_than_the_device_may_loop():
     side = FakeSide(1e-9)
-    taken, _ = loops.time_in_turns({"": side}, 50, Budget(0.0))
+    taken, _ = session.time_in_turns({"": side}, 50, Budget(0.0))
     assert max(side.launched) == 50
     assert len(taken[""]) == 3
     assert most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
 
 
 def test_wrong_values_are_an_error():
-    loops.check(np.array([1, 2], np.uint32), np.array([1, 2]), 5)
-    loops.check(np.array([1.0], np.float32), np.array([1.0005]), 5)
+    session.check(np.array([1, 2], np.uint32), np.array([1, 2]), 5)
+    session.check(np.array([1.0], np.float32), np.array([1.0005]), 5)
     with pytest.raises(Error, match="1 of 2 values are wrong after 5 rounds"):
-        loops.check(np.array([1, 3], np.uint32), np.array([1, 2]), 5)
+        session.check(np.array([1, 3], np.uint32), np.array([1, 2]), 5)
 
 
 # Split barriers and reductions.

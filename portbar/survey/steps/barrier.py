@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyopencl as cl
     from rich.console import RenderableType
 
+    from portbar.survey.tasks.session import Session
+
 #: What is said of barrier times that other work on the machine has spoilt.
 UNSTEADY: Final = "they vary too much to choose by, as on a busy machine; measure again with `portbar bench barrier`"
 
@@ -41,11 +43,11 @@ class Barrier(Step):
     legend = "ratio: fastest barrier over relaunching an empty kernel."
     summary_name = "barrier"
 
-    def measure(self, payload: Json) -> Json:
+    def measure(self, session: Session) -> None:
         """Time every algorithm at several group counts."""
-        from portbar.survey.tasks.barrier import barrier_task  # noqa: PLC0415 (records are read without OpenCL)
+        from portbar.survey.tasks.barrier import measure_barrier  # noqa: PLC0415 (records are read without OpenCL)
 
-        return barrier_task(payload)
+        measure_barrier(session)
 
     def complete(self, part: Json) -> None:
         """Add whether the times vary too much to go by."""

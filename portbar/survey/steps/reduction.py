@@ -13,6 +13,8 @@ from portbar.survey.terminal import fitting, new_table, optional, strategy_text,
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from portbar.survey.tasks.session import Session
+
 
 class Reduction(Step):
     """Time of a sum by level, type and strategy."""
@@ -25,11 +27,11 @@ class Reduction(Step):
     typical_s = 4.0
     summary_name = "reduction"
 
-    def measure(self, payload: Json) -> Json:
+    def measure(self, session: Session) -> None:
         """Time every strategy that the device can use, at every level."""
-        from portbar.survey.tasks.reduction import reduction_task  # noqa: PLC0415 (records are read without OpenCL)
+        from portbar.survey.tasks.reduction import measure_reduction  # noqa: PLC0415 (records are read without OpenCL)
 
-        return reduction_task(payload)
+        measure_reduction(session)
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """The time by strategy; OpenCL's own function by level, type and grid."""

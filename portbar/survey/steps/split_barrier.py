@@ -14,6 +14,8 @@ from portbar.survey.terminal import fitting, new_table, number, strategy_text, t
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from portbar.survey.tasks.session import Session
+
 
 class SplitBarrier(Step):
     """Time of a split barrier by strategy and local size."""
@@ -26,11 +28,11 @@ class SplitBarrier(Step):
     typical_s = 3.0
     summary_name = "split_barrier"
 
-    def measure(self, payload: Json) -> Json:
+    def measure(self, session: Session) -> None:
         """Time every strategy that the device can use."""
-        from portbar.survey.tasks.split_barrier import split_barrier_task  # noqa: PLC0415 (records need no OpenCL)
+        from portbar.survey.tasks.split_barrier import measure_split_barrier  # noqa: PLC0415 (records need no OpenCL)
 
-        return split_barrier_task(payload)
+        measure_split_barrier(session)
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """The time by strategy; OpenCL's barrier by local size."""

@@ -13,17 +13,15 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
-from portbar.device import child
 from portbar.errors import Error
 from portbar.launching.arguments import SCALARS
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, in_one_line
+from portbar.measuring.rounds import NO_TIME, in_one_line
 from portbar.primitives.atomics.table import TYPES, AtomicType
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
-from portbar.survey.tasks.loops import context_of
+from portbar.survey.tasks.session import Session
 
 SPACES: Final = ("global", "local")
 
@@ -221,39 +219,28 @@ def _results(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]
         return [reading for case in of for reading in _results(queue, [case])]
 
 
-def atomics_task(payload: dict[str, Any]) -> dict[str, Any]:
+def measure_atomics(session: Session) -> None:
     """Run every operation on every type in global and local memory once.
 
-    Payload: `address`, `findings`, `budget_s`. Rows: `operation`, `type`, `space`, `implementation` (`instruction`, `loop` or
-    `none`), and `result`: true, or why not.
-
-    Returns
-    -------
-    dict
-        `skipped`: rows that there was no time for.
+    Rows: `operation`, `type`, `space`, `implementation` (`instruction`, `loop` or `none`), and `result`: true, or why not.
     """
-    budget = Budget(float(payload["budget_s"]))
-    context = context_of(payload)
-    queue = cl.CommandQueue(context)
-    strategy = choose(describe(queue.device))
+    strategy = choose(session.profile)
     table = strategy.capabilities.atomics_table
     wanted = list(cases())
-    skipped = tried = 0
+    tried = False
     for kind, space in dict.fromkeys((case.kind, case.space) for case in wanted):
         of = [case for case in wanted if (case.kind, case.space) == (kind, space)]
         offered = kind.name in table.types
         if not offered:
             why = table.refused.get(kind.name, "the device does not have this type")
             readings = [missing("unsupported", why)] * len(of)
-        elif tried and budget.left() <= 0:
+        elif tried and session.late:
             readings = [missing("skipped", NO_TIME)] * len(of)
-            skipped += len(of)
         else:
-            child.progress({"doing": f"atomic operations on {kind.name} in {space} memory"})
-            readings = _results(queue, of)
-            tried += 1
+            session.doing(f"atomic operations on {kind.name} in {space} memory")
+            readings = _results(session.queue, of)
+            tried = True
         for case, reading in zip(of, readings, strict=True):
-            row = {"operation": case.operation, "type": kind.name, "space": space}
-            row["implementation"] = implementation(case, strategy) if offered else NONE
-            child.progress({"row": row | {"result": reading}})
-    return {"skipped": skipped}
+            how = implementation(case, strategy) if offered else NONE
+            row = {"operation": case.operation, "type": kind.name, "space": space, "implementation": how}
+            session.row(row | {"result": reading})

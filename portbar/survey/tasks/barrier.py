@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-import pyopencl as cl
+from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices.profile import describe, forget
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
-from portbar.device import child
-from portbar.device.facts import facts
 from portbar.findings.barriers import BOUNDED
 from portbar.findings.findings import BarrierTable
 from portbar.measuring.benching import BarrierTime, BarrierTimer, barrier_table, store_table, time_barriers
-from portbar.measuring.rounds import Budget, profiled_queue
-from portbar.survey.tasks.loops import context_of, largest_group, possible_sizes
+from portbar.survey.tasks.session import Session, largest_group, possible_sizes
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 #: How far the median of a barrier's times may be from their fastest on a machine at rest (1.6 was the most that was seen on
 #: quiet ones), and from relaunching.
@@ -40,37 +38,24 @@ def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[in
     return possible_sizes((1, 64) if is_cpu(profile) else (32, 64, 256, 1024), profile, largest)
 
 
-def barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
+def measure_barrier(session: Session) -> None:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
-    Payload: `address`, `findings`, `budget_s`, and `local_sizes` unless the usual ones are meant. Rows: those of
-    `portbar.measuring.benching.BarrierTime.to_row`.
-
-    Returns
-    -------
-    dict
-        `skipped`: rows that there was no time for.
+    Rows: those of `portbar.measuring.benching.BarrierTime.to_row`.
     """
-    budget = Budget(float(payload["budget_s"]))
-    context = context_of(payload)
-    queue = profiled_queue(cl.CommandQueue(context))
-    sizes: Sequence[int] | None = payload.get("local_sizes")
+    queue, sizes = session.queue, session.sizes
     if not sizes:
         timer = BarrierTimer(queue, 1, {"device_barrier": BOUNDED[0]})
-        sizes = barrier_sizes(describe(queue.device), largest_group(timer.program, queue, timer.kernel.name))
-
-    def step(doing: str) -> None:
-        child.progress({"doing": doing})
+        sizes = barrier_sizes(session.profile, largest_group(timer.program, queue, timer.kernel.name))
 
     def row(time: BarrierTime) -> None:
-        child.progress({"row": time.to_row()})
+        session.row(time.to_row())
 
-    times = time_barriers(queue, local_sizes=sizes, budget_s=budget.left(), on_step=step, on_row=row)
-    if "cl_intel_concurrent_dispatch" in facts(queue.device).extensions:
+    times = time_barriers(queue, local_sizes=sizes, budget_s=session.budget.left(), on_step=session.doing, on_row=row)
+    if "cl_intel_concurrent_dispatch" in session.profile.facts.extensions:
         for local_size in sizes:
             most = max(time.groups for time in times if time.local_size == local_size)
             row(BarrierTime("intel_device_barrier", most, local_size, None, note=_UNBOUNDED, status="skipped"))
-    return {"skipped": sum(time.partial for time in times)}
 
 
 def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:

@@ -14,16 +14,14 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.profile import describe
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.choices.timing import is_cpu
-from portbar.device import child
-from portbar.errors import Error, UnsupportedFeatureError
+from portbar.errors import Error
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, profiled_queue
+from portbar.measuring.rounds import NO_TIME, Budget, device_s
 from portbar.records.reading import measured, missing
-from portbar.survey.tasks.loops import context_of, largest_group, possible_sizes
+from portbar.survey.tasks.session import Session, failure, largest_group, possible_sizes
 
 LOCKS: Final = ALTERNATIVES["discovery"]
 
@@ -119,28 +117,18 @@ def occupancy_cells(
     return [*small, *impatient, *large]
 
 
-def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
+def measure_occupancy(session: Session) -> None:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
-    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience`
-    (bool), `launched` (work-groups), and readings: `occupancy`, `found` (work-groups, one sample a run), `launch_time` (device
-    time of each launch in us, wall-clock time where the device tells none), `vendor_bound`, `computed_bound` (with a note where
-    that is not what was found); `partial` where time ran out between runs.
-
-    Returns
-    -------
-    dict
-        `skipped`: cells that there was no time for.
+    Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool), `launched` (work-groups), and readings:
+    `occupancy`, `found` (work-groups, one sample a run), `launch_time` (device time of each launch in us, wall-clock time where
+    the device tells none), `vendor_bound`, `computed_bound` (with a note where that is not what was found); `partial` where
+    time ran out between runs.
     """
-    clock = Budget(float(payload["budget_s"]))
-    context = context_of(payload)
-    queue = profiled_queue(cl.CommandQueue(context))
-    profile = describe(queue.device)
-    measure = _OccupancyCells(queue, is_cpu(profile))
-    cells = occupancy_cells(
-        profile, quick=bool(payload["quick"]), largest=measure.largest(), max_groups=choose(profile).max_groups
-    )
-    skipped = 0
+    profile = session.profile
+    measure = _OccupancyCells(session.queue, is_cpu(profile))
+    most = choose(profile).max_groups
+    cells = occupancy_cells(profile, quick=session.quick, largest=measure.largest(), max_groups=most)
     for index, cell in enumerate(cells):
         row: dict[str, Any] = {
             "local_size": cell.local_size,
@@ -148,18 +136,16 @@ def occupancy_task(payload: dict[str, Any]) -> dict[str, Any]:
             "lock": cell.lock,
             "patience": cell.patience,
         }
-        if index and clock.left() <= 0:
-            skipped += 1
-            child.progress({"row": row | _without("skipped", NO_TIME)})
+        if index and session.late:
+            session.row(row | _without(missing("skipped", NO_TIME)))
             continue
         how = "with" if cell.patience else "without"
-        child.progress({"doing": f"the {cell.lock} lock {how} patience, work-groups of {cell.local_size}"})
+        session.doing(f"the {cell.lock} lock {how} patience, work-groups of {cell.local_size}")
         try:
-            row |= measure(cell, clock)
+            row |= measure(cell, session.budget)
         except (Error, cl.Error) as error:
-            row |= _without("refused" if isinstance(error, UnsupportedFeatureError) else "error", in_one_line(error))
-        child.progress({"row": row})
-    return {"skipped": skipped}
+            row |= _without(failure(error))
+        session.row(row)
 
 
 class _OccupancyCells:
@@ -233,6 +219,6 @@ def _computed(computed: int | None, best: int) -> dict[str, Any]:
     return measured(computed, "work-groups", note=note)
 
 
-def _without(status: str, reason: str) -> dict[str, Any]:
+def _without(reading: dict[str, Any]) -> dict[str, Any]:
     """The readings of a cell that could not be measured."""
-    return {"launched": None} | {name: missing(status, reason) for name in ("occupancy", "found", "launch_time")}
+    return {"launched": None} | dict.fromkeys(("occupancy", "found", "launch_time"), reading)

@@ -14,18 +14,25 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.profile import describe
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.choices.timing import is_cpu
-from portbar.device import child
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds, profiled_queue
+from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
 from portbar.primitives.reduction import strategies
 from portbar.records.reading import missing
-from portbar.survey.tasks.loops import Loop, check, context_of, possible_sizes, reading_of, repeated, time_in_turns
+from portbar.survey.tasks.session import (
+    Loop,
+    Session,
+    check,
+    failure,
+    possible_sizes,
+    reading_of,
+    repeated,
+    time_in_turns,
+)
 
 #: In the order of measuring, so that a step that runs out of time has measured what tells the most.
 LEVELS: Final = ("work_group", "device", "sub_group")
@@ -149,33 +156,38 @@ class _Grid:
 class _Reductions:
     """Builds and times the reductions of one device."""
 
-    def __init__(self, queue: cl.CommandQueue, profile: DeviceProfile) -> None:
-        self.queue, self.profile = queue, profile
-        self.chosen = choose(profile)
-        self.usable = usable_strategies(profile)
-        self.units = profile.facts.compute_units or 1
-        self.most = most_rounds(profile)
-        self._members: dict[str, Any] = {}
+    def __init__(self, session: Session) -> None:
+        self.session, self.queue = session, session.queue
+        self.chosen = choose(session.profile)
+        self.usable = usable_strategies(session.profile)
+        self.units = session.profile.facts.compute_units or 1
 
     def rows(self, level: str, local: int, budget: Budget) -> list[dict[str, Any]]:
         """The rows of one level and local size."""
-        programs: dict[str, Program] = {}
-        refused: dict[str, dict[str, Any]] = {}
-        for name, why in self.usable.items():
-            if why:
-                refused[name] = missing("unsupported", why)
-                continue
-            child.progress({"doing": f"compiling reductions over a {level} by {name}".replace("_", "-")})
-            try:
-                programs[name] = Program(self.queue.context, source(level, local), strategy={"reduction": name})
-            except (Error, cl.Error) as error:
-                status = "refused" if isinstance(error, UnsupportedFeatureError) else "error"
-                refused[name] = missing(status, in_one_line(error))
+        where = level.replace("_", "-")
+        text = source(level, local)
+        what = f"reductions over a {where} by"
+        programs, refused = self.session.programs("reduction", text, self.usable, what, late=False)
         rows = []
         for index, kind in enumerate(TYPES):
-            child.progress({"doing": f"reductions of {kind} over a {level}".replace("_", "-")})
+            self.session.doing(f"reductions of {kind} over a {where}")
             rows += self._rows(level, kind, local, programs, refused, budget.part(1 / (len(TYPES) - index)))
         return rows
+
+    def row(
+        self, level: str, kind: str, local: int, groups: int | None, name: str, time: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The row of one strategy."""
+        return {
+            "level": level,
+            "operation": "add",
+            "type": kind,
+            "local_size": local,
+            "groups": groups,
+            "strategy": name,
+            "chosen": name == self.chosen.reduction.value,
+            "time": time,
+        }
 
     def _rows(
         self,
@@ -205,25 +217,15 @@ class _Reductions:
             try:
                 sides[""] = self._loop(self._own(kind, local), kind, local, np.zeros(local))
             except (Error, cl.Error) as error:
-                own = missing(
-                    "unsupported" if isinstance(error, UnsupportedFeatureError) else "error", in_one_line(error)
-                )
-        taken, failed = time_in_turns(sides, self.most, budget) if sides else ({}, {})
+                own = failure(error, "unsupported")
+        taken, failed = time_in_turns(sides, most_rounds(self.session.profile), budget) if sides else ({}, {})
         unit = "us" if level == "device" else "ns"
         if "" in sides:
             own = reading_of("", taken, failed, unit)
         rows = []
         for name in ALTERNATIVES["reduction"]:
-            row: dict[str, Any] = {
-                "level": level,
-                "operation": "add",
-                "type": kind,
-                "local_size": local,
-                "groups": groups,
-                "strategy": name,
-                "chosen": name == self.chosen.reduction.value,
-                "time": wrong.get(name) or reading_of(name, taken, failed, unit),
-            }
+            time = wrong.get(name) or reading_of(name, taken, failed, unit)
+            row = self.row(level, kind, local, groups, name, time)
             if own is not None and name in sides:
                 row["built_in_time"] = own
             rows.append(row)
@@ -257,7 +259,8 @@ class _Reductions:
         Error
             It cannot be built after all.
         """
-        builds = self.profile.findings.builds if self.profile.findings is not None else {}
+        findings = self.session.profile.findings
+        builds = findings.builds if findings is not None else {}
         if not builds.get("work_group_collectives"):
             raise UnsupportedFeatureError("work_group_reduce_add did not build when the device was probed")
         others = tuple(option for option in build_options(self.chosen, ()) if not option.startswith("-cl-std"))
@@ -273,46 +276,21 @@ def reduction_sizes(profile: DeviceProfile, largest: int | None = None, *, quick
     return possible_sizes((256,) if quick else (64, 256), profile, largest)
 
 
-def reduction_task(payload: dict[str, Any]) -> dict[str, Any]:
+def measure_reduction(session: Session) -> None:
     """Time of a sum over sub-groups, work-groups and the device for each strategy, of float and uint.
 
-    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `level`, `operation` (`add`), `type`, `local_size`, `groups`
-    (work-groups), `strategy`, `chosen` (bool), and the readings `time` and, over work-groups, `built_in_time` (ns; us over the
-    device). A strategy that the device cannot use has a row with the reason.
-
-    Returns
-    -------
-    dict
-        `skipped`: rows that there was no time for.
+    Rows: `level`, `operation` (`add`), `type`, `local_size`, `groups` (work-groups), `strategy`, `chosen` (bool), and the
+    readings `time` and, over work-groups, `built_in_time` (ns; us over the device). A strategy that the device cannot use has a
+    row with the reason.
     """
-    budget = Budget(float(payload["budget_s"]))
-    context = context_of(payload)
-    queue = profiled_queue(cl.CommandQueue(context))
-    profile = describe(queue.device)
-    reductions = _Reductions(queue, profile)
-    sizes = reduction_sizes(profile, quick=bool(payload["quick"]))
-    wanted = [(level, size) for level in LEVELS for size in sizes]
-    skipped = 0
+    reductions = _Reductions(session)
+    wanted = [(level, size) for level in LEVELS for size in reduction_sizes(session.profile, quick=session.quick)]
     for index, (level, size) in enumerate(wanted):
-        if index and budget.left() <= 0:
-            rows = [_skipped(reductions, level, size, name, kind) for kind in TYPES for name in reductions.usable]
+        if index and session.late:
+            for kind in TYPES:
+                for name, why in reductions.usable.items():
+                    time = missing("unsupported", why) if why else missing("skipped", NO_TIME)
+                    session.row(reductions.row(level, kind, size, None, name, time))
         else:
-            rows = reductions.rows(level, size, budget.part(1 / (len(wanted) - index)))
-        for row in rows:
-            skipped += row["time"].get("reason") == NO_TIME
-            child.progress({"row": row})
-    return {"skipped": skipped}
-
-
-def _skipped(reductions: _Reductions, level: str, size: int, name: str, kind: str) -> dict[str, Any]:
-    why = reductions.usable[name]
-    return {
-        "level": level,
-        "operation": "add",
-        "type": kind,
-        "local_size": size,
-        "groups": None,
-        "strategy": name,
-        "chosen": name == reductions.chosen.reduction.value,
-        "time": missing("unsupported", why) if why else missing("skipped", NO_TIME),
-    }
+            for row in reductions.rows(level, size, session.budget.part(1 / (len(wanted) - index))):
+                session.row(row)

@@ -12,19 +12,15 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_cpu
-from portbar.device import child
-from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
-from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, in_one_line, most_rounds, profiled_queue
+from portbar.measuring.rounds import NO_TIME, most_rounds
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.records.reading import missing
-from portbar.survey.tasks.loops import (
+from portbar.survey.tasks.session import (
     Loop,
-    context_of,
+    Session,
     largest_group,
     possible_sizes,
     reading_of,
@@ -83,48 +79,23 @@ def split_barrier_sizes(profile: DeviceProfile, largest: int | None = None, *, q
     return possible_sizes((256,) if quick else (32, 256, 1024), profile, largest)
 
 
-def split_barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
+def measure_split_barrier(session: Session) -> None:
     """Time of arrive and wait for each strategy and local size, with as many work-groups as the device has compute units.
 
-    Payload: `address`, `findings`, `quick`, `budget_s`. Rows: `strategy`, `local_size`, `chosen` (bool), and the readings
-    `time` and `barrier_time` (ns). A strategy that the device cannot use has one row, with the reason.
-
-    Returns
-    -------
-    dict
-        `skipped`: rows that there was no time for.
+    Rows: `strategy`, `local_size`, `chosen` (bool), and the readings `time` and `barrier_time` (ns). A strategy that the device
+    cannot use has one row, with the reason.
     """
-    budget = Budget(float(payload["budget_s"]))
-    context = context_of(payload)
-    queue = profiled_queue(cl.CommandQueue(context))
-    profile = describe(queue.device)
+    queue, profile = session.queue, session.profile
     strategy = choose(profile)
-    chosen = strategy.split_barrier.value
-    programs: dict[str, Program] = {}
-    refused: dict[str, dict[str, Any]] = {}
-    for name, why in usable_strategies(profile).items():
-        if why:
-            refused[name] = missing("unsupported", why)
-            continue
-        if programs and budget.left() <= 0:
-            refused[name] = missing("skipped", NO_TIME)
-            continue
-        child.progress({"doing": f"compiling the split barrier {name}"})
-        try:
-            programs[name] = Program(context, _SPLIT, strategy={"split_barrier": name})
-        except (Error, cl.Error) as error:
-            status = "refused" if isinstance(error, UnsupportedFeatureError) else "error"
-            refused[name] = missing(status, in_one_line(error))
-    whole = cl.Kernel(compile_program(context, queue.device, _WHOLE, build_options(strategy, ())), "whole")
+    programs, refused = session.programs("split_barrier", _SPLIT, usable_strategies(profile), "the split barrier")
+    whole = cl.Kernel(compile_program(session.context, queue.device, _WHOLE, build_options(strategy, ())), "whole")
     largest = min((largest_group(program, queue, "split") for program in programs.values()), default=None)
-    sizes = split_barrier_sizes(profile, largest, quick=bool(payload["quick"]))
+    sizes = split_barrier_sizes(profile, largest, quick=session.quick)
     groups = profile.facts.compute_units or 1
-    skipped = 0
     for index, size in enumerate(sizes):
-        late = bool(index) and budget.left() <= 0
         times: dict[str, dict[str, Any]] = {}
-        if not late:
-            child.progress({"doing": f"split barriers in work-groups of {size}"})
+        if not index or not session.late:
+            session.doing(f"split barriers in work-groups of {size}")
             kernels = {
                 name: cl.Kernel(program.built(queue.device, program.strategy(queue.device)), "split")
                 for name, program in programs.items()
@@ -133,13 +104,12 @@ def split_barrier_task(payload: dict[str, Any]) -> dict[str, Any]:
                 name: Loop(queue, kernel, groups, size, np.uint32, partial(_expected, groups * size)).launch
                 for name, kernel in kernels.items()
             }
-            taken, wrong = time_in_turns(sides, most_rounds(profile), budget.part(1 / (len(sizes) - index)))
+            part = session.budget.part(1 / (len(sizes) - index))
+            taken, wrong = time_in_turns(sides, most_rounds(profile), part)
             times = {name: reading_of(name, taken, wrong) for name in sides}
         for name in programs if index else split_barrier.VARIANTS:
             time = refused.get(name) or times.get(name) or missing("skipped", NO_TIME)
-            skipped += time.get("reason") == NO_TIME
-            row = {"strategy": name, "local_size": size, "chosen": name == chosen, "time": time}
+            row = {"strategy": name, "local_size": size, "chosen": name == strategy.split_barrier.value, "time": time}
             if "" in times and name in programs:
                 row["barrier_time"] = times[""]
-            child.progress({"row": row})
-    return {"skipped": skipped}
+            session.row(row)

@@ -1,4 +1,4 @@
-"""What measuring tasks share: the device's context, possible sizes, and times of what a kernel repeats in a loop."""
+"""A measuring task under way in its child process, and times of what a kernel repeats in a loop."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.profile import stored_findings
+from portbar.choices.profile import describe, stored_findings
 from portbar.choices.strategy import DeviceProfile
-from portbar.device import quirks
+from portbar.device import child, quirks
 from portbar.device.facts import DeviceAddress, device_key, facts
-from portbar.errors import Error
+from portbar.errors import Error, UnsupportedFeatureError
 from portbar.findings.findings import CACHE_KIND
 from portbar.launching.compiled import CompiledProgram
-from portbar.measuring.rounds import Budget, device_s, in_one_line, in_turns, rounds_for
+from portbar.launching.program import Program
+from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, in_turns, profiled_queue, rounds_for
 from portbar.records.reading import measured, missing
 from portbar.system import cache
 
@@ -41,6 +42,91 @@ def context_of(payload: Mapping[str, Any]) -> cl.Context:
         # Where the cache cannot be written, what the parent's probe found has not come here.
         cache.store(CACHE_KIND, device_key(reported), payload["findings"])
     return cl.Context([device])
+
+
+class Session:
+    """A task under way: its device, its time, and its rows, which are reported as they come.
+
+    Parameters
+    ----------
+    payload : mapping
+        `address`, `findings`, `budget_s` and `quick`.
+
+    Attributes
+    ----------
+    budget : Budget
+    quick : bool
+    context : pyopencl.Context
+    queue : pyopencl.CommandQueue
+        With time stamps, if the device has them.
+    profile : DeviceProfile
+    skipped : int
+        Rows so far that there was no time for.
+    """
+
+    def __init__(self, payload: Mapping[str, Any]) -> None:
+        self.budget = Budget(float(payload["budget_s"]))
+        self.quick = bool(payload.get("quick"))
+        self.sizes: Sequence[int] = payload.get("local_sizes") or ()
+        self.context = context_of(payload)
+        self.queue = profiled_queue(cl.CommandQueue(self.context))
+        self.profile = describe(self.queue.device)
+        self.skipped = 0
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is spent."""
+        return self.budget.left() <= 0
+
+    def doing(self, what: str) -> None:
+        """Tell what is done next, which may abort or hang."""
+        child.progress({"doing": what})
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        """Report a row."""
+        readings = [value for value in row.values() if isinstance(value, dict)]
+        self.skipped += any(reading.get("reason") == NO_TIME for reading in readings)
+        child.progress({"row": row})
+
+    def programs(
+        self, primitive: str, source: str, unusable: Mapping[str, str], what: str, *, late: bool = True
+    ) -> tuple[dict[str, Program], dict[str, dict[str, Any]]]:
+        """Compile a source with each strategy of a primitive.
+
+        Parameters
+        ----------
+        primitive, source : str
+        unusable : mapping of str to str
+            Strategy -> why the device cannot use it; empty where it can.
+        what : str
+            What is compiled, in words.
+        late : bool
+            Whether all but the first are left out where the time is spent.
+
+        Returns
+        -------
+        tuple of (dict, dict)
+            Strategy -> program; strategy -> the reading in place of its times.
+        """
+        programs: dict[str, Program] = {}
+        refused: dict[str, dict[str, Any]] = {}
+        for name, why in unusable.items():
+            if why:
+                refused[name] = missing("unsupported", why)
+            elif late and programs and self.late:
+                refused[name] = missing("skipped", NO_TIME)
+            else:
+                self.doing(f"compiling {what} {name}")
+                try:
+                    programs[name] = Program(self.context, source, strategy={primitive: name})
+                except (Error, cl.Error) as error:
+                    refused[name] = failure(error)
+        return programs, refused
+
+
+def failure(error: Exception, unsupported: str = "refused") -> dict[str, Any]:
+    """The reading that stands for what failed."""
+    return missing(unsupported if isinstance(error, UnsupportedFeatureError) else "error", in_one_line(error))
 
 
 def largest_group(program: CompiledProgram, queue: cl.CommandQueue, name: str) -> int:
