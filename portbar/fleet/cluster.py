@@ -1,4 +1,4 @@
-"""Survey each host of a Dask cluster once and keep each record as it grows. Needs the extra `cluster`.
+"""Survey each host of a Dask cluster once and keep its record. Needs the extra `cluster`.
 
 Dask finds a worker of the host, restarts the survey where the worker dies, and reports its events and its end.
 """
@@ -11,7 +11,6 @@ import logging
 import re
 import time
 import uuid
-import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from portbar.records.scrubbing import anonymous
 DESCRIBE: Final = "portbar.fleet.worker:describe"
 SURVEY: Final = "portbar.fleet.worker:survey_host"
 
-#: Seconds to connect, for the scheduler to name its workers, and for the first worker to show up.
+#: Seconds to connect, for the scheduler and workers to answer, and for the first worker to show up.
 _CONNECT_S: Final = 20.0
 _ANSWER_S: Final = 60.0
 _FIRST_WORKER_S: Final = 60.0
@@ -89,30 +88,30 @@ class Host:
     Attributes
     ----------
     status : {"waiting", "surveying", "done", "failed", "lost", "interrupted"}
-        `failed`: it answered, but has no record to show or only a part of one; `lost`: its workers went away.
+        `failed`: it answered, but has no whole record to show; `lost`: its workers went away.
     reason : str
         Why it is not done; empty where it is.
     attempts : int
         How many times the survey was started.
     seconds : float
         What the last attempt took.
-    record : dict or None
-        What is measured so far.
-    began, deadline : float
-        When the last attempt began, and when the host is given up.
+    where : str
+        Its network address.
+    survey : distributed.Future or None
+        Of its survey, while it lasts.
+    seen, began, deadline : float
+        When it last had a worker, when the last attempt began, and when it is given up.
     """
 
     status: str = "waiting"
     reason: str = ""
     attempts: int = 0
     seconds: float = 0.0
-    record: dict[str, Any] | None = None
+    where: str = ""
+    survey: Any = None
+    seen: float = 0.0
     began: float = 0.0
     deadline: float = 0.0
-
-
-class _EndedError(Exception):
-    """A host has ended without a whole record: its status, and why."""
 
 
 class ClusterSurvey:
@@ -136,10 +135,6 @@ class ClusterSurvey:
         self.hosts: dict[str, Host] = {}
         self._folder, self._job, self._tell = folder, job, listener
         self._topic = f"portbar-survey-{uuid.uuid4().hex}"
-        #: When the scheduler last named its workers, and network address of a host -> when it last had one.
-        self._asked = 0.0
-        self._seen: dict[str, float] = {}
-        self._error: Error | None = None
 
     async def run(self, address: str) -> None:
         """Survey all hosts, including those that join meanwhile; `hosts` says how that went.
@@ -156,165 +151,144 @@ class ClusterSurvey:
         """
         async with _connected(address) as client:
             client.subscribe_topic(self._topic, self._take)
-            tasks: dict[str, asyncio.Task[None]] = {}
             deadline = time.monotonic() + _FIRST_WORKER_S
+            met: dict[str, asyncio.Task[None]] = {}
             try:
-                while not tasks or not all(task.done() for task in tasks.values()):
-                    present = await _network_addresses(client)
-                    self._asked = time.monotonic()
-                    for where in present:
-                        self._seen[where] = self._asked
-                        if where not in tasks:
-                            tasks[where] = asyncio.create_task(self._host(client, where))
-                    if not tasks and time.monotonic() > deadline:
+                while not self.hosts or self._running() or not all(task.done() for task in met.values()):
+                    workers = await _workers(client)
+                    for worker in workers:
+                        if worker not in met:
+                            met[worker] = asyncio.create_task(self._meet(client, worker))
+                    for task in met.values():
+                        if task.done():
+                            task.result()
+                    for label, host in self._running():
+                        await self._look(label, host, set(map(_network_address, workers)))
+                    if not self.hosts and time.monotonic() > deadline:
                         raise Error(
                             f"the cluster had no worker for {_FIRST_WORKER_S:g} s: start workers, `dask worker ADDRESS` on "
                             "each host"
                         )
                     await asyncio.sleep(_POLL_S)
-                    for task in tasks.values():
-                        if task.done():
-                            task.result()
-                    if self._error is not None:
-                        raise self._error
             finally:
-                for task in tasks.values():
+                for task in met.values():
                     task.cancel()
-                await asyncio.gather(*tasks.values(), return_exceptions=True)
+                await asyncio.gather(*met.values(), return_exceptions=True)
+                for label, _ in self._running():
+                    await self._end(label, "interrupted", "the survey was interrupted")
 
-    async def _host(self, client: Any, where: str) -> None:
-        """Survey one host."""
-        name, problem = where, ""
-        # Before its name is known, a host is no entry of the result.
-        host = Host(deadline=time.monotonic() + _BEGIN_S)
+    def _running(self) -> list[tuple[str, Host]]:
+        return [(label, host) for label, host in self.hosts.items() if host.survey is not None]
+
+    async def _meet(self, client: Any, worker: str) -> None:
+        """Ask a worker which host it is on, and begin the survey of a host that is new."""
         try:
-            described = await self._on(client, where, host, DESCRIBE, {})
-            name = described["host"]
-            if described["portbar"] != __version__:
-                problem = (
-                    f"it has portbar {described['portbar']}, this is {__version__}: install the same version on both"
-                )
-        except _EndedError as error:
-            _, problem = error.args
+            # Beside its tasks, so that one that is busy answers, too.
+            asked = client.run(_by_name(DESCRIBE), {}, workers=[worker], on_error="return")
+            said = (await asyncio.wait_for(asked, _ANSWER_S))[worker]
+        except TimeoutError as error:
+            said = error
+        if isinstance(said, OSError) and not isinstance(said, TimeoutError):
+            # It went away; where another takes its place, that one is asked.
+            return
+        where = _network_address(worker)
+        name = where if isinstance(said, Exception) else said["host"]
         label = self._folder.label(name)
         if label in self.hosts:
-            # It has several network addresses.
+            # A host has several workers, which may have several network addresses.
             return
-        self.hosts[label] = host
+        now = time.monotonic()
+        host = self.hosts[label] = Host(where=where, seen=now, deadline=now + _BEGIN_S)
         # Messages are for the person who started this; records do not have the name.
         self._tell(label, f"is {name}", True)
-        if problem:
-            self._save(label, "failed", f"none of its workers can survey it: {problem}")
+        if problem := _problem(said):
+            await self._end(label, "failed", f"none of its workers can survey it: {problem}")
         elif self._folder.is_finished(label, self._job.invocation):
             host.status = "done"
             self._tell(label, "was surveyed before", True)
         else:
-            await self._survey(client, where, label)
+            payload = {"topic": self._topic, "label": label, "limit_s": self._job.limit_s, **self._job.invocation}
+            key = f"portbar-{uuid.uuid4().hex}"
+            options = {"workers": [where], "allow_other_workers": False, "pure": False}
+            host.survey = client.submit(_by_name(SURVEY), payload, key=key, **options)
 
-    async def _survey(self, client: Any, where: str, label: str) -> None:
-        host = self.hosts[label]
-        host.deadline = time.monotonic() + _BEGIN_S
-        payload = {"topic": self._topic, "label": label, "limit_s": self._job.limit_s, **self._job.invocation}
-        status, reason = "done", ""
-        try:
-            answer = await self._on(client, where, host, SURVEY, payload)
-            if answer["record"] is None:
-                said = {"timeout": "reached its time limit", "crash": "crashed", "error": "failed"}[answer["status"]]
-                status, reason = "failed", f"the survey {said}: {answer['message']}"
-            else:
-                host.record = answer["record"]
-                if answer["record"]["interrupted"]:
-                    status, reason = "interrupted", "it was interrupted there"
-        except _EndedError as error:
-            status, reason = error.args
-        except (asyncio.CancelledError, Error):
-            self._save(label, "interrupted", "the survey was interrupted")
-            raise
-        self._save(label, status, reason)
-
-    async def _on(self, client: Any, where: str, host: Host, function: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """What a function returns on a worker of a host.
-
-        Raises
-        ------
-        _EndedError
-            It returned nothing.
-        Error
-            The scheduler went away.
-        """
-        future = client.submit(
-            _by_name(function),
-            payload,
-            key=f"portbar-{uuid.uuid4().hex}",
-            workers=[where],
-            allow_other_workers=False,
-            pure=False,
-        )
-        result: asyncio.Task[dict[str, Any]] = asyncio.ensure_future(future.result())
-        try:
-            while not result.done():
-                await asyncio.wait([result], timeout=_POLL_S)
-                if self._asked > self._seen[where] + _COME_BACK_S:
-                    raise _EndedError("lost", f"its workers went away, and none came back within {_COME_BACK_S:g} s")
-                late = time.monotonic() > host.deadline
-                if late and host.attempts:
-                    raise _EndedError("failed", f"no answer within {self._job.limit_s:g} s")
-                if late:
-                    busy = f"its workers were busy with something else for {_BEGIN_S:g} s"
-                    raise _EndedError("failed", f"{busy}: try again when the cluster is idle")
-        finally:
-            result.cancel()
-            with suppress(Exception):
-                await asyncio.wait_for(future.cancel(), 5.0)
-        if result.cancelled() or isinstance(result.exception(), _dask().CancelledError):
+    async def _look(self, label: str, host: Host, present: set[str]) -> None:
+        """See whether the survey of a host has ended, or must be."""
+        now = time.monotonic()
+        if host.where in present:
+            host.seen = now
+        if host.survey.cancelled():
             raise Error(_AWAY)
-        error = result.exception()
+        if host.survey.done():
+            await self._end(label, *await self._result(label, host))
+        elif now > host.seen + _COME_BACK_S:
+            why = f"its workers went away, and none came back within {_COME_BACK_S:g} s"
+            await self._end(label, "lost", why)
+        elif now > host.deadline and host.attempts:
+            await self._end(label, "failed", f"no answer within {self._job.limit_s:g} s")
+        elif now > host.deadline:
+            busy = f"its workers were busy with something else for {_BEGIN_S:g} s"
+            await self._end(label, "failed", f"{busy}: try again when the cluster is idle")
+
+    async def _result(self, label: str, host: Host) -> tuple[str, str]:
+        """Keep the record of a survey that has ended; the host's status, and why it is not done."""
+        error = await host.survey.exception()
         if isinstance(error, _dask().KilledWorker):
-            raise _EndedError("lost", "its worker died during the survey, as often as the cluster tries again")
-        if isinstance(error, ImportError):
-            raise _EndedError("failed", f"it cannot import portbar ({error}): install portbar {__version__} there")
+            return "lost", "its worker died during the survey, as often as the cluster tries again"
         if error is not None:
-            raise _EndedError("failed", f"the survey's task failed: {type(error).__name__}: {error}")
-        return result.result()
+            return "failed", f"the survey's task failed: {type(error).__name__}: {error}"
+        answer = await host.survey.result()
+        record = answer["record"]
+        if record is None:
+            said = {"timeout": "reached its time limit", "crash": "crashed", "error": "failed"}[answer["status"]]
+            return "failed", f"the survey {said}: {answer['message']}"
+        self._folder.write(label, records.text(record))
+        return ("interrupted", "it was interrupted there") if record["interrupted"] else ("done", "")
 
     def _take(self, event: tuple[float, dict[str, Any]]) -> None:
         """Take what a worker tells on its way."""
         _, message = event
         label = message["label"]
         host = self.hosts[label]
-        if host.status not in {"waiting", "surveying"}:
+        if host.survey is None:
             return
         if "started" in message:
             host.status, host.attempts, host.began = "surveying", host.attempts + 1, time.monotonic()
             host.deadline = host.began + self._job.limit_s + _LATE_S
             again = f": its worker died, attempt {host.attempts}" if host.attempts > 1 else ""
             self._tell(label, f"survey begins{again}", True)
-        elif "record" in message:
-            host.record = json.loads(zlib.decompress(message["record"]))
-            # Until it ends well this is an interrupted survey, which the next one does again.
-            self._write(label, interrupted=True)
         elif "step" in message:
             self._tell(label, f"{message['device']}: {message['step']}", False)
 
-    def _save(self, label: str, status: str, reason: str) -> None:
-        """Note how a host has ended, and keep what there is of its record."""
+    async def _end(self, label: str, status: str, reason: str) -> None:
+        """Note how a host has ended, and end its survey."""
         host = self.hosts[label]
         host.status, host.reason = status, _nameless(reason)
         host.seconds = time.monotonic() - host.began if host.attempts else 0.0
-        if host.record is not None:
-            self._write(label, interrupted=status != "done")
+        survey, host.survey = host.survey, None
         # The whole reason is in the list at the end.
         self._tell(label, "done" if status == "done" else f"{status}: {reason.partition(chr(10))[0]}", True)
+        if survey is not None:
+            with suppress(Exception):
+                await asyncio.wait_for(survey.cancel(), 5.0)
 
-    def _write(self, label: str, *, interrupted: bool) -> None:
-        record = self.hosts[label].record
-        assert record is not None
-        if interrupted:
-            record = {**record, "partial": True, "interrupted": True}
-        try:
-            self._folder.write(label, records.text(record))
-        except Error as error:
-            self._error = self._error or error
+
+def _problem(said: Any) -> str:
+    """Why a worker that gave this answer cannot survey its host; empty where it can."""
+    if isinstance(said, ImportError):
+        return f"it cannot import portbar ({said}): install portbar {__version__} there"
+    if isinstance(said, TimeoutError):
+        return f"it does not answer within {_ANSWER_S:g} s"
+    if isinstance(said, Exception):
+        return f"{type(said).__name__}: {said}"
+    if said["portbar"] != __version__:
+        return f"it has portbar {said['portbar']}, this is {__version__}: install the same version on both"
+    return ""
+
+
+def _network_address(worker: str) -> str:
+    """The host of a worker, as Dask tells hosts apart."""
+    return str(import_module("distributed.comm.addressing").get_address_host(worker))
 
 
 def _by_name(function: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -330,11 +304,10 @@ def _by_name(function: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return call
 
 
-async def _network_addresses(client: Any) -> set[str]:
-    """The hosts of all workers, as Dask tells them apart."""
-    host_of = import_module("distributed.comm.addressing").get_address_host
+async def _workers(client: Any) -> list[str]:
+    """Addresses of all workers."""
     try:
-        return {host_of(worker) for worker in await asyncio.wait_for(client.nthreads(), _ANSWER_S)}
+        return list(await asyncio.wait_for(client.nthreads(), _ANSWER_S))
     except (OSError, TimeoutError, ValueError) as error:
         raise Error(_AWAY) from error
 

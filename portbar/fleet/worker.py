@@ -5,11 +5,9 @@ No driver is loaded into the worker itself, so that one that aborts costs no wor
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
-import zlib
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
@@ -55,11 +53,7 @@ def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
             with suppress(psutil.NoSuchProcess):
                 survey.append(psutil.Process(int(message["pid"])))
             return
-        event = {"label": payload["label"], **message}
-        if "record" in event:
-            # The scheduler keeps a number of events: small ones.
-            event["record"] = zlib.compress(json.dumps(event["record"]).encode())
-        worker.log_event(payload["topic"], event)
+        worker.log_event(payload["topic"], {"label": payload["label"], **message})
 
     def end_if_cancelled() -> None:
         while not ended.wait(_POLL_S):
@@ -83,25 +77,14 @@ def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
 
 def child_task(payload: dict[str, Any]) -> dict[str, Any]:
     """Survey this machine: the child's side of `survey_host`."""
-    ending = _end_with_parent(time.monotonic() + float(payload["limit_s"]) - _EARLIER_S)
+    _end_with_parent(time.monotonic() + float(payload["limit_s"]) - _EARLIER_S)
     child.progress({"pid": os.getpid()})
     from portbar.device import listing  # noqa: PLC0415 (the child's work, not the worker's)
     from portbar.device.facts import select_devices  # noqa: PLC0415 (loads every driver)
     from portbar.survey.run import Survey  # noqa: PLC0415 (the same)
 
-    seen: list[str] = []
-
     def on_step(device: str, step: str, _seconds_expected: float | None = None) -> None:
-        if ending.is_set():
-            # What was killed for want of time would look as if it had crashed.
-            return
         child.progress({"device": device, "step": step})
-        record = survey.record
-        statuses = [entry["status"] for entry in record.get("devices", [])]
-        if statuses != seen:
-            # A device begins or has ended: what is measured so far outlives this worker.
-            seen[:] = statuses
-            child.progress({"record": record})
 
     # A driver that hangs here would take the time of the whole host.
     listing.look()
@@ -109,26 +92,23 @@ def child_task(payload: dict[str, Any]) -> dict[str, Any]:
     return survey.run(select_devices(payload["devices"]))
 
 
-def _end_with_parent(deadline: float) -> threading.Event:
+def _end_with_parent(deadline: float) -> None:
     """End this process and what it starts when its parent ends, and what it starts at the deadline, too.
 
-    Measurements run in sessions of their own, where no signal for this process reaches them. The event tells that the
-    deadline has passed.
+    Measurements run in sessions of their own, where no signal for this process reaches them.
     """
     psutil = _psutil()
-    parent, me, ending = psutil.Process(os.getppid()), psutil.Process(), threading.Event()
+    parent, me = psutil.Process(os.getppid()), psutil.Process()
 
     def watch() -> None:
         while os.getppid() == parent.pid and parent.is_running():
             time.sleep(_POLL_S)
             if time.monotonic() > deadline:
-                ending.set()
                 _kill(_descendants(me))
         _kill(_descendants(me))
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-    return ending
 
 
 def _psutil() -> Any:

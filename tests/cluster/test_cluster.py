@@ -37,7 +37,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers get add
 #: Stand for what runs on a worker and in its child process: what an attempt on a host does stands in a plan.
 FAKES = """
 import json, os, pathlib, signal, time
-from distributed import get_worker
+from distributed import Worker
 from portbar.device import child
 from portbar.fleet import worker as cluster_worker
 
@@ -47,7 +47,8 @@ cluster_worker._TASK = "cluster_fakes:survey"
 survey_host = cluster_worker.survey_host
 
 def describe(payload):
-    address = get_worker().address.split("://")[1].split(":")[0]
+    (worker,) = Worker._instances
+    address = worker.address.split("://")[1].split(":")[0]
     if HOSTS.get(address) == "old":
         return {"host": "old", "portbar": "0.0.1"}
     return {**cluster_worker.describe(payload), **({"host": HOSTS[address]} if address in HOSTS else {})}
@@ -63,7 +64,6 @@ def survey(payload):
     cluster_worker._end_with_parent(time.monotonic() + payload["limit_s"])
     child.progress({"pid": os.getpid()})
     child.progress({"device": "0:0 Test GPU", "step": "measuring"})
-    child.progress({"record": record})
     if doing == "die":
         time.sleep(0.5)
         os.kill(os.getppid(), signal.SIGKILL)
@@ -177,10 +177,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
     assert (twice, "survey begins: its worker died, attempt 2", True) in heard
     assert any(text.endswith("measuring") and not stays for _, text, stays in heard)
 
-    found = dict(records.read_folder(folder.path))
-    cut_short = {path.stem for path, one in found.items() if one["interrupted"]}
-    assert (cut_short, {path.stem for path in found} - cut_short) == ({dies, always, fails}, {twice})
-    assert found[folder.file(dies)]["partial"]
+    assert [path.stem for path, _ in records.read_folder(folder.path)] == [twice]
     written = "".join(path.read_text(encoding="utf-8") for path in folder.path.rglob("*") if path.is_file())
     assert not [name for name in ("twice", "dies", "fails", "somebody", "127.0.0.", "10.1.2.3") if name in written]
 
@@ -191,7 +188,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
     assert log_of(fakes)[0] == sorted([(dies, 1, "work"), (fails, 1, "work")])
     assert {label: host.status for label, host in survey.hosts.items()} == dict.fromkeys((twice, dies, fails), "done")
     assert (twice, "was surveyed before", True) in heard
-    assert {path.stem for path, one in records.read_folder(folder.path) if one["interrupted"]} == {always}
+    assert {path.stem for path, _ in records.read_folder(folder.path)} == {twice, dies, fails}
 
 
 @pytest.mark.slow
@@ -214,15 +211,13 @@ def test_a_host_that_takes_too_long_is_ended_and_another_survey_is_not_overwritt
 @pytest.mark.slow
 def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fakes, tmp_path, monkeypatch):
     folder = HostFolder(tmp_path / "records")
-    fails = folder.label("fails")
+    fails, busy = folder.label("fails"), folder.label("twice")
     monkeypatch.setattr(cluster, "_BEGIN_S", 8.0)
     with start("twice") as workers, distributed.Client(workers) as other:
         occupied = other.submit(time.sleep, 60, pure=False)
         threading.Timer(2, workers.scale, (2,)).start()
         survey = run(folder, workers.scheduler_address)
         assert not occupied.done()
-    # A host that did not begin did not say its name.
-    busy = folder.label("127.0.0.2")
     assert {label: host.status for label, host in survey.hosts.items()} == {busy: "failed", fails: "done"}
     assert "busy with something else for 8 s" in survey.hosts[busy].reason
 
@@ -237,7 +232,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("whose", ["local", "another's"])
-def test_ctrl_c_keeps_what_there_is_and_ends_the_survey_on_the_workers(fakes, tmp_path, whose):
+def test_ctrl_c_ends_the_survey_on_the_workers_too(fakes, tmp_path, whose):
     """Also where the cluster goes on without this client, so that the workers' death ends nothing."""
     with contextlib.ExitStack() as stack:
         address = whose if whose == "local" else stack.enter_context(start("dies")).scheduler_address
@@ -259,7 +254,7 @@ def interrupt(fakes, tmp_path, address, name):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
     deadline = time.monotonic() + 60
-    while not folder.file(label).exists() and time.monotonic() < deadline:
+    while not (fakes / "log").exists() and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.1)
     # The whole group, as a terminal does.
@@ -268,8 +263,7 @@ def interrupt(fakes, tmp_path, address, name):
     assert process.returncode == 130, err
     assert "Traceback" not in err
     host = json.loads(out)["hosts"][label]
-    assert (host["status"], host["devices"]) == ("interrupted", {"0:0 Test GPU": "complete"})
-    assert records.load(folder.file(label))["interrupted"]
+    assert (host["status"], host["devices"], host["attempts"]) == ("interrupted", None, 1)
     deadline = time.monotonic() + 10
     _, (pid,) = log_of(fakes)
     while is_running(pid) and time.monotonic() < deadline:
@@ -411,6 +405,10 @@ def test_a_host_is_surveyed_through_a_worker_process(device, tmp_path):
     (entry,) = found["devices"]
     assert entry["facts"]["name"] == device.name.strip()
     assert entry["status"] in {"complete", "partial", "refused"}
+
+
+def test_a_worker_that_does_not_answer_is_named_as_such():
+    assert cluster._problem(TimeoutError()) == "it does not answer within 60 s"
 
 
 def test_reasons_have_no_addresses_and_a_made_up_record_is_valid():
