@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from portbar.device import quirks
-from portbar.device.facts import host_architecture
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings import barriers as device_barrier
 from portbar.findings import matrix
 from portbar.findings.findings import Findings
-from portbar.primitives.atomics.table import atomics_table
+from portbar.primitives.atomics import selection
+from portbar.primitives.atomics.variant import VARIANTS, AtomicsVariant
 from portbar.primitives.reduction import strategies as reduction_strategies
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
@@ -27,16 +27,13 @@ if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
 
 #: Values that each choice may take; also what overrides may ask for.
-ALTERNATIVES: Final[dict[str, Collection[str]]] = {
-    "atomics": ("c11", "ptx", "membar", "cl12"),
+ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {
+    "atomics": VARIANTS,
     "discovery": ("packed", "ticket", "spin"),
     "device_barrier": device_barrier.STRATEGIES,
     "split_barrier": split_barrier.VARIANTS,
     "reduction": reduction_strategies.STRATEGIES,
 }
-
-#: How the reason of a strategy begins that a measurement has refuted.
-_REFUTED: Final = "found:"
 
 #: Seconds after which an atomic wait or a lock gives up, roughly.
 _WAIT_S: Final = 5.0
@@ -89,117 +86,20 @@ def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
     return dict(overrides)
 
 
-def _claims_device_ordering(facts: DeviceFacts) -> bool:
-    capabilities = facts.atomic_memory_capabilities
-    if capabilities is None:
-        # OpenCL 2.x has no such query, since all of it is mandatory there.
-        return facts.version.startswith("OpenCL 2.")
-    return "acq_rel" in capabilities and "scope_device" in capabilities
-
-
-def _lacks_fences(facts: DeviceFacts) -> bool:
-    """Whether atomics go without fences on a host's processor that is not known to keep the order of x86."""
-    return quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts) and host_architecture() != "x86_64"
-
-
-def _std_for_c11(facts: DeviceFacts, findings: Findings | None) -> str | None:
-    if findings is not None:
-        return next((std for std in ("CL3.0", "CL2.0") if findings.builds.get(f"c11@{std}")), None)
-    versions = set(facts.opencl_c_versions)
-    return next((f"CL{v}" for v in ("3.0", "2.0") if v in versions), None)
-
-
-def _is_ptx_capable(facts: DeviceFacts, findings: Findings | None) -> bool:
-    if findings is not None and "ptx" in findings.builds:
-        return findings.builds["ptx"]
-    return facts.compute_capability >= 70
-
-
-def _judge_atomics(name: str, facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
-    """Whether an atomics strategy may be used, and the reason either way."""
-    if name == "c11" and _std_for_c11(facts, findings) is None:
-        return False, "no -cl-std with C11 atomics compiles"
-    if name == "ptx" and not _is_ptx_capable(facts, findings):
-        return False, "no PTX of compute capability 7.0 or later"
-    if name == "membar" and facts.compute_capability == 0:
-        return False, "no PTX"
-    if name == "cl12" and findings is not None and not findings.builds.get("cl12", True):
-        return False, "OpenCL 1.2 atomics do not compile"
-    litmus = findings.litmus.get(name, "") if findings is not None else ""
-    if litmus.startswith("fail"):
-        return False, f"the litmus tests {_REFUTED} {litmus.partition(': ')[2] or litmus}"
-    measured = findings.ordering.get(name) if findings is not None else None
-    if name == "c11" and not _claims_device_ordering(facts) and not litmus.startswith("pass"):
-        # Seen on llvmpipe and with NVIDIA's compiler: messages arrive in order, seq_cst is not kept.
-        return (
-            False,
-            "acquire and release at device scope are not claimed by the device, nor shown by litmus tests (portbar check)",
-        )
-    if name == "cl12" and _lacks_fences(facts) and not litmus.startswith("pass"):
-        # Only a processor that keeps loads and stores in order is right without fences.
-        return (
-            False,
-            "no fences can be issued on it, which only litmus tests on this machine could justify (portbar check)",
-        )
-    if measured == "pass":
-        claim = "claimed by the device and " if name == "c11" and _claims_device_ordering(facts) else ""
-        tested = " and by the litmus tests" if litmus.startswith("pass") else ""
-        return True, f"device-scope ordering {claim}confirmed by the ordering probe{tested}"
-    if measured is not None and not measured.startswith("untested"):
-        return False, f"the ordering probe {_REFUTED} {measured}"
-    if name == "ptx":
-        return True, "the PTX memory model gives acquire and release at gpu scope; not yet probed here"
-    if name == "c11" and _claims_device_ordering(facts):
-        return True, "the device claims acquire and release at device scope; not yet probed here"
-    return False, "not confirmed by the ordering probe (run portbar survey, or portbar.probe(device))"
-
-
-def _choose_atomics(
-    facts: DeviceFacts, findings: Findings | None, wanted: str | None, ordering: str
-) -> tuple[Choice, str]:
-    """The atomics strategy, and why it orders memory within a work-group only; empty where it does throughout the device."""
-    if wanted is not None:
-        allowed, reason = _judge_atomics(wanted, facts, findings)
-        if not allowed:
-            raise UnsupportedFeatureError(f"{facts.name}: atomics strategy {wanted} was asked for, but {reason}")
-        return Choice(wanted, f"asked for; {reason}"), ""
-    refused: list[str] = []
-    for name in ("ptx", "c11", "membar", "cl12"):
-        allowed, reason = _judge_atomics(name, facts, findings)
-        if allowed:
-            refuted = [why for why in refused if _REFUTED in why]
-            return Choice(name, "; ".join([reason, *refuted])), ""
-        refused.append(f"{name}: {reason}")
-    builds = findings is None or findings.builds.get("cl12", True)
-    broken = findings is not None and findings.litmus.get("cl12", "").startswith("fail")
-    if ordering == "work_group" and builds and not broken:
-        # Relaxed atomics hold at every scope, and OpenCL 1.2's fences within a work-group.
-        within = f"on {facts.name} memory order is not known to hold between work-groups"
-        return Choice("cl12", f"{within}, only within one, by OpenCL 1.2's fences"), within
-    raise UnsupportedFeatureError(
-        f"{facts.name}: no way to order memory between work-groups is known to hold on this device ("
-        + "; ".join(refused)
-        + ")."
-        + (" Run `portbar survey` once, so that the ordering probe can decide" if findings is None else "")
-    )
-
-
-def _pause(atomics: Choice, findings: Findings | None) -> str:
-    if atomics.value == "ptx":
-        return "nanosleep"
+def _pause(atomics: AtomicsVariant, findings: Findings | None) -> str:
+    own = atomics.pause(findings)
     # Findings may come from another machine, by the vendor matrix; inline assembly must suit this one.
-    if findings is not None and findings.builds.get("x86_pause") and platform.machine() in {"x86_64", "AMD64"}:
-        return "x86_pause"
-    return "none"
+    x86 = findings is not None and findings.builds.get("x86_pause") and platform.machine() in {"x86_64", "AMD64"}
+    return "x86_pause" if own == "none" and x86 else own
 
 
-def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: str) -> Tuning:
+def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: AtomicsVariant) -> Tuning:
     """Measured choices and numbers for barriers: this device's own where it was measured, else those of the most alike one."""
     findings = findings or Findings()
     borrowed = matrix.record_named(findings.source)
     origin = f"on such a device ({borrowed})" if borrowed else "on this device"
     table, waits, waits_origin = findings.barrier_table, findings.tuning, origin if findings.tuning else ""
-    lender = matrix.neighbour(facts) if atomics == "ptx" and (waits is None or not table) else None
+    lender = matrix.neighbour(facts) if atomics.in_registers and (waits is None or not table) else None
     if lender is not None:
         name, other, lent = lender
         same = other.name == facts.name
@@ -210,18 +110,8 @@ def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: str) -> Tuni
         sizes = [(one.compute_capability, one.compute_units) for one in (facts, other)]
         if not table and sizes[0] == sizes[1]:
             table, origin = lent.barrier_table, who
-    numbers = vars(waits) if waits is not None and atomics == "ptx" else {}
+    numbers = vars(waits) if waits is not None and atomics.in_registers else {}
     return Tuning(**numbers, table=table, origin=origin, waits_origin=waits_origin if numbers else "")
-
-
-def has_one_way_fences(atomics: str, builds: Mapping[str, bool]) -> bool:
-    """Whether fences that only acquire or only release are available to this atomics strategy."""
-    return atomics == "ptx" and builds.get("one_way_fences", False)
-
-
-def polls_acquire(facts: DeviceFacts, atomics: str) -> bool:
-    """Whether waits poll by acquire loads, which are plain loads where work-groups are threads of the host."""
-    return "CPU" in facts.type and atomics == "c11"
 
 
 def _wait_polls(facts: DeviceFacts, findings: Findings | None) -> int:
@@ -277,7 +167,8 @@ def choose(
         raise UnsupportedFeatureError(f"the environment variable {VARIABLE}={os.environ[VARIABLE]}: {error}") from None
     asked.update(_checked(overrides or {}))
 
-    atomics, within = _choose_atomics(facts, findings, asked.get("atomics"), ordering)
+    atomics, within = selection.select(facts, findings, asked.get("atomics"), ordering)
+    variant = VARIANTS[atomics.value]
     borrowed = matrix.record_named(findings.source) if findings is not None else ""
     if borrowed and findings is not None and findings.source.startswith(borrowed):
         atomics = replace(atomics, reason=f"{atomics.reason}; by {findings.source}")
@@ -287,7 +178,7 @@ def choose(
         discovery = Choice("packed", "lock-free, one atomic a group; needs nothing but 32-bit atomics")
 
     branches_abort = quirks.has_effect(quirks.BRANCHES_ABORT, facts)
-    tuning = _tuning(facts, findings, atomics.value)
+    tuning = _tuning(facts, findings, variant)
     if "device_barrier" in asked:
         barrier, tuning = Choice(asked["device_barrier"], "asked for"), replace(tuning, table=())
         if barrier.value == "intel_device_barrier" and "cl_intel_concurrent_dispatch" not in facts.extensions:
@@ -321,22 +212,22 @@ def choose(
             "whether the device runs loops to their end is not known, so a wait could end early: grids have one work-group "
             f"until a probe can tell (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
         )
-    std = _std_for_c11(facts, findings) if atomics.value == "c11" else None
+    std = variant.std(facts, findings)
     capabilities = Capabilities(
         std=std,
-        pause=_pause(atomics, findings),
+        pause=_pause(variant, findings),
         yield_by=_yield_by(findings),
-        acquire_polls=polls_acquire(facts, atomics.value),
+        acquire_polls=variant.polls_acquire(facts),
         tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
-        one_way_fences=has_one_way_fences(
-            atomics.value, findings.builds if findings is not None else matrix.builds_alike(facts)
+        one_way_fences=variant.has_one_way_fences(
+            findings.builds if findings is not None else matrix.builds_alike(facts)
         ),
         compute_capability=facts.compute_capability,
         prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
         asm_anywhere=_asm_anywhere(findings),
         wait_polls=_wait_polls(facts, findings),
         split_features=split_barrier.VARIANTS[split].features(findings),
-        atomics_table=atomics_table(facts, findings, atomics.value, ordering=within),
+        atomics_table=selection.atomics_table(facts, findings, atomics.value, ordering=within),
         reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
     )
     strategy = Strategy(

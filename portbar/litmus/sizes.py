@@ -10,6 +10,7 @@ from typing import Final
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
+from portbar.primitives.atomics.variant import VARIANTS
 
 #: Seconds that a rendezvous may take on a CPU: the first one of a launch, when threads are being woken, and later ones.
 _FIRST_MEETING_S: Final = 2e-2
@@ -119,7 +120,7 @@ class Scale:
             kind = "short loops"
         elif is_cpu(profile):
             kind = "simulator" if rate < _SLOW_RATE else "cpu"
-        rate = min(rate, _MOST_RATE_CL12 if atomics == "cl12" else _MOST_RATE)
+        rate = min(rate, _MOST_RATE_CL12 if VARIANTS[atomics].loads_write else _MOST_RATE)
         words = _MOST_WORDS if kind == "gpu" else _MOST_WORDS_CPU
         if facts.global_mem_size:
             words = min(words, int(facts.global_mem_size * _MOST_PART) // 4)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.strategy import DeviceProfile, has_one_way_fences, polls_acquire
+from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
 from portbar.device.facts import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
@@ -24,17 +24,10 @@ from portbar.launching.program import Program
 from portbar.measuring.rounds import rounds_for
 from portbar.primitives import layout
 from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
 from portbar.text.templates import render_def
-
-#: Atomics strategy -> the `-cl-std` values that it can be built with; None is the driver's default.
-STANDARDS: Final[dict[str, tuple[str | None, ...]]] = {
-    "ptx": (None,),
-    "c11": ("CL3.0", "CL2.0"),
-    "membar": (None,),
-    "cl12": (None,),
-}
 
 #: Feature -> whether it needs a language level of OpenCL C 2.0 or later.
 FEATURES: Final = {
@@ -227,7 +220,7 @@ class Probes:
 
     def atomics(self, name: str, std: str | None) -> bool:
         """Whether every word function of an atomics strategy compiles, runs and gives the right answers."""
-        if name in {"ptx", "membar"} and not self._takes_ptx:
+        if VARIANTS[name].by_ptx and not self._takes_ptx:
             return False
         groups, local_size = 4, 16
         word, answers = self._buffer(2 * layout.LINE_WORDS), self._buffer(len(_ANSWERS))
@@ -243,16 +236,14 @@ class Probes:
 
     def std(self, atomics: str) -> str | None:
         """The `-cl-std` with which an atomics strategy was found to build."""
-        if atomics != "c11":
-            return None
-        return next((std for std in STANDARDS["c11"] if self.known.builds.get(f"c11@{std}")), None)
+        return VARIANTS[atomics].std(self.facts, self.known)
 
     def builds(self, atomics: str) -> bool:
         """Whether an atomics strategy was found to build."""
-        return self.std("c11") is not None if atomics == "c11" else bool(self.known.builds.get(atomics))
+        return any(self.known.builds.get(probe) for probe in VARIANTS[atomics].probes)
 
     def _best_atomics(self) -> str:
-        for atomics in STANDARDS:
+        for atomics in VARIANTS:
             if self.builds(atomics):
                 return atomics
         raise Error("no way to write atomics works")
@@ -267,8 +258,8 @@ class Probes:
             max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
             capabilities=Capabilities(
                 std=self.std(atomics),
-                acquire_polls=polls_acquire(self.facts, atomics),
-                one_way_fences=has_one_way_fences(atomics, self.known.builds),
+                acquire_polls=VARIANTS[atomics].polls_acquire(self.facts),
+                one_way_fences=VARIANTS[atomics].has_one_way_fences(self.known.builds),
             ),
         )
 

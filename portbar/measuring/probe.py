@@ -16,6 +16,7 @@ from portbar.device import child
 from portbar.device.facts import DeviceAddress, address_of, device_key, facts
 from portbar.errors import Error
 from portbar.findings.findings import CACHE_KIND, Findings
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.system import cache
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 #: comes last, since it may take a driver down.
 STEPS: Final = (
     *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
-    *(f"atomics {name}" for name in ("c11@CL3.0", "c11@CL2.0", "cl12", "ptx", "membar")),
+    *(f"atomics {name}" for variant in VARIANTS.values() for name in variant.probes),
     "loop_limit",
     "polls_per_second",
     "groups_in_flight",
     *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
     # Those that the barriers of the next steps are written with.
     "feature one_way_fences",
-    *(f"ordering {atomics}" for atomics in ("ptx", "c11", "membar", "cl12")),
+    *(f"ordering {atomics}" for atomics in VARIANTS),
     *(
         f"feature {name}"
         for name in (

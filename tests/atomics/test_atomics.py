@@ -16,7 +16,8 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.findings.findings import Findings
-from portbar.primitives.atomics.table import TYPES, AtomicsTable, atomics_table
+from portbar.primitives.atomics.selection import atomics_table
+from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import needed_ordering, render_header
 from tests.gpu_code import ORDERS, ptx_kernels

@@ -18,6 +18,7 @@ from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.measuring import probe as probing
 from portbar.measuring.probe import STEPS, probe
 from portbar.primitives.atomics import WORDS
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.rendering import headers as rendering
 from portbar.system import cache
 
@@ -248,7 +249,7 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
 def test_probes_render_every_word_function_that_headers_use():
     kernels = pytest.importorskip("portbar.measuring.kernels")
-    for atomics in kernels.STANDARDS:
+    for atomics in VARIANTS:
         text = kernels.words_text(atomics)
         assert all(f"portbar_{name}(" in text for name in WORDS)
 

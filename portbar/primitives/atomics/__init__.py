@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.primitives import layout
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
@@ -35,19 +36,21 @@ WORDS: Final = (
 )
 
 
-def _backend(strategy: Strategy) -> str:
-    return f"backend/{strategy.atomics.value}/atomics.mako"
-
-
 def word_pieces(strategy: Strategy, words: Sequence[str] = WORDS) -> list[Piece]:
     """The defs of some of `WORDS`, with what they need."""
-    fences: list[Piece] = [(_backend(strategy), "word_fence")] if strategy.atomics.value == "cl12" else []
-    return [*fences, *(("atomics/words.mako", name) for name in words)]
+    variant = VARIANTS[strategy.atomics.value]
+    return [
+        *((variant.template, name) for name in variant.before_words),
+        *(("atomics/words.mako", name) for name in words),
+    ]
 
 
 def word_context(strategy: Strategy) -> dict[str, Any]:
     """The names that the defs of `word_pieces` may use."""
-    return {"backend": _backend(strategy), "one_way_fences": strategy.capabilities.one_way_fences}
+    return {
+        "backend": VARIANTS[strategy.atomics.value].template,
+        "one_way_fences": strategy.capabilities.one_way_fences,
+    }
 
 
 def _pieces(strategy: Strategy) -> list[Piece]:
@@ -59,18 +62,14 @@ def _pieces(strategy: Strategy) -> list[Piece]:
         *((common, name) for name in ("names", "rules", "helpers")),
         ("backend/x86/atomics.mako" if pauses else common, "lost_race"),
         ("atomics/raw.mako", "raw_operations"),
-        *([(_backend(strategy), "small_words")] if _small_by_12(strategy) else []),
+        *VARIANTS[strategy.atomics.value].more_pieces(strategy),
         *((common, name) for name in ("operations", "refusals", "short_forms")),
     ]
 
 
-def _small_by_12(strategy: Strategy) -> bool:
-    return strategy.atomics.value == "c11" and strategy.has(quirks.LOCAL_ATOMICS_LOSE_STORES)
-
-
 def _context(strategy: Strategy) -> dict[str, Any]:
     table = strategy.capabilities.atomics_table
-    by_ptx = strategy.atomics.value in {"ptx", "membar"}
+    variant = VARIANTS[strategy.atomics.value]
     return {
         **word_context(strategy),
         "yield_by": strategy.capabilities.yield_by,
@@ -83,13 +82,14 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "native_add": sorted(table.native_add),
         "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
         "fences_are_barriers": strategy.has(quirks.FENCES_ARE_BARRIERS),
-        "loops_fenced": strategy.atomics.value in {"membar", "cl12"},
-        "small_word": "portbar_small_word" if _small_by_12(strategy) else "portbar_raw",
+        "loops_fenced": variant.loops_fenced,
+        "small_word": "portbar_raw",
         "yields": strategy.capabilities.asm_anywhere,
-        "small_access": by_ptx,
-        "wraps": by_ptx,
+        "small_access": variant.by_ptx,
+        "wraps": variant.by_ptx,
         "wait_polls": strategy.capabilities.wait_polls,
         "wait_fault": layout.FAULTS["wait"],
+        **variant.context(strategy),
     }
 
 

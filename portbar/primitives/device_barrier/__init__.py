@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.device import quirks
 from portbar.primitives import layout
 from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _BARRIER_TEMPLATE: Final = {"counter_backoff": "counter", "sharded": "counters",
 
 def in_registers(strategy: Strategy) -> bool:
     """Whether a work-group's leader keeps its count of barriers in registers, where local memory is far from them."""
-    return strategy.atomics.value == "ptx"
+    return VARIANTS[strategy.atomics.value].in_registers
 
 
 def pause_of(strategy: Strategy) -> str:

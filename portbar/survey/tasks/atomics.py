@@ -19,6 +19,7 @@ from portbar.launching.arguments import SCALARS
 from portbar.launching.program import Program
 from portbar.measuring.rounds import NO_TIME, in_one_line
 from portbar.primitives.atomics.table import TYPES, AtomicType
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
 from portbar.survey.tasks.session import Session
@@ -89,7 +90,7 @@ def implementation(case: Case, strategy: Strategy) -> str:
     matter: a CPU has no fetch_min, for one.
     """
     kind, operation = case.kind, case.operation
-    by_ptx = strategy.atomics.value in {"ptx", "membar"}
+    by_ptx = VARIANTS[strategy.atomics.value].by_ptx
     if kind.is_small:
         # On the 32 bits around the object, of which the others must stay as they are.
         return INSTRUCTION if operation == "load" or (operation == "store" and by_ptx) else LOOP

@@ -1,0 +1,80 @@
+"""Atomics by those of OpenCL C 2.0, which devices support in part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from portbar.device import quirks
+from portbar.primitives.atomics.variant import AtomicsVariant
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import Findings
+    from portbar.primitives.header import Piece
+    from portbar.primitives.strategy import Strategy
+
+
+class _C11(AtomicsVariant):
+    def std(self, facts: DeviceFacts, findings: Findings | None) -> str | None:
+        if findings is not None:
+            return next((std for probe, std in self.probes.items() if findings.builds.get(probe)), None)
+        return next((std for std in self.standards if std and std[2:] in facts.opencl_c_versions), None)
+
+    def lack(self, facts: DeviceFacts, findings: Findings | None) -> str:
+        return "no -cl-std with C11 atomics compiles" if self.std(facts, findings) is None else ""
+
+    def claimed(self, facts: DeviceFacts) -> bool:
+        capabilities = facts.atomic_memory_capabilities
+        if capabilities is None:
+            # OpenCL 2.x has no such query, since all of it is mandatory there.
+            return facts.version.startswith("OpenCL 2.")
+        return "acq_rel" in capabilities and "scope_device" in capabilities
+
+    def doubt(self, facts: DeviceFacts) -> str:
+        if self.claimed(facts):
+            return ""
+        # Seen on llvmpipe and with NVIDIA's compiler: messages arrive in order, seq_cst is not kept.
+        return "acquire and release at device scope are not claimed by the device, nor shown by litmus tests (portbar check)"
+
+    def promise(self, facts: DeviceFacts) -> str:
+        return "the device claims acquire and release at device scope" if self.claimed(facts) else ""
+
+    def polls_acquire(self, facts: DeviceFacts) -> bool:
+        # Where work-groups are threads of the host, they are plain loads.
+        return "CPU" in facts.type
+
+    def has_generic_pointers(self, findings: Findings | None) -> bool:
+        return findings is not None and findings.builds.get("generic_address_space", False)
+
+    def lacks_seq_cst(self, facts: DeviceFacts, findings: Findings | None) -> str:
+        claimed = facts.atomic_memory_capabilities
+        shown = findings is not None and findings.litmus.get(self.name, "").startswith("pass")
+        if shown or claimed is None or "seq_cst" in claimed:
+            return ""
+        return (
+            f"{facts.name or 'the device'} does not claim memory_order_seq_cst, and no litmus tests have shown it; use "
+            "memory_order_acq_rel, or run portbar check"
+        )
+
+    def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
+        # A CPU has no such instruction: its built-in is a loop too, without the pause of portbar's loop.
+        return "CPU" not in facts.type and findings is not None and findings.builds.get(probe, False)
+
+    def more_pieces(self, strategy: Strategy) -> list[Piece]:
+        return [(self.template, "small_words")] if strategy.has(quirks.LOCAL_ATOMICS_LOSE_STORES) else []
+
+    def context(self, strategy: Strategy) -> dict[str, Any]:
+        return {"small_word": "portbar_small_word"} if strategy.has(quirks.LOCAL_ATOMICS_LOSE_STORES) else {}
+
+
+VARIANT: Final = _C11(
+    "c11",
+    rank=1,
+    summary="the built-in, with a literal order and scope",
+    where="`-cl-std=CL3.0` or `CL2.0` with C11 atomics",
+    seq_cst="the same",
+    template="backend/c11/atomics.mako",
+    standards=("CL3.0", "CL2.0"),
+)

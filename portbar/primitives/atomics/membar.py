@@ -1,0 +1,32 @@
+"""Atomics of NVIDIA's GPUs before sm_70, whose PTX has no memory orders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from portbar.primitives.atomics.variant import AtomicsVariant
+
+if TYPE_CHECKING:
+    from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import Findings
+
+
+class _Membar(AtomicsVariant):
+    def lack(self, facts: DeviceFacts, findings: Findings | None) -> str:  # noqa: ARG002
+        return "" if facts.compute_capability else "no PTX"
+
+    def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
+        # PTX ISA: atom.add.f64 requires sm_60.
+        return kind != "double" or facts.compute_capability >= 60
+
+
+VARIANT: Final = _Membar(
+    "membar",
+    rank=2,
+    summary="a relaxed instruction with `membar` before a release and after an acquire",
+    where="NVIDIA before sm_70",
+    seq_cst="`membar` on both sides",
+    template="backend/membar/atomics.mako",
+    by_ptx=True,
+    loops_fenced=True,
+)

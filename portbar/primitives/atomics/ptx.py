@@ -1,0 +1,45 @@
+"""Atomics by the PTX memory model, on NVIDIA's GPUs from sm_70 on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from portbar.primitives.atomics.variant import AtomicsVariant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import Findings
+
+
+class _Ptx(AtomicsVariant):
+    def lack(self, facts: DeviceFacts, findings: Findings | None) -> str:
+        builds = findings.builds if findings is not None else {}
+        return "" if builds.get("ptx", facts.compute_capability >= 70) else "no PTX of compute capability 7.0 or later"
+
+    def promise(self, facts: DeviceFacts) -> str:  # noqa: ARG002
+        return "the PTX memory model gives acquire and release at gpu scope"
+
+    def pause(self, findings: Findings | None) -> str:  # noqa: ARG002
+        return "nanosleep"
+
+    def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:
+        return builds.get("one_way_fences", False)
+
+    def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
+        # PTX ISA: atom.add.f64 requires sm_60.
+        return kind != "double" or facts.compute_capability >= 60
+
+
+VARIANT: Final = _Ptx(
+    "ptx",
+    rank=0,
+    summary="one instruction: `ld`, `st` or `atom` with `.relaxed`, `.acquire`, `.release` or `.acq_rel` and `.cta`, `.gpu` or "
+    "`.sys`",
+    where="NVIDIA from sm_70",
+    seq_cst="`fence.sc` before it, as libcu++ does",
+    template="backend/ptx/atomics.mako",
+    by_ptx=True,
+    in_registers=True,
+)

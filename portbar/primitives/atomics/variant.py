@@ -1,0 +1,154 @@
+"""One way to do atomics: what it needs of a device, what it offers there, and its templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.primitives.variants import Variant, Variants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import Findings
+    from portbar.primitives.header import Piece
+    from portbar.primitives.strategy import Strategy
+
+#: How the reason of a strategy begins that a measurement has refuted.
+REFUTED: Final = "found:"
+
+
+@dataclass(frozen=True)
+class AtomicsVariant(Variant):
+    """One way to do atomics. `summary` says how it orders memory.
+
+    Attributes
+    ----------
+    where : str
+        The devices that it is for.
+    seq_cst : str
+        How it makes operations sequentially consistent.
+    template : str
+        Path of the template with the defs `operation` and `fences`, below `cl_templates` or absolute.
+    standards : tuple of str or None
+        The `-cl-std` values to try, best first; None is the driver's default.
+    by_ptx : bool
+        Whether it is inline PTX: only NVIDIA's compiler may be given it, and it has instructions for loads and stores of 8 and
+        16 bits and for increments that wrap.
+    in_registers : bool
+        Whether leaders of work-groups keep counts of barriers in registers, where local memory is far from them, and time their
+        waits by a clock.
+    loops_fenced : bool
+        Whether the fences of a loop of compare-exchanges stand around it.
+    loads_write : bool
+        Whether loads are read-modify-writes.
+    within_groups : bool
+        Whether its orders hold within a work-group on every device.
+    before_words : tuple of str
+        Defs of the template that the words need before them.
+    """
+
+    where: str = ""
+    seq_cst: str = ""
+    template: str = ""
+    standards: tuple[str | None, ...] = (None,)
+    by_ptx: bool = False
+    in_registers: bool = False
+    loops_fenced: bool = False
+    loads_write: bool = False
+    within_groups: bool = False
+    before_words: tuple[str, ...] = ()
+
+    @property
+    def probes(self) -> dict[str, str | None]:
+        """Name of each compile probe, as in `Findings.builds` -> its `-cl-std`."""
+        return {self.name if std is None else f"{self.name}@{std}": std for std in self.standards}
+
+    @property
+    def row(self) -> str:
+        """The row of the documentation's table."""
+        return f"| `{self.name}` | {self.where} | {self.summary} | {self.seq_cst} |"
+
+    # What it asks of a device.
+
+    def std(self, facts: DeviceFacts, findings: Findings | None) -> str | None:  # noqa: ARG002
+        """The `-cl-std` that it needs."""
+        return None
+
+    def lack(self, facts: DeviceFacts, findings: Findings | None) -> str:
+        """Why it does not compile; empty where it does, as far as is known."""
+        raise NotImplementedError
+
+    def claimed(self, facts: DeviceFacts) -> bool:  # noqa: ARG002
+        """Whether the device claims the order."""
+        return False
+
+    def doubt(self, facts: DeviceFacts) -> str:  # noqa: ARG002
+        """Why only litmus tests could justify it; empty where the ordering probe may."""
+        return ""
+
+    def promise(self, facts: DeviceFacts) -> str:  # noqa: ARG002
+        """Why it may be used before it is probed; empty where it may not."""
+        return ""
+
+    def judge(self, facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
+        """Whether it may be used, and the reason either way."""
+        if lack := self.lack(facts, findings):
+            return False, lack
+        litmus = findings.litmus.get(self.name, "") if findings is not None else ""
+        passed = litmus.startswith("pass")
+        if litmus.startswith("fail"):
+            return False, f"the litmus tests {REFUTED} {litmus.partition(': ')[2] or litmus}"
+        if not passed and (doubt := self.doubt(facts)):
+            return False, doubt
+        measured = findings.ordering.get(self.name) if findings is not None else None
+        if measured == "pass":
+            claim = "claimed by the device and " if self.claimed(facts) else ""
+            tested = " and by the litmus tests" if passed else ""
+            return True, f"device-scope ordering {claim}confirmed by the ordering probe{tested}"
+        if measured is not None and not measured.startswith("untested"):
+            return False, f"the ordering probe {REFUTED} {measured}"
+        if promise := self.promise(facts):
+            return True, f"{promise}; not yet probed here"
+        return False, "not confirmed by the ordering probe (run portbar survey, or portbar.probe(device))"
+
+    # What it offers there.
+
+    def pause(self, findings: Findings | None) -> str:  # noqa: ARG002
+        """A pause that comes with it, as in `Capabilities.pause`."""
+        return "none"
+
+    def polls_acquire(self, facts: DeviceFacts) -> bool:  # noqa: ARG002
+        """Whether waits poll by acquire loads, which cost no more than others."""
+        return False
+
+    def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:  # noqa: ARG002
+        """Whether fences that only acquire or only release are available."""
+        return False
+
+    def has_generic_pointers(self, findings: Findings | None) -> bool:  # noqa: ARG002
+        """Whether operations take pointers to the generic address space."""
+        return False
+
+    def lacks_seq_cst(self, facts: DeviceFacts, findings: Findings | None) -> str:  # noqa: ARG002
+        """Why seq_cst is refused; empty where it holds."""
+        return ""
+
+    def adds(self, kind: str, probe: str, facts: DeviceFacts, findings: Findings | None) -> bool:  # noqa: ARG002
+        """Whether the device has an addition of its own for a float type; `probe` is that of OpenCL C's."""
+        return False
+
+    # Its text.
+
+    def more_pieces(self, strategy: Strategy) -> list[Piece]:  # noqa: ARG002
+        """Defs after the raw operations."""
+        return []
+
+    def context(self, strategy: Strategy) -> dict[str, Any]:  # noqa: ARG002
+        """Names that its templates may use beside those of every variant; they win over those."""
+        return {}
+
+
+#: Every way to do atomics.
+VARIANTS: Final[Variants[AtomicsVariant]] = Variants("portbar.primitives.atomics")
