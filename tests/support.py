@@ -15,11 +15,11 @@ import pyopencl as cl
 import pytest
 
 import portbar
-from portbar.findings.barriers import BOUNDED
+from portbar.primitives import grid
 
 #: `intel_device_barrier` has no spin limit and is added where a device has it.
-ALGORITHMS = BOUNDED
-DISCOVERIES = ("packed", "ticket", "spin")
+ALGORITHMS = grid.bounded()
+DISCOVERIES = tuple(grid.DISCOVERIES)
 
 UInts = np.ndarray[Any, np.dtype[np.uint32]]
 

@@ -1,23 +1,20 @@
 ## -*- coding: utf-8 -*-
 ## One counter that only grows: arrive by fetch-and-add, whose answer is the first poll. CUDA's cooperative groups count likewise.
+<%def name="prepare()">
+    portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
+</%def>
 <%def name="device_barrier()">
-/* Barrier over the grid, by one central counter.
-   Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
-   global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
-   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
-   Cost: two work-group barriers, one atomic a group, and polls of one word. */
-static inline bool ${"portbar_device_barrier_counted" if counted else "portbar_device_barrier"}(portbar_grid *grid)
+/* By one central counter. Cost: two work-group barriers, one atomic a group, and polls of one word. */
+static inline bool ${barrier_name}(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (${sound_leader}) {
+    if (PORTBAR_LEADER(grid) && grid->shared[PORTBAR_SHARED_OK] != 0u) {
         const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
         /* Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices. */
         const uint lacking = target - portbar_word_arrive(counter) - 1u;
-% if checks_arrivals:
         portbar_check_arrival(grid, lacking, grid->num_groups);
-% endif
         if (lacking == 0u)
             (void)portbar_word_load_acquire(counter);
         else if (!portbar_wait_counted(grid, counter, target, counter, target))
@@ -27,3 +24,37 @@ static inline bool ${"portbar_device_barrier_counted" if counted else "portbar_d
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
+<%def name="counters()">
+/* The counter of one kind that a barrier counts in. */
+typedef struct {
+    volatile global uint *own;
+} portbar_counters;
+
+/* Fills in the counter's word. Caller: a leader. */
+static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
+{
+    const uint own = portbar_unknown(grid->first);
+    counters->own = grid->state + own + word;
+}
+
+/* Arrives, release, device scope; returns how many arrivals the phase lacks then. Caller: a leader. */
+static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+{
+    const uint lacking = phase * grid->num_groups - portbar_word_arrive(counters->own) - 1u;
+    portbar_check_arrival(grid, lacking, grid->num_groups);
+    return lacking;
+}
+</%def>
+<%def name="missing()">
+/* How many arrivals the work-group's counter lacks for a phase. */
+static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+{
+    /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes. */
+    const uint beyond = ${poll}(counters->own) - phase * grid->num_groups;
+    return beyond < grid->num_groups ? 0u : 0u - beyond;
+}
+</%def>
+<%def name="acquire()">
+    portbar_word_acquire(counters->own);
+</%def>
+<%def name="place_pair()"></%def>

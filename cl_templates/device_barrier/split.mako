@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
 <%def name="token_type()">
-/* What an arrival returns and a wait takes: ${"the number of the phase" if counts_in_slots else "the value that the barrier's counter has when the phase is complete"}. */
+/* What an arrival returns and a wait takes: where the barrier counts to in this phase. */
 typedef uint portbar_device_token;
 </%def>
 <%def name="arrive()">
@@ -17,21 +17,17 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
     const portbar_device_token token = grid->shared[PORTBAR_SHARED_SPLIT] + grid->num_groups;
 % endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (${leader}) {
+    if (PORTBAR_LEADER(grid)) {
         grid->shared[PORTBAR_SHARED_SPLIT] = token;
         grid->shared[PORTBAR_SHARED_TESTS] = 0u;
-        if (${leads}) {
+        if (PORTBAR_LEADS(grid)) {
 % if counts_in_slots:
             portbar_counters counters;
             portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
             (void)portbar_arrive_counters(grid, &counters, token);
 % else:
             const uint before = portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
-% if checks_arrivals:
             portbar_check_arrival(grid, token - before - 1u, grid->num_groups);
-% else:
-            (void)before;
-% endif
 % endif
         }
     }
@@ -48,19 +44,16 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
     /* Other work-items may still read the answer of an earlier barrier, which a fault overwrites. */
     barrier(CLK_LOCAL_MEM_FENCE);
 % if counts_in_slots:
-    if (${leads}) {
+    if (PORTBAR_LEADS(grid)) {
         portbar_counters counters;
         portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
-        if (!portbar_wait_counters(grid, &counters, token, portbar_missing(grid, &counters, token))) {
-            grid->shared[PORTBAR_SHARED_OK] = 0u;
-% if in_registers:
-            grid->leads = 0u;
-% endif
-        }
+        if (!portbar_wait_counters(grid, &counters, token, portbar_missing(grid, &counters, token)))
+            PORTBAR_GIVE_UP(grid);
         portbar_acquire_counters(&counters);
     }
 % else:
-    if (${leads} && !portbar_wait_counted(grid, grid->state + PORTBAR_STATE_SPLIT, token, grid->state + PORTBAR_STATE_SPLIT, token))
+    volatile global uint *counter = grid->state + PORTBAR_STATE_SPLIT;
+    if (PORTBAR_LEADS(grid) && !portbar_wait_counted(grid, counter, token, counter, token))
         grid->shared[PORTBAR_SHARED_OK] = 0u;
 % endif
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -86,8 +79,8 @@ static inline uint portbar_split_missing(const portbar_grid *grid, portbar_devic
 }
 </%def>
 <%def name="test_goes_on()">
-/* Counts a test that found arrivals missing against the spin limit${"" if tests_in_round == 1 else f", {tests_in_round} of them as a round"}. False at the limit, which it reports.
-   Caller: a leader. */
+/* Counts a test that found arrivals missing against the spin limit, ${tests_in_round} of them as a round. False at the limit, which it
+   reports. Caller: a leader. */
 static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 {
     const uint tests = grid->shared[PORTBAR_SHARED_TESTS] + 1u;
@@ -109,15 +102,15 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 /* Whether every participating work-group has arrived, without waiting for them. After true, no wait is needed.
    Caller: all work-items of the work-group, in uniform control flow. Order: acquire, device scope, when true. Result: the
    same in every work-item. True also when the launch is draining after a fault, and when the tests since the arrival have used
-   up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns false. Cost: ${"a poll" if tests_in_round > 1 else f"up to {polls_per_round} polls"}
-   and another load, two work-group barriers. */
+   up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns false. Cost: a
+   poll, on CPUs up to ${polls_per_round}, and another load, two work-group barriers. */
 static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_device_token token)
 {
     /* As in portbar_device_barrier_wait. */
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (${leader}) {
+    if (PORTBAR_LEADER(grid)) {
         bool done = true;
-        if (${leads}) {
+        if (PORTBAR_LEADS(grid)) {
             /* Before the poll, so that both are on their way at once. */
             const uint aborted = portbar_word_load(grid->state + PORTBAR_STATE_ABORT);
             uint missing = portbar_split_missing(grid, token);
@@ -129,10 +122,7 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
             done = missing == 0u;
             if (!done && ((aborted != 0u && portbar_draining(grid)) || !portbar_test_goes_on(grid, missing))) {
                 done = true;
-                grid->shared[PORTBAR_SHARED_OK] = 0u;
-% if in_registers:
-                grid->leads = 0u;
-% endif
+                PORTBAR_GIVE_UP(grid);
             }
         }
         grid->shared[PORTBAR_SHARED_DONE] = done ? 1u : 0u;

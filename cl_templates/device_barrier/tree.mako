@@ -1,16 +1,24 @@
 ## -*- coding: utf-8 -*-
 ## Two levels of counters: the last group of a node arrives at the root. For group counts at which one line saturates. Where fences
 ## are cheap the last group of all raises flags, so that polls of one line do not saturate it either.
+<%def name="prepare()">
+    portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
+    const uint launched = (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
+    volatile global uint *node = state + PORTBAR_STATE_GROUPS + 2u * PORTBAR_CAPACITY_OF(launch.x);
+    for (uint i = 0; i < launched; i += PORTBAR_TREE_FAN, node += PORTBAR_LINE)
+        portbar_word_store(node, 0u);
+% if release_flagged:
+    for (uint flag = 0; flag < PORTBAR_RELEASE_FLAGS; ++flag)
+        portbar_word_store(state + PORTBAR_STATE_RELEASED + flag * PORTBAR_LINE, 0u);
+% endif
+</%def>
 <%def name="device_barrier()">
-/* Barrier over the grid, by one counter for each PORTBAR_TREE_FAN groups and a root${", whose last arrival raises flags" if release_flagged else " that all poll"}.
-   Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
-   global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
-   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
+/* By one counter for each PORTBAR_TREE_FAN groups and a root, which all poll, or flags that the last arrival there raises.
    Cost: two work-group barriers, one atomic a group and one a node, and polls of one word. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (${sound_leader}) {
+    if (PORTBAR_LEADER(grid) && grid->shared[PORTBAR_SHARED_OK] != 0u) {
         const uint count = grid->shared[PORTBAR_SHARED_COUNT];
         const uint index = grid->shared[PORTBAR_SHARED_ID] / PORTBAR_TREE_FAN;
         const uint members = min(PORTBAR_TREE_FAN, count - index * PORTBAR_TREE_FAN);
@@ -22,18 +30,14 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
         bool last = false;
         const uint lacking = target - portbar_word_arrive(node) - 1u;
-% if checks_arrivals:
         portbar_check_arrival(grid, lacking, members);
-% endif
         if (lacking == 0u) {
 % if release_flagged:
             last = portbar_word_arrive_chained(root) + 1u == root_target;
 % else:
             (void)portbar_word_load_acquire(node);
             const uint nodes_lacking = root_target - portbar_word_arrive(root) - 1u;
-% if checks_arrivals:
             portbar_check_arrival(grid, nodes_lacking, (count + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN);
-% endif
             last = nodes_lacking == 0u;
 % endif
         }
@@ -56,8 +60,8 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="wait_root()">
-/* Waits for the root${", or for a flag that follows it" if release_flagged else ""}; when it gives up it reports how many groups had arrived, which only the nodes know. True when all had.
-   Caller: a leader. */
+/* Waits for the root, or for a flag that follows it; when it gives up it reports how many groups had arrived, which only the nodes
+   know. True when all had. Caller: a leader. */
 static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint target)
 {
     const uint outcome = portbar_wait_word(grid, root, target);

@@ -3,10 +3,7 @@
 ## the memory orders of Sorensen et al. (OOPSLA 2016). Flags hold the whole epoch and the low bits of the barrier's number, so they are
 ## never cleared: the state is replaced before an epoch comes again, and within a launch a flag is never more than one barrier behind.
 <%def name="device_barrier()">
-/* Barrier over the grid, by one flag in and one flag out for each group; the work-items of group 0 gather and release.
-   Caller: all work-items of every participating work-group, in uniform control flow. Order: everything that any of them wrote to
-   global or local memory before is visible to all of them after (release and acquire, device scope). Result: false when the spin
-   limit was reached, from then on at once in every barrier of the launch; valid in every work-item.
+/* By one flag in and one flag out for each group; the work-items of group 0 gather and release.
    Cost: three work-group barriers, no atomic read-modify-write; group 0 polls all flags in parallel. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
@@ -14,15 +11,16 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     volatile global uint *released = arrived + grid->capacity;
     const uint me = grid->group_id;
     const bool sound = grid->shared[PORTBAR_SHARED_OK] != 0u;
-    if (${leader})
+    if (PORTBAR_LEADER(grid))
         grid->shared[PORTBAR_SHARED_TARGET] += 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const uint stamp = PORTBAR_STAMP(grid->epoch, grid->shared[PORTBAR_SHARED_TARGET]);
-    if (sound && ${leader})
+    if (sound && PORTBAR_LEADER(grid))
         portbar_word_store_release(arrived + me, stamp);
     if (me == 0u) {
         bool gathered = sound;
-        for (uint other = ${item} + 1u; gathered && other < grid->num_groups; other += portbar_local_linear_size())
+        for (uint other = PORTBAR_ITEM(grid) + 1u; gathered && other < grid->num_groups;
+             other += portbar_local_linear_size())
             gathered = portbar_wait_stamp(grid, arrived, arrived + other, stamp);
         if (!gathered)
             grid->shared[PORTBAR_SHARED_OK] = 0u;
@@ -30,21 +28,21 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (me == 0u) {
         if (grid->shared[PORTBAR_SHARED_OK] != 0u)
-            for (uint other = ${item} + 1u; other < grid->num_groups; other += portbar_local_linear_size())
+            for (uint other = PORTBAR_ITEM(grid) + 1u; other < grid->num_groups; other += portbar_local_linear_size())
                 portbar_word_store_release(released + other, stamp);
     }
-    if (me != 0u && sound && ${leader} && !portbar_wait_stamp(grid, arrived, released + me, stamp))
+    if (me != 0u && sound && PORTBAR_LEADER(grid) && !portbar_wait_stamp(grid, arrived, released + me, stamp))
         grid->shared[PORTBAR_SHARED_OK] = 0u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const bool held = grid->shared[PORTBAR_SHARED_OK] != 0u;
-% if in_registers:
-    /* The split form asks the register. */
-    grid->leads = held ? grid->leads : 0u;
-% endif
+${own("remember_held")}\
     return held;
 }
 </%def>
 <%def name="wait_stamp()">
+/* What a flag holds: the epoch, and as much of the barrier's number in its launch as the epoch leaves room for. */
+#define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
+
 /* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one who gives
    up reports how many groups' `arrived` flags hold the stamp. One work-item. */
 static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived, volatile global uint *flag,

@@ -1,5 +1,31 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
+<%def name="await_publication()">
+/* Waits until somebody has closed the poll; the number of participating groups, or 0 when the spin limit was reached. In that case
+   the poll is closed for good: either it was before, so that the launch has begun and has a report to leave word in, or no group
+   takes part, and those that wait learn it from the same word. Acquire order. Caller: the leader of a group that polled. */
+static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch, uint tag)
+{
+    volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
+    const uint limit = PORTBAR_DISCOVERY_LIMIT(launch);
+    for (uint round = 0; round < limit; ++round) {
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u; --i) {
+            const uint seen = portbar_word_load_acquire(word);
+            if (PORTBAR_TAG_OF(launch.x, seen) == tag)
+                return PORTBAR_COUNT_OF(launch.x, seen);
+% if rest_ns:
+            /* Thousands of groups that poll one word keep group 0 from polling the others. */
+            portbar_sleep(min((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) / 2u, 2000u));
+% endif
+        }
+        portbar_yield(round);
+    }
+    if ((portbar_word_or(poll, PORTBAR_POLL_CLOSED) & PORTBAR_POLL_CLOSED) == 0u)
+        portbar_word_store_release(word, tag);
+    (void)portbar_word_load_acquire(poll);
+    return 0u;
+}
+</%def>
 <%def name="poll_heal()">
 /* Called by a leader that found the poll word unprepared, which happens when the launch before this one was enqueued and
    never ran. Whoever wins the exchange opens the poll and is group 0; the others poll again. Bounded by `limit`. */
@@ -25,7 +51,7 @@ static inline uint portbar_poll_close(volatile global uint *state, volatile glob
     if (found & PORTBAR_POLL_CLOSED)
         return portbar_await_publication(state, word, launch, tag);
     const uint count = PORTBAR_COUNT_OF(launch.x, found);
-    portbar_report_count(state, launch.x & PORTBAR_EPOCH_MASK, count);
+    portbar_word_store(PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK) + 2, count);
     portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | count);
     return count;
 }

@@ -12,8 +12,9 @@
 #define PORTBAR_TREE_FAN ${tree_fan}u
 #define PORTBAR_SLOTS ${slots}u
 #define PORTBAR_SLOT_WORDS ${slot_words}u
-/* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the first slot, at those
-   after which all know what group 0 found. */
+#define PORTBAR_SLOT_AT(slot) (PORTBAR_STATE_SLOTS + (slot) * PORTBAR_SLOT_WORDS)
+/* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the first slot, at
+   those after which all know what group 0 found. */
 #define PORTBAR_SLOT_WHOLE 0u
 #define PORTBAR_SLOT_PLACING 1u
 #define PORTBAR_SLOT_SPLIT 2u
@@ -27,21 +28,13 @@
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
-   z = patience and w = spin limit of barriers, both in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the patience of
-   the group that it waits for. */
+   z = patience and w = spin limit of barriers, both in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the
+   patience of the group that it waits for. */
 #define PORTBAR_DRY_RUN 0x80000000u
 #define PORTBAR_EPOCH_MASK 0x00ffffffu
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
 #define PORTBAR_DISCOVERY_LIMIT(launch) max((launch).w, 4u * min((launch).z, 0x3fffffffu))
-% if in_registers:
-/* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one. Unrolled polls
-   would fill the instruction cache. */
-#define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
-% else:
-/* A number of rounds; on devices whose compiler unrolls loops of polls, one that it cannot know. */
-#define PORTBAR_ROLLED(count, limit) (count)
-% endif
 
 /* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the launch's tag:
    the epoch, as much of it as the capacity leaves room for. `x` is the launch argument's first field. */
@@ -53,9 +46,6 @@
 #define PORTBAR_COUNT_OF(x, word) ((word) & ((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
 #define PORTBAR_TAG_OF(x, word) ((word) & ~PORTBAR_POLL_FLAGS & ~((1u << PORTBAR_TAG_SHIFT(x)) - 1u))
 #define PORTBAR_SURPLUS 0xffffffffu
-
-/* What a flag of `xf` holds: the epoch, and as much of the barrier's number in its launch as the epoch leaves room for. */
-#define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
 
 /* Local memory that a work-group keeps for its leader. */
 #define PORTBAR_SHARED_ID 0

@@ -16,13 +16,7 @@ typedef struct {
     uint second;
 % endif
 % endif
-% if in_registers:
-    uint leads;
-% endif
-% if ids_lost:
-    /* The work-item, asked for before the first barrier and kept in memory: see the quirk pocl-cbs-ids. */
-    volatile uint item;
-% endif
+${own("grid_fields")}\
 } portbar_grid;
 
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
@@ -44,22 +38,24 @@ typedef struct {
    Caller: all work-items of a work-group. Order: what the host wrote is visible. Cost: one discovery. */
 static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, const uint4 launch, local uint *shared)
 {
-% if ids_lost:
-    grid->item = portbar_local_linear_id();
-% endif
-    if (${leader}) {
+${own("enter_first")}\
+    if (PORTBAR_LEADER(grid)) {
         uint count = 1u;
         /* Ids in the grid assume work-groups of one size. */
         uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
         if (id != PORTBAR_SURPLUS && count == 0u) {
-            portbar_report_lost(state, launch.x & PORTBAR_EPOCH_MASK, id);
+            portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id);
             id = PORTBAR_SURPLUS;
         }
         shared[PORTBAR_SHARED_ID] = id;
         shared[PORTBAR_SHARED_COUNT] = count;
         shared[PORTBAR_SHARED_OK] = 1u;
 % if counts_in_slots:
-        shared[PORTBAR_SHARED_PLACE] = id == PORTBAR_SURPLUS ? PORTBAR_PLACE_DEFAULT : portbar_place(state, id, count, launch.w);
+        shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;
+% if placing:
+        if (id != PORTBAR_SURPLUS)
+            shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);
+% endif
 % endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
         shared[PORTBAR_SHARED_SPLIT] = 0u;
@@ -75,15 +71,12 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
     grid->limit = launch.w;
 % if counts_in_slots:
     const uint place = shared[PORTBAR_SHARED_PLACE];
-    grid->first = PORTBAR_STATE_SLOTS + PORTBAR_PLACE_FIRST(place) * PORTBAR_SLOT_WORDS;
+    grid->first = PORTBAR_SLOT_AT(PORTBAR_PLACE_FIRST(place));
 % if shards > 1:
-    grid->second = PORTBAR_STATE_SLOTS + PORTBAR_PLACE_SECOND(place) * PORTBAR_SLOT_WORDS;
+    grid->second = PORTBAR_SLOT_AT(PORTBAR_PLACE_SECOND(place));
 % endif
 % endif
-% if in_registers:
-    grid->leads = portbar_is_leader() ? 1u : 0u;
-    grid->shared = portbar_local_pointer(shared);
-% endif
+${own("enter_last")}\
     return grid->group_id != PORTBAR_SURPLUS && (launch.x & PORTBAR_DRY_RUN) == 0u;
 }
 </%def>
@@ -103,7 +96,7 @@ static inline uint portbar_num_groups(const portbar_grid *grid)
 /* Linear id of the work-item among those of all participating work-groups, from 0. Any work-item. */
 static inline uint portbar_global_id(const portbar_grid *grid)
 {
-    return grid->group_id * portbar_local_linear_size() + ${item};
+    return grid->group_id * portbar_local_linear_size() + PORTBAR_ITEM(grid);
 }
 
 /* Work-items of all participating work-groups together: the stride of a grid-stride loop. Any work-item. */
@@ -113,7 +106,7 @@ static inline uint portbar_global_size(const portbar_grid *grid)
 }
 </%def>
 <%def name="ok()">
-/* Whether every barrier of this launch that this work-group has been in has held: for loops that have no answer of a barrier to look at.
+/* Whether every barrier of this launch that this work-group has been in has held: for loops without an answer of a barrier.
    Caller: any work-item. Result: the same in all work-items of the group between two calls of barriers; groups learn of a fault at
    their next barrier. Cost: a load from local memory. */
 static inline bool portbar_device_ok(const portbar_grid *grid)
@@ -122,8 +115,8 @@ static inline bool portbar_device_ok(const portbar_grid *grid)
 }
 </%def>
 <%def name="atomic_waits()">
-/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER. In other functions the name stands for
-   "no grid"; there portbar_device_atomic_wait takes `&grid`. */
+/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER. In other functions the name stands
+   for "no grid"; there portbar_device_atomic_wait takes `&grid`. */
 enum { portbar_entered_grid = 0 };
 #define PORTBAR_ENTERED_GRID ((const portbar_grid *)portbar_entered_grid)
 /* The abort flag that a wait looks at, 0 without a grid. */
@@ -155,7 +148,8 @@ static inline uint portbar_told_wait(const portbar_grid *grid, uint outcome)
 /* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item. Result: false
    when the spin limit was reached, which the host is told, or when the launch is draining. */
 #define portbar_device_atomic_wait_explicit(grid, p, old, order, scope) <%text>\</%text>
-    (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), portbar_watched_rounds(grid, 0u), p, old, order, scope)) <%text>\</%text>
+    (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), portbar_watched_rounds(grid, 0u), <%text>\</%text>
+                                                  p, old, order, scope)) <%text>\</%text>
      == PORTBAR_WAIT_REACHED)
 #define portbar_device_atomic_wait(grid, p, old) <%text>\</%text>
     portbar_device_atomic_wait_explicit(grid, p, old, memory_order_seq_cst, memory_scope_device)

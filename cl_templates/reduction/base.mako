@@ -33,8 +33,8 @@
 #endif
 % endif
 % if leader_forgotten:
-/* Something that each work-item does, before what one does alone between two barriers: see the quirk pocl-leader-forgotten. */
-#define PORTBAR_ALL_WORK() do { volatile uint item = (uint)get_local_id(0); (void)item; } while (0)
+/* Something that each work-item does, before what one does alone between two barriers. */
+#define PORTBAR_ALL_WORK() ${work_of_all}
 % endif
 % if copies_shared and loops:
 /* Keeps a structure across a barrier: see the quirk pocl-structure-copies. */

@@ -14,23 +14,24 @@ from typing import TYPE_CHECKING, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings import barriers as device_barrier
 from portbar.findings import matrix
 from portbar.findings.findings import Findings
 from portbar.primitives.atomics import selection
 from portbar.primitives.atomics.variant import VARIANTS, AtomicsVariant
+from portbar.primitives.grid import BARRIERS, DISCOVERIES
 from portbar.primitives.reduction import strategies as reduction_strategies
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import BarrierTable
 
-#: Values that each choice may take; also what overrides may ask for.
+#: Values that each choice may take, in order of preference; also what overrides may ask for.
 ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {
     "atomics": VARIANTS,
-    "discovery": ("packed", "ticket", "spin"),
-    "device_barrier": device_barrier.STRATEGIES,
+    "discovery": DISCOVERIES,
+    "device_barrier": BARRIERS,
     "split_barrier": split_barrier.VARIANTS,
     "reduction": reduction_strategies.STRATEGIES,
 }
@@ -99,7 +100,7 @@ def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: AtomicsVaria
     borrowed = matrix.record_named(findings.source)
     origin = f"on such a device ({borrowed})" if borrowed else "on this device"
     table, waits, waits_origin = findings.barrier_table, findings.tuning, origin if findings.tuning else ""
-    lender = matrix.neighbour(facts) if atomics.in_registers and (waits is None or not table) else None
+    lender = matrix.neighbour(facts) if atomics.waits_by_clock and (waits is None or not table) else None
     if lender is not None:
         name, other, lent = lender
         same = other.name == facts.name
@@ -110,7 +111,7 @@ def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: AtomicsVaria
         sizes = [(one.compute_capability, one.compute_units) for one in (facts, other)]
         if not table and sizes[0] == sizes[1]:
             table, origin = lent.barrier_table, who
-    numbers = vars(waits) if waits is not None and atomics.in_registers else {}
+    numbers = vars(waits) if waits is not None and atomics.waits_by_clock else {}
     return Tuning(**numbers, table=table, origin=origin, waits_origin=waits_origin if numbers else "")
 
 
@@ -129,8 +130,27 @@ def _yield_by(findings: Findings | None) -> str:
     return "syscall" if linux and builds.get("yield_syscall") else "none"
 
 
+def _prints(facts: DeviceFacts, findings: Findings | None) -> bool:
+    builds = findings is None or findings.builds.get("printf", True)
+    return builds and not quirks.has_effect(quirks.BRANCHES_ABORT, facts)
+
+
 def _asm_anywhere(findings: Findings | None) -> bool:
     return findings is not None and bool(findings.builds.get("asm_anywhere"))
+
+
+def _choose_barrier(facts: DeviceFacts, measured: BarrierTable, wanted: str | None) -> tuple[Choice, BarrierTable]:
+    """The barrier algorithm, and the measured table of those that may be chosen by it, empty where the choice holds for all."""
+    if wanted is not None:
+        if lacks := BARRIERS[wanted].lacks(facts):
+            raise UnsupportedFeatureError(f"{facts.name}: {wanted} was asked for, but {lacks}")
+        return Choice(wanted, "asked for"), ()
+    # A record may come from another version, with algorithms that this one does not have.
+    usable = [name for name, one in BARRIERS.items() if one.bounded and one.lacks(facts) is None]
+    table = tuple(row for row in measured if row[2] in usable)
+    # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
+    why = "the measured table of the device names no other" if table else "no barrier table was kept for this device"
+    return Choice(usable[0], f"the fewest steps; {why}"), table
 
 
 def choose(
@@ -175,28 +195,12 @@ def choose(
     if "discovery" in asked:
         discovery = Choice(asked["discovery"], "asked for")
     else:
-        discovery = Choice("packed", "lock-free, one atomic a group; needs nothing but 32-bit atomics")
+        first = next(iter(DISCOVERIES.values()))
+        discovery = Choice(first.name, first.summary)
 
-    branches_abort = quirks.has_effect(quirks.BRANCHES_ABORT, facts)
     tuning = _tuning(facts, findings, variant)
-    if "device_barrier" in asked:
-        barrier, tuning = Choice(asked["device_barrier"], "asked for"), replace(tuning, table=())
-        if barrier.value == "intel_device_barrier" and "cl_intel_concurrent_dispatch" not in facts.extensions:
-            raise UnsupportedFeatureError(
-                f"{facts.name}: intel_device_barrier was asked for, but the device has no cl_intel_concurrent_dispatch"
-            )
-        if barrier.value == "xf" and branches_abort:
-            raise UnsupportedFeatureError(
-                f"{facts.name}: xf was asked for, but this runtime cannot compile it rightly; use another device_barrier"
-            )
-    else:
-        # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
-        why = (
-            "the measured table of the device names no other"
-            if tuning.table
-            else "no barrier table was kept for this device"
-        )
-        barrier = Choice("counter", f"the fewest steps; {why}")
+    barrier, table = _choose_barrier(facts, tuning.table, asked.get("device_barrier"))
+    tuning = replace(tuning, table=table)
 
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
     max_groups, why = None, ""
@@ -223,7 +227,7 @@ def choose(
             findings.builds if findings is not None else matrix.builds_alike(facts)
         ),
         compute_capability=facts.compute_capability,
-        prints=(findings is None or findings.builds.get("printf", True)) and not branches_abort,
+        prints=_prints(facts, findings),
         asm_anywhere=_asm_anywhere(findings),
         wait_polls=_wait_polls(facts, findings),
         split_features=split_barrier.VARIANTS[split].features(findings),

@@ -5,12 +5,12 @@ Not for measuring (`portbar.measuring.probe`) and not for deciding (`portbar.cho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
 from portbar.errors import RecordError
-from portbar.findings import barriers as device_barrier
 from portbar.findings.tuning import WaitTuning
 
 T = TypeVar("T")
@@ -24,6 +24,9 @@ _MOST_ITERATIONS: Final = 1 << 32
 
 #: Polls per second that a device may have: a poll takes at least a cycle or two, and spin limits are computed from them.
 RATES: Final = (1e3, 2e10)
+
+#: How barrier algorithms are called.
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 BarrierTable = tuple[tuple[int, int, str], ...]
 
@@ -133,10 +136,10 @@ def _exactly(kind: type[T], value: Any) -> T:
 
 
 def _algorithm(value: Any) -> str:
-    """A barrier algorithm that a table may choose, so not one without a spin limit."""
-    if value not in device_barrier.BOUNDED:
-        raise ValueError(f"{value!r} is no barrier algorithm that a table may name")
-    return str(value)
+    """A barrier algorithm's name; whether there is such a one, and may be chosen by a table, is for who chooses."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"{value!r} is no name of a barrier algorithm")
+    return value
 
 
 def _count(value: Any, most: int) -> int:

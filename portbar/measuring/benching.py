@@ -17,7 +17,6 @@ import pyopencl as cl
 
 from portbar.choices import profile
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.findings.barriers import BOUNDED
 from portbar.findings.findings import BarrierTable, Findings
 from portbar.launching.build import compile_program
 from portbar.launching.program import Program
@@ -31,6 +30,7 @@ from portbar.measuring.rounds import (
     profiled_queue,
     rounds_for,
 )
+from portbar.primitives.grid import bounded
 from portbar.records.reading import measured, missing, samples_of, value_of
 
 #: How much faster than a simpler algorithm another one must be to replace it.
@@ -282,7 +282,7 @@ def default_counts(bound: int) -> tuple[int, ...]:
 
 def time_barriers(
     queue: cl.CommandQueue,
-    algorithms: Sequence[str] = BOUNDED,
+    algorithms: Sequence[str] | None = None,
     group_counts: Sequence[int] | None = None,
     local_sizes: Sequence[int] = (1,),
     *,
@@ -297,8 +297,8 @@ def time_barriers(
     ----------
     queue : pyopencl.CommandQueue
         Names context and device; the launches go to queues of their own.
-    algorithms : sequence of str
-        `intel_device_barrier` has no spin limit, so it is measured only when asked for, and was seen to hang.
+    algorithms : sequence of str, optional
+        By default those with a spin limit. `intel_device_barrier` has none, and was seen to hang.
     group_counts : sequence of int, optional
         By default the powers of two up to the device's bound, and the bound. Those above it are noted, not launched.
     local_sizes : sequence of int
@@ -324,7 +324,9 @@ def time_barriers(
     """
     budget, times = Budget(budget_s), []
     for index, local_size in enumerate(local_sizes):
-        turns = _Turns(profiled_queue(queue), algorithms, local_size, strategy_overrides or {}, on_step, on_row)
+        turns = _Turns(
+            profiled_queue(queue), algorithms or bounded(), local_size, strategy_overrides or {}, on_step, on_row
+        )
         times += turns.run(group_counts, budget.part(1 / (len(local_sizes) - index)))
     return times
 
@@ -471,11 +473,11 @@ def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) ->
     """
     measured: dict[tuple[int, int], dict[str, float]] = {}
     for entry in times:
-        if entry.us is not None and entry.algorithm in BOUNDED:
+        if entry.us is not None and entry.algorithm in bounded():
             measured.setdefault((entry.local_size, entry.groups), {})[entry.algorithm] = entry.us
     table: list[tuple[int, int, str]] = []
     for (local_size, groups), found in sorted(measured.items()):
-        names = [name for name in BOUNDED if name in found]
+        names = [name for name in bounded() if name in found]
         best = names[0]
         for name in names[1:]:
             if found[name] < found[best] * (1 - advantage):

@@ -25,6 +25,7 @@ from portbar.measuring.rounds import rounds_for
 from portbar.primitives import layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.backend import yield_piece
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
 from portbar.text.templates import render_def
@@ -206,7 +207,7 @@ class Probes:
             return self._feature_works(name, None, local_size=_HOST_CALL_LOCAL_SIZE)
         if not self._may_call_linux():
             return False
-        needs = render_def("grid/yield.mako", "yield_processor", {"yield_by": "syscall"})
+        needs = render_def(*yield_piece("syscall"), {})
         if name == "asm_anywhere":
             return bool(self.known.builds.get("yield_syscall")) and self._feature_works(
                 name, None, needs, _HOST_CALL_LOCAL_SIZE

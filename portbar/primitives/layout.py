@@ -5,7 +5,11 @@ Not for allocating or filling the buffer: `portbar.launching.state` does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Final
+
+from portbar.primitives.grid import BARRIERS, DISCOVERIES
 
 #: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
 LINE_WORDS: Final = 32
@@ -48,27 +52,44 @@ STATUS_OVERWRITTEN: Final = 5
 #: Faults that a kernel without a grid reports -> number.
 FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
 
-#: Words that share a line are not polled at the same time, or are written once a launch at most.
+#: Words that share a line are not polled at the same time, or are written once a launch at most. Variants add their own lines.
 _LINES: Final = (
     ("POLL_EVEN", "POLL_ODD"),
     ("PUBLISHED", "ABORT", "PLACE"),
     ("COUNTER",),
     ("SPLIT",),
-    ("FLAG",),
-    ("LOCK_NEXT",),
-    ("LOCK_SERVING",),
-    ("LOCK_HELD",),
-    ("POLL_EPOCH", "POLL_COUNT", "POLL_DONE"),
 )
 
-#: Name of each region of the state buffer -> its first word.
-OFFSETS: Final[dict[str, int]] = {
-    name: line * LINE_WORDS + word for line, names in enumerate(_LINES) for word, name in enumerate(names)
-}
-OFFSETS["SLOTS"] = len(_LINES) * LINE_WORDS
-OFFSETS["RELEASED"] = OFFSETS["SLOTS"] + SLOTS * SLOT_WORDS
-OFFSETS["REPORTS"] = OFFSETS["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
-OFFSETS["GROUPS"] = OFFSETS["REPORTS"] + REPORTS * REPORT_WORDS
+
+class _Offsets(Mapping[str, int]):
+    """Name of each region of the state buffer -> its first word, with the lines of all variants that there are."""
+
+    def _all(self) -> dict[str, int]:
+        variants = (*BARRIERS.values(), *DISCOVERIES.values())
+        return _offsets(tuple(dict.fromkeys(line for variant in variants for line in variant.words)))
+
+    def __getitem__(self, name: str) -> int:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+@lru_cache(maxsize=16)
+def _offsets(more: tuple[tuple[str, ...], ...]) -> dict[str, int]:
+    lines = _LINES + more
+    found = {name: line * LINE_WORDS + word for line, names in enumerate(lines) for word, name in enumerate(names)}
+    found["SLOTS"] = len(lines) * LINE_WORDS
+    found["RELEASED"] = found["SLOTS"] + SLOTS * SLOT_WORDS
+    found["REPORTS"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
+    found["GROUPS"] = found["REPORTS"] + REPORTS * REPORT_WORDS
+    return found
+
+
+OFFSETS: Final[Mapping[str, int]] = _Offsets()
 
 
 def state_words(capacity: int) -> int:

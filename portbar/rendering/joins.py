@@ -14,14 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from portbar.primitives.backend import work_of_all
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.text.source import without_comments
 
 _BARRIER: Final = "barrier(CLK_LOCAL_MEM_FENCE);"
-#: Something that each work-item does.
-_WORK_OF_ALL: Final = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
-#: Ends a branch. What follows it in two branches is not merged into one copy after both.
-_JOIN: Final = f"{_BARRIER} {_WORK_OF_ALL}"
 _LABEL: Final = "portbar_joined"
 
 #: Calls that hold a barrier which the whole work-group meets.
@@ -61,6 +58,11 @@ class _Function:
     start: int
     is_kernel: bool
     body: _Statement
+
+
+def _join() -> str:
+    """Ends a branch. What follows it in two branches is not merged into one copy after both."""
+    return f"{_BARRIER} {work_of_all()}"
 
 
 def with_joins(source: str) -> str:
@@ -233,7 +235,7 @@ class _Joiner:
         self._edits.append((at, at, text))
 
     def _before(self, jump: _Statement) -> None:
-        edit = (jump.start, jump.start, f"{_JOIN} ")
+        edit = (jump.start, jump.start, f"{_join()} ")
         if edit not in self._edits:
             self._edits.append(edit)
 
@@ -264,7 +266,7 @@ class _Joiner:
             if part.kind == "jump" and part.word == "return" and after and before:
                 self._before(part)
             if part.kind == "if" and self._goes_round(part) and any(map(self._holds, parts[number + 1 :])):
-                self._insert(part.end, f" {_WORK_OF_ALL}")
+                self._insert(part.end, f" {work_of_all()}")
 
     def _jump(self, made: _Statement, *, later: bool) -> None:
         if self._is_kernel and made.word == "return" and not later:
@@ -296,11 +298,11 @@ class _Joiner:
         if not self._holds(part):
             return
         if part.kind == "block":
-            self._insert(part.start + 1, f" {_WORK_OF_ALL}")
+            self._insert(part.start + 1, f" {work_of_all()}")
             self._join(part.parts, part.end - 1)
         elif part.kind in {"plain", "loop"}:
-            self._insert(part.start, f"{{ {_WORK_OF_ALL} ")
-            self._insert(part.end, f" {_JOIN} }}")
+            self._insert(part.start, f"{{ {work_of_all()} ")
+            self._insert(part.end, f" {_join()} }}")
 
     def _switch(self, part: _Statement, *, later: bool) -> None:
         if part.kind != "block":
@@ -312,7 +314,7 @@ class _Joiner:
                 case.append(made)
                 continue
             if any(map(self._holds, case)):
-                self._insert(case[0].start, f"{_WORK_OF_ALL} ")
+                self._insert(case[0].start, f"{work_of_all()} ")
             self._join(case, made.start)
             case = []
 
@@ -333,7 +335,7 @@ class _Joiner:
         if is_jump:
             self._before(last)
         else:
-            self._insert(end, f" {_JOIN} ")
+            self._insert(end, f" {_join()} ")
 
     def _leaves(self, made: _Statement, after: int, breaks: bool = True, continues: bool = True) -> bool:
         """Whether a jump behind `after` leads out of a statement, other than one that a barrier's own answer decides about."""

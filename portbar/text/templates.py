@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import mako.exceptions
 import mako.lookup
@@ -19,6 +20,35 @@ import mako.template
 from portbar.errors import RenderError
 
 _NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
+
+#: Folders with templates of a program's own, looked into after portbar's.
+_FOLDERS: Final[list[Path]] = []
+
+
+@contextmanager
+def templates_in(folder: Path) -> Iterator[None]:
+    """Find templates in a folder of the caller's too, for the time of a `with` block."""
+    _FOLDERS.append(folder)
+    try:
+        yield
+    finally:
+        _FOLDERS.remove(folder)
+        _source.cache_clear()
+        _template.cache_clear()
+
+
+def has_def(name: str, def_name: str) -> bool:
+    """Whether there is a template of this name, and the def in it."""
+    try:
+        return bool(_template(name).has_def(def_name))
+    except RenderError:
+        return False
+
+
+def fragment(name: str, def_name: str, context: Mapping[str, Any]) -> str:
+    """The lines that a def renders, to stand within another one; nothing where it renders none."""
+    text = render_def(name, def_name, context)
+    return text if text.strip() else ""
 
 
 @cache
@@ -29,11 +59,12 @@ def _source(name: str) -> str:
         raise RenderError(
             f"{name!r} is no template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
         )
-    path = importlib.resources.files("portbar.cl_templates").joinpath(*name.split("/"))
-    try:
-        return path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
-        raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete") from None
+    for folder in (importlib.resources.files("portbar.cl_templates"), *_FOLDERS):
+        try:
+            return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+    raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete")
 
 
 class _Templates(mako.lookup.TemplateCollection):  # type: ignore[misc]

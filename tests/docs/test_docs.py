@@ -18,6 +18,7 @@ import pytest
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives import layout
+from portbar.primitives.grid import BARRIERS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.headers import header_names, render_header, resolve_includes
@@ -125,6 +126,13 @@ def test_documented_layout_is_the_layout() -> None:
     table = text.partition("<!-- layout -->")[2].partition("<!-- end -->")[0]
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", table, re.MULTILINE)
     assert {name: int(word) for name, word in rows} == layout.OFFSETS
+
+
+def test_the_table_of_barrier_algorithms_is_what_they_say_of_themselves() -> None:
+    text = (DOCS / "device_barrier.md").read_text(encoding="utf-8")
+    table = text.partition("| algorithm | overview |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+    assert rows == [[f"`{name}`", one.summary, one.loses] for name, one in BARRIERS.items()]
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -15,9 +15,9 @@ pytest.importorskip("pyopencl")
 from portbar.choices import profile
 from portbar.device.facts import device_key, facts
 from portbar.errors import Error
-from portbar.findings.barriers import BOUNDED
 from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.measuring import benching
+from portbar.primitives.grid import bounded
 from portbar.system import cache
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_challenger_needs_more_than_three_percent_to_replace_the_simpler_one(cha
 
 
 def test_simplest_of_equals_wins_in_any_order() -> None:
-    for order in itertools.permutations(BOUNDED):
+    for order in itertools.permutations(bounded()):
         assert benching.barrier_table(times({3: dict.fromkeys(order, 0.7)})) == ((1, 3, "counter"),)
 
 
@@ -88,7 +88,7 @@ def test_every_algorithm_gets_a_time_or_a_reason(queue: cl.CommandQueue, finding
     told: list[benching.BarrierTime] = []
     steps: list[str] = []
     measured = benching.time_barriers(queue, local_sizes=[2, 4], budget_s=3, on_row=told.append, on_step=steps.append)
-    assert {entry.algorithm for entry in measured} == set(BOUNDED)
+    assert {entry.algorithm for entry in measured} == set(bounded())
     assert {entry.local_size for entry in measured} == {2, 4}
     for entry in measured:
         assert benching.BarrierTime.from_row(json.loads(json.dumps(entry.to_row()))) == entry

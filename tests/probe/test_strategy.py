@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from portbar.arrays import shape as host_shape
 from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
+from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
@@ -260,6 +261,21 @@ def test_the_measured_table_picks_the_algorithm_by_group_count(groups, algorithm
 def test_the_measured_local_size_nearest_to_the_launch_s_speaks(local_size, algorithm):
     strategy = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
     assert strategy.for_groups(64, local_size).device_barrier.value == algorithm
+
+
+@pytest.mark.parametrize("name", ["an_algorithm_of_tomorrow", "intel_device_barrier"])
+def test_a_table_names_only_algorithms_that_there_are_and_that_end(name):
+    table = ((32, 1, "counter"), (32, 2, "flag"), (32, 3, name))
+    facts = replace(STRONG, extensions=("cl_intel_concurrent_dispatch",))
+    strategy = choose(DeviceProfile(facts, findings(builds={"c11@CL3.0": True}, barrier_table=table)))
+    assert strategy.for_groups(100).device_barrier.value == "flag"
+
+
+def test_a_table_does_not_choose_what_the_device_cannot_compile(monkeypatch):
+    found = findings(builds={"c11@CL3.0": True}, barrier_table=((32, 1, "counter"), (32, 2, "xf")))
+    assert choose(DeviceProfile(STRONG, found)).for_groups(100).device_barrier.value == "xf"
+    monkeypatch.setattr(quirks, "has_effect", lambda effect, _: effect == quirks.BRANCHES_ABORT)
+    assert choose(DeviceProfile(STRONG, found)).for_groups(100).device_barrier.value == "counter"
 
 
 def test_the_reason_of_the_simplest_barrier_claims_no_measurement_that_was_not_made():

@@ -1,5 +1,73 @@
 ## -*- coding: utf-8 -*-
 ## What barriers between work-groups need of NVIDIA's GPUs beside words.
+<%def name="word_acquire()">
+% if one_way_fences:
+/* Acquire, gpu scope, from the release of the value that a relaxed load of `*p` has returned. Cost: no trip to memory. */
+static inline void portbar_word_acquire(volatile global uint *p)
+{
+    (void)p;
+    __asm__ volatile("fence.acquire.gpu;" ::: "memory");
+}
+% else:
+/* Acquire, gpu scope, from the release of the value that a relaxed load of `*p` has returned. Cost: one load. */
+#define portbar_word_acquire(p) ((void)portbar_word_load_acquire(p))
+% endif
+</%def>
+<%def name="word_arrive()">
+/* One more arrival at a counter, release, gpu scope; returns how many there were before. Caller: a leader.
+   Additions the assembler combines among the lanes of a warp, by a vote that takes time though one lane comes. It leaves
+   increments alone whose bound it does not know: a leader is the first lane, of which this one is the largest number. */
+static inline uint portbar_word_arrive(volatile global uint *p)
+{
+    uint before;
+    __asm__ volatile("{\n\t.reg .u32 most;\n\tmov.u32 most, %%lanemask_ge;\n\t"
+                     "${"fence.release.gpu;" if one_way_fences else "fence.acq_rel.gpu;"}\n\t"
+                     "atom.relaxed.gpu.global.inc.u32 %0, [%1], most;\n\t}" : "=r"(before) : "l"(p) : "memory");
+    return before;
+}
+</%def>
+<%def name="word_arrive_twice()">
+/* One more arrival at each of two counters, release, gpu scope, as by portbar_word_arrive. Caller: a leader. */
+static inline void portbar_word_arrive_twice(volatile global uint *p, volatile global uint *q)
+{
+    __asm__ volatile("{\n\t.reg .u32 most;\n\tmov.u32 most, %%lanemask_ge;\n\t"
+                     "${"fence.release.gpu;" if one_way_fences else "fence.acq_rel.gpu;"}\n\t"
+                     "red.relaxed.gpu.global.inc.u32 [%0], most;\n\t"
+                     "red.relaxed.gpu.global.inc.u32 [%1], most;\n\t}" :: "l"(p), "l"(q) : "memory");
+}
+</%def>
+<%def name="word_arrive_chained()">
+/* One more arrival at a counter, gpu scope, that passes on what a relaxed read-modify-write before it was released with; returns how
+   many there were before. The fence acquires for the one and releases for the other. Caller: a leader. */
+static inline uint portbar_word_arrive_chained(volatile global uint *p)
+{
+    uint before;
+    __asm__ volatile("{\n\t.reg .u32 most;\n\tmov.u32 most, %%lanemask_ge;\n\t"
+                     "fence.acq_rel.gpu;\n\t"
+                     "atom.relaxed.gpu.global.inc.u32 %0, [%1], most;\n\t}" : "=r"(before) : "l"(p) : "memory");
+    return before;
+}
+
+/* Acquire and release, gpu scope, for relaxed operations before and after. */
+static inline void portbar_word_fence(void)
+{
+    __asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+</%def>
+<%def name="rolled()">
+/* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one. Unrolled polls
+   would fill the instruction cache. */
+#define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
+</%def>
+<%def name="unknown()">
+/* The same number, of which the compiler does not know that: what follows from it is worked out where it is used, and kept in
+   no register through the author's kernel. */
+static inline uint portbar_unknown(uint number)
+{
+    __asm__ volatile("" : "+r"(number));
+    return number;
+}
+</%def>
 <%def name="local_pointer()">
 /* The same pointer, in a register. Written as a variable's name, each access would ask anew where the work-group's local memory
    begins, which takes as long as the access. */
@@ -8,5 +76,79 @@ static inline local uint *portbar_local_pointer(local uint *p)
     ulong address = (ulong)p;
     __asm__ volatile("mov.u64 %0, %0;" : "+l"(address));
     return (local uint *)address;
+}
+</%def>
+<%def name="grid_fields()">
+    uint leads;
+</%def>
+<%def name="enter_last()">
+    grid->leads = portbar_is_leader() ? 1u : 0u;
+    grid->shared = portbar_local_pointer(shared);
+</%def>
+<%def name="leads()">
+/* Whether the caller talks to the other work-groups in a launch that is not draining, as known from a register; and the end of that
+   for a work-group. */
+#define PORTBAR_LEADS(grid) ((grid)->leads != 0u)
+#define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u, (grid)->leads = 0u)
+</%def>
+<%def name="check_arrival()">
+/* Barriers are tuned to the nanosecond here, so only counts that are far off are noticed, by the polls. */
+#define portbar_check_arrival(grid, lacking, members) ((void)(lacking))
+</%def>
+<%def name="arrive_at_both()">
+/* An arrival at each of two counters, whose answers nobody awaits. */
+#define portbar_arrive_at_both(grid, p, q, complete) ((void)(complete), portbar_word_arrive_twice(p, q))
+</%def>
+<%def name="phase_before_barrier()">
+    /* Asked for before the work-group's barrier, behind which the way to local memory hides. */
+    const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+</%def>
+<%def name="phase_after_barrier()"></%def>
+<%def name="first_polls_of_word()">
+% if not pauses:
+    /* Most waits end here, in the fewest instructions from poll to poll. */
+    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u; --polls)
+        if (portbar_word_load(word) - target < grid->num_groups) {
+            portbar_word_acquire(word);
+            return PORTBAR_WAIT_REACHED;
+        }
+% endif
+</%def>
+<%def name="first_polls_of_counters()">
+    /* Most waits end here, in the fewest instructions from poll to poll. */
+    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u && missing != 0u; --polls) {
+        missing = portbar_missing(grid, counters, phase);
+% if pauses:
+        if (missing != 0u)
+            portbar_relax(missing);
+% endif
+    }
+</%def>
+<%def name="remember_held()">
+    /* The split form asks the register. */
+    grid->leads = held ? grid->leads : 0u;
+</%def>
+<%def name="sleep()">
+/* Pause between polls: those who still work get on. Caller: a waiting leader. */
+static inline void portbar_sleep(uint nanoseconds)
+{
+    __asm__ volatile("nanosleep.u32 %0;" :: "r"(nanoseconds));
+}
+</%def>
+<%def name="relax()">
+/* Pause between two polls, while so many groups are missing that polls would slow arrivals down. Caller: a waiting leader. */
+static inline void portbar_relax(uint missing)
+{
+    if (missing > ${sleep_above}u)
+        portbar_sleep(min(missing / ${sleep_divisor}u, ${sleep_ns}u));
+}
+</%def>
+<%def name="clock()">
+/* Cycles of the multiprocessor's clock, from any beginning. Any work-item. */
+static inline uint portbar_clock(void)
+{
+    uint now;
+    __asm__ volatile("mov.u32 %0, %%clock;" : "=r"(now) :: "memory");
+    return now;
 }
 </%def>

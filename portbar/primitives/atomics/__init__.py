@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.device import quirks
 from portbar.primitives import layout
 from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.backend import yield_piece
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
@@ -55,12 +56,12 @@ def word_context(strategy: Strategy) -> dict[str, Any]:
 
 def _pieces(strategy: Strategy) -> list[Piece]:
     common = "atomics/common.mako"
-    yields: list[Piece] = [("grid/yield.mako", "yield_processor")] if strategy.capabilities.asm_anywhere else []
+    yields: list[Piece] = [yield_piece(strategy.capabilities.yield_by)] if strategy.capabilities.asm_anywhere else []
     pauses = strategy.capabilities.asm_anywhere and strategy.capabilities.pause == "x86_pause"
     return [
         *yields,
         *((common, name) for name in ("names", "rules", "helpers")),
-        ("backend/x86/atomics.mako" if pauses else common, "lost_race"),
+        ("backend/x86.mako" if pauses else common, "lost_race"),
         ("atomics/raw.mako", "raw_operations"),
         *VARIANTS[strategy.atomics.value].more_pieces(strategy),
         *((common, name) for name in ("operations", "refusals", "short_forms")),
@@ -72,7 +73,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     variant = VARIANTS[strategy.atomics.value]
     return {
         **word_context(strategy),
-        "yield_by": strategy.capabilities.yield_by,
         "types": table.offered(),
         "words": ("uint", "ulong") if "ulong" in table.types else ("uint",),
         "spaces": table.spaces,

@@ -41,5 +41,5 @@ VARIANT: Final = _Ptx(
     seq_cst="`fence.sc` before it, as libcu++ does",
     template="backend/ptx/atomics.mako",
     by_ptx=True,
-    in_registers=True,
+    waits_by_clock=True,
 )

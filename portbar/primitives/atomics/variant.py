@@ -36,9 +36,8 @@ class AtomicsVariant(Variant):
     by_ptx : bool
         Whether it is inline PTX: only NVIDIA's compiler may be given it, and it has instructions for loads and stores of 8 and
         16 bits and for increments that wrap.
-    in_registers : bool
-        Whether leaders of work-groups keep counts of barriers in registers, where local memory is far from them, and time their
-        waits by a clock.
+    waits_by_clock : bool
+        Whether waits at barriers between work-groups are timed by the device's clock, which measured numbers tune.
     loops_fenced : bool
         Whether the fences of a loop of compare-exchanges stand around it.
     loads_write : bool
@@ -54,7 +53,7 @@ class AtomicsVariant(Variant):
     template: str = ""
     standards: tuple[str | None, ...] = (None,)
     by_ptx: bool = False
-    in_registers: bool = False
+    waits_by_clock: bool = False
     loops_fenced: bool = False
     loads_write: bool = False
     within_groups: bool = False

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.backend import work_of_all
 from portbar.primitives.header import Header, Piece
 from portbar.primitives.layout import FAULTS, LINE_WORDS
 from portbar.primitives.reduction import code
@@ -306,6 +307,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "joins_lost": strategy.has(quirks.JOINS_LOST),
         "copies_shared": strategy.has(quirks.COPIES_SHARED),
         "leader_forgotten": strategy.has(quirks.LEADER_FORGOTTEN),
+        "work_of_all": work_of_all(),
     }
 
 

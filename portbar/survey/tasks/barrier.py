@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices.profile import describe, forget
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
-from portbar.findings.barriers import BOUNDED
 from portbar.findings.findings import BarrierTable
 from portbar.measuring.benching import BarrierTime, BarrierTimer, barrier_table, store_table, time_barriers
+from portbar.primitives.grid import bounded
 from portbar.survey.tasks.session import Session, largest_group, possible_sizes
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def measure_barrier(session: Session) -> None:
     """
     queue, sizes = session.queue, session.sizes
     if not sizes:
-        timer = BarrierTimer(queue, 1, {"device_barrier": BOUNDED[0]})
+        timer = BarrierTimer(queue, 1, {"device_barrier": bounded()[0]})
         sizes = barrier_sizes(session.profile, largest_group(timer.program, queue, timer.kernel.name))
 
     def row(time: BarrierTime) -> None:

@@ -1,51 +1,13 @@
 ## -*- coding: utf-8 -*-
-## The published discovery protocol under one mutex, for the survey and for comparison; `lock` is "ticket" or "spin".
-<%def name="lock_acquire()">
-% if lock == "ticket":
-/* Ticket lock, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
-static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
-{
-    const uint ticket = portbar_word_add(state + PORTBAR_STATE_LOCK_NEXT, 1u);
-    for (uint round = 0; round < limit; ++round) {
-        for (uint i = 0; i < PORTBAR_POLLS; ++i)
-            if (portbar_word_load_acquire(state + PORTBAR_STATE_LOCK_SERVING) == ticket)
-                return true;
-        portbar_yield(round);
-    }
-    return false;
-}
-% else:
-/* Spin lock by exchange, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
-static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
-{
-    for (uint round = 0; round < limit; ++round) {
-        for (uint i = 0; i < PORTBAR_POLLS; ++i)
-            if (portbar_word_exchange(state + PORTBAR_STATE_LOCK_HELD, 1u) == 0u)
-                return true;
-        portbar_yield(round);
-    }
-    return false;
-}
-% endif
-</%def>
-<%def name="lock_release()">
-/* Gives the lock to the next group; release order. */
-static inline void portbar_discovery_unlock(volatile global uint *state)
-{
-% if lock == "ticket":
-    portbar_word_store_release(state + PORTBAR_STATE_LOCK_SERVING, portbar_word_load(state + PORTBAR_STATE_LOCK_SERVING) + 1u);
-% else:
-    portbar_word_store_release(state + PORTBAR_STATE_LOCK_HELD, 0u);
-% endif
-}
-</%def>
+## The published discovery protocol under one mutex, for the survey and for comparison; each lock has a template.
 <%def name="discover()">
 /* Occupancy discovery as published by Sorensen et al. (OOPSLA 2016): a polling phase and a closing phase, both under one
-   ${lock} lock. The first group that enters the closing phase closes the poll; with patience it first waits until `expected`
+   lock. The first group that enters the closing phase closes the poll; with patience it first waits until `expected`
    groups came, or until nobody new came for `patience` rounds of polls. The first group of a launch opens the poll, so that
    nothing has to be cleared between launches.
    Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0
-   where the lock was not to be had within the limit. Order: the lock's. Cost: two turns of the lock a group, so it grows with the square of the number of groups. */
+   where the lock was not to be had within the limit. Order: the lock's. Cost: two turns of the lock a group, so it grows with the
+   square of the number of groups. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
@@ -85,7 +47,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         return id;
     if (portbar_word_load(closed) == 0u) {
         portbar_word_store(closed, 1u);
-        portbar_report_count(state, epoch, portbar_word_load(counter));
+        portbar_word_store(PORTBAR_REPORT(state, epoch) + 2, portbar_word_load(counter));
     }
     *count = portbar_word_load(counter);
     portbar_discovery_unlock(state);

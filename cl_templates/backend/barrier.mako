@@ -1,0 +1,66 @@
+## -*- coding: utf-8 -*-
+## What barriers between work-groups need of a device beside words, as it is done wherever the backend's own barrier.mako does not define it.
+<%def name="word_acquire()">
+/* Acquire, device scope, from the release of the value that a relaxed load of `*p` has returned. Cost: one load. */
+#define portbar_word_acquire(p) ((void)portbar_word_load_acquire(p))
+</%def>
+<%def name="word_arrive()">
+/* One more arrival at a counter, release, device scope; returns how many there were before. Caller: a leader. */
+#define portbar_word_arrive(p) portbar_word_add_release(p, 1u)
+</%def>
+<%def name="rolled()">
+/* A number of rounds; on devices whose compiler unrolls loops of polls, one that it cannot know. */
+#define PORTBAR_ROLLED(count, limit) (count)
+</%def>
+<%def name="unknown()">
+/* The same number; where registers are short, one that the compiler works out anew at each use. */
+#define portbar_unknown(number) (number)
+</%def>
+<%def name="leads()">
+/* Whether the caller talks to the other work-groups in a launch that is not draining; and the end of that for a work-group. */
+#define PORTBAR_LEADS(grid) (PORTBAR_LEADER(grid) && (grid)->shared[PORTBAR_SHARED_OK] != 0u)
+#define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u)
+</%def>
+<%def name="check_arrival()">
+/* Tells the host if a counter cannot have come from the groups' arrivals: after the caller's the phase lacks fewer than the
+   `members` that arrive there. Caller: a leader. */
+static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking, uint members)
+{
+    if (lacking >= members)
+        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id);
+}
+</%def>
+<%def name="arrive_at_both()">
+/* An arrival at each of two counters, which then lack no more than `complete` says. Caller: a leader. */
+static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile global uint *p, volatile global uint *q, uint complete)
+{
+    portbar_check_arrival(grid, complete - portbar_word_arrive(p) - 1u, grid->num_groups);
+    portbar_check_arrival(grid, complete - portbar_word_arrive(q) - 1u, grid->num_groups);
+}
+</%def>
+<%def name="phase_before_barrier()"></%def>
+<%def name="phase_after_barrier()">
+        /* Not before: PoCL 5.0 with cbs was seen to lose private values at barriers. */
+        const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+</%def>
+<%def name="first_polls_of_word()"></%def>
+<%def name="first_polls_of_counters()"></%def>
+<%def name="remember_held()"></%def>
+<%def name="grid_fields()"></%def>
+<%def name="enter_first()"></%def>
+<%def name="enter_last()"></%def>
+<%def name="leader()">
+/* Whether the caller talks to the other groups, and its number in its group. */
+#define PORTBAR_LEADER(grid) portbar_is_leader()
+#define PORTBAR_ITEM(grid) portbar_local_linear_id()
+</%def>
+<%def name="yield_processor()">
+#ifndef PORTBAR_YIELD
+#define PORTBAR_YIELD
+/* Called after each round of polls; gives the processor to another work-group where those are threads of the host. */
+static inline void portbar_yield(uint round)
+{
+    (void)round;
+}
+#endif
+</%def>

@@ -1,0 +1,33 @@
+## -*- coding: utf-8 -*-
+## Two counters that only grow, on lines of their own: a work-group arrives at both and waits for one.
+<%def name="counters()">
+/* The counters of one kind that a barrier counts in: the work-group waits for its own, and arrives at the other one as well. */
+typedef struct {
+    volatile global uint *own;
+    volatile global uint *other;
+} portbar_counters;
+
+/* Fills in the counters' words. Caller: a leader. */
+static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
+{
+    const bool odd = (grid->group_id & 1u) != 0u;
+    const uint own = portbar_unknown(odd ? grid->second : grid->first), other = portbar_unknown(odd ? grid->first : grid->second);
+    counters->own = grid->state + own + word;
+    counters->other = grid->state + other + word;
+}
+
+/* Arrives, release, device scope; returns how many arrivals the phase may lack then. Caller: a leader. */
+static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+{
+    portbar_arrive_at_both(grid, counters->own, counters->other, phase * grid->num_groups);
+    return grid->num_groups;
+}
+</%def>
+<%def name="place_pair()">
+            first_target += count;
+            other_target += count;
+            portbar_word_arrive_twice(first, other);
+            portbar_hold(count, count);
+            if (!portbar_place_wait(odd ? other : first, odd ? other_target : first_target))
+                return PORTBAR_PLACE_DEFAULT;
+</%def>

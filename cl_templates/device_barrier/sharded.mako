@@ -1,0 +1,65 @@
+## -*- coding: utf-8 -*-
+## Two counters that only grow, on lines of their own: a work-group arrives at one of them and waits for both.
+<%def name="counters()">
+/* The counters of one kind that a barrier counts in. */
+typedef struct {
+    volatile global uint *first;
+    volatile global uint *second;
+} portbar_counters;
+
+/* Fills in the counters' words. Caller: a leader. */
+static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
+{
+    const uint first = portbar_unknown(grid->first), second = portbar_unknown(grid->second);
+    counters->first = grid->state + first + word;
+    counters->second = grid->state + second + word;
+}
+
+/* How many work-groups arrive at a counter in each phase. */
+static inline uint portbar_shard_members(const portbar_grid *grid, uint shard)
+{
+    return grid->num_groups / 2u + (shard < grid->num_groups % 2u ? 1u : 0u);
+}
+
+/* Arrives, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
+static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+{
+    /* The answer of one counter says little of the other. */
+    const uint shard = grid->group_id % 2u;
+    const uint before = portbar_word_arrive(shard != 0u ? counters->second : counters->first);
+    const uint lacking = phase * portbar_shard_members(grid, shard) - before - 1u;
+    portbar_check_arrival(grid, lacking, portbar_shard_members(grid, shard));
+    return lacking * 2u | 1u;
+}
+</%def>
+<%def name="missing()">
+/* How many arrivals a counter lacks that `seen` is read from. Those who have left already may have arrived again; beyond that the
+   counter was overwritten, and nobody passes. */
+static inline uint portbar_shard_missing(const portbar_grid *grid, uint shard, uint seen, uint phase)
+{
+    const uint beyond = seen - phase * portbar_shard_members(grid, shard);
+    return beyond < grid->num_groups ? 0u : min(0u - beyond, 0x7fffffffu);
+}
+
+/* How many arrivals the counters lack for a phase. The loads are all on their way before the first is looked at. */
+static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+{
+    const uint first = ${poll}(counters->first);
+    const uint second = ${poll}(counters->second);
+    return portbar_shard_missing(grid, 0u, first, phase) + portbar_shard_missing(grid, 1u, second, phase);
+}
+</%def>
+<%def name="acquire()">
+    portbar_word_acquire(counters->first);
+% if not one_way_fences:
+    portbar_word_acquire(counters->second);
+% endif
+</%def>
+<%def name="place_pair()">
+            first_target += (count + 1u) / 2u;
+            other_target += count / 2u;
+            const uint missing = (odd ? other_target : first_target) - portbar_word_arrive(odd ? other : first) - 1u;
+            portbar_hold(missing * 2u, count);
+            if (!portbar_place_wait(first, first_target) || !portbar_place_wait(other, other_target))
+                return PORTBAR_PLACE_DEFAULT;
+</%def>

@@ -1,0 +1,41 @@
+"""One counter that only grows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.primitives import backend
+from portbar.primitives.grid import BarrierAlgorithm
+
+if TYPE_CHECKING:
+    from portbar.primitives.header import Piece
+    from portbar.primitives.strategy import Strategy
+
+TEMPLATE: Final = "device_barrier/counter.mako"
+
+
+def pieces(strategy: Strategy) -> list[Piece]:
+    """In a slot where the backend keeps a leader's count in registers."""
+    template = "device_barrier/counters.mako" if backend.defines(strategy, "local_pointer") else TEMPLATE
+    return [(template, "device_barrier")]
+
+
+def prepare(strategy: Strategy) -> Piece | None:
+    """Slots are prepared for all algorithms."""
+    return None if backend.defines(strategy, "local_pointer") else (TEMPLATE, "prepare")
+
+
+def context(_: Strategy) -> dict[str, Any]:
+    """What its comment says."""
+    return {"counted_by": "one central counter"}
+
+
+VARIANT: Final = BarrierAlgorithm(
+    "counter",
+    0,
+    "one counter that only grows; a group arrives by fetch-and-add, whose answer is its first poll, then polls the counter",
+    loses="many groups: arrivals and polls share one cache line",
+    pieces=pieces,
+    context=context,
+    prepare=prepare,
+)

@@ -1,0 +1,1 @@
+"""Occupancy discovery: which work-groups of a launch are resident at the same time, and so take part in its grid."""

@@ -1,0 +1,16 @@
+"""One lock-free word."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from portbar.primitives.grid import Discovery
+
+_TEMPLATE: Final = "discovery/packed.mako"
+
+VARIANT: Final = Discovery(
+    "packed",
+    0,
+    "lock-free, one atomic a group; needs nothing but 32-bit atomics",
+    pieces=lambda _: [(_TEMPLATE, name) for name in ("await_publication", "poll_heal", "poll_close", "discover")],
+)

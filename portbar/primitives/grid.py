@@ -1,0 +1,90 @@
+"""The ways to find the work-groups of a grid and to let them meet: a module each in `discovery` and `device_barrier`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.primitives.variants import Variant, Variants
+
+if TYPE_CHECKING:
+    from portbar.device.facts import DeviceFacts
+    from portbar.primitives.header import Piece
+    from portbar.primitives.strategy import Strategy
+
+
+def _no_pieces(_: Strategy) -> list[Piece]:
+    return []
+
+
+def _no_names(_: Strategy) -> dict[str, Any]:
+    return {}
+
+
+def _no_lack(_: DeviceFacts) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class GridVariant(Variant):
+    """A variant with words in the hidden state and templates of its own.
+
+    Attributes
+    ----------
+    words : tuple of tuple of str
+        Lines of the hidden state that others do not need, each with the names of its words.
+    lacks : callable
+        Facts -> why the device cannot do it, None where it can.
+    pieces : callable
+        Strategy -> the defs that it is made of, in order.
+    context : callable
+        Strategy -> names for all templates, which win over those that the header has for all variants.
+    prepare : callable
+        Strategy -> the def whose statements set its words before a launch's first barrier; None without any.
+    """
+
+    words: tuple[tuple[str, ...], ...] = ()
+    lacks: Callable[[DeviceFacts], str | None] = _no_lack
+    pieces: Callable[[Strategy], list[Piece]] = _no_pieces
+    context: Callable[[Strategy], dict[str, Any]] = _no_names
+    prepare: Callable[[Strategy], Piece | None] = field(default=lambda _: None)
+
+
+@dataclass(frozen=True)
+class Discovery(GridVariant):
+    """A way to find out which work-groups take part."""
+
+
+@dataclass(frozen=True)
+class BarrierAlgorithm(GridVariant):
+    """A barrier between work-groups.
+
+    Attributes
+    ----------
+    loses : str
+        When another one is faster.
+    bounded : bool
+        Whether its waits end at the spin limit; only such ones may be chosen by measured times.
+    counters : str
+        The template whose counters the split form uses where barriers count in slots.
+    slots : callable
+        Strategy -> how many counters that are.
+    """
+
+    loses: str = ""
+    bounded: bool = True
+    counters: str = "device_barrier/counter.mako"
+    slots: Callable[[Strategy], int] = field(default=lambda _: 1)
+
+
+#: Words of the published discovery protocol, whatever its lock.
+PUBLISHED_WORDS: Final = ("POLL_EPOCH", "POLL_COUNT", "POLL_DONE")
+
+DISCOVERIES: Final[Variants[Discovery]] = Variants("portbar.primitives.discovery")
+BARRIERS: Final[Variants[BarrierAlgorithm]] = Variants("portbar.primitives.device_barrier")
+
+
+def bounded() -> tuple[str, ...]:
+    """Names of the barriers with a spin limit, in order of preference."""
+    return tuple(name for name, algorithm in BARRIERS.items() if algorithm.bounded)
