@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from portbar import records
-from portbar.choices import strategy as strategy_module
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.errors import RecordError, UnsupportedFeatureError
 from portbar.findings import matrix
 from portbar.findings.findings import Findings
+from portbar.primitives.atomics import cl12
 from portbar.rendering.headers import render_header
 from tests.checkout import ROOT
 
@@ -52,7 +52,7 @@ def entry(path: Path) -> tuple[DeviceFacts, Findings]:
 @pytest.fixture(autouse=True)
 def on_the_machine_of_the_records(monkeypatch):
     monkeypatch.setattr(matrix, "host_architecture", lambda: "x86_64")
-    monkeypatch.setattr(strategy_module, "host_architecture", lambda: "x86_64")
+    monkeypatch.setattr(cl12, "host_architecture", lambda: "x86_64")
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
@@ -283,7 +283,7 @@ def test_without_fences_another_processor_than_x86_needs_litmus_tests_of_its_own
     facts, findings = entry(next(path for path in RECORDS if path.stem.startswith("rusticl")))
     probed = replace(findings, litmus={}, ordering={"cl12": "pass"}, source="probed")
     assert choose(DeviceProfile(facts, probed)).atomics.value == "cl12"
-    monkeypatch.setattr(strategy_module, "host_architecture", lambda: "aarch64")
+    monkeypatch.setattr(cl12, "host_architecture", lambda: "aarch64")
     with pytest.raises(UnsupportedFeatureError, match="no fences can be issued on it"):
         choose(DeviceProfile(facts, probed))
     passed = replace(probed, litmus={"cl12": "pass: 28 tests"})
