@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from portbar.primitives.grid import bounded
 from tests import gpu_code
 from tests.gpu_code import TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
 
@@ -93,7 +94,7 @@ def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> No
         assembled(target, tmp_path)
 
 
-@pytest.mark.parametrize("algorithm", ["counter", "counter_backoff", "sharded", "replicated", "flag", "tree", "xf"])
+@pytest.mark.parametrize("algorithm", bounded())
 @pytest.mark.parametrize(
     "target", [target for target in TARGETS if target.assemble_for], ids=lambda target: target.name
 )

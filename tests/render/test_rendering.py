@@ -7,11 +7,13 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import mako.template
 import pytest
 
 from portbar.choices.strategy import ALTERNATIVES
+from portbar.device import quirks
 from portbar.errors import RenderError
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering import headers as rendering
@@ -22,6 +24,7 @@ from tests.checkout import ROOT
 from tests.gpu_code import TUNED
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
+TEMPLATES = Path(__file__).parents[2] / "cl_templates"
 INCLUDE = '#include "portbar/device_barrier.h"'
 
 BROKEN = """\
@@ -173,6 +176,15 @@ def test_only_the_algorithm_with_backoff_pauses(pause):
 
     assert instructions("counter") == []
     assert len(instructions("counter_backoff")) == (pause != "none")
+
+
+@pytest.mark.parametrize("folder", ["grid", "device_barrier", "discovery"])
+def test_backends_own_the_assembly_and_workarounds_the_quirks(folder):
+    texts = {path: path.read_text(encoding="utf-8") for path in (TEMPLATES / folder).glob("*.mako")}
+    assert texts
+    for path, text in texts.items():
+        found = re.search(r"__asm__|in_registers|" + "|".join(quirk.name for quirk in quirks.QUIRKS), text)
+        assert found is None, f"{path.name}: {found}"
 
 
 def test_every_c_function_has_a_comment_before_it():

@@ -1,0 +1,149 @@
+"""An algorithm of a program's own: a module and a template, outside the package, used like those within."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyopencl")
+
+from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.device.facts import DeviceFacts
+from portbar.errors import UnsupportedFeatureError
+from portbar.measuring import benching
+from portbar.primitives import layout
+from portbar.primitives.grid import (
+    BARRIERS,
+    DISCOVERIES,
+    PUBLISHED_WORDS,
+    BarrierAlgorithm,
+    Discovery,
+    bounded,
+)
+from portbar.text.templates import templates_in
+from tests import support
+from tests.device_barrier.test_device_barrier import SOURCE, check_chain
+
+KNOCK = """
+<%def name="prepare()">
+    portbar_word_store(state + PORTBAR_STATE_KNOCKS, 0u);
+</%def>
+<%def name="device_barrier()">
+/* By one counter, counted up by compare-and-exchange. */
+static inline bool portbar_device_barrier(portbar_grid *grid)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (PORTBAR_LEADER(grid) && grid->shared[PORTBAR_SHARED_OK] != 0u) {
+        volatile global uint *knocks = grid->state + PORTBAR_STATE_KNOCKS;
+        const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->num_groups;
+        grid->shared[PORTBAR_SHARED_TARGET] = target;
+        uint before = ${guess}u, found;
+        while ((found = portbar_word_compare_exchange(knocks, before, before + 1u)) != before)
+            before = found;
+        if (!portbar_wait_counted(grid, knocks, target, knocks, target))
+            PORTBAR_GIVE_UP(grid);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_OK] != 0u;
+}
+</%def>
+"""
+
+LATCH = """
+<%def name="lock()">
+/* A lock by compare-and-exchange; false when `limit` rounds of polls did not suffice. */
+static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
+{
+    for (uint round = 0; round < limit; ++round) {
+        for (uint i = 0; i < PORTBAR_POLLS; ++i)
+            if (portbar_word_compare_exchange(state + PORTBAR_STATE_LATCH, 0u, 1u) == 0u)
+                return true;
+        portbar_yield(round);
+    }
+    return false;
+}
+
+/* Opens it. */
+static inline void portbar_discovery_unlock(volatile global uint *state)
+{
+    portbar_word_store_release(state + PORTBAR_STATE_LATCH, 0u);
+}
+</%def>
+"""
+
+BARRIER_MODULE = SimpleNamespace(
+    VARIANT=BarrierAlgorithm(
+        "knock",
+        99,
+        "one counter, counted up by compare-and-exchange",
+        words=(("KNOCKS",),),
+        lacks=lambda facts: "nobody knocks there" if facts.name == "Deaf" else None,
+        pieces=lambda _: [("outside/knock.mako", "device_barrier")],
+        context=lambda _: {"guess": 0},
+        prepare=lambda _: ("outside/knock.mako", "prepare"),
+    )
+)
+DISCOVERY_MODULE = SimpleNamespace(
+    VARIANT=Discovery(
+        "latch",
+        99,
+        "the published protocol under a latch",
+        words=(PUBLISHED_WORDS, ("LATCH",)),
+        pieces=lambda _: [("outside/latch.mako", "lock"), ("discovery/published.mako", "discover")],
+    )
+)
+
+
+@pytest.fixture
+def _outside(tmp_path: Path) -> Iterator[None]:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/knock.mako").write_text(KNOCK, encoding="utf-8")
+    (tmp_path / "outside/latch.mako").write_text(LATCH, encoding="utf-8")
+    before = {name: tuple(ALTERNATIVES[name]) for name in ("device_barrier", "discovery")}
+    offsets = dict(layout.OFFSETS)
+    with (
+        templates_in(tmp_path),
+        BARRIERS.registered(BARRIER_MODULE.VARIANT),
+        DISCOVERIES.registered(DISCOVERY_MODULE.VARIANT),
+    ):
+        yield
+    assert {name: tuple(ALTERNATIVES[name]) for name in before} == before
+    assert offsets == layout.OFFSETS
+
+
+@pytest.mark.usefixtures("_outside")
+def test_a_registered_variant_stands_in_the_tables() -> None:
+    deaf = DeviceFacts(name="Deaf", type=("CPU",), opencl_c_versions=("3.0",), version="OpenCL 2.0")
+    with pytest.raises(UnsupportedFeatureError, match="knock was asked for, but nobody knocks there"):
+        choose(DeviceProfile(deaf), {"device_barrier": "knock"})
+    assert tuple(ALTERNATIVES["device_barrier"])[-1] == "knock"
+    assert bounded()[-1] == "knock"
+    assert tuple(ALTERNATIVES["discovery"])[-1] == "latch"
+    words = [layout.OFFSETS[name] // layout.LINE_WORDS for name in ("FLAG", "KNOCKS", "LATCH", "SLOTS")]
+    assert words == sorted(set(words))
+
+
+@pytest.mark.device
+@pytest.mark.usefixtures("_outside")
+@pytest.mark.parametrize(("algorithm", "discovery"), [("knock", "packed"), ("counter", "latch"), ("knock", "latch")])
+def test_a_registered_variant_meets_as_the_others_do(context, queue, algorithm, discovery) -> None:
+    try:
+        program = support.portbar.Program(
+            context, SOURCE, strategy={"device_barrier": algorithm, "discovery": discovery}, spin_limit=20.0
+        )
+    except UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+    for name in ("chain", "split_chain"):
+        check_chain(program.kernel(name), queue, (8,), 6)
+
+
+@pytest.mark.device
+@pytest.mark.usefixtures("_outside")
+def test_a_registered_algorithm_is_timed_as_the_others_are(queue, findings) -> None:
+    times = benching.time_barriers(queue, ["counter", "knock"], group_counts=[1, 2], local_sizes=[4], budget_s=2)
+    assert {entry.algorithm for entry in times} == {"counter", "knock"}
+    assert any(entry.us for entry in times if entry.algorithm == "knock")
+    assert all(row[2] in {"counter", "knock"} for row in benching.barrier_table(times))
