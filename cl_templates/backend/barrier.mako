@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## What barriers between work-groups need of a device beside words, as it is done wherever the backend's own barrier.mako does not define it.
+## What barriers between work-groups need of a device beside words, as it is done wherever the backend's own
+## barrier.mako does not define it.
 <%def name="word_acquire()">
 /* Acquire, device scope, from the release of the value that a relaxed load of `*p` has returned. Cost: one load. */
 #define portbar_word_acquire(p) ((void)portbar_word_load_acquire(p))
@@ -17,13 +18,14 @@
 #define portbar_unknown(number) (number)
 </%def>
 <%def name="leads()">
-/* Whether the caller talks to the other work-groups in a launch that is not draining; and the end of that for a work-group. */
+/* Whether the caller talks to the other work-groups in a launch that is not draining; and the end of that for a
+   work-group. */
 #define PORTBAR_LEADS(grid) (PORTBAR_LEADER(grid) && (grid)->shared[PORTBAR_SHARED_OK] != 0u)
 #define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u)
 </%def>
 <%def name="check_arrival()">
-/* Tells the host if a counter cannot have come from the groups' arrivals: after the caller's the phase lacks fewer than the
-   `members` that arrive there. Caller: a leader. */
+/* Tells the host if a counter cannot have come from the groups' arrivals: after the caller's the phase lacks fewer
+   than the `members` that arrive there. Caller: a leader. */
 static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking, uint members)
 {
     if (lacking >= members)
@@ -32,7 +34,8 @@ static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking,
 </%def>
 <%def name="arrive_at_both()">
 /* An arrival at each of two counters, which then lack no more than `complete` says. Caller: a leader. */
-static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile global uint *p, volatile global uint *q, uint complete)
+static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile global uint *p, volatile global uint *q,
+                                          uint complete)
 {
     portbar_check_arrival(grid, complete - portbar_word_arrive(p) - 1u, grid->num_groups);
     portbar_check_arrival(grid, complete - portbar_word_arrive(q) - 1u, grid->num_groups);
@@ -58,9 +61,6 @@ static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile glo
 #ifndef PORTBAR_YIELD
 #define PORTBAR_YIELD
 /* Called after each round of polls; gives the processor to another work-group where those are threads of the host. */
-static inline void portbar_yield(uint round)
-{
-    (void)round;
-}
+#define portbar_yield(round) ((void)(round))
 #endif
 </%def>

@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## One counter that only grows: arrive by fetch-and-add, whose answer is the first poll. CUDA's cooperative groups count likewise.
+## One counter that only grows: arrive by fetch-and-add, whose answer is the first poll. CUDA's cooperative groups
+## count likewise.
 <%def name="prepare()">
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
 </%def>
@@ -49,7 +50,8 @@ static inline uint portbar_arrive_counters(const portbar_grid *grid, const portb
 /* How many arrivals the work-group's counter lacks for a phase. */
 static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
 {
-    /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes. */
+    /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes.
+       */
     const uint beyond = ${poll}(counters->own) - phase * grid->num_groups;
     return beyond < grid->num_groups ? 0u : 0u - beyond;
 }

@@ -1,10 +1,10 @@
 ## -*- coding: utf-8 -*-
-## The barrier of algorithms whose counters only grow, in slots. The algorithm's own template says how many there are and at which
-## of them a work-group arrives. How long the waiting groups leave the counters alone follows from how many are missing, as in the
-## proportional back-off of Mellor-Crummey and Scott (TOCS 1991).
+## The barrier of algorithms whose counters only grow, in slots. The algorithm's own template says how many there are
+## and at which of them a work-group arrives. How long the waiting groups leave the counters alone follows from how
+## many are missing, as in the proportional back-off of Mellor-Crummey and Scott (TOCS 1991).
 <%def name="device_barrier()">
-/* By ${counted_by}. Cost: two work-group barriers, the arrivals, polls of the counters that a work-group waits for, and where the result
-   is used a load from local memory. */
+/* By ${counted_by}. Cost: two work-group barriers, the arrivals, polls
+   of the counters that a work-group waits for, and where the result is used a load from local memory. */
 static inline bool ${barrier_name}(portbar_grid *grid)
 {
 ${own("phase_before_barrier")}\
@@ -24,9 +24,10 @@ ${own("phase_after_barrier")}\
 }
 </%def>
 <%def name="wait_counters()">
-/* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many have arrived.
-   True when all have; portbar_acquire_counters is then due. Caller: a leader. */
-static inline bool portbar_wait_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase, uint missing)
+/* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many
+   have arrived. True when all have; portbar_acquire_counters is then due. Caller: a leader. */
+static inline bool portbar_wait_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase,
+                                         uint missing)
 {
 % if holds:
     if (missing != 0u)
@@ -54,7 +55,9 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_c
 {
     uint missing = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
+% if pauses:
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
+% endif
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u; --i) {
             missing = portbar_missing(grid, counters, phase);
             if (missing == 0u)
@@ -69,8 +72,7 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_c
             return PORTBAR_WAIT_DRAIN;
         portbar_yield(round);
     }
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - min(missing, grid->num_groups),
-                         grid->group_id);
+    portbar_time_out(grid, missing);
     return PORTBAR_WAIT_LIMIT;
 }
 </%def>

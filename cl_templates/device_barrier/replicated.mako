@@ -1,7 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Two counters that only grow, on lines of their own: a work-group arrives at both and waits for one.
 <%def name="counters()">
-/* The counters of one kind that a barrier counts in: the work-group waits for its own, and arrives at the other one as well. */
+/* The counters of one kind that a barrier counts in: the work-group waits for its own, and arrives at the other one
+   as well. */
 typedef struct {
     volatile global uint *own;
     volatile global uint *other;
@@ -11,7 +12,8 @@ typedef struct {
 static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
 {
     const bool odd = (grid->group_id & 1u) != 0u;
-    const uint own = portbar_unknown(odd ? grid->second : grid->first), other = portbar_unknown(odd ? grid->first : grid->second);
+    const uint own = portbar_unknown(odd ? grid->second : grid->first);
+    const uint other = portbar_unknown(odd ? grid->first : grid->second);
     counters->own = grid->state + own + word;
     counters->other = grid->state + other + word;
 }

@@ -33,8 +33,8 @@ static inline uint portbar_arrive_counters(const portbar_grid *grid, const portb
 }
 </%def>
 <%def name="missing()">
-/* How many arrivals a counter lacks that `seen` is read from. Those who have left already may have arrived again; beyond that the
-   counter was overwritten, and nobody passes. */
+/* How many arrivals a counter lacks that `seen` is read from. Those who have left already may have arrived again;
+   beyond that the counter was overwritten, and nobody passes. */
 static inline uint portbar_shard_missing(const portbar_grid *grid, uint shard, uint seen, uint phase)
 {
     const uint beyond = seen - phase * portbar_shard_members(grid, shard);

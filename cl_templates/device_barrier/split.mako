@@ -6,9 +6,10 @@ typedef uint portbar_device_token;
 </%def>
 <%def name="arrive()">
 /* First half of a device barrier: announces that this work-group has arrived, and does not wait.
-   Caller: all work-items of a participating work-group, in uniform control flow; each arrival is followed by a wait, or by a
-   test that answered true, before the next arrival. Order: release, device scope, of all that the group's work-items wrote to
-   global memory. Result: valid in every work-item. Cost: one work-group barrier and one atomic. */
+   Caller: all work-items of a participating work-group, in uniform control flow; each arrival is followed by a wait,
+   or by a test that answered true, before the next arrival. Order: release, device scope, of all that the group's
+   work-items wrote to global memory. Result: valid in every work-item. Cost: one work-group barrier and one atomic.
+   */
 static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *grid)
 {
 % if counts_in_slots:
@@ -36,9 +37,9 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
 </%def>
 <%def name="wait()">
 /* Second half: waits until every participating work-group has arrived.
-   Caller: all work-items of the work-group, in uniform control flow, with the token of their last arrival. Order: acquire,
-   device scope. Result: false when the spin limit was reached now or before; valid in every work-item. Cost: polls by one
-   work-item, two work-group barriers. */
+   Caller: all work-items of the work-group, in uniform control flow, with the token of their last arrival. Order:
+   acquire, device scope. Result: false when the spin limit was reached now or before; valid in every work-item. Cost:
+   polls by one work-item, two work-group barriers. */
 static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_device_token token)
 {
     /* Other work-items may still read the answer of an earlier barrier, which a fault overwrites. */
@@ -79,8 +80,8 @@ static inline uint portbar_split_missing(const portbar_grid *grid, portbar_devic
 }
 </%def>
 <%def name="test_goes_on()">
-/* Counts a test that found arrivals missing against the spin limit, ${tests_in_round} of them as a round. False at the limit, which it
-   reports. Caller: a leader. */
+/* Counts a test that found arrivals missing against the spin limit, ${tests_in_round} of them as a round. False at
+   the limit, which it reports. Caller: a leader. */
 static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
 {
     const uint tests = grid->shared[PORTBAR_SHARED_TESTS] + 1u;
@@ -93,17 +94,16 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
     if (tests / ${tests_in_round}u < min(grid->limit, 0xffffffffu / ${tests_in_round}u))
         return true;
 % endif
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - min(missing, grid->num_groups),
-                         grid->group_id);
+    portbar_time_out(grid, missing);
     return false;
 }
 </%def>
 <%def name="test_wait()">
 /* Whether every participating work-group has arrived, without waiting for them. After true, no wait is needed.
-   Caller: all work-items of the work-group, in uniform control flow. Order: acquire, device scope, when true. Result: the
-   same in every work-item. True also when the launch is draining after a fault, and when the tests since the arrival have used
-   up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns false. Cost: a
-   poll, on CPUs up to ${polls_per_round}, and another load, two work-group barriers. */
+   Caller: all work-items of the work-group, in uniform control flow. Order: acquire, device scope, when true. Result:
+   the same in every work-item. True also when the launch is draining after a fault, and when the tests since the
+   arrival have used up the spin limit, so that a loop on it ends; the wait or barrier that follows then returns
+   false. Cost: a poll, on CPUs up to ${polls_per_round}, and another load, two work-group barriers. */
 static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_device_token token)
 {
     /* As in portbar_device_barrier_wait. */
@@ -115,7 +115,8 @@ static inline bool portbar_device_barrier_test_wait(portbar_grid *grid, portbar_
             const uint aborted = portbar_word_load(grid->state + PORTBAR_STATE_ABORT);
             uint missing = portbar_split_missing(grid, token);
 % if tests_in_round == 1:
-            /* A round of polls takes about as long as the barriers, and makes a test cost what the spin limit counts. */
+            /* A round of polls takes about as long as the barriers, and makes a test cost what the spin limit counts.
+               */
             for (uint i = PORTBAR_POLLS - 1u; i != 0u && missing != 0u; --i)
                 missing = portbar_split_missing(grid, token);
 % endif

@@ -1,6 +1,6 @@
 ## -*- coding: utf-8 -*-
-## Two levels of counters: the last group of a node arrives at the root. For group counts at which one line saturates. Where fences
-## are cheap the last group of all raises flags, so that polls of one line do not saturate it either.
+## Two levels of counters: the last group of a node arrives at the root. For group counts at which one line saturates.
+## Where fences are cheap the last group of all raises flags, so that polls of one line do not saturate it either.
 <%def name="prepare()">
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
     const uint launched = (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
@@ -12,8 +12,12 @@
         portbar_word_store(state + PORTBAR_STATE_RELEASED + flag * PORTBAR_LINE, 0u);
 % endif
 </%def>
+<%def name="entered()">
+        shared[PORTBAR_SHARED_ROOT] = 0u;
+</%def>
 <%def name="device_barrier()">
-/* By one counter for each PORTBAR_TREE_FAN groups and a root, which all poll, or flags that the last arrival there raises.
+/* By one counter for each PORTBAR_TREE_FAN groups and a root, which all poll, or flags that the last arrival there
+   raises.
    Cost: two work-group barriers, one atomic a group and one a node, and polls of one word. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
@@ -47,7 +51,8 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
             portbar_word_fence();
             for (uint flag = 0; flag < PORTBAR_RELEASE_FLAGS; ++flag)
                 portbar_word_store(released + flag * PORTBAR_LINE, root_target);
-        } else if (!portbar_wait_root(grid, released + grid->group_id % PORTBAR_RELEASE_FLAGS * PORTBAR_LINE, root_target))
+        } else if (!portbar_wait_root(grid, released + grid->group_id % PORTBAR_RELEASE_FLAGS * PORTBAR_LINE,
+                                      root_target))
 % else:
         if (last)
             (void)portbar_word_load_acquire(root);
@@ -60,8 +65,8 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="wait_root()">
-/* Waits for the root, or for a flag that follows it; when it gives up it reports how many groups had arrived, which only the nodes
-   know. True when all had. Caller: a leader. */
+/* Waits for the root, or for a flag that follows it; when it gives up it reports how many groups had arrived, which
+   only the nodes know. True when all had. Caller: a leader. */
 static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint target)
 {
     const uint outcome = portbar_wait_word(grid, root, target);

@@ -1,24 +1,29 @@
 ## -*- coding: utf-8 -*-
 ## The one bounded wait that every barrier algorithm uses.
+<%!
+    def by_groups(table):
+        """The number that a table of (most groups, number) has for `groups`, as an expression."""
+        return "".join(f"groups <= {most}u ? {number}u : " for most, number in table[:-1]) + f"{table[-1][1]}u"
+%>
 <%def name="hold()">
-/* Waits before a work-group's first poll, so that polls do not hold up the arrivals that are still on their way: about as long as those
-   take. Sixteenths of a cycle for each group that is missing, as measured on an H200: the more groups there are, the longer each
-   arrival waits for those before it. Caller: a waiting leader. */
+/* Waits before a work-group's first poll, so that polls do not hold up the arrivals that are still on their way:
+   about as long as those take. Sixteenths of a cycle for each group that is missing, as measured on an H200: the more
+   groups there are, the longer each arrival waits for those before it. Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
 {
-    const uint each = ${"".join(f"groups <= {most}u ? {each}u : " for most, each in hold_table[:-1])}${hold_table[-1][1]}u;
+    const uint each = ${by_groups(hold_table)};
     if (each == 0u)
         return;
     portbar_spin(min(missing, groups) * each / 16u);
 }
 </%def>
 <%def name="hold_all()">
-/* Waits before a work-group's first poll as long as all arrivals take where everybody comes at once, as measured on an H200. Nothing has
-   told how many are missing. Caller: a waiting leader. */
+/* Waits before a work-group's first poll as long as all arrivals take where everybody comes at once, as measured on
+   an H200. Nothing has told how many are missing. Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
 {
     (void)missing;
-    portbar_spin(${"".join(f"groups <= {most}u ? {cycles}u : " for most, cycles in first_poll[:-1])}${first_poll[-1][1]}u);
+    portbar_spin(${by_groups(first_poll)});
 }
 </%def>
 <%def name="spin()">
@@ -31,7 +36,8 @@ static inline void portbar_spin(uint cycles)
 }
 </%def>
 <%def name="draining()">
-/* Whether all groups are to leave, since the abort flag is set; the launch's report then says so, whoever set it. Caller: a leader. */
+/* Whether all groups are to leave, since the abort flag is set; the launch's report then says so, whoever set it.
+   Caller: a leader. */
 static inline bool portbar_draining(const portbar_grid *grid)
 {
     if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) == 0u)
@@ -40,17 +46,25 @@ static inline bool portbar_draining(const portbar_grid *grid)
     return true;
 }
 </%def>
+<%def name="time_out()">
+/* Tells the host that a wait reached the limit while so many groups were missing. Caller: a leader. */
+#define portbar_time_out(grid, missing) <%text>\</%text>
+    portbar_report_fault((grid)->state, (grid)->epoch, PORTBAR_STATUS_TIMEOUT, <%text>\</%text>
+                         (grid)->num_groups - min(missing, (grid)->num_groups), (grid)->group_id)
+</%def>
 <%def name="wait_word()">
-/* Polls `word` until it has come to `target` (modulo 2^32) and not further than other groups can have taken it, at most `limit`
-   rounds. Acquire order: by every poll where that costs nothing, else by relaxed polls and one acquire at the end. Result:
-   PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault, PORTBAR_WAIT_LIMIT when this one should. Caller: a
-   leader. */
+/* Polls `word` until it has come to `target` (modulo 2^32) and not further than other groups can have taken it, at
+   most `limit` rounds. Acquire order: by every poll where that costs nothing, else by relaxed polls and one acquire
+   at the end. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault,
+   PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
 static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
 {
 ${own("first_polls_of_word")}\
     for (uint round = 0; round < grid->limit; ++round) {
         bool reached = false;
+% if pauses:
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
+% endif
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u && !reached; --i) {
             const uint seen = ${poll}(word);
             reached = seen - target < grid->num_groups;
@@ -77,16 +91,14 @@ ${own("first_polls_of_word")}\
 }
 </%def>
 <%def name="wait_counted()">
-/* Waits for a counter of arrivals, or for what follows from it, and reports how many groups had arrived when it gave up: those
-   that `arrivals` is not short of `complete`. True when `word` came to `target`. Caller: a leader. */
+/* Waits for a counter of arrivals, or for what follows from it, and reports how many groups had arrived when it gave
+   up: those that `arrivals` is not short of `complete`. True when `word` came to `target`. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {
     const uint outcome = portbar_wait_word(grid, word, target);
-    if (outcome == PORTBAR_WAIT_LIMIT) {
-        const uint missing = min(complete - portbar_word_load(arrivals), grid->num_groups);
-        portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - missing, grid->group_id);
-    }
+    if (outcome == PORTBAR_WAIT_LIMIT)
+        portbar_time_out(grid, complete - portbar_word_load(arrivals));
     return outcome == PORTBAR_WAIT_REACHED;
 }
 </%def>

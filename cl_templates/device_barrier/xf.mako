@@ -1,7 +1,8 @@
 ## -*- coding: utf-8 -*-
-## The master/slave barrier of Xiao and Feng, "Inter-block GPU communication via fast barrier synchronization" (IPDPS 2010), with
-## the memory orders of Sorensen et al. (OOPSLA 2016). Flags hold the whole epoch and the low bits of the barrier's number, so they are
-## never cleared: the state is replaced before an epoch comes again, and within a launch a flag is never more than one barrier behind.
+## The master/slave barrier of Xiao and Feng, "Inter-block GPU communication via fast barrier synchronization" (IPDPS
+## 2010), with the memory orders of Sorensen et al. (OOPSLA 2016). Flags hold the whole epoch and the low bits of the
+## barrier's number, so they are never cleared: the state is replaced before an epoch comes again, and within a launch
+## a flag is never more than one barrier behind.
 <%def name="device_barrier()">
 /* By one flag in and one flag out for each group; the work-items of group 0 gather and release.
    Cost: three work-group barriers, no atomic read-modify-write; group 0 polls all flags in parallel. */
@@ -43,10 +44,10 @@ ${own("remember_held")}\
 /* What a flag holds: the epoch, and as much of the barrier's number in its launch as the epoch leaves room for. */
 #define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
 
-/* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one who gives
-   up reports how many groups' `arrived` flags hold the stamp. One work-item. */
-static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived, volatile global uint *flag,
-                                      uint stamp)
+/* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one
+   who gives up reports how many groups' `arrived` flags hold the stamp. One work-item. */
+static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived,
+                                      volatile global uint *flag, uint stamp)
 {
     /* Loops with one exit: PoCL 3 runs others wrongly behind the return in PORTBAR_ENTER. */
     bool reached = false, draining = false;

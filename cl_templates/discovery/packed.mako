@@ -1,10 +1,11 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
 <%def name="await_publication()">
-/* Waits until somebody has closed the poll; the number of participating groups, or 0 when the spin limit was reached. In that case
-   the poll is closed for good: either it was before, so that the launch has begun and has a report to leave word in, or no group
-   takes part, and those that wait learn it from the same word. Acquire order. Caller: the leader of a group that polled. */
-static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch, uint tag)
+/* Waits until a group has closed the poll; the number of participating groups, or 0 at the limit. The poll is then
+   closed for good: if it was before, the launch has a report to tell it in, else no group takes part. Acquire.
+   Caller: a leader that polled. */
+static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
+                                             uint tag)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
     const uint limit = PORTBAR_DISCOVERY_LIMIT(launch);
@@ -27,14 +28,14 @@ static inline uint portbar_await_publication(volatile global uint *state, volati
 }
 </%def>
 <%def name="poll_heal()">
-/* Called by a leader that found the poll word unprepared, which happens when the launch before this one was enqueued and
-   never ran. Whoever wins the exchange opens the poll and is group 0; the others poll again. Bounded by `limit`. */
+/* Polls again where the word was unprepared, since the launch before this one was enqueued and never ran: the leader
+   that wins the exchange opens the poll and is group 0. */
 static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint tag)
 {
     for (uint tries = 0; tries < PORTBAR_DISCOVERY_LIMIT(launch); ++tries) {
         const uint found = portbar_word_load(word);
         if (PORTBAR_TAG_OF(launch.x, found) == tag)
-            return portbar_word_add(word, 1u);
+            return portbar_word_add_release(word, 1u);
         if (portbar_word_compare_exchange(word, found, tag | 1u) == found)
             return tag;
     }
@@ -42,9 +43,9 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
 }
 </%def>
 <%def name="poll_close()">
-/* Closes the poll and publishes how many groups take part, unless another group has done so; the number, 0 if that cannot be
-   learnt within the limit. Caller: a leader that knows the state to be prepared. Order: what it knew is visible to every
-   participant. */
+/* Closes the poll and publishes how many groups take part, unless another group has done so; the number, 0 at the
+   limit. Caller: a leader that knows the state to be prepared. Order: what it knew is visible to every participant.
+   */
 static inline uint portbar_poll_close(volatile global uint *state, volatile global uint *word, uint4 launch, uint tag)
 {
     const uint found = portbar_word_or(word, PORTBAR_POLL_CLOSED);
@@ -57,13 +58,12 @@ static inline uint portbar_poll_close(volatile global uint *state, volatile glob
 }
 </%def>
 <%def name="discover()">
-/* Occupancy discovery after Sorensen et al., "Portable inter-workgroup barrier synchronisation for GPUs" (OOPSLA 2016), with
-   one word in place of the mutex: "closed", "prepared", the launch's tag, and a count of the groups that polled.
-   Group 0 prepares the state and keeps the poll open until `expected` groups came, or until nobody new came for `patience`
-   rounds of polls: that replaces the fairness of the published ticket lock. The group that completes the expected number
-   closes the poll itself, so that nobody waits for group 0 to notice.
-   Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0
-   where the spin limit was reached. Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
+/* Occupancy discovery after Sorensen et al., "Portable inter-workgroup barrier synchronisation for GPUs" (OOPSLA
+   2016), with one word in place of the mutex. Group 0 prepares the state and keeps the poll open until `expected`
+   groups came, or until none came for `patience` rounds of polls; the group that completes the expected number closes
+   the poll itself.
+   Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at the limit.
+   Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
@@ -81,7 +81,6 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         portbar_state_prepare(state, launch);
         portbar_word_store(state + ((epoch & 1u) ? PORTBAR_STATE_POLL_EVEN : PORTBAR_STATE_POLL_ODD),
                            PORTBAR_TAG(launch.x, epoch + 1u));
-        portbar_report_open(state, epoch);
         uint now = portbar_word_or(word, PORTBAR_POLL_READY);
         uint seen = PORTBAR_COUNT_OF(launch.x, now), idle = 0u;
         while (seen < expected && idle < launch.z && (now & PORTBAR_POLL_CLOSED) == 0u) {

@@ -17,6 +17,7 @@ static inline bool portbar_discovery_lock(volatile global uint *state, uint limi
 /* Gives the lock to the next group; release order. */
 static inline void portbar_discovery_unlock(volatile global uint *state)
 {
-    portbar_word_store_release(state + PORTBAR_STATE_LOCK_SERVING, portbar_word_load(state + PORTBAR_STATE_LOCK_SERVING) + 1u);
+    volatile global uint *serving = state + PORTBAR_STATE_LOCK_SERVING;
+    portbar_word_store_release(serving, portbar_word_load(serving) + 1u);
 }
 </%def>

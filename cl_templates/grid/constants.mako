@@ -1,8 +1,8 @@
 ## -*- coding: utf-8 -*-
-## Words of the state buffer and of the leader's local memory; portbar/primitives/layout.py holds the table that both sides use.
+## Words of the state buffer and of the leader's local memory; portbar/primitives/layout.py holds the table that both
+## sides use.
 <%def name="constants()">
-/* Layout of the hidden state buffer, in words of 32 bits. Words that are polled while others are written have a
-   cache line each. */
+/* Layout of the hidden state buffer, in words of 32 bits. */
 % for name, offset in layout.items():
 #define PORTBAR_STATE_${name} ${offset}u
 % endfor
@@ -13,8 +13,8 @@
 #define PORTBAR_SLOTS ${slots}u
 #define PORTBAR_SLOT_WORDS ${slot_words}u
 #define PORTBAR_SLOT_AT(slot) (PORTBAR_STATE_SLOTS + (slot) * PORTBAR_SLOT_WORDS)
-/* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the first slot, at
-   those after which all know what group 0 found. */
+/* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the
+   first slot, at those after which all know what group 0 found. */
 #define PORTBAR_SLOT_WHOLE 0u
 #define PORTBAR_SLOT_PLACING 1u
 #define PORTBAR_SLOT_SPLIT 2u
@@ -27,17 +27,18 @@
 #define PORTBAR_PLACE_SECOND(place) ((((place) >> 8) & 0xffu) < PORTBAR_SLOTS ? ((place) >> 8) & 0xffu : 1u)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
-/* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
-   z = patience and w = spin limit of barriers, both in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the
-   patience of the group that it waits for. */
+/* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected
+   groups; z = patience and w = spin limit, in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the
+   patience of the group it waits for. */
 #define PORTBAR_DRY_RUN 0x80000000u
 #define PORTBAR_EPOCH_MASK 0x00ffffffu
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
 #define PORTBAR_DISCOVERY_LIMIT(launch) max((launch).w, 4u * min((launch).z, 0x3fffffffu))
 
-/* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the launch's tag:
-   the epoch, as much of it as the capacity leaves room for. `x` is the launch argument's first field. */
+/* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the
+   launch's tag: the epoch, as much of it as the capacity leaves room for. `x` is the launch argument's first field.
+   */
 #define PORTBAR_POLL_CLOSED 0x80000000u
 #define PORTBAR_POLL_READY 0x40000000u
 #define PORTBAR_POLL_FLAGS 0xc0000000u

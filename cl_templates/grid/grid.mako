@@ -22,10 +22,9 @@ ${own("grid_fields")}\
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
 #define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
 
-/* First statement of every kernel that uses a grid, once, in the kernel's outermost block. Discovers which work-groups are
-   resident at the same time, declares `grid` for them, and returns from the kernel in every surplus work-group. A work-group that
-   is smaller than the others is surplus.
-   Caller: all work-items of all work-groups. */
+/* First statement of every kernel that uses a grid, in its outermost block. Discovers which work-groups are resident
+   at the same time, declares `grid` for them, and returns from the kernel in others and in smaller ones. Caller: all
+   work-items of all groups. */
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
     portbar_grid grid;                                           ${"\\"}
@@ -34,9 +33,9 @@ ${own("grid_fields")}\
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
 <%def name="enter()">
-/* What PORTBAR_ENTER calls; not for direct use. True in participating groups, false in surplus ones and in a dry run.
-   Caller: all work-items of a work-group. Order: what the host wrote is visible. Cost: one discovery. */
-static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, const uint4 launch, local uint *shared)
+/* Whether a work-group takes part, which PORTBAR_ENTER asks. Order: what the host wrote is visible. Cost: one
+   discovery. */
+static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, uint4 launch, local uint *shared)
 {
 ${own("enter_first")}\
     if (PORTBAR_LEADER(grid)) {
@@ -59,7 +58,7 @@ ${own("enter_first")}\
 % endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
         shared[PORTBAR_SHARED_SPLIT] = 0u;
-        shared[PORTBAR_SHARED_ROOT] = 0u;
+${enter_lines}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     grid->state = state;
@@ -106,17 +105,18 @@ static inline uint portbar_global_size(const portbar_grid *grid)
 }
 </%def>
 <%def name="ok()">
-/* Whether every barrier of this launch that this work-group has been in has held: for loops without an answer of a barrier.
-   Caller: any work-item. Result: the same in all work-items of the group between two calls of barriers; groups learn of a fault at
-   their next barrier. Cost: a load from local memory. */
+/* Whether every barrier of this launch that this work-group has been in has held: for loops without an answer of a
+   barrier.
+   Caller: any work-item. Result: the same in all work-items of the group between two calls of barriers; groups learn
+   of a fault at their next barrier. Cost: a load from local memory. */
 static inline bool portbar_device_ok(const portbar_grid *grid)
 {
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
 <%def name="atomic_waits()">
-/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER. In other functions the name stands
-   for "no grid"; there portbar_device_atomic_wait takes `&grid`. */
+/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER. In other functions the
+   name stands for "no grid"; there portbar_device_atomic_wait takes `&grid`. */
 enum { portbar_entered_grid = 0 };
 #define PORTBAR_ENTERED_GRID ((const portbar_grid *)portbar_entered_grid)
 /* The abort flag that a wait looks at, 0 without a grid. */
@@ -145,10 +145,12 @@ static inline uint portbar_told_wait(const portbar_grid *grid, uint outcome)
 #define PORTBAR_WATCH <%text>\</%text>
     portbar_watched_abort(PORTBAR_ENTERED_GRID), portbar_watched_rounds(PORTBAR_ENTERED_GRID, PORTBAR_LONE_ROUNDS)
 #define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(portbar_told_wait(PORTBAR_ENTERED_GRID, outcome))
-/* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item. Result: false
-   when the spin limit was reached, which the host is told, or when the launch is draining. */
+/* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any
+   work-item. Result: false when the spin limit was reached, which the host is told, or when the launch is draining.
+   */
 #define portbar_device_atomic_wait_explicit(grid, p, old, order, scope) <%text>\</%text>
-    (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), portbar_watched_rounds(grid, 0u), <%text>\</%text>
+    (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), <%text>\</%text>
+                                                  portbar_watched_rounds(grid, 0u), <%text>\</%text>
                                                   p, old, order, scope)) <%text>\</%text>
      == PORTBAR_WAIT_REACHED)
 #define portbar_device_atomic_wait(grid, p, old) <%text>\</%text>

@@ -1,8 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Where in a cache a counter lies decides how far each work-group's arrivals and polls travel.
 <%def name="place_meet()">
-/* Waits until a counter has come to `target`, acquire. False when that takes a long time: the kernel's first barrier will then reach
-   its limit and say so. */
+/* Waits until a counter has come to `target`, acquire. False when that takes a long time: the kernel's first barrier
+   will then reach its limit and say so. */
 static inline bool portbar_place_wait(volatile global uint *counter, uint target)
 {
     uint seen = portbar_word_load(counter);
@@ -12,7 +12,8 @@ static inline bool portbar_place_wait(volatile global uint *counter, uint target
     return (int)(seen - target) >= 0;
 }
 
-/* What group 0 says, in all groups; each call meets once more than the one before. The place by default when they do not meet. */
+/* What group 0 says, in all groups; each call meets once more than the one before. The place by default when they do
+   not meet. */
 static inline uint portbar_place_agree(volatile global uint *state, uint id, uint place, uint count)
 {
     volatile global uint *counter = state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED;
@@ -25,10 +26,11 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
 }
 </%def>
 <%def name="place()">
-/* Finds the slots at which barriers between the participating work-groups are fastest, once for each state, and remembers them
-   there. An H200's cache is in parts, and a barrier through some of them takes a twentieth less; which ones, only a measurement
-   tells. Caller: the leader of a participating group. Result: the two slots for PORTBAR_PLACE_FIRST and _SECOND; the same in all
-   groups. Cost: one load; the first time about a fifth of a millisecond, a third for two counters, more with a thousand groups. */
+/* Finds the slots at which barriers between the participating work-groups are fastest, once for each state, and
+   remembers them there. An H200's cache is in parts, and a barrier through some of them takes a twentieth less; which
+   ones, only a measurement tells. Caller: the leader of a participating group. Result: the two slots for
+   PORTBAR_PLACE_FIRST and _SECOND; the same in all groups. Cost: one load; the first time about a fifth of a
+   millisecond, a third for two counters, more with a thousand groups. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
@@ -60,7 +62,8 @@ static inline uint portbar_place(volatile global uint *state, uint id, uint coun
         }
     }
 % if place_lines:
-    /* Two counters that are both near are not always fast together, so the best one is tried with each of the others. */
+    /* Two counters that are both near are not always fast together, so the best one is tried with each of the others.
+       */
     best = PORTBAR_PLACE_FIRST(portbar_place_agree(state, id, best | second << 8, count));
     volatile global uint *first = state + PORTBAR_SLOT_AT(best) + PORTBAR_SLOT_PLACING;
     const bool odd = (id & 1u) != 0u;

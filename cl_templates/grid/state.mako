@@ -15,12 +15,12 @@ static inline uint portbar_local_linear_size(void)
 }
 </%def>
 <%def name="is_smaller()">
-/* True in a work-group at the end of a dimension whose global size is no multiple of the local size, as launches from OpenCL C 2.0 on may
-   have. Any work-item. */
+/* Whether the work-group is smaller than others, as at the end of a dimension from OpenCL C 2.0 on. Any work-item. */
 static inline bool portbar_is_smaller(void)
 {
 #if __OPENCL_C_VERSION__ >= 200
-    return get_local_size(0) * get_num_groups(0) < get_global_size(0) || get_local_size(1) * get_num_groups(1) < get_global_size(1)
+    return get_local_size(0) * get_num_groups(0) < get_global_size(0)
+        || get_local_size(1) * get_num_groups(1) < get_global_size(1)
         || get_local_size(2) * get_num_groups(2) < get_global_size(2);
 #else
     return false;
@@ -36,12 +36,19 @@ ${work_of_all}\
 }
 </%def>
 <%def name="state_prepare()">
-/* Sets the words that this launch's barriers count in. Caller: the leader of group 0, before it publishes the group count. */
+/* A launch's report, which the host reads: epoch, status, how many groups take part, and of a fault how many had
+   arrived and who tells. */
+#define PORTBAR_REPORT(state, epoch) <%text>\</%text>
+    ((state) + PORTBAR_STATE_REPORTS + ((epoch) % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS)
+
+/* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
+   publishes the group count. A group that gives up before that closes the poll first, so that this one is lost as
+   well and says so later. */
 static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
-    (void)launch;
 % if counts_in_slots:
-    /* Slots other than this launch's hold what they did when the state was made, or nobody will count in them again. */
+    /* Slots other than this launch's hold what they did when the state was made, or nobody will count in them again.
+       */
 % if placing:
     uint place = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((place & PORTBAR_PLACE_MEASURED) == 0u) {
@@ -62,27 +69,16 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 % endif
     portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
 ${prepare_lines}\
-}
-</%def>
-<%def name="report_open()">
-/* A launch's report, which the host reads when it waits: its epoch, a status, how many groups take part, and of a fault how many
-   had arrived and which group tells it. */
-#define PORTBAR_REPORT(state, epoch) ((state) + PORTBAR_STATE_REPORTS + ((epoch) % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS)
-
-/* Opens the report. Caller: the leader of the first group that polled. A group that gives up before that closes the poll first, so
-   that this one is lost as well and says so after this. */
-static inline void portbar_report_open(volatile global uint *state, uint epoch)
-{
-    volatile global uint *report = PORTBAR_REPORT(state, epoch);
+    volatile global uint *report = PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK);
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);
     portbar_word_store(report + 2, 0u);
-    portbar_word_store(report, epoch);
+    portbar_word_store(report, launch.x & PORTBAR_EPOCH_MASK);
 }
 </%def>
 <%def name="report_fault()">
-/* Sets the abort flag that lets every group leave, and tells the host once. A flag that no group of this launch has set comes from
-   elsewhere, and the host learns that, too; but groups lost during discovery may see that of the launch before, and all say the
-   same. Caller: a leader whose wait reached the limit, one that found the flag set, or one that left during discovery. */
+/* Sets the abort flag that lets every group leave, and tells the host once. A flag that no group of this launch has
+   set comes from elsewhere, and the host learns that, too; groups lost during discovery may see that of the launch
+   before. Caller: a leader. */
 static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);

@@ -40,6 +40,8 @@ class GridVariant(Variant):
         Strategy -> the defs that it is made of, in order.
     context : callable
         Strategy -> names for all templates, which win over those that the header has for all variants.
+    entered : Piece or None
+        The def whose statements set its words of local memory when a work-group has entered the grid.
     prepare : callable
         Strategy -> the def whose statements set its words before a launch's first barrier; None without any.
     """
@@ -48,6 +50,7 @@ class GridVariant(Variant):
     lacks: Callable[[DeviceFacts], str | None] = _no_lack
     pieces: Callable[[Strategy], list[Piece]] = _no_pieces
     context: Callable[[Strategy], dict[str, Any]] = _no_names
+    entered: Piece | None = None
     prepare: Callable[[Strategy], Piece | None] = field(default=lambda _: None)
 
 

@@ -185,6 +185,7 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks(folder):
     for path, text in texts.items():
         found = re.search(r"__asm__|in_registers|" + "|".join(quirk.name for quirk in quirks.QUIRKS), text)
         assert found is None, f"{path.name}: {found}"
+        assert max(map(len, text.splitlines())) <= 120, path.name
 
 
 def test_every_c_function_has_a_comment_before_it():

@@ -2,7 +2,8 @@
 ## What barriers between work-groups need of NVIDIA's GPUs beside words.
 <%def name="word_acquire()">
 % if one_way_fences:
-/* Acquire, gpu scope, from the release of the value that a relaxed load of `*p` has returned. Cost: no trip to memory. */
+/* Acquire, gpu scope, from the release of the value that a relaxed load of `*p` has returned. Cost: no trip to
+   memory. */
 static inline void portbar_word_acquire(volatile global uint *p)
 {
     (void)p;
@@ -14,9 +15,10 @@ static inline void portbar_word_acquire(volatile global uint *p)
 % endif
 </%def>
 <%def name="word_arrive()">
-/* One more arrival at a counter, release, gpu scope; returns how many there were before. Caller: a leader.
-   Additions the assembler combines among the lanes of a warp, by a vote that takes time though one lane comes. It leaves
-   increments alone whose bound it does not know: a leader is the first lane, of which this one is the largest number. */
+/* One more arrival at a counter, release, gpu scope; returns how many there were before. Caller: a leader. Additions
+   the assembler combines among the lanes of a warp, by a vote that takes time though one lane comes. It leaves
+   increments alone whose bound it does not know: a leader is the first lane, of which this one is the largest number.
+   */
 static inline uint portbar_word_arrive(volatile global uint *p)
 {
     uint before;
@@ -37,8 +39,9 @@ static inline void portbar_word_arrive_twice(volatile global uint *p, volatile g
 }
 </%def>
 <%def name="word_arrive_chained()">
-/* One more arrival at a counter, gpu scope, that passes on what a relaxed read-modify-write before it was released with; returns how
-   many there were before. The fence acquires for the one and releases for the other. Caller: a leader. */
+/* One more arrival at a counter, gpu scope, that passes on what a relaxed read-modify-write before it was released
+   with; returns how many there were before. The fence acquires for the one and releases for the other. Caller: a
+   leader. */
 static inline uint portbar_word_arrive_chained(volatile global uint *p)
 {
     uint before;
@@ -55,13 +58,13 @@ static inline void portbar_word_fence(void)
 }
 </%def>
 <%def name="rolled()">
-/* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one. Unrolled polls
-   would fill the instruction cache. */
+/* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one.
+   Unrolled polls would fill the instruction cache. */
 #define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
 </%def>
 <%def name="unknown()">
-/* The same number, of which the compiler does not know that: what follows from it is worked out where it is used, and kept in
-   no register through the author's kernel. */
+/* The same number, of which the compiler does not know that: what follows from it is worked out where it is used, and
+   kept in no register through the author's kernel. */
 static inline uint portbar_unknown(uint number)
 {
     __asm__ volatile("" : "+r"(number));
@@ -69,8 +72,8 @@ static inline uint portbar_unknown(uint number)
 }
 </%def>
 <%def name="local_pointer()">
-/* The same pointer, in a register. Written as a variable's name, each access would ask anew where the work-group's local memory
-   begins, which takes as long as the access. */
+/* The same pointer, in a register. Written as a variable's name, each access would ask anew where the work-group's
+   local memory begins, which takes as long as the access. */
 static inline local uint *portbar_local_pointer(local uint *p)
 {
     ulong address = (ulong)p;
@@ -86,8 +89,8 @@ static inline local uint *portbar_local_pointer(local uint *p)
     grid->shared = portbar_local_pointer(shared);
 </%def>
 <%def name="leads()">
-/* Whether the caller talks to the other work-groups in a launch that is not draining, as known from a register; and the end of that
-   for a work-group. */
+/* Whether the caller talks to the other work-groups in a launch that is not draining, as known from a register; and
+   the end of that for a work-group. */
 #define PORTBAR_LEADS(grid) ((grid)->leads != 0u)
 #define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u, (grid)->leads = 0u)
 </%def>
@@ -136,7 +139,8 @@ static inline void portbar_sleep(uint nanoseconds)
 }
 </%def>
 <%def name="relax()">
-/* Pause between two polls, while so many groups are missing that polls would slow arrivals down. Caller: a waiting leader. */
+/* Pause between two polls, while so many groups are missing that polls would slow arrivals down. Caller: a waiting
+   leader. */
 static inline void portbar_relax(uint missing)
 {
     if (missing > ${sleep_above}u)

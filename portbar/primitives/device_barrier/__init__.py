@@ -25,7 +25,6 @@ _STATE_PIECES: Final = (
     "is_smaller",
     "is_leader",
     "state_prepare",
-    "report_open",
     "report_fault",
 )
 
@@ -80,7 +79,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
     pieces += backend.pause_piece(pause)
     pieces += backend.pieces(strategy, "check_arrival")
-    pieces += [("device_barrier/wait.mako", name) for name in ("wait_word", "wait_counted")]
+    pieces += [("device_barrier/wait.mako", name) for name in ("time_out", "wait_word", "wait_counted")]
     if _counts_in_slots(strategy):
         pieces += backend.pieces(strategy, "unknown", "arrive_at_both")
         pieces += [_counting(strategy, name) for name in ("counters", "missing")]
@@ -149,6 +148,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     context["own"] = backend.fragments(strategy, context)
     prepare = algorithm.prepare(strategy)
     context["prepare_lines"] = fragment(*prepare, context) if prepare else ""
+    context["enter_lines"] = fragment(*algorithm.entered, context) if algorithm.entered else ""
     context["acquire_lines"] = fragment(*_counting(strategy, "acquire"), context)
     context["place_lines"] = fragment(*_counting(strategy, "place_pair"), context)
     return context
