@@ -3,10 +3,11 @@
 <%!
     from portbar.device import quirks
 %>
+<%namespace name="own" file="backend/workarounds.mako"/>
 <%def name="all_work()">
 /* Before what one work-item does alone between two barriers: something that all do (the quirk pocl-leader-forgotten). */
 % if quirks.LEADER_FORGOTTEN in workarounds:
-#define PORTBAR_ALL_WORK() do { volatile uint item = (uint)get_local_id(0); (void)item; } while (0)
+#define PORTBAR_ALL_WORK() ${own.work_of_all()}
 % else:
 #define PORTBAR_ALL_WORK() do { } while (0)
 % endif

@@ -1,7 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## What all of portbar/reduction.h rests on: the sizes, the scratch memory and who may touch which part of it when.
+<%namespace name="own" file="${context['template']}"/>
 <%def name="sizes()">
-/* How lanes of a sub-group combine their values: ${lanes}${", one work-item folding local memory" if folds else ""}. */
+/* How lanes of a sub-group combine their values. */
 #define PORTBAR_REDUCTION_${lanes.upper()} 1
 
 /* Most work-items of a work-group whose kernel has reductions: portbar makes room in local memory for as many. Define it before the
@@ -22,35 +23,18 @@
 #define PORTBAR_REDUCTION_POLLS ${polls}u
 #endif
 #define PORTBAR_COLLECTIVE ${"static inline __attribute__((overloadable, always_inline))" if inlines else "static __attribute__((overloadable, noinline))"}
-% if lanes == "sub_group":
-#if !defined(__opencl_c_subgroups) && defined(cl_khr_subgroups)
-#pragma OPENCL EXTENSION cl_khr_subgroups : enable
-#endif
-% endif
 % if collectives:
 #if defined(__opencl_c_work_group_collective_functions) || (__OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300)
 #define PORTBAR_COLLECTIVES 1
 #endif
 % endif
-% if leader_forgotten:
-/* Something that each work-item does, before what one does alone between two barriers. */
-#define PORTBAR_ALL_WORK() ${work_of_all}
-% endif
-% if copies_shared and loops:
-/* Keeps a structure across a barrier: see the quirk pocl-structure-copies. */
-#define PORTBAR_KEEP(x) __asm__ volatile("" : : "r"(&(x)))
-% endif
 /* Whether the work-group has one work-item, so that there is nothing to combine. */
-% if early:
+% if by_sub_groups:
 #define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1 || portbar_reduction_size() == 1u)
 % else:
 #define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1)
 % endif
-% if lanes == "sub_group":
-#define PORTBAR_LANE_BARRIER() sub_group_barrier(CLK_LOCAL_MEM_FENCE)
-% elif virtual:
-#define PORTBAR_LANE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
-% endif
+${own.head()}\
 </%def>
 <%def name="scratch()">
 /* The scratch memory is an array of these, aligned for every type; a slot of ${slot_units} has room for one value of any type that this
@@ -63,28 +47,9 @@ typedef ${kind} __attribute__((may_alias)) portbar_slot_${kind};
 #define PORTBAR_SLOT(kind) portbar_slot_##kind
 #define PORTBAR_AT(kind, scratch, slot) ((local PORTBAR_SLOT(kind) *)((scratch)->memory + (slot) * ${slot_units}u))
 
-/* The parts of the scratch memory. Between calls only this is going on in it: a work-item may still be reading `all`, or its own place;
-   so a call may write its own place and the group's slots at once, and anything else after a barrier. */
-% if lanes == "shuffle":
-/* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each call, nobody can
-   be two calls behind. */
-#define PORTBAR_PARTS ((PORTBAR_REDUCTION_LOCAL_SIZE + PORTBAR_SUB_GROUP_SIZE - 1) / PORTBAR_SUB_GROUP_SIZE)
-#define PORTBAR_REDUCTION_SLOTS (2 * (PORTBAR_PARTS + 1))
-#define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))
-% else:
-#define PORTBAR_ALL_SLOT(kind, scratch) PORTBAR_AT(kind, scratch, 0)
-/* Each work-item's own place, the same for all types; then packed values, of all work-items${" or of all sub-groups, which here have 8 work-items or more" if parts else ""}. */
-#define PORTBAR_OWN(kind, scratch, id) PORTBAR_AT(kind, scratch, 1u + (id))
-#define PORTBAR_OWN_PLACES ${"PORTBAR_REDUCTION_LOCAL_SIZE" if own_places else "0"}
-#define PORTBAR_GROUP_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, 1 + PORTBAR_OWN_PLACES)
-% if parts:
-#define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_GROUP_SLOTS(kind, scratch)
-#define PORTBAR_REDUCTION_SLOTS (1 + PORTBAR_OWN_PLACES + PORTBAR_REDUCTION_LOCAL_SIZE / 8 + 1)
-% else:
-#define PORTBAR_REDUCTION_SLOTS (1 + PORTBAR_OWN_PLACES + ${"PORTBAR_REDUCTION_LOCAL_SIZE" if group_slots else "0"})
-% endif
-% endif
-
+/* The parts of the scratch memory. Between calls a work-item may still be reading `all`, or its own place; so a call may write
+   its own place and the group's slots at once, and anything else after a barrier. */
+${own.slots()}
 /* What a work-item knows of the memory that its work-group reduces in. Fields are portbar's own. */
 typedef struct {
     local portbar_scratch_unit *memory;
@@ -118,11 +83,7 @@ PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, 
 {
     scratch->memory = memory;
     scratch->turn = 0u;
-% if ids_lost:
-    /* Asks for the ids before the first barrier of a reduction: see the quirk pocl-cbs-ids. */
-    volatile uint item = portbar_reduction_id();
-    (void)item;
-% endif
+    PORTBAR_ASK_ID(portbar_reduction_id());
 % if gangs:
     scratch->device_turn = 0u;
 % for number in range(len(loops)):
@@ -134,8 +95,8 @@ PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, 
 % endif
 }
 
-/* Once in a kernel, in its outermost block${" (behind PORTBAR_ENTER where it has a grid)" if gangs else ""}: declares the local memory that all reductions of the kernel share, and
-   `scratch`, through which they find it. Caller: all work-items. */
+/* Once in a kernel, in its outermost block (after PORTBAR_ENTER where it has a grid): declares the local memory that all
+   reductions of the kernel share, and `scratch`, through which they find it. Caller: all work-items. */
 #define PORTBAR_REDUCTION_SCRATCH(scratch) <%text>\</%text>
     local portbar_scratch_unit portbar_reduction_memory[PORTBAR_REDUCTION_SLOTS * ${slot_units}]; <%text>\</%text>
 % if worker_locks:

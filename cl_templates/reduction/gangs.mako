@@ -89,9 +89,7 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
         + (size_t)scratch->launch.y * use;
     values = (global PORTBAR_SLOT(${L}) *)((global uint *)values + (size_t)scratch->launch.y * ${place.before}u);
     uint last = 0u;
-% if leader_forgotten:
     PORTBAR_ALL_WORK();
-% endif
     if (id == 0u && state != 0) {
         if (use < ${each.uses}u) {
             values[portbar_gang_id()] = mine;
@@ -109,8 +107,8 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
     }
 % else:
     last = portbar_work_group_broadcast(scratch, last, 0u);
-% if lanes == "tree":
-    /* Every group goes through the motions, since not every compiler takes barriers under a condition; all but the last have nothing. */
+% if not by_sub_groups:
+    /* Not every compiler takes barriers under a condition, so every group goes on; all but the last have no values. */
     const uint count = last != 0u ? groups : 0u;
 % else:
     if (last == 0u)
@@ -190,16 +188,14 @@ PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
     number = loops.index(each)
 %>
 /* The lock of `${op}` among the sub-groups of a work-group; false when it could not be had in some seconds. No barrier may stand before
-   the unlock. Caller: one work-item of a sub-group${" (of a warp, where sub-groups are smaller)" if lanes == "shuffle" else ""}. Order: acquire and release of local and global memory
+   the unlock. Caller: one work-item of a sub-group, of a warp where sub-groups are parts of one. Order: acquire and release of local and global memory
    within the work-group. */
 PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
 {
     volatile local uint *lock = scratch->locks + ${number};
     for (uint i = 0; i < PORTBAR_REDUCTION_POLLS; ++i) {
         if (portbar_atomic_exchange_explicit(lock, 1u, memory_order_acquire, memory_scope_work_group) == 0u) {
-% if not fences_are_barriers:
-            portbar_atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_work_group);
-% endif
+            PORTBAR_GROUP_FENCE(memory_order_acquire);
             return true;
         }
         if ((i & 63u) == 63u)
@@ -209,9 +205,7 @@ PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
 }
 PORTBAR_COLLECTIVE void ${op}_unlock_worker(private portbar_scratch *scratch)
 {
-% if not fences_are_barriers:
-    portbar_atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_release, memory_scope_work_group);
-% endif
+    PORTBAR_GROUP_FENCE(memory_order_release);
     portbar_atomic_store_explicit(scratch->locks + ${number}, 0u, memory_order_release, memory_scope_work_group);
 }
 % endfor

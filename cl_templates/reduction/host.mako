@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
 ## The kernels of portbar.reduce: an array to one value of each output in one launch, or each of its rows.
+<%namespace name="ptx" file="backend/ptx/lanes.mako"/>
 <%def name="prelude()">
 % for extension in job.extensions:
 #pragma OPENCL EXTENSION ${extension} : enable
@@ -68,17 +69,7 @@ static inline portbar_item portbar_neutral_item(void)
 <%def name="tree()">
 % if job.team > 1:
 % if job.shuffles:
-/* The values of a lane so many lanes on; all lanes of the warp. */
-static inline portbar_item portbar_from(const portbar_item own, const uint lanes)
-{
-    union { portbar_item item; uint words[(sizeof(portbar_item) + 3) / 4]; } all;
-    all.item = own;
-#pragma unroll
-    for (uint w = 0; w < (sizeof(portbar_item) + 3) / 4; ++w)
-        __asm__ volatile("shfl.sync.down.b32 %0, %1, %2, 0x1f, 0xffffffff;"
-                         : "=r"(all.words[w]) : "r"(all.words[w]), "r"(lanes) : "memory");
-    return all.item;
-}
+${ptx.item_from()}\
 % endif
 /* The values of ${job.team} work-items combined, neighbours first: a binary tree over their ids, so that the order is kept and the
    shape is the same on every device. Caller: all work-items of the group. Result: valid in the first of the ${job.team}.
@@ -122,42 +113,7 @@ static inline __attribute__((always_inline)) portbar_item portbar_tree(portbar_i
 </%def>
 <%def name="tagged()">
 % if job.tagged:
-#define PORTBAR_ITEM_WORDS ((uint)(sizeof(portbar_item) + 3) / 4u)
-typedef union {
-    portbar_item item;
-    uint words[(sizeof(portbar_item) + 3) / 4];
-} portbar_item_words;
-/* A work-group leaves each word of what it found together with this launch's tag, in one store. So nobody need order that store before
-   the count, which would take as long as the count itself: who reads the tag reads the word as well. */
-static inline void portbar_leave(volatile global ulong *place, const portbar_item own, const uint tag)
-{
-    portbar_item_words all;
-    all.item = own;
-#pragma unroll
-    for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w)
-        __asm__ volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(place + w), "l"(((ulong)tag << 32) | all.words[w]) : "memory");
-}
-/* What a work-group left that has counted already: its stores are on their way, so this waits for memory alone, never for a group. */
-static inline portbar_item portbar_left(volatile global ulong *place, const uint tag)
-{
-    portbar_item_words all;
-#pragma unroll
-    for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w) {
-        ulong word = 0ul;
-        for (uint polls = 0; polls < 0x1000000u && (uint)(word >> 32) != tag; ++polls)
-            __asm__ volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place + w) : "memory");
-        all.words[w] = (uint)word;
-    }
-    return all.item;
-}
-/* One more group that has left what it found, in any order with that; how many there were before. */
-static inline uint portbar_count_one(volatile global uint *counter)
-{
-    uint before;
-    __asm__ volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
-    return before;
-}
-#define PORTBAR_FOUND(k) portbar_left(found + 1u + (k) * PORTBAR_ITEM_WORDS, tag)
+${ptx.tagged()}\
 % else:
 #define PORTBAR_FOUND(k) mine[k]
 % endif

@@ -4,6 +4,7 @@
     from portbar.primitives.reduction import code
     from portbar.primitives.reduction.types import Array, declaration
 
+    GROUP_LEVELS = ("vector", "worker", "worker_vector")
     LEVELS = ("vector", "worker", "worker_vector", "gang", "gang_vector", "gang_worker", "gang_worker_vector")
 
     #: Which work-item of a group has a level's first value, without the gangs.
@@ -23,9 +24,18 @@
         taking_part = f"results.{name}_length == 0u || i - results.{name}_offset < results.{name}_length"
         return f"for (uint i = results.{name}_offset; i < {kind.count}u && ({taking_part}); ++i)"
 
-    def outside(arrays, op, every, mine):
-        """`every`, with what is in no section from `mine`."""
-        return f"portbar_outside_{op}(results, {every}, {mine})" if arrays else every
+    def arrays(loop):
+        return [(name, kind) for name, kind in loop.types.items() if isinstance(kind, Array)]
+
+    def outside(loop, every):
+        """`every`, with what is in no section from the caller's own."""
+        return f"portbar_outside_{loop.name}(results, {every}, mine)" if arrays(loop) else every
+
+    def head(loop, step, level, grid=False, results=True):
+        """The head of a step of a level."""
+        parameters = ["private portbar_grid *grid"] * grid + ["private portbar_scratch *scratch"]
+        parameters += [f"{loop.name}_results results"] * results + [f"{loop.name}_local mine"]
+        return f"PORTBAR_COLLECTIVE {loop.name}_local\n{loop.name}_{step}_{level}({', '.join(parameters)})"
 
     def quoted(text):
         """Fit for the name in a #line directive."""
@@ -47,7 +57,8 @@ typedef struct {
 } ${struct.c};
 % endfor
 % for each in loops:
-/* Where results of `${each.name}` go, and where their start values come from; a null pointer is none.${" Of an array only a section takes part, from `_offset` on `_length` elements; 0 for the length means all." if any(isinstance(k, Array) for k in each.types.values()) else ""} */
+/* Where results of `${each.name}` go, and where their start values come from; a null pointer is none. Of an array only a section
+   takes part, from `_offset` on `_length` elements; 0 for the length means all. */
 typedef struct {
 % for name, kind in each.types.items():
     global ${kind.c} *${name};
@@ -65,8 +76,8 @@ PORTBAR_COLLECTIVE portbar_indexed_${part} portbar_no_indexed_${part}(${part} wo
     const portbar_indexed_${part} none = { worst, -1L };
     return none;
 }
-% for op, before in (("argmin", "<"), ("argmax", ">")):
-/* Whether `a` is to be kept of the two: ${"the smaller" if op == "argmin" else "the larger"} value, the lower index where they are equal, a number rather than what is none. */
+% for op, before in finders:
+/* Whether `a` is the one to keep: the better value, the lower index where they are equal, a number rather than a NaN. */
 PORTBAR_COLLECTIVE bool portbar_better_${op}(portbar_indexed_${part} a, portbar_indexed_${part} b)
 {
     if (a.index < 0 || b.index < 0)
@@ -109,92 +120,69 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 % endfor
 </%def>
 <%def name="ids()">
-/* Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count). The members of
-   a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one without workers are in the first
-   sub-group of each work-group, or in each sub-group where there is no gang either. At levels of gangs with vectors or workers alone, all
-   work-groups have the same size. Any work-item. */
+/* Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count). The members
+   of a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one without workers are
+   in the first sub-group of each work-group, or in each sub-group where there is no gang either. At levels of gangs with
+   vectors or workers alone, all work-groups have the same size. Any work-item. */
 % for level in LEVELS:
 <%
-    low = inner(level) if level.startswith("gang") else level
+    low, gang = inner(level) if level.startswith("gang") else level, level.startswith("gang")
     # A device's own first sub-group may be smaller than its largest, as Intel's are in groups with short rows.
-    own = level == "vector" or not virtual
+    lanes = "portbar_sub_group_size()" if level == "vector" or not virtual else "portbar_sub_group_max_size()"
     id, count = {
         "": ("0u", "1u"),
-        "vector": ("portbar_sub_group_local_id()", "portbar_sub_group_size()" if own else "portbar_sub_group_max_size()"),
+        "vector": ("portbar_sub_group_local_id()", lanes),
         "worker": ("portbar_sub_group_id()", "portbar_num_sub_groups()"),
         "worker_vector": ("portbar_reduction_id()", "portbar_reduction_size()"),
     }[low]
-    gang = level.startswith("gang")
-    before, all = (f"portbar_gang_id() * {count} + ", f"portbar_gang_count() * {count}") if gang else ("", count)
-    if level == "gang_worker_vector":
-        before, all = "portbar_items_before() + ", "portbar_items()"
-%>
-PORTBAR_COLLECTIVE uint portbar_loop_id_${level}(void)
+    forms = [("", "", id, count)]
+    if gang:
+        at = f"grid->group_id * {count} + {id}"
+        forms = [("", "", f"portbar_gang_id() * {count} + {id}", f"portbar_gang_count() * {count}")]
+        if level == "gang_worker_vector":
+            forms = [("", "", f"portbar_items_before() + {id}", "portbar_items()")]
+        forms += [("#ifdef PORTBAR_DEVICE_BARRIER_H\n", "const private portbar_grid *grid", at, f"grid->num_groups * {count}")]
+%>\
+% for guard, parameter, place, all in forms:
+${guard}\
+PORTBAR_COLLECTIVE uint portbar_loop_id_${level}(${parameter or "void"})
 {
-    return ${before + id};
+    return ${place};
 }
-PORTBAR_COLLECTIVE uint portbar_loop_count_${level}(void)
+PORTBAR_COLLECTIVE uint portbar_loop_count_${level}(${parameter or "void"})
 {
     return ${all};
 }
-% if gang:
-#ifdef PORTBAR_DEVICE_BARRIER_H
-PORTBAR_COLLECTIVE uint portbar_loop_id_${level}(const private portbar_grid *grid)
-{
-    return grid->group_id * ${count} + ${id};
-}
-PORTBAR_COLLECTIVE uint portbar_loop_count_${level}(const private portbar_grid *grid)
-{
-    return grid->num_groups * ${count};
-}
-#endif
-% endif
+${"#endif" if guard else ""}
+% endfor
 % endfor
 </%def>
 <%def name="levels()">
 % for each in loops:
 <%
-    L = f"{each.name}_local"
-    R = f"{each.name}_results"
     op = each.name
-    arrays = [(name, kind) for name, kind in each.types.items() if isinstance(kind, Array)]
+    L, R = f"{op}_local", f"{op}_results"
 %>
 /* Two local objects of `${op}` combined. Any work-item. */
 PORTBAR_COLLECTIVE ${L} ${op}_combine(${L} a, ${L} b)
 {
     return portbar_combine_${op}(a, b);
 }
-/* `local` with what the receivers hold, and receivers given what `local` holds. One work-item for each receiver. */
+/* `mine` with what the receivers hold; and receivers given what `mine` holds. One work-item for each receiver. */
 PORTBAR_COLLECTIVE ${L} portbar_read_${op}(${R} results, ${L} mine)
 {
-% for name, kind in each.types.items():
-    if (results.${name} != 0)
-% if isinstance(kind, Array):
-        ${section(name, kind)}
-            mine.${name}[i] = results.${name}[i];
-% else:
-        mine.${name} = *results.${name};
-% endif
-% endfor
+${transfer(each, "mine.{0}", "results.{0}[i]", "*results.{0}", reads=True)}\
     return mine;
 }
 PORTBAR_COLLECTIVE void portbar_write_${op}(${R} results, ${L} mine)
 {
-% for name, kind in each.types.items():
-    if (results.${name} != 0)
-% if isinstance(kind, Array):
-        ${section(name, kind)}
-            results.${name}[i] = mine.${name}[i];
-% else:
-        *results.${name} = mine.${name};
-% endif
-% endfor
+${transfer(each, "mine.{0}", "results.{0}[i]", "*results.{0}", reads=False)}\
 }
-% if arrays:
+% if arrays(each):
 /* `all`, with the elements of `mine` that are in no section. */
 PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
 {
-% for name, kind in arrays:
+% for name, kind in arrays(each):
     ${section(name, kind)}
         mine.${name}[i] = all.${name}[i];
     for (uint i = 0; i < ${kind.count}u; ++i)
@@ -203,70 +191,95 @@ PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
     return all;
 }
 % endif
-% for level in ("vector", "worker", "worker_vector") if vectors else ("worker", "worker_vector"):
-
-/* ---- `${op}` over ${{"vector": "the lanes of a sub-group", "worker": "the sub-groups of a work-group, each with the value of its first lane", "worker_vector": "all work-items of a work-group"}[level]}. Each step returns the new local object. Caller of all
-   steps: ${lane_caller if level == "vector" else "all work-items of the work-group, in uniform control flow"}. */
-/* Before the loop: the start values, in the first member from the receivers where there are any (whoever writes them alone reads
-   them, so that no barrier has to stand between). */
-PORTBAR_COLLECTIVE ${L} ${op}_setup_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)scratch;
-    if (${FIRST["worker_vector"] if level != "vector" else FIRST["vector"]})
-        mine = portbar_read_${op}(results, mine);
-    return mine;
-}
-/* At its start: one ${"lane" if level == "vector" else "sub-group" if level == "worker" else "work-item"} goes on from the start values, the others from the neutral element. */
-PORTBAR_COLLECTIVE ${L} ${op}_init_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)scratch;
-    ${L} none = ${op}_identity();
-    if (${FIRST[level]})
-        none = mine;
-    return ${outside(arrays, op, "none", "mine")};
-}
-/* At its end: everything combined; valid in every ${"lane of the sub-group" if level == "vector" else "work-item of the work-group"}. Cost: that of one reduction, however many fields. */
-PORTBAR_COLLECTIVE ${L} ${op}_fini_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)results;
-% if copies_shared:
-    PORTBAR_KEEP(mine);
-% endif
-    const ${L} all = ${op}_reduce_${level}(scratch, mine);
-    return ${outside(arrays, op, "all", "mine")};
-}
-/* After it: the receivers get the results. */
-PORTBAR_COLLECTIVE ${L} ${op}_teardown_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)scratch;
-    if (${FIRST["worker_vector"] if level != "vector" else FIRST["vector"]})
-        portbar_write_${op}(results, mine);
-    return mine;
-}
+/* ---- `${op}` within work-groups: over the lanes of a sub-group (vector), over the sub-groups of a work-group, each with the value
+   of its first lane (worker), or over all work-items of a work-group. Caller of all steps: the sub-group at the level vector
+   (portable: the work-group), else all work-items of the work-group, in uniform control flow.
+   setup: before the loop, the start values, in the first member from the receivers where there are any (it alone writes them,
+   so that no barrier is needed). init: at its start, one member goes on from the start values, the others from the neutral
+   element. fini: at its end, everything combined; valid in every member. Cost: that of one reduction, however many fields.
+   teardown: after it, the receivers get the results. Each returns the new local object. */
+% for level in GROUP_LEVELS[0 if vectors else 1:]:
+<% first = FIRST["vector" if level == "vector" else "worker_vector"] %>\
+${steps(each, level, level, first, FIRST[level], False)}\
 % endfor
 % endfor
 </%def>
+<%def name="transfer(each, local, array, scalar, reads)">\
+% for name, kind in each.types.items():
+<%
+    held = isinstance(kind, Array)
+    inside, outside_ = local.format(name) + ("[i]" if held else ""), (array if held else scalar).format(name)
+%>\
+    if (results.${name} != 0)
+% if held:
+        ${section(name, kind)}
+% endif
+        ${"    " if held else ""}${f"{inside} = {outside_}" if reads else f"{outside_} = {inside}"};
+% endfor
+</%def>
+<%def name="steps(each, level, low, receiver, starts, grid)">\
+<% op = each.name %>\
+${head(each, "setup", level, grid)}
+{
+% if receiver and not grid:
+    if (${receiver})
+        mine = portbar_read_${op}(results, mine);
+% endif
+    return mine;
+}
+${head(each, "init", level, grid)}
+{
+    ${op}_local none = ${op}_identity();
+% if not receiver:
+    ${op}_local within = none;
+    if (${starts})
+        within = mine;
+    none = portbar_received_${op}(results, none, within);
+% else:
+    if (${starts})
+        none = ${f"portbar_read_{op}(results, mine)" if grid else "mine"};
+% endif
+    return ${outside(each, "none")};
+}
+${head(each, "fini", level, grid)}
+{
+% if not grid:
+    PORTBAR_KEEP(mine);
+% endif
+    const ${op}_local all = ${f"{op}_reduce_{low}({'grid, ' if grid else ''}scratch, mine)" if low else "mine"};
+% if not receiver:
+    portbar_finish_${op}(scratch, results, all);
+    PORTBAR_JOIN();
+% endif
+    return ${outside(each, "all")};
+}
+${head(each, "teardown", level, grid)}
+{
+% if receiver:
+    if (${receiver})
+        portbar_write_${op}(results, mine);
+% endif
+    return mine;
+}
+</%def>
 <%def name="members()">
 % for each in loops:
-<%
-    L = f"{each.name}_local"
-    op = each.name
-%>
-/* All values of the members of a level combined, without start values and receivers; valid in every one of them. */
+<% op = each.name %>\
+/* All values of `${op}` of the members of a level combined, without start values and receivers; valid in every one of them. */
 % if vectors:
-PORTBAR_COLLECTIVE ${L} ${op}_reduce_vector(private portbar_scratch *scratch, ${L} mine)
+${head(each, "reduce", "vector", results=False)}
 {
     return portbar_sub_group_reduce_${op}(scratch, mine);
 }
 % endif
-PORTBAR_COLLECTIVE ${L} ${op}_reduce_worker(private portbar_scratch *scratch, ${L} mine)
+${head(each, "reduce", "worker", results=False)}
 {
-    ${L} one = ${op}_identity();
+    ${op}_local one = ${op}_identity();
     if (portbar_sub_group_local_id() == 0u)
         one = mine;
     return portbar_work_group_reduce_${op}(scratch, one);
 }
-PORTBAR_COLLECTIVE ${L} ${op}_reduce_worker_vector(private portbar_scratch *scratch, ${L} mine)
+${head(each, "reduce", "worker_vector", results=False)}
 {
     return portbar_work_group_reduce_${op}(scratch, mine);
 }
@@ -275,14 +288,12 @@ PORTBAR_COLLECTIVE ${L} ${op}_reduce_worker_vector(private portbar_scratch *scra
 <%def name="gang_levels()">
 % for each in loops:
 <%
-    L = f"{each.name}_local"
-    R = f"{each.name}_results"
-    op = each.name
-    arrays = [(name, kind) for name, kind in each.types.items() if isinstance(kind, Array)]
-    number = loops.index(each)
-%>
+    op, number = each.name, loops.index(each)
+    levels = [level for level in LEVELS if level.startswith("gang") and (vectors or level != "gang_vector")]
+    first = "grid->group_id == 0u && portbar_reduction_id() == 0u"
+%>\
 /* Of two local objects, the fields that have a receiver from `with`, the others from `without`. */
-PORTBAR_COLLECTIVE ${L} portbar_received_${op}(${R} results, ${L} with, ${L} without)
+PORTBAR_COLLECTIVE ${op}_local portbar_received_${op}(${op}_results results, ${op}_local with, ${op}_local without)
 {
 % for name, kind in each.types.items():
     if (results.${name} != 0)
@@ -290,58 +301,41 @@ PORTBAR_COLLECTIVE ${L} portbar_received_${op}(${R} results, ${L} with, ${L} wit
 % endfor
     return without;
 }
-% for level in ("gang", "gang_vector", "gang_worker", "gang_worker_vector"):
-% if vectors or level != "gang_vector":
-<% low = inner(level) %>
-/* ---- `${op}` over work-groups${{"": "", "vector": " and the lanes of the first sub-group of each", "worker": " and their sub-groups", "worker_vector": " and all their work-items"}[low]}, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. Results are in the
-   receivers when the kernel is complete; fields without a receiver stay within the work-group. Caller of all steps: all work-items
-   of all work-groups, in control flow that is the same in all of them. */
-PORTBAR_COLLECTIVE ${L} ${op}_setup_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)scratch;
-    (void)results;
-    return mine;
-}
-/* The start values are the receivers' own and come in at the end, so all go on from the neutral element. */
-PORTBAR_COLLECTIVE ${L} ${op}_init_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)scratch;
-    ${L} none = ${op}_identity();
-    ${L} within = none;
-    if (${FIRST[low]})
-        within = mine;
-    none = portbar_received_${op}(results, none, within);
-    return ${outside(arrays, op, "none", "mine")};
-}
-PORTBAR_COLLECTIVE ${L} ${op}_fini_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-% if copies_shared:
-    PORTBAR_KEEP(mine);
-% endif
-% if low:
-    const ${L} all = ${op}_reduce_${low}(scratch, mine);
-% else:
-    const ${L} all = mine;
-% endif
-    portbar_finish_${op}(scratch, results, all);
-% if joins_lost:
-    /* See the quirk pocl-break-after-return. */
-    barrier(CLK_LOCAL_MEM_FENCE);
-% endif
-    return ${outside(arrays, op, "all", "mine")};
-}
-PORTBAR_COLLECTIVE ${L} ${op}_teardown_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
-{
-    (void)scratch;
-    (void)results;
-    return mine;
-}
-/* The last two steps: values that started from the neutral element, into the receivers. */
-PORTBAR_COLLECTIVE ${L} ${op}_reduce_${level}(private portbar_scratch *scratch, ${R} results, ${L} mine)
+/* ---- `${op}` over work-groups, with the lanes of the first sub-group of each (vector), their sub-groups (worker) or all their
+   work-items, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. Results are in the receivers when
+   the kernel is complete; fields without a receiver stay within the work-group. The start values are the receivers' own and
+   come in at the end, so all go on from the neutral element. reduce: the last two steps, of values that started from it.
+   Caller of all steps: all work-items of all work-groups, in control flow that is the same in all of them. */
+% for level in levels:
+${steps(each, level, inner(level), "", FIRST[inner(level)], False)}\
+${head(each, "reduce", level)}
 {
     return ${op}_fini_${level}(scratch, results, mine);
 }
-% endif
 % endfor
+#ifdef PORTBAR_DEVICE_BARRIER_H
+/* ---- `${op}` over work-groups in kernels with a grid: results are valid in every work-item of every participating work-group, and
+   in the receivers of those fields that have one. One work-item of the grid goes on from the start values, the receivers'
+   where there are any. Caller of all steps: all work-items of all participating work-groups, in uniform control flow. */
+% for level in levels:
+${head(each, "reduce", level, True, False)}
+{
+% if inner(level):
+    mine = ${op}_reduce_${inner(level)}(scratch, mine);
+% endif
+    return portbar_grid_combine_${op}(grid, scratch, mine);
+}
+${steps(each, level, level, first, first, True)}\
+% endfor
+/* As in kernels without a grid. The host is not told of a lock that cannot be had. */
+PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_grid *grid, private portbar_scratch *scratch)
+{
+    return portbar_gang_take(PORTBAR_GRID_LOCK(grid, ${number}u));
+}
+PORTBAR_COLLECTIVE void ${op}_unlock_gang(private portbar_grid *grid, private portbar_scratch *scratch)
+{
+    portbar_gang_give(PORTBAR_GRID_LOCK(grid, ${number}u));
+}
+#endif
 % endfor
 </%def>

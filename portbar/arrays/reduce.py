@@ -36,7 +36,6 @@ _MOST_PLANS: Final = 256
 #: Byte alignment that a plan may rely on.
 _ALIGNMENT: Final = 128
 
-_LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_eqv", "logical_xor"})
 
 
 @dataclass
@@ -285,7 +284,7 @@ def _result_type(name: str, reduction: Reduction, array: str, dtype: np.dtype[An
 
 
 def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
-    if isinstance(op, BuiltIn) and op.name in _LOGICAL:
+    if isinstance(op, BuiltIn) and op.is_logical:
         return np.int32
     return np.int64 if dtype == np.bool_ else dtype
 

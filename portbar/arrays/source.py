@@ -30,10 +30,6 @@ from portbar.text.templates import render_def
 _TEMPLATE: Final = "reduction/host.mako"
 _DIGITS: Final = "0123456789abcdef"
 
-#: Operators whose neutral element is a word of zeros, so that memory that was cleared once can hold sums of them.
-_ATOMIC: Final = {"add": "add", "or": "fetch_or", "xor": "fetch_xor"}
-
-
 #: Functions that take wide vectors are inlined, so how a processor without such registers would pass them does not matter.
 _QUIET: Final = """\
 #ifdef __has_warning
@@ -151,7 +147,7 @@ class Lanes:
             and isinstance(op, BuiltIn)
             and not op.finds_index
             # Oclgrind 21.10 makes 255 of what is true in vectors.
-            and not op.name.startswith("logical_")
+            and not op.is_logical
             and isinstance(kind, Scalar)
             and isinstance(self.inputs[0].kind, Scalar)
         )
@@ -248,7 +244,7 @@ class Lanes:
     def atomic(self) -> str:
         """The atomic operation that does this output's, by the name that it has in `portbar/atomics.h`."""
         assert isinstance(self.output.op, BuiltIn)
-        return _ATOMIC[self.output.op.name]
+        return self.output.op.atomic
 
 
 def _function(head: str, body: str) -> str:
@@ -472,7 +468,9 @@ def _structs(kind: Type) -> Iterator[Struct]:
 def is_native_atomic(output: Output, strategy: Strategy) -> bool:
     """Whether the device has one atomic operation for an output, in global memory."""
     op, kind = output.op, output.kind
-    if not isinstance(op, BuiltIn) or op.name not in _ATOMIC or not isinstance(kind, Scalar) or kind.bits < 32:
+    # Memory that was cleared once holds values of operators whose neutral element is a word of zeros.
+    zeros = isinstance(op, BuiltIn) and op.atomic and op.neutral_value == "0"
+    if not zeros or not isinstance(kind, Scalar) or kind.bits < 32:
         return False
     table = strategy.capabilities.atomics_table
     if kind.kind == "float":

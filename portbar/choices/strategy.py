@@ -33,7 +33,7 @@ ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {
     "discovery": DISCOVERIES,
     "device_barrier": BARRIERS,
     "split_barrier": split_barrier.VARIANTS,
-    "reduction": reduction_strategies.STRATEGIES,
+    "reduction": reduction_strategies.VARIANTS,
 }
 
 #: Seconds after which an atomic wait or a lock gives up, roughly.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -43,11 +43,13 @@ class Variants(Mapping[str, V], Generic[V]):
     ----------
     package : str
         Name of the package whose modules each have a `VARIANT`. They are imported at first use.
+    known : iterable of Variant, optional
+        Variants that need no module each, in place of those.
     """
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, known: Iterable[V] | None = None) -> None:
         self._package = package
-        self._found: dict[str, V] | None = None
+        self._found = None if known is None else self._ordered(list(known))
 
     def _all(self) -> dict[str, V]:
         if self._found is None:

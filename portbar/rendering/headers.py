@@ -41,12 +41,14 @@ def header_names() -> tuple[str, ...]:
     return tuple(_HEADERS)
 
 
-#: Clang's -Wall names each function of the main text that is not called. All compilers of OpenCL C met so far are Clang's.
+#: Clang's -Wall and -Wextra name each function of the main text that is not called, and each unused parameter. All compilers
+#: of OpenCL C met so far are Clang's.
 _UNUSED_BEGIN: Final = """\
-/* A program calls only some of these functions. */
+/* A program calls only some of these functions, and some need only some of their parameters. */
 #ifdef __clang__
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wunused-parameter"
 #endif
 """
 _UNUSED_END: Final = """\

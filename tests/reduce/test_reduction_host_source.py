@@ -12,7 +12,7 @@ import pytest
 from portbar.arrays.shape import Layout, Shape, cut, fixed_layout, layout_of
 from portbar.arrays.source import Job, Output, extensions_for, most_elements
 from portbar.primitives.reduction.loops import Reduction
-from portbar.primitives.reduction.operators import SYMBOLS, Operator
+from portbar.primitives.reduction.operators import OPERATORS, Operator
 from portbar.primitives.reduction.types import type_of
 from tests import gpu_code
 from tests.gpu_code import TARGETS, Target, assembled, compiled, strategy_for
@@ -176,7 +176,7 @@ def test_tiles_of_a_cut_cover_the_array_once() -> None:
             assert dealt.groups == 1
 
 
-@pytest.mark.parametrize("symbol", sorted({op.symbol for op in SYMBOLS.values()}))
+@pytest.mark.parametrize("symbol", sorted(op.symbol for op in OPERATORS.values()))
 def test_every_operator_renders_for_vectors_and_for_single_values(symbol: str) -> None:
     for local, dtype in itertools.product((1, 256), (np.int8, np.uint64)):
         out = output(dtype, symbol, 0)

@@ -6,8 +6,7 @@ Not fixtures (`conftest.py`) and not tests.
 from __future__ import annotations
 
 import functools
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,24 +17,9 @@ import pytest
 import portbar
 from portbar.choices.strategy import choose
 from portbar.primitives.reduction.header import scalars_of
-from portbar.primitives.reduction.operators import SYMBOLS
+from portbar.primitives.reduction.operators import OPERATORS
 from portbar.primitives.reduction.types import Scalar, Type, scalars_in
 from portbar.primitives.strategy import Strategy
-
-#: What each operator does to two Python numbers.
-ON_HOST: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "mul": operator.mul,
-    "min": min,
-    "max": max,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "logical_and": lambda a, b: int(bool(a) and bool(b)),
-    "logical_or": lambda a, b: int(bool(a) or bool(b)),
-    "logical_eqv": lambda a, b: int(bool(a) == bool(b)),
-    "logical_xor": lambda a, b: int(bool(a) != bool(b)),
-}
 
 #: How the strategies under test are told apart; `None` is what portbar chooses.
 STRATEGIES = (None, "tree", "fold")
@@ -103,7 +87,7 @@ def program(
 
 def scalars(context: cl.Context, op: str) -> list[Scalar]:
     """Return the scalar types of the device that an operator takes."""
-    return [kind for kind in scalars_of(strategy(context, None, ordering="work_group")) if SYMBOLS[op].takes(kind)]
+    return [kind for kind in scalars_of(strategy(context, None, ordering="work_group")) if OPERATORS[op].takes(kind)]
 
 
 def values(scalar: Scalar, op: str, count: int, seed: int) -> np.ndarray[Any, Any]:
@@ -132,7 +116,7 @@ def folded(op: str, items: Sequence[Any], start: Any = None) -> Any:
         items = [start, *items]
     if op.startswith("logical"):
         items = [int(bool(items[0])), *items[1:]] if len(items) > 1 else items
-    return functools.reduce(ON_HOST[op], items)
+    return functools.reduce(OPERATORS[op].on_host, items)
 
 
 def wrapped(number: Any, dtype: np.dtype[Any]) -> Any:

@@ -12,8 +12,8 @@ import pytest
 
 import portbar
 from portbar.primitives.reduction.loops import LEVELS
-from portbar.primitives.reduction.operators import BUILT_INS, SHORT_FORMS
-from portbar.primitives.reduction.strategies import STRATEGIES
+from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
+from portbar.primitives.reduction.strategies import VARIANTS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.headers import render_header
@@ -93,14 +93,14 @@ def test_every_function_of_the_page_is_in_the_header() -> None:
 
 def test_the_tables_name_every_operator_level_and_strategy() -> None:
     page = PAGE.read_text(encoding="utf-8").replace("&#124;", "|")
-    for op in BUILT_INS:
+    for op in OPERATORS.values():
         assert f"`{op.symbol}`" in page or f"<code>{op.symbol}</code>" in page, op.symbol
-    for op in SHORT_FORMS:
+    for op in short_form_operators():
         assert f"`{op.name}`" in page, op.name
     for level in LEVELS:
         assert f"| `{level}` |" in page, level
-    for strategy in STRATEGIES:
-        assert f"| `{strategy}` |" in page, strategy
+    for lanes in VARIANTS.values():
+        assert f"| `{lanes.name}` | {lanes.summary} |" in page, lanes.name
 
 
 def test_every_macro_that_is_referred_to_is_described() -> None:

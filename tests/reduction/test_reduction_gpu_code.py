@@ -11,7 +11,7 @@ import pytest
 
 import portbar
 from portbar.primitives.reduction.header import scalars_of
-from portbar.primitives.reduction.operators import SHORT_FORMS, SYMBOLS
+from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
 from portbar.primitives.reduction.strategies import Means
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice
@@ -83,7 +83,7 @@ kernel void k(PORTBAR_REDUCTION_PARAM, global uint *out)
 def every_form(strategy, op):
     kernels = []
     for kind in scalars_of(strategy):
-        if SYMBOLS[op].takes(kind) and kind.c != "half":
+        if OPERATORS[op].takes(kind) and kind.c != "half":
             calls = "".join(
                 f"    out[{int(level != 'sub_group')}] = portbar_{level}_{what}_{op}(scratch, out[1]);\n"
                 for level in ("sub_group", "work_group")
@@ -99,7 +99,7 @@ def every_form(strategy, op):
 
 def operators_in_turn():
     """Yield each operator with two targets, in turn: all with all would take a minute, and an operator is the same to most."""
-    for number, op in enumerate(SHORT_FORMS):
+    for number, op in enumerate(short_form_operators()):
         for target in (TARGETS[number % len(TARGETS)], TARGETS[(number + 3) % len(TARGETS)]):
             yield pytest.param(op.name, target, id=f"{op.name}-{target.name}")
 

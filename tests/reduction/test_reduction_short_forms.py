@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from portbar.primitives.reduction.operators import SHORT_FORMS
+from portbar.primitives.reduction.operators import short_form_operators
 from tests.reduction.support import (
     STRATEGIES,
     folded,
@@ -22,7 +22,7 @@ from tests.rows import some
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
-OPERATORS = [op.name for op in SHORT_FORMS]
+OPERATORS = [op.name for op in short_form_operators()]
 
 
 REDUCE = """

@@ -124,7 +124,7 @@ def is_symmetric(loop: ReductionLoop) -> bool:
         op = reduction.operator
         if not isinstance(op, BuiltIn):
             return False
-        if op.name == "mul" and any(isinstance(part, Complex) for _, _, part in parts(reduction, loop.types[name])):
+        if op.on_complex and any(isinstance(part, Complex) for _, _, part in parts(reduction, loop.types[name])):
             return False
     return True
 
@@ -157,9 +157,6 @@ def copy(kind: Type, to: str, source: str) -> str:
     return f"{to} = {source};"
 
 
-_FETCH = ("add", "min", "max", "and", "or", "xor")
-
-
 def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | None:
     """Statements that update the receivers by atomic operations with `mine`; None where some part has none."""
     lines: list[str] = []
@@ -180,8 +177,8 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
                     f"results.{name}",
                 )
             place, value = f"&{owner}{at}", f"mine.{name}{at}"
-            if isinstance(op, BuiltIn) and op.name in _FETCH:
-                lines.append(f"    {start}portbar_atomic_{op.name}_explicit({place}, {value}, {relaxed});")
+            if isinstance(op, BuiltIn) and op.atomic:
+                lines.append(f"    {start}portbar_atomic_{op.atomic}_explicit({place}, {value}, {relaxed});")
             else:
                 again = combined(loop, name, part, "seen", value)
                 # In a variable: NVIDIA's compiler takes no `||` among the arguments of a function that has conditions.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from portbar.primitives.reduction.operators import SHORT_FORMS, BuiltIn
+from portbar.primitives.reduction.operators import BuiltIn, short_form_operators
 from portbar.primitives.reduction.types import Scalar, Vector
 
 
@@ -63,22 +63,14 @@ class Form:
         """The function that combines two values."""
         return f"portbar_combine_{self.op}"
 
+    @property
+    def none(self) -> str:
+        """The macro that is the neutral element."""
+        return f"PORTBAR_NEUTRAL_{self.op}_{self.kind}"
+
 
 def short_form(scalar: Scalar, op: BuiltIn) -> Form:
     """The form of a built-in operator on a scalar type."""
-    # The built-in functions' min and max of floats do what they like with what is not a number.
-    native = op.name == "add" or (op.name in {"min", "max"} and scalar.kind != "float")
-    redux = ""
-    if scalar.bits == 32 and scalar.kind != "float":
-        redux = {
-            "add": "add.{}",
-            "min": "min.{}",
-            "max": "max.{}",
-            "and": "and.b32",
-            "or": "or.b32",
-            "xor": "xor.b32",
-        }.get(op.name, "")
-        redux = redux.format("s32" if scalar.kind == "int" else "u32")
     through = scalar.c
     if scalar.bits < 32 and scalar.kind != "float":
         through = "int" if scalar.kind == "int" else "uint"
@@ -88,9 +80,9 @@ def short_form(scalar: Scalar, op: BuiltIn) -> Form:
         scalar.size,
         f"return {op.combine(scalar, 'a', 'b')};",
         op.neutral(scalar),
-        native=op.name if native else "",
+        native=op.native(scalar),
         through=through,
-        redux=redux,
+        redux=op.redux_of(scalar),
         wide="" if op.is_logical else op.combine(Vector(scalar, 8), "a", "b"),
         prepare=f"x = ({scalar.c})(x != 0);" if op.is_logical else "",
     )
@@ -100,7 +92,7 @@ def short_forms(scalars: tuple[Scalar, ...], names: frozenset[str] | None = None
     """Every built-in operator, or those of `names`, on every scalar type that it takes."""
     return tuple(
         short_form(scalar, op)
-        for op in SHORT_FORMS
+        for op in short_form_operators()
         if names is None or op.name in names
         for scalar in scalars
         if op.takes(scalar)

@@ -10,30 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.backend import work_of_all
 from portbar.primitives.header import Header, Piece
 from portbar.primitives.layout import FAULTS, LINE_WORDS
 from portbar.primitives.reduction import code
 from portbar.primitives.reduction.forms import Form, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop
-from portbar.primitives.reduction.operators import SHORT_FORMS
-from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE
+from portbar.primitives.reduction.operators import finders, short_form_operators
+from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE, VARIANTS, Lanes
 from portbar.primitives.reduction.types import SCALARS, Scalar
 from portbar.primitives.reduction.use import Use, Wanted
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy
-
-#: Everything that `wanted` can hold.
-EVERYTHING: Final[Wanted] = frozenset(
-    [(level, "broadcast", "") for level in ("sub_group", "work_group", "device")]
-    + [
-        (level, what, op.name)
-        for level in ("sub_group", "work_group", "device")
-        for what in ("reduce", "scan_inclusive", "scan_exclusive")
-        for op in SHORT_FORMS
-    ]
-)
 
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64
@@ -41,6 +29,15 @@ LAUNCHES: Final = 64
 _SCANS: Final = tuple(
     (level, what) for level in ("sub_group", "work_group") for what in ("scan_inclusive", "scan_exclusive")
 )
+
+
+def _everything() -> Wanted:
+    """All that `wanted` can hold."""
+    levels = ("sub_group", "work_group", "device")
+    what = [("broadcast", "")]
+    for op in short_form_operators():
+        what += [(one, op.name) for one in ("reduce", "scan_inclusive", "scan_exclusive")]
+    return frozenset((level, one, op) for level in levels for one, op in what)
 
 
 def scalars_of(strategy: Strategy) -> tuple[Scalar, ...]:
@@ -88,12 +85,10 @@ def grid_extra_words(use: Use, capacity: int) -> int:
     return len(use.loops) * LINE_WORDS + 2 * capacity * grid_words(use)
 
 
-def lanes_of(strategy: Strategy, use: Use) -> str:
-    """The lane level's strategy for a program, whose author may ask for sub-groups of another size than the device's."""
-    asked, lanes = use.sub_group_size, strategy.reduction.value
-    if asked is not None and (lanes == "sub_group" or asked > 32 or asked & (asked - 1)):
-        return "tree"
-    return lanes
+def lanes_of(strategy: Strategy, use: Use) -> Lanes:
+    """The lane level's variant for a program, whose author may ask for sub-groups of another size than the device's."""
+    lanes = VARIANTS[strategy.reduction.value]
+    return lanes if use.sub_group_size is None or lanes.takes(use.sub_group_size) else VARIANTS["tree"]
 
 
 def _closure(wanted: Wanted, by_sub_groups: bool) -> Wanted:
@@ -130,8 +125,8 @@ class Areas:
 
     Attributes
     ----------
-    lanes : str
-        The lane level's strategy.
+    lanes : Lanes
+        The lane level's variant.
     own_places : bool
         Whether there is a place for each work-item, for scans, and for sub-groups by local memory.
     group_slots : bool
@@ -140,15 +135,15 @@ class Areas:
         Whether sub-groups rather than work-items leave a value for that.
     """
 
-    lanes: str
+    lanes: Lanes
     own_places: bool
     group_slots: bool
     parts: bool
 
     def slots(self, local_size: int, sub_group_size: int) -> int:
         """Values that there is room for."""
-        if self.lanes == "shuffle":
-            return 2 * (-(-local_size // sub_group_size) + 1)
+        if self.lanes.slots is not None:
+            return self.lanes.slots(local_size, sub_group_size)
         grouped = local_size // 8 + 1 if self.parts else local_size * self.group_slots
         return 1 + local_size * self.own_places + grouped
 
@@ -219,10 +214,9 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         The device lacks a type, or local memory.
     """
     lanes = lanes_of(strategy, use)
-    virtual = lanes != "sub_group"
     means = strategy.capabilities.reduction_means
-    folds = means.folds and lanes != "shuffle"
-    parts = lanes == "sub_group" and not folds
+    folds = means.folds and lanes.may_fold
+    by_sub_groups = lanes.joins_sub_groups and not folds
     scalars = scalars_of(strategy)
     offered = {scalar.c for scalar in scalars}
     for name in sorted(code.scalar_names(use.loops) - offered):
@@ -233,7 +227,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
             + (f" ({why})" if why else "")
         )
     _refuse_locks(strategy, use)
-    wanted = EVERYTHING if use.wanted is None else use.wanted & EVERYTHING
+    everything = _everything()
+    wanted = everything if use.wanted is None else use.wanted & everything
     wanted |= frozenset(
         (level, what, loop.name)
         for loop in use.loops
@@ -243,7 +238,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     )
     if use.loops and use.gangs:
         wanted |= {("work_group", "broadcast", "")}
-    wanted = _closure(wanted, lanes == "shuffle" or parts)
+    wanted = _closure(wanted, by_sub_groups)
     forms = (
         *short_forms(scalars, frozenset(op for _, _, op in wanted)),
         *(code.form_of(loop, keeps=strategy.has(quirks.COPIES_SHARED)) for loop in use.loops),
@@ -251,9 +246,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
     slot = _alignment_room(forms, use.loops)
-    size = use.sub_group_size or (32 if lanes == "shuffle" or not means.folds else 8)
-    natives = {(form.kind, form.op) for form in forms if form.native}
-    by_memory = [form for form in forms if lanes != "sub_group" or (form.kind, form.op) not in natives]
+    size = use.sub_group_size or (8 if folds else 32)
+    by_memory = [form for form in forms if not lanes.has_built_ins or not form.native]
     areas = Areas(
         lanes,
         own_places=any(
@@ -262,20 +256,18 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         or any((level, what, form.op) in wanted for form in forms for level, what in _SCANS if level == "work_group")
         or ("sub_group", "broadcast", "") in wanted,
         group_slots=any(("work_group", "reduce", form.op) in wanted for form in forms),
-        parts=parts,
+        parts=by_sub_groups,
     )
     where, header_words, _ = places(use.loops)
     limit, locks = _limit(strategy, use, areas, size, slot), len(use.loops) if use.worker_locks else 0
-    group_wide = "all work-items of the work-group, in uniform control flow"
     return {
-        "lanes": lanes,
-        "virtual": virtual,
+        "lanes": lanes.name,
+        "template": lanes.template,
+        "virtual": lanes.is_virtual,
         "folds": folds,
         "inlines": means.inlines,
-        "parts": parts,
-        # A branch around a barrier is for devices that take one; compilers for CPUs may not.
-        "early": lanes == "shuffle" or parts,
-        "collectives": means.collectives and lanes != "shuffle",
+        "by_sub_groups": by_sub_groups,
+        "collectives": means.collectives and lanes.may_fold,
         "limit": limit,
         "scratch_bytes": slot * areas.slots(limit, size) + 4 * locks,
         "own_places": areas.own_places,
@@ -290,24 +282,17 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "loops": use.loops,
         "structs": tuple(code.structs(use.loops)),
         "indexed": code.indexed(use.loops),
+        "finders": finders(),
         "gangs": use.gangs,
         "vectors": use.vectors,
         "worker_locks": locks,
-        "lane_caller": "all work-items of the sub-group (portable: of the work-group), in uniform control flow"
-        if lanes != "tree"
-        else group_wide,
         "places": where,
         "value_words": LAUNCHES * header_words,
         "grid_words": grid_words(use),
         "faults": FAULTS,
         "polls": strategy.capabilities.wait_polls,
         "atomics": strategy.capabilities.atomics_table.types,
-        "fences_are_barriers": strategy.has(quirks.FENCES_ARE_BARRIERS),
-        "ids_lost": strategy.has(quirks.IDS_LOST),
-        "joins_lost": strategy.has(quirks.JOINS_LOST),
-        "copies_shared": strategy.has(quirks.COPIES_SHARED),
-        "leader_forgotten": strategy.has(quirks.LEADER_FORGOTTEN),
-        "work_of_all": work_of_all(),
+        "workarounds": strategy.workarounds,
     }
 
 
@@ -318,29 +303,27 @@ def _is_needed(kind: str, wanted: Wanted, forms: tuple[Form, ...]) -> bool:
 
 def pieces(use: Use) -> list[Piece]:
     """The defs that the header is made of, in order."""
+    effects = ("all_work", "ask_id", *(("keep", "join", "group_fence") if use.loops else ()))
     found = [("base", "sizes")]
     if use.loops:
         found.append(("loops", "types"))
-    found += [("base", "scratch"), ("lanes", "ids"), ("lanes", "shuffles")]
+    found += [("base", "scratch"), ("lanes", "ids")]
     if use.loops:
         found.append(("loops", "indices"))
-    found += [
-        ("lanes", "operators"),
-        ("lanes", "broadcasts"),
-        ("lanes", "sub_groups"),
-        ("groups", "broadcasts"),
-        ("groups", "groups"),
-    ]
+    found += [("lanes", "operators"), ("lanes", "functions")]
     if use.gangs:
         found += [("device", "values"), ("device", "device")]
     if use.loops:
         found += [("gangs", "positions"), ("loops", "ids"), ("loops", "members"), ("loops", "levels")]
         if use.gangs:
-            found += [("gangs", "locks"), ("gangs", "finish"), ("loops", "gang_levels"), ("device", "levels")]
+            found += [("gangs", "locks"), ("gangs", "finish"), ("loops", "gang_levels")]
         if use.worker_locks:
             found.append(("gangs", "sub_group_locks"))
     found.append(("base", "entry"))
-    return [(f"reduction/{template}.mako", name) for template, name in found]
+    return [
+        *(("backend/effects.mako", name) for name in effects),
+        *((f"reduction/{template}.mako", name) for template, name in found),
+    ]
 
 
 def header(use: Use) -> Header:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import Error
-from portbar.primitives.reduction.operators import BUILT_INS, BuiltIn, Operator, operator_of
+from portbar.primitives.reduction.operators import OPERATORS, BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import (
     Array,
     Indexed,
@@ -48,7 +48,7 @@ _WORDS: Final = """
     size_t kernel global local constant private generic read_only write_only read_write uniform pipe image1d_t image2d_t
     image3d_t sampler_t event_t complex imaginary true false NULL
     """
-_TAKEN: Final = frozenset(_WORDS.split()) | {op.name for op in BUILT_INS}
+_TAKEN: Final = frozenset(_WORDS.split())
 _VECTOR: Final = re.compile(r"(u?(char|short|int|long)|bool|half|float|double)(2|3|4|8|16)")
 
 
@@ -64,7 +64,7 @@ def check_identifier(what: str, name: Any) -> None:
         raise Error(
             f"{what} is called {name!r}, which is no identifier of OpenCL C: letters, digits and _, no digit first"
         )
-    if name in _TAKEN or name.startswith(("portbar", "PORTBAR", "__")) or _VECTOR.fullmatch(name):
+    if name in _TAKEN or name in OPERATORS or name.startswith(("portbar", "PORTBAR", "__")) or _VECTOR.fullmatch(name):
         raise Error(f"{what} cannot be called {name!r}, which means something else in OpenCL C or in portbar's header")
 
 
@@ -125,7 +125,7 @@ class Reduction:
                     f"operator {op.symbol!r} takes no {kind.c}"
                     + (f" (in {self.dtype})" if kind.dtype != self.dtype else "")
                     + "; it is defined for "
-                    + ", ".join(sorted(op.kinds))
+                    + ", ".join(sorted(op.takes_kinds))
                 )
             for part in scalars_in(kind):
                 if self.neutral is not None and (op.finds_index or not op.is_neutral(part, self.neutral)):

@@ -1,18 +1,16 @@
-"""The operators of reductions: how two values become one, what leaves a value as it is, and in which types.
-
-Not for the order in which values are combined: the templates in `cl_templates/reduction` decide that, and keep the order of
-operators that do not commute.
-"""
+"""The operators of reductions, an entry each: how two values become one, what leaves a value as it is, and in which types."""
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from portbar.errors import Error
 from portbar.primitives.reduction.types import Complex, Indexed, Scalar, Type, Vector
+from portbar.primitives.variants import Variant, Variants
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Operator:
         if not isinstance(self.expression, str) or not {"a", "b"} <= set(re.findall(r"\b\w+\b", self.expression)):
             raise Error(
                 f"an operator is an OpenCL C expression in a and b, such as 'a * b', not {self.expression!r}; the built-in "
-                f"ones are asked for by name: {', '.join(SYMBOLS)}"
+                f"ones are asked for by name: {', '.join(_names())}"
             )
         if not str(self.neutral).strip():
             raise Error(f"the operator {self.expression!r} needs a neutral element, such as neutral='0'")
@@ -56,132 +54,215 @@ class Operator:
 
 
 @dataclass(frozen=True)
-class BuiltIn:
-    """One of the operators that portbar knows; `name` as in `portbar_work_group_reduce_NAME`, `symbol` as in OpenACC."""
+class BuiltIn(Variant):
+    """One of the operators that portbar knows; its `name` is that in `portbar_work_group_reduce_NAME`.
 
-    name: str
+    Attributes
+    ----------
+    symbol : str
+        How it is asked for, as in OpenACC.
+    takes_kinds : frozenset of str
+        Of ``int``, ``uint``, ``float`` and ``complex``.
+    combines : str
+        An OpenCL C expression of scalars `{a}` and `{b}`, both simple enough to stand more than once.
+    neutral_value : {"0", "1", "lowest", "highest", "ones"}
+        What leaves every value as it is.
+    on_host : callable or None
+        What it does to two Python numbers.
+    on_floats, on_vectors, on_complex : str
+        Expressions for these types, where they differ: of `{a}`, `{b}`, and of vectors' `{zero}`, whose answer is a mask.
+    complex_neutral : str
+    built_in : str
+        The end of OpenCL C's functions for it, as in `sub_group_reduce_add`; empty where there is none.
+    built_in_on_floats : bool
+        Whether these functions keep the rules for what is not a number.
+    redux : str
+        Suffix of PTX's `redux.sync` on 32-bit integers, `{}` for its type.
+    atomic : str
+        The end of `portbar_atomic_NAME_explicit`.
+    is_logical : bool
+        Whether values count as true or false.
+    finds_index : str
+        For argmin and argmax: the comparison by which a value is better.
+    spelled : tuple of str
+        Other names for it.
+    """
+
     symbol: str
-    kinds: frozenset[str]
-    commutative: bool = True
+    takes_kinds: frozenset[str]
+    combines: str
+    neutral_value: str
+    on_host: Callable[[Any, Any], Any] | None = None
+    on_floats: str = ""
+    on_vectors: str = ""
+    on_complex: str = ""
+    complex_neutral: str = "0, 0"
+    built_in: str = ""
+    built_in_on_floats: bool = False
+    redux: str = ""
+    atomic: str = ""
+    is_logical: bool = False
+    finds_index: str = ""
+    spelled: tuple[str, ...] = ()
+
+    #: All of them commute.
+    commutative: ClassVar[bool] = True
 
     def takes(self, kind: Type) -> bool:
         """Whether it works on a type, for arrays and structures on each part."""
         if isinstance(kind, Scalar | Vector):
             part = kind if isinstance(kind, Scalar) else kind.part
-            return not self.finds_index and part.kind in self.kinds
+            return not self.finds_index and part.kind in self.takes_kinds
         if isinstance(kind, Complex):
-            return "complex" in self.kinds
-        return isinstance(kind, Indexed) and self.finds_index
-
-    @property
-    def is_logical(self) -> bool:
-        """Whether values count as true or false."""
-        return self.name in _LOGICAL
-
-    @property
-    def finds_index(self) -> bool:
-        """Whether it is argmin or argmax."""
-        return self.name in {"argmin", "argmax"}
+            return "complex" in self.takes_kinds
+        return isinstance(kind, Indexed) and bool(self.finds_index)
 
     def combine(self, kind: Type, a: str, b: str) -> str:
         """An OpenCL C expression of `a` and `b` combined, both simple enough to stand more than once."""
         if isinstance(kind, Indexed):
             return f"portbar_better_{self.name}({a}, {b}) ? {a} : {b}"
         if isinstance(kind, Complex):
-            if self.name == "mul":
-                return f"({kind.c})({a}.x * {b}.x - {a}.y * {b}.y, {a}.x * {b}.y + {a}.y * {b}.x)"
-            return f"{a} + {b}"
+            return (self.on_complex or self.combines).format(a=a, b=b, kind=kind.c)
         assert isinstance(kind, Scalar | Vector)
-        vector = isinstance(kind, Vector)
         part = kind.part if isinstance(kind, Vector) else kind
-        if self.name in _LOGICAL:
-            if isinstance(kind, Vector):
-                holds = _LOGICAL[self.name][1].format(a=a, b=b, zero=f"({kind.c})0")
-                return f"select(({kind.c})0, ({kind.c})1, {holds})"
-            return f"({kind.c})({_LOGICAL[self.name][0].format(a=a, b=b)})"
-        if self.name in {"min", "max"}:
-            return f"f{self.name}({a}, {b})" if part.kind == "float" else f"{self.name}({a}, {b})"
-        together = f"{a} {_ARITHMETIC[self.name]} {b}"
+        if isinstance(kind, Vector) and self.on_vectors:
+            holds = self.on_vectors.format(a=a, b=b, zero=f"({kind.c})0")
+            return f"select(({kind.c})0, ({kind.c})1, {holds})"
+        together = (self.on_floats if part.kind == "float" and self.on_floats else self.combines).format(a=a, b=b)
         # Smaller integers are promoted to int.
-        return f"({kind.c})({together})" if part.bits < 32 and part.kind != "float" and not vector else together
+        small = part.bits < 32 and part.kind != "float" and not isinstance(kind, Vector)
+        return f"({kind.c})({together})" if self.is_logical or small else together
 
     def neutral(self, kind: Type) -> str:
         """The neutral element in OpenCL C."""
         if isinstance(kind, Indexed):
-            worst = kind.part.highest if self.name == "argmin" else kind.part.lowest
-            return f"portbar_no_{kind.c.removeprefix('portbar_')}({worst})"
+            return f"portbar_no_{kind.c.removeprefix('portbar_')}({getattr(kind.part, self.neutral_value)})"
         if isinstance(kind, Complex):
-            return f"({kind.c})({'1, 0' if self.name == 'mul' else '0, 0'})"
+            return f"({kind.c})({self.complex_neutral})"
         part = kind.part if isinstance(kind, Vector) else kind
         assert isinstance(part, Scalar)
-        value = {
-            "min": part.highest,
-            "max": part.lowest,
-            "and": f"({part.c})~({part.c})0",
-        }.get(self.name, f"({part.c}){_NEUTRAL.get(self.name, '0')}")
+        value = {"lowest": part.lowest, "highest": part.highest, "ones": f"({part.c})~({part.c})0"}.get(
+            self.neutral_value, f"({part.c}){self.neutral_value}"
+        )
         return f"({kind.c})({value})" if isinstance(kind, Vector) else f"({value})"
 
     def is_neutral(self, part: Scalar, value: Any) -> bool:
         """Whether a number that the caller gives is this operator's neutral element in a scalar type."""
         text = str(value).strip().lower()
-        if text in _SPELLED:
-            text = _SPELLED[text]
+        text = _SPELLED.get(text, text)
         try:
             number = float(text) if part.kind == "float" else int(text, 0)
         except ValueError:
             return text == self.neutral(part).strip("()").lower()
-        if self.name in {"min", "max"}:
-            if part.kind == "float":
-                return number == (float("inf") if self.name == "min" else float("-inf"))
-            top = (1 << part.bits - (part.kind == "int")) - 1
-            return number == (top if self.name == "min" else -top - 1 if part.kind == "int" else 0)
-        if self.name == "and":
-            return int(number) in {-1, (1 << part.bits) - 1}
-        return number == int(_NEUTRAL.get(self.name, "0"))
+        if self.neutral_value == "ones":
+            return number in {-1, (1 << part.bits) - 1}
+        return number == self.neutral_number(part)
+
+    def neutral_number(self, part: Scalar) -> float:
+        """The neutral element in a scalar type, as a Python number."""
+        if part.kind == "float":
+            lowest, highest = float("-inf"), float("inf")
+        else:
+            highest = (1 << part.bits - (part.kind == "int")) - 1
+            lowest = -highest - 1 if part.kind == "int" else 0
+        ones = -1 if part.kind == "int" else highest
+        found = {"lowest": lowest, "highest": highest, "ones": ones}.get(self.neutral_value)
+        return int(self.neutral_value) if found is None else found
+
+    def native(self, part: Scalar) -> str:
+        """The end of OpenCL C's functions that do it on a scalar type; empty where there are none."""
+        return self.built_in if part.kind != "float" or self.built_in_on_floats else ""
+
+    def redux_of(self, part: Scalar) -> str:
+        """Suffix of `redux.sync` that does it on a scalar type; empty where there is none."""
+        if part.bits != 32 or part.kind == "float":
+            return ""
+        return self.redux.format("s32" if part.kind == "int" else "u32")
 
 
-_ARITHMETIC: Final = {"add": "+", "mul": "*", "and": "&", "or": "|", "xor": "^"}
-
-#: For scalars, and for vectors, whose comparisons are -1 and 0. Zero is false, all else true, and results are 1 and 0.
-_LOGICAL: Final = {
-    "logical_and": ("{a} && {b}", "({a} != {zero}) & ({b} != {zero})"),
-    "logical_or": ("{a} || {b}", "({a} != {zero}) | ({b} != {zero})"),
-    "logical_eqv": ("({a} != 0) == ({b} != 0)", "({a} != {zero}) == ({b} != {zero})"),
-    "logical_xor": ("({a} != 0) != ({b} != 0)", "({a} != {zero}) != ({b} != {zero})"),
-}
-
-_NEUTRAL: Final = {"mul": "1", "logical_and": "1", "logical_eqv": "1"}
 _SPELLED: Final = {"infinity": "inf", "-infinity": "-inf", "true": "1", "false": "0"}
 
 _NUMBERS: Final = frozenset({"int", "uint", "float"})
 _INTEGERS: Final = frozenset({"int", "uint"})
 
-BUILT_INS: Final = (
-    BuiltIn("add", "+", _NUMBERS | {"complex"}),
-    BuiltIn("mul", "*", _NUMBERS | {"complex"}),
-    BuiltIn("min", "min", _NUMBERS),
-    BuiltIn("max", "max", _NUMBERS),
-    BuiltIn("and", "&", _INTEGERS),
-    BuiltIn("or", "|", _INTEGERS),
-    BuiltIn("xor", "^", _INTEGERS),
-    BuiltIn("logical_and", "&&", _NUMBERS),
-    BuiltIn("logical_or", "||", _NUMBERS),
-    BuiltIn("logical_eqv", "==", _NUMBERS),
-    BuiltIn("logical_xor", "!=", _NUMBERS),
-    BuiltIn("argmin", "argmin", _NUMBERS),
-    BuiltIn("argmax", "argmax", _NUMBERS),
-)
 
-#: How operators are asked for -> the operator: OpenACC's symbols, Fortran's names for the last two, and portbar's names.
-SYMBOLS: Final[Mapping[str, BuiltIn]] = {
-    **{op.symbol: op for op in BUILT_INS},
-    **{op.name: op for op in BUILT_INS},
-    ".eqv.": BUILT_INS[9],
-    ".neqv.": BUILT_INS[10],
-}
+def _bits(name: str, rank: int, symbol: str, neutral: str, on_host: Callable[[Any, Any], Any]) -> BuiltIn:
+    words = f"{{a}} {symbol} {{b}}"
+    return BuiltIn(
+        name, rank, f"bitwise {name}", symbol, _INTEGERS, words, neutral, on_host, redux=f"{name}.b32", atomic=name
+    )
 
-#: Operators of the short forms, such as `portbar_work_group_reduce_add`.
-SHORT_FORMS: Final = tuple(op for op in BUILT_INS if not op.finds_index)
+
+def _logical(
+    name: str,
+    rank: int,
+    symbol: str,
+    neutral: str,
+    scalars: str,
+    masks: str,
+    holds: Callable[[Any, Any], Any],
+    *spelled: str,
+) -> BuiltIn:
+    # Zero is false, all else true, and results are 1 and 0; a comparison of vectors is -1 and 0.
+    return BuiltIn(
+        name, rank, name.replace("_", " "), symbol, _NUMBERS, scalars, neutral, lambda a, b: int(holds(bool(a), bool(b))),
+        on_vectors=f"({{a}} != {{zero}}) {masks} ({{b}} != {{zero}})", is_logical=True, spelled=spelled,
+    )  # fmt: skip
+
+
+#: Name -> operator. A new one is one entry, here or by `register`.
+OPERATORS: Final[Variants[BuiltIn]] = Variants(
+    "the built-in operators",
+    (
+        BuiltIn(
+            "add", 1, "sum", "+", _NUMBERS | {"complex"}, "{a} + {b}", "0", operator.add,
+            built_in="add", built_in_on_floats=True, redux="add.{}", atomic="add",
+        ),
+        BuiltIn(
+            "mul", 2, "product", "*", _NUMBERS | {"complex"}, "{a} * {b}", "1", operator.mul,
+            on_complex="({kind})({a}.x * {b}.x - {a}.y * {b}.y, {a}.x * {b}.y + {a}.y * {b}.x)", complex_neutral="1, 0",
+        ),
+        # The built-in functions' min and max of floats do what they like with what is not a number.
+        BuiltIn(
+            "min", 3, "minimum", "min", _NUMBERS, "min({a}, {b})", "highest", min,
+            on_floats="fmin({a}, {b})", built_in="min", redux="min.{}", atomic="min",
+        ),
+        BuiltIn(
+            "max", 4, "maximum", "max", _NUMBERS, "max({a}, {b})", "lowest", max,
+            on_floats="fmax({a}, {b})", built_in="max", redux="max.{}", atomic="max",
+        ),
+        _bits("and", 5, "&", "ones", operator.and_),
+        _bits("or", 6, "|", "0", operator.or_),
+        _bits("xor", 7, "^", "0", operator.xor),
+        _logical("logical_and", 8, "&&", "1", "{a} && {b}", "&", operator.and_),
+        _logical("logical_or", 9, "||", "0", "{a} || {b}", "|", operator.or_),
+        _logical("logical_eqv", 10, "==", "1", "({a} != 0) == ({b} != 0)", "==", operator.eq, ".eqv."),
+        _logical("logical_xor", 11, "!=", "0", "({a} != 0) != ({b} != 0)", "!=", operator.ne, ".neqv."),
+        BuiltIn("argmin", 12, "least and its index", "argmin", _NUMBERS, "", "highest", finds_index="<"),
+        BuiltIn("argmax", 13, "largest and its index", "argmax", _NUMBERS, "", "lowest", finds_index=">"),
+    ),
+)  # fmt: skip
+
+
+def short_form_operators() -> tuple[BuiltIn, ...]:
+    """Operators of the short forms, such as `portbar_work_group_reduce_add`."""
+    return tuple(op for op in OPERATORS.values() if not op.finds_index)
+
+
+def finders() -> tuple[tuple[str, str], ...]:
+    """Operators that look for an index, and the comparison by which a value is better."""
+    return tuple((op.name, op.finds_index) for op in OPERATORS.values() if op.finds_index)
+
+
+def _names() -> list[str]:
+    """How operators may be asked for: OpenACC's symbols, portbar's names, Fortran's names."""
+    each = [(op.symbol, op.name, op.spelled) for op in OPERATORS.values()]
+    names = [
+        *(symbol for symbol, _, _ in each),
+        *(name for _, name, _ in each),
+        *(s for _, _, more in each for s in more),
+    ]
+    return list(dict.fromkeys(names))
 
 
 def operator_of(asked: Any) -> BuiltIn | Operator:
@@ -194,10 +275,11 @@ def operator_of(asked: Any) -> BuiltIn | Operator:
     """
     if isinstance(asked, Operator | BuiltIn):
         return asked
-    if isinstance(asked, str) and asked in SYMBOLS:
-        return SYMBOLS[asked]
+    for op in OPERATORS.values():
+        if isinstance(asked, str) and asked in (op.symbol, op.name, *op.spelled):
+            return op
     hint = "; sums of differences are sums: use '+'" if asked == "-" else ""
     raise Error(
-        f"no operator is called {asked!r}{hint}. Operators: {', '.join(op.symbol for op in BUILT_INS)}; any other is "
+        f"no operator is called {asked!r}{hint}. Operators: {', '.join(op.symbol for op in OPERATORS.values())}; any other is "
         "portbar.Operator('expression in a and b', neutral='...')"
     )

@@ -1,21 +1,18 @@
-"""How lanes of a sub-group combine their values on a device, and what the device gives reductions.
-
-Not for the functions themselves (the templates in `cl_templates/reduction`).
-"""
+"""What a way to combine lanes declares, which one a device gets, and what the device gives reductions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.variants import Variant, Variants
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
     from portbar.findings.findings import Findings
-
-STRATEGIES: Final = ("sub_group", "shuffle", "tree")
 
 #: Most work-items of a group for which scratch memory is laid out unless the author says otherwise.
 USUAL_LOCAL_SIZE: Final = 1024
@@ -59,19 +56,41 @@ def means_of(facts: DeviceFacts, findings: Findings | None, std: str | None, loo
     )
 
 
-def judge(name: str, facts: DeviceFacts, findings: Findings | None, std: str | None) -> tuple[bool, str]:
-    """Whether a device can have a strategy, and the reason either way."""
-    if name == "shuffle":
-        if facts.compute_capability == 0:
-            return False, "no PTX"
-        return True, "NVIDIA's warps exchange values by shfl.sync"
-    if name == "sub_group":
-        if findings is None or not findings.builds.get("sub_groups"):
-            return False, "no probe has compiled sub_group_reduce_add here"
-        if std is None:
-            return False, "sub-groups need -cl-std=CL2.0 or later, which the atomics of this device go without"
-        return True, "the device has sub-groups with reductions"
-    return True, "local memory and barriers, which every device has"
+@dataclass(frozen=True)
+class Lanes(Variant):
+    """One way to combine the values of a sub-group's lanes, and of a work-group.
+
+    Attributes
+    ----------
+    template : str
+        The template whose defs are the bodies of the functions in `cl_templates/reduction/lanes.mako`.
+    judge : callable
+        Facts, findings and `-cl-std` -> whether a device can have it, and the reason either way.
+    takes : callable
+        Whether an author may choose this size of sub-groups; `tree` serves other sizes.
+    is_virtual : bool
+        Whether sub-groups are consecutive work-items rather than the device's own.
+    joins_sub_groups : bool
+        Whether work-groups combine one value of each sub-group, and may leave a function early.
+    may_fold : bool
+        Whether one work-item combines all values, and the device's own functions serve, where `Means` says so.
+    has_built_ins : bool
+        Whether the device's functions serve sub-groups, which then need no local memory.
+    slots : callable or None
+        Local size, size of sub-groups -> values in local memory; None for those of `tree`.
+    """
+
+    template: str
+    judge: Callable[[DeviceFacts, Findings | None, str | None], tuple[bool, str]]
+    takes: Callable[[int], bool] = lambda _: True
+    is_virtual: bool = True
+    joins_sub_groups: bool = False
+    may_fold: bool = True
+    has_built_ins: bool = False
+    slots: Callable[[int, int], int] | None = None
+
+
+VARIANTS: Final[Variants[Lanes]] = Variants("portbar.primitives.reduction.lanes")
 
 
 def select(
@@ -85,12 +104,12 @@ def select(
         The one that is wanted cannot be had.
     """
     if wanted is not None:
-        allowed, reason = judge(wanted, facts, findings, std)
+        allowed, reason = VARIANTS[wanted].judge(facts, findings, std)
         if not allowed:
             raise UnsupportedFeatureError(f"{facts.name}: reduction strategy {wanted} was asked for, but {reason}")
         return wanted, f"asked for; {reason}"
-    for name in ("shuffle", "sub_group", "tree"):
-        allowed, reason = judge(name, facts, findings, std)
+    for name, variant in VARIANTS.items():
+        allowed, reason = variant.judge(facts, findings, std)
         if allowed:
             return name, reason
     raise AssertionError("a tree in local memory is right on every device")

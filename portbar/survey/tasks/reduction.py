@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_cpu
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
@@ -116,7 +116,7 @@ def expected(kind: str, members: Any, rounds: int) -> Any:
 def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     """Reduction strategies of the table -> why the device cannot use them; empty where it can."""
     std = choose(profile).capabilities.std
-    judged = {name: strategies.judge(name, profile.facts, profile.findings, std) for name in ALTERNATIVES["reduction"]}
+    judged = {name: one.judge(profile.facts, profile.findings, std) for name, one in strategies.VARIANTS.items()}
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
 
 
@@ -223,7 +223,7 @@ class _Reductions:
         if "" in sides:
             own = reading_of("", taken, failed, unit)
         rows = []
-        for name in ALTERNATIVES["reduction"]:
+        for name in strategies.VARIANTS:
             time = wrong.get(name) or reading_of(name, taken, failed, unit)
             row = self.row(level, kind, local, groups, name, time)
             if own is not None and name in sides:

@@ -1,0 +1,71 @@
+## -*- coding: utf-8 -*-
+## What lanes of a warp tell each other: shuffles and redux (PTX, sm_70 and sm_80), and values that carry a launch's tag.
+<%def name="shuffles()">\
+/* Another lane's word: `by` lanes up or down from the caller's, the caller's lane with bits flipped, or a lane by its id in
+   the warp. What comes from a lane that does not exist is not specified. Caller: all lanes of `mask`, together. */
+% for mode, clamp in (("up", 0), ("down", 31), ("bfly", 31), ("idx", 31)):
+PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by, uint mask)
+{
+    uint found;
+    __asm__ volatile("shfl.sync.${mode}.b32 %0, %1, %2, ${clamp}, %3;"
+                     : "=r"(found) : "r"(word), "r"(by), "r"(mask) : "memory");
+    return found;
+}
+% endfor
+</%def>
+<%def name="redux(redux, mask)">\
+<% register = "%2" if mask == "mask" else mask %>\
+__asm__ volatile("redux.sync.${redux} %0, %1, ${register};" : "=r"(all) : "r"(x)${', "r"(mask)' if register == "%2" else ""} : "memory");
+</%def>
+<%def name="item_from()">\
+/* The values of a lane so many lanes on; all lanes of the warp. */
+static inline portbar_item portbar_from(const portbar_item own, const uint lanes)
+{
+    union { portbar_item item; uint words[(sizeof(portbar_item) + 3) / 4]; } all;
+    all.item = own;
+#pragma unroll
+    for (uint w = 0; w < (sizeof(portbar_item) + 3) / 4; ++w)
+        __asm__ volatile("shfl.sync.down.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+                         : "=r"(all.words[w]) : "r"(all.words[w]), "r"(lanes) : "memory");
+    return all.item;
+}
+</%def>
+<%def name="tagged()">\
+#define PORTBAR_ITEM_WORDS ((uint)(sizeof(portbar_item) + 3) / 4u)
+typedef union {
+    portbar_item item;
+    uint words[(sizeof(portbar_item) + 3) / 4];
+} portbar_item_words;
+/* A work-group leaves each word of what it found together with this launch's tag, in one store. So no fence is needed before
+   the count: a group that reads the tag reads the word as well. */
+static inline void portbar_leave(volatile global ulong *place, const portbar_item own, const uint tag)
+{
+    portbar_item_words all;
+    all.item = own;
+#pragma unroll
+    for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w)
+        __asm__ volatile("st.relaxed.gpu.global.u64 [%0], %1;"
+                         :: "l"(place + w), "l"(((ulong)tag << 32) | all.words[w]) : "memory");
+}
+/* What a work-group left that has counted already: its stores are on their way, so this waits for memory, not for a group. */
+static inline portbar_item portbar_left(volatile global ulong *place, const uint tag)
+{
+    portbar_item_words all;
+#pragma unroll
+    for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w) {
+        ulong word = 0ul;
+        for (uint polls = 0; polls < 0x1000000u && (uint)(word >> 32) != tag; ++polls)
+            __asm__ volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place + w) : "memory");
+        all.words[w] = (uint)word;
+    }
+    return all.item;
+}
+/* One more group that has left what it found, in any order with that; how many there were before. */
+static inline uint portbar_count_one(volatile global uint *counter)
+{
+    uint before;
+    __asm__ volatile("atom.add.relaxed.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+#define PORTBAR_FOUND(k) portbar_left(found + 1u + (k) * PORTBAR_ITEM_WORDS, tag)
+</%def>

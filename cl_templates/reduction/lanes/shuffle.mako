@@ -1,0 +1,199 @@
+## -*- coding: utf-8 -*-
+## Lanes of NVIDIA's warps exchange values by shuffles; sub-groups leave one value each in local memory.
+<%inherit file="reduction/lanes/tree.mako"/>
+<%namespace name="tree" file="reduction/lanes/tree.mako"/>
+<%namespace name="ptx" file="backend/ptx/lanes.mako"/>
+<%!
+    STEPS = (1, 2, 4, 8, 16)
+%>
+<%def name="head()"></%def>
+<%def name="slots()">\
+/* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each call, no
+   work-item is two calls behind. */
+#define PORTBAR_PARTS ((PORTBAR_REDUCTION_LOCAL_SIZE + PORTBAR_SUB_GROUP_SIZE - 1) / PORTBAR_SUB_GROUP_SIZE)
+#define PORTBAR_REDUCTION_SLOTS (2 * (PORTBAR_PARTS + 1))
+#define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))
+</%def>
+<%def name="helpers()">\
+#define PORTBAR_WARP 0xffffffffu
+/* How many work-items the warp has (the last one of a group may have fewer than 32), and the mask that names them, which is
+   PORTBAR_WARP where there are 32. Every one of them must make the call that follows: a shuffle waits for all that its mask
+   names. */
+PORTBAR_COLLECTIVE uint portbar_warp_size(void)
+{
+#ifdef PORTBAR_REDUCTION_EXACT
+    if (PORTBAR_REDUCTION_LOCAL_SIZE % 32u == 0u)
+        return 32u;
+#endif
+    return min(portbar_reduction_size() - (portbar_reduction_id() & ~31u), 32u);
+}
+PORTBAR_COLLECTIVE uint portbar_warp_mask(uint size)
+{
+    return 0xffffffffu >> (32u - size);
+}
+${ptx.shuffles()}\
+/* Values of other types, a word at a time. */
+% for mode in ("up", "down", "bfly", "idx"):
+% for kind, size in kinds:
+% if kind != "uint":
+<% words = -(-size // 4) %>\
+PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by, uint mask)
+{
+% if kind in ("int", "float"):
+    return as_${kind}(portbar_shuffle_${mode}(as_uint(v), by, mask));
+% elif kind in ("char", "uchar", "short", "ushort"):
+    return (${kind})portbar_shuffle_${mode}((uint)v, by, mask);
+% elif kind in ("long", "ulong", "double"):
+    const uint2 words = as_uint2(v);
+    const uint2 found =
+        (uint2)(portbar_shuffle_${mode}(words.x, by, mask), portbar_shuffle_${mode}(words.y, by, mask));
+    return as_${kind}(found);
+% else:
+    union { ${kind} value; uint words[${words}]; } all;
+    all.value = v;
+% for word in range(words):
+    all.words[${word}] = portbar_shuffle_${mode}(all.words[${word}], by, mask);
+% endfor
+    return all.value;
+% endif
+}
+% endif
+% endfor
+% endfor
+</%def>
+<%def name="broadcast(kind)">\
+    const uint first = portbar_reduction_id() & 31u & ~(PORTBAR_SUB_GROUP_SIZE - 1u);
+    return portbar_shuffle_idx(x, first + lane, portbar_warp_mask(portbar_warp_size()));
+</%def>
+<%def name="group_broadcast(kind)">\
+    local PORTBAR_SLOT(${kind}) *all = PORTBAR_PART_SLOTS(${kind}, scratch);
+    scratch->turn ^= 1u;
+    if (portbar_reduction_id() == from)
+        *all = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return *all;
+</%def>
+<%def name="redux_of(form, mask, indent)">\
+% if form.redux and redux:
+${indent}if (PORTBAR_SUB_GROUP_SIZE == 32u) {
+${indent}    ${form.kind} all;
+${indent}    ${ptx.redux(form.redux, mask)}\
+${indent}    return all;
+${indent}}
+% endif
+</%def>
+<%def name="reduce(form)">\
+    const uint id = portbar_reduction_id(), warp = portbar_warp_size();
+    if (warp == 32u) {
+        /* A whole warp, as nearly always; a mask that the compiler knows costs no looking for the lanes that it names. */
+${redux_of(form, "0xffffffff", "        ")}\
+        /* After each step both of a pair have the same value. */
+% for step in STEPS:
+        if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
+            const ${form.kind} other = portbar_shuffle_bfly(x, ${step}u, PORTBAR_WARP);
+% if form.symmetric:
+            x = ${form.combine}(x, other);
+% else:
+            const bool after = (id & ${step}u) != 0u;
+            x = ${form.combine}(after ? other : x, after ? x : other);
+% endif
+        }
+% endfor
+        return x;
+    }
+    const uint mask = portbar_warp_mask(warp);
+${redux_of(form, "mask", "    ")}\
+    const uint lane = id & (PORTBAR_SUB_GROUP_SIZE - 1u), size = portbar_sub_group_size();
+% for step in STEPS:
+    if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
+        const ${form.kind} other = portbar_shuffle_down(x, ${step}u, mask);
+        if (lane + ${step}u < size)
+            x = ${form.combine}(x, other);
+    }
+% endfor
+    return portbar_shuffle_idx(x, (id - lane) & 31u, mask);
+</%def>
+<%def name="scan(form, which)">\
+    const uint lane = portbar_reduction_id() & (PORTBAR_SUB_GROUP_SIZE - 1u), warp = portbar_warp_size();
+% if which == "exclusive":
+    ${form.kind} shifted;
+% endif
+    if (warp == 32u) {
+% for mask in ("PORTBAR_WARP", "mask"):
+% for step in STEPS:
+        if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
+            const ${form.kind} before = portbar_shuffle_up(x, ${step}u, ${mask});
+            if (lane >= ${step}u)
+                x = ${form.combine}(before, x);
+        }
+% endfor
+% if which == "exclusive":
+        shifted = portbar_shuffle_up(x, 1u, ${mask});
+% endif
+% if mask == "PORTBAR_WARP":
+    } else {
+        const uint mask = portbar_warp_mask(warp);
+% endif
+% endfor
+    }
+% if which == "inclusive":
+    return x;
+% else:
+    const ${form.kind} none = ${form.none};
+    return lane == 0u ? none : shifted;
+% endif
+</%def>
+<%def name="group_scan(form, which)">\
+${tree.scan_of_parts(form, which)}\
+    return x;
+</%def>
+<%def name="group_reduce(form)">\
+    x = portbar_sub_group_reduce_${form.op}(scratch, x);
+    const uint size = portbar_reduction_size(), count = portbar_num_sub_groups();
+    if (count == 1u)
+        return x;
+    const uint lane = portbar_sub_group_local_id();
+    local PORTBAR_SLOT(${form.kind}) *parts = PORTBAR_PART_SLOTS(${form.kind}, scratch);
+    scratch->turn ^= 1u;
+    if (lane == 0u)
+        parts[portbar_sub_group_id()] = x;
+    barrier(CLK_LOCAL_MEM_FENCE);
+% if form.size <= 8 and not (form.redux and redux):
+    if (PORTBAR_SUB_GROUP_SIZE == 32u && size % 32u == 0u && count <= 8u) {
+        /* Few whole warps: each work-item combines all values by itself, which takes less than shuffles do. */
+        const ${form.kind} none = ${form.none};
+        x = ${form.combine}(parts[0], parts[1]);
+        if (count > 2u) {
+            const ${form.kind} third = count > 3u ? parts[3] : none;
+            x = ${form.combine}(x, ${form.combine}(parts[2], third));
+        }
+        if (count > 4u) {
+            const ${form.kind} fifth = count > 5u ? parts[5] : none, sixth = count > 6u ? parts[6] : none;
+            const ${form.kind} seventh = count > 7u ? parts[7] : none;
+            x = ${form.combine}(x,
+                ${form.combine}(${form.combine}(parts[4], fifth), ${form.combine}(sixth, seventh)));
+        }
+        return x;
+    }
+% endif
+    if (size % 32u == 0u) {
+        /* All warps are whole, so each combines the sub-groups' values in the same way, and no second barrier is needed. */
+        x = ${form.none};
+        if (PORTBAR_SUB_GROUP_SIZE == 32u) {
+            if (lane < count)
+                x = parts[lane];
+        } else {
+            const uint each = (count + PORTBAR_SUB_GROUP_SIZE - 1u) / PORTBAR_SUB_GROUP_SIZE;
+            for (uint i = lane * each; i < min((lane + 1u) * each, count); ++i)
+                x = ${form.combine}(x, parts[i]);
+        }
+        return portbar_sub_group_reduce_${form.op}(scratch, x);
+    }
+    if (portbar_reduction_id() == 0u) {
+        for (uint i = 1; i < count; ++i)
+            x = ${form.combine}(x, parts[i]);
+        parts[PORTBAR_PARTS] = x;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return parts[PORTBAR_PARTS];
+</%def>

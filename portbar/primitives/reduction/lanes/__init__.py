@@ -1,0 +1,1 @@
+"""The ways to combine the values of a sub-group's lanes, a module each."""
