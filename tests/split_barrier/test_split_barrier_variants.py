@@ -7,7 +7,7 @@ import pytest
 import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.split_barrier.selection import VARIANTS, SplitBarrier
-from portbar.survey.split_barrier import usable_strategies
+from portbar.survey.tasks.split_barrier import usable_strategies
 from tests.split_barrier.support import PRELUDE, judge, kernel, local_uints, program
 from tests.split_barrier.test_split_barrier import TEN_PHASES
 
