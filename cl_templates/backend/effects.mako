@@ -5,7 +5,8 @@
 %>
 <%namespace name="own" file="backend/workarounds.mako"/>
 <%def name="all_work()">
-/* Before what one work-item does alone between two barriers: something that all do (the quirk pocl-leader-forgotten). */
+/* Before what one work-item does alone between two barriers: something that all do (the quirk pocl-leader-forgotten).
+   */
 % if quirks.LEADER_FORGOTTEN in workarounds:
 #define PORTBAR_ALL_WORK() ${own.work_of_all()}
 % else:
@@ -37,7 +38,8 @@
 % endif
 </%def>
 <%def name="group_fence()">
-/* A fence of local and global memory within the work-group, beside waits that are barriers (the quirk llvmpipe-fences). */
+/* A fence of local and global memory within the work-group, beside waits that are barriers (the quirk
+   llvmpipe-fences). */
 % if quirks.FENCES_ARE_BARRIERS in workarounds:
 #define PORTBAR_GROUP_FENCE(order) do { } while (0)
 % else:

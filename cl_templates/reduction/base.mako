@@ -5,13 +5,13 @@
 /* How lanes of a sub-group combine their values. */
 #define PORTBAR_REDUCTION_${lanes.upper()} 1
 
-/* Most work-items of a work-group whose kernel has reductions: portbar makes room in local memory for as many. Define it before the
-   include to have more, or to take less local memory; with 1, everything in this header is a copy. */
+/* Most work-items of a work-group whose kernel has reductions: portbar makes room in local memory for as many. Define
+   it before the include to have more, or to take less local memory; with 1, everything in this header is a copy. */
 #ifndef PORTBAR_REDUCTION_LOCAL_SIZE
 #define PORTBAR_REDUCTION_LOCAL_SIZE ${limit}
 #endif
-/* Define PORTBAR_REDUCTION_EXACT as well where every work-group of every kernel with reductions has exactly that many work-items: the
-   compiler then knows what it would else ask for at each call. */
+/* Define PORTBAR_REDUCTION_EXACT as well where every work-group of every kernel with reductions has exactly that many
+   work-items: the compiler then knows what it would else ask for at each call. */
 % if virtual:
 /* Work-items of a sub-group, which are consecutive ones of a work-group here. */
 #ifndef PORTBAR_SUB_GROUP_SIZE
@@ -22,7 +22,11 @@
 #ifndef PORTBAR_REDUCTION_POLLS
 #define PORTBAR_REDUCTION_POLLS ${polls}u
 #endif
-#define PORTBAR_COLLECTIVE ${"static inline __attribute__((overloadable, always_inline))" if inlines else "static __attribute__((overloadable, noinline))"}
+% if inlines:
+#define PORTBAR_COLLECTIVE static inline __attribute__((overloadable, always_inline))
+% else:
+#define PORTBAR_COLLECTIVE static __attribute__((overloadable, noinline))
+% endif
 % if collectives:
 #if defined(__opencl_c_work_group_collective_functions) || (__OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300)
 #define PORTBAR_COLLECTIVES 1
@@ -37,8 +41,9 @@
 ${own.head()}\
 </%def>
 <%def name="scratch()">
-/* The scratch memory is an array of these, aligned for every type; a slot of ${slot_units} has room for one value of any type that this
-   program reduces. (Not a union of them: Mesa 22.3's llvmpipe finds 64-bit members of one in the wrong place.) */
+/* The scratch memory is an array of these, aligned for every type; a slot of ${slot_units} has room for one value of
+   any type that this program reduces. (Not a union of them: Mesa 22.3's llvmpipe finds 64-bit members of one in the
+   wrong place.) */
 typedef ${slot_unit} portbar_scratch_unit;
 /* The memory holds values of one type after another, so the types in it may stand for any other. */
 % for kind, size in kinds:
@@ -47,8 +52,8 @@ typedef ${kind} __attribute__((may_alias)) portbar_slot_${kind};
 #define PORTBAR_SLOT(kind) portbar_slot_##kind
 #define PORTBAR_AT(kind, scratch, slot) ((local PORTBAR_SLOT(kind) *)((scratch)->memory + (slot) * ${slot_units}u))
 
-/* The parts of the scratch memory. Between calls a work-item may still be reading `all`, or its own place; so a call may write
-   its own place and the group's slots at once, and anything else after a barrier. */
+/* The parts of the scratch memory. Between calls a work-item may still be reading `all`, or its own place; so a call
+   may write its own place and the group's slots at once, and anything else after a barrier. */
 ${own.slots()}
 /* What a work-item knows of the memory that its work-group reduces in. Fields are portbar's own. */
 typedef struct {
@@ -69,12 +74,13 @@ typedef struct {
 } portbar_scratch;
 </%def>
 <%def name="entry()">
-/* Type of the parameter through which a helper function gets the kernel's `scratch`: float norm(PORTBAR_SCRATCH_PARAM scratch, float x). */
+/* Type of the parameter through which a helper function gets the kernel's `scratch`: float norm(PORTBAR_SCRATCH_PARAM
+   scratch, float x). */
 #define PORTBAR_SCRATCH_PARAM private portbar_scratch *
 
 % if gangs:
-/* First parameter of a kernel without a grid that reduces at gang level; the Python runtime fills both in. In other kernels the
-   names stand for "none". */
+/* First parameter of a kernel without a grid that reduces at gang level; the Python runtime fills both in. In other
+   kernels the names stand for "none". */
 #define PORTBAR_REDUCTION_PARAM volatile global uint *portbar_reduction_param, const uint4 portbar_reduction_launch
 % endif
 
@@ -95,8 +101,8 @@ PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, 
 % endif
 }
 
-/* Once in a kernel, in its outermost block (after PORTBAR_ENTER where it has a grid): declares the local memory that all
-   reductions of the kernel share, and `scratch`, through which they find it. Caller: all work-items. */
+/* Once in a kernel, in its outermost block (after PORTBAR_ENTER where it has a grid): declares the local memory that
+   all reductions of the kernel share, and `scratch`, through which they find it. Caller: all work-items. */
 #define PORTBAR_REDUCTION_SCRATCH(scratch) <%text>\</%text>
     local portbar_scratch_unit portbar_reduction_memory[PORTBAR_REDUCTION_SLOTS * ${slot_units}]; <%text>\</%text>
 % if worker_locks:

@@ -4,14 +4,15 @@
 % if gangs:
 /* Everything below needs portbar/device_barrier.h, included first. */
 #ifdef PORTBAR_DEVICE_BARRIER_H
-/* Where each work-group leaves one value of a type: after the barrier's own words in the hidden state. Two such areas are taken
-   in turn; with a barrier between any two uses of one, no group still reads what is overwritten. */
+/* Where each work-group leaves one value of a type: after the barrier's own words in the hidden state. Two such areas
+   are taken in turn; with a barrier between any two uses of one, no group still reads what is overwritten. */
 #define PORTBAR_GRID_LOCK(grid, number) ((grid)->state + PORTBAR_GRID_AREA(grid) + PORTBAR_LINE * (number))
 #define PORTBAR_GRID_AREA(grid) <%text>\</%text>
     ((size_t)PORTBAR_STATE_GROUPS + 2u * (size_t)(grid)->capacity <%text>\</%text>
      + (((grid)->capacity + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN) * (size_t)PORTBAR_LINE)
 #define PORTBAR_GRID_VALUES(kind, grid, scratch) <%text>\</%text>
-    ((global PORTBAR_SLOT(kind) *)((grid)->state + PORTBAR_GRID_AREA(grid) + PORTBAR_LINE * ${len(loops)}u <%text>\</%text>
+    ((global PORTBAR_SLOT(kind) *)((grid)->state + PORTBAR_GRID_AREA(grid) <%text>\</%text>
+                                   + PORTBAR_LINE * ${len(loops)}u <%text>\</%text>
                                    + ((scratch)->device_turn & 1u) * (size_t)(grid)->capacity * ${grid_words}u))
 #endif
 % endif
@@ -30,16 +31,16 @@
 <%def name="device()">
 % if gangs:
 #ifdef PORTBAR_DEVICE_BARRIER_H
-/* Values of all work-items of the grid, in the order of `portbar_global_id`; the same in each launch with as many work-groups.
-   Caller: all work-items of all participating work-groups, in uniform control flow. Cost: a device barrier, and a reduction or
-   scan and a reduction over the work-group. After a fault all get the neutral element, at once from then on. */
 % for form in forms:
 % if ("device", "reduce", form.op) in wanted:
-/* What the device-wide functions share: `x` of the first work-item of each work-group, combined in the order of the groups. */
+/* What the device-wide functions share: `x` of the first work-item of each work-group, combined in the order of the
+   groups. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_grid_combine_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
 {
+% if form.prepare:
     ${form.prepare}
+% endif
     ${form.kind} mine = x;
     const uint id = portbar_reduction_id(), groups = grid->num_groups;
     global PORTBAR_SLOT(${form.kind}) *values = PORTBAR_GRID_VALUES(${form.kind}, grid, scratch);
@@ -61,7 +62,10 @@ ${gather(form, "mine", "groups")}\
         mine = ${form.none};
     return ${"mine" if folds else f"portbar_work_group_reduce_{form.op}(scratch, mine)"};
 }
-/* All values combined by `${form.op}`; valid in every work-item. */
+/* All values combined by `${form.op}`, in the order of `portbar_global_id`; valid in every work-item, and the same in
+   each launch with as many work-groups. Caller: all work-items of all participating work-groups, in uniform control
+   flow. Cost: a device barrier, and a reduction or scan and a reduction over the work-group. After a fault all get the
+   neutral element, at once from then on. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
 {
@@ -70,7 +74,10 @@ portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scr
 % endif
 % for which, members in (("inclusive", "up to and with the caller"), ("exclusive", "before the caller")):
 % if ("device", f"scan_{which}", form.op) in wanted:
-/* The values of all work-items ${members}, combined by `${form.op}`; the neutral element where there is none. */
+/* The values of all work-items ${members}, combined by `${form.op}` in the order of `portbar_global_id`; the neutral
+   element where there is none. Caller: all work-items of all participating work-groups, in uniform control flow. Cost:
+   a device barrier, and a reduction or scan and a reduction over the work-group. After a fault all get the neutral
+   element, at once from then on. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_device_scan_${which}_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
 {
@@ -97,7 +104,8 @@ ${gather(form, "before", "group", in_order=True)}\
 % endfor
 % for kind, size in kinds:
 % if ("device", "broadcast", "") in wanted:
-/* The value that the work-item with `portbar_global_id` `from` has, in all of them. `from` is the same in all. After a fault all
+/* The value that the work-item with `portbar_global_id` `from` has, in all of them. `from` is the same in all. Caller:
+   all work-items of all participating work-groups, in uniform control flow. Cost: a device barrier. After a fault all
    get zero. */
 PORTBAR_COLLECTIVE ${kind}
 portbar_device_broadcast(private portbar_grid *grid, private portbar_scratch *scratch, ${kind} x, uint from)

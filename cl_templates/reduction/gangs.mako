@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## Gang level in kernels without a grid: a value a work-group, combined by the last group to come; and the locks of loops.
+## Gang level in kernels without a grid: a value a work-group, combined by the last group to come; and the locks of
+## loops.
 <%!
     from portbar.primitives.reduction import code
 %>
@@ -13,8 +14,8 @@ PORTBAR_COLLECTIVE uint portbar_gang_count(void)
 {
     return (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2));
 }
-/* Work-items of all work-groups before the caller's, and of the launch: the last work-groups of a dimension may be smaller. Any
-   work-item. */
+/* Work-items of all work-groups before the caller's, and of the launch: the last work-groups of a dimension may be
+   smaller. Any work-item. */
 PORTBAR_COLLECTIVE uint portbar_items_before(void)
 {
     const size_t x = get_global_id(0) - get_local_id(0) - get_global_offset(0);
@@ -39,8 +40,8 @@ PORTBAR_COLLECTIVE void portbar_gang_fault(private portbar_scratch *scratch, uin
     portbar_atomic_store_explicit(words, code, memory_order_release, memory_scope_device);
 }
 
-/* Takes and gives back a lock that is 0 while it is free; false when that took too long. Acquire and release order of global memory at
-   device scope. Caller: one work-item of a work-group. */
+/* Takes and gives back a lock that is 0 while it is free; false when that took too long. Acquire and release order of
+   global memory at device scope. Caller: one work-item of a work-group. */
 PORTBAR_COLLECTIVE bool portbar_gang_take(volatile global uint *lock)
 {
     for (uint i = 0; i < PORTBAR_REDUCTION_POLLS; ++i) {
@@ -75,10 +76,10 @@ PORTBAR_COLLECTIVE void portbar_update_${op}(${R} results, ${L} mine)
     portbar_write_${op}(results, portbar_combine_${op}(portbar_read_${op}(results, ${op}_identity()), mine));
 }
 % if each.deterministic:
-/* The values of all work-groups, combined in the order of the groups, into the receivers. The group that comes last does it, so nobody
-   waits; it also sets the counter back. `mine` counts in the first work-item of each group.
-   Caller: all work-items of all work-groups. Order: the last group acquires what the others released. Cost: an atomic a group; in the last
-   one, a read for each group and one reduction over the work-group. */
+/* The values of all work-groups, combined in the order of the groups, into the receivers. The group that comes last
+   does it, so nobody waits; it also sets the counter back. `mine` counts in the first work-item of each group. Caller:
+   all work-items of all work-groups. Order: the last group acquires what the others released. Cost: an atomic a group;
+   in the last one, a read for each group and one reduction over the work-group. */
 PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
 {
     const uint id = portbar_reduction_id(), groups = portbar_gang_count();
@@ -93,7 +94,8 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
     if (id == 0u && state != 0) {
         if (use < ${each.uses}u) {
             values[portbar_gang_id()] = mine;
-            last = portbar_atomic_fetch_add_explicit(counter, 1u, memory_order_acq_rel, memory_scope_device) + 1u == groups;
+            last = 1u + portbar_atomic_fetch_add_explicit(counter, 1u, memory_order_acq_rel, memory_scope_device);
+            last = last == groups;
         } else
             portbar_gang_fault(scratch, ${faults["uses"]}u, ${number}u);
     }
@@ -115,7 +117,8 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
         return;
     const uint count = groups;
 % endif
-    /* The first work-item acquired what the other groups released; this hands it on to the others, which a local fence does not. */
+    /* The first work-item acquired what the other groups released; this hands it on to the others, which a local fence
+       does not. */
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const uint size = portbar_reduction_size();
     mine = ${op}_identity();
@@ -135,8 +138,9 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
 % endif
 }
 % else:
-/* The value of each work-group into the receivers, ${"by atomic operations" if lines is not None else "under a lock, since some part has no atomic operation"}, in the order in which the groups come. `mine` counts
-   in the first work-item of each group. Caller: all work-items of all work-groups. */
+/* The value of each work-group into the receivers, by atomic operations, or under a lock where some part has none, in the
+   order in which the groups come. `mine` counts in the first work-item of each group. Caller: all work-items of all
+   work-groups. */
 PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
 {
     if (portbar_reduction_id() != 0u || scratch->state == 0)
@@ -156,8 +160,9 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
 }
 % endif
 
-/* The lock of `${op}` among work-groups, for what no operator says: false when it could not be had in some seconds, which the host is told of.
-   Caller: one work-item of a work-group, never several of one. Order: acquire and release of global memory, device scope. */
+/* The lock of `${op}` among work-groups, for what no operator says: false when it could not be had in some seconds,
+   which the host is told of. Caller: one work-item of a work-group, never several of one. Order: acquire and release
+   of global memory, device scope. */
 PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_scratch *scratch)
 {
     if (scratch->state == 0)
@@ -187,9 +192,9 @@ PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
     op = each.name
     number = loops.index(each)
 %>
-/* The lock of `${op}` among the sub-groups of a work-group; false when it could not be had in some seconds. No barrier may stand before
-   the unlock. Caller: one work-item of a sub-group, of a warp where sub-groups are parts of one. Order: acquire and release of local and global memory
-   within the work-group. */
+/* The lock of `${op}` among the sub-groups of a work-group; false when it could not be had in some seconds. No barrier
+   may stand before the unlock. Caller: one work-item of a sub-group, of a warp where sub-groups are parts of one.
+   Order: acquire and release of local and global memory within the work-group. */
 PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
 {
     volatile local uint *lock = scratch->locks + ${number};

@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
 ## The kernels of portbar.reduce: an array to one value of each output in one launch, or each of its rows.
+<%namespace name="loops" file="reduction/loops.mako"/>
 <%namespace name="ptx" file="backend/ptx/lanes.mako"/>
 <%def name="prelude()">
 % for extension in job.extensions:
@@ -19,30 +20,8 @@ typedef struct {
 } portbar_item;
 </%def>
 <%def name="indexed()">
-% for part, floats in job.indexed:
-/* An index below 0 is none. Of equal values the one with the lower index wins, and a number over what is none. */
-static inline portbar_indexed_${part} portbar_no_indexed_${part}(const ${part} value)
-{
-    portbar_indexed_${part} none;
-    none.value = value;
-    none.index = -1;
-    return none;
-}
-% for name, sign in (("argmin", "<"), ("argmax", ">")):
-static inline bool portbar_better_${name}(const portbar_indexed_${part} a, const portbar_indexed_${part} b)
-{
-    if (a.index < 0 || b.index < 0)
-        return b.index < 0;
-    if (a.value ${sign} b.value || b.value ${sign} a.value)
-        return a.value ${sign} b.value;
-% if floats:
-    const bool a_is_none = a.value != a.value, b_is_none = b.value != b.value;
-    if (a_is_none != b_is_none)
-        return b_is_none;
-% endif
-    return a.index <= b.index;
-}
-% endfor
+% for part in job.indexed:
+${loops.better(part, "static inline")}\
 % endfor
 </%def>
 <%def name="functions()">
@@ -71,9 +50,9 @@ static inline portbar_item portbar_neutral_item(void)
 % if job.shuffles:
 ${ptx.item_from()}\
 % endif
-/* The values of ${job.team} work-items combined, neighbours first: a binary tree over their ids, so that the order is kept and the
-   shape is the same on every device. Caller: all work-items of the group. Result: valid in the first of the ${job.team}.
-   `room` may be used again after the next barrier. */
+/* The values of ${job.team} work-items combined, neighbours first: a binary tree over their ids, so that the order is
+   kept and the shape is the same on every device. Caller: all work-items of the group. Result: valid in the first of
+   the ${job.team}. `room` may be used again after the next barrier. */
 static inline __attribute__((always_inline)) portbar_item portbar_tree(portbar_item own, local portbar_item *room)
 {
     const uint id = (uint)get_local_id(0);
@@ -254,7 +233,8 @@ ${ptx.tagged()}\
 <%def name="finish(row)">
 % for out in job.outputs:
 % if out.start:
-        to${out.place}[to_offset${out.place} + ${row}] = portbar_combine_${out.place}(start${out.place}, own.o${out.place});
+        to${out.place}[to_offset${out.place} + ${row}] =
+            portbar_combine_${out.place}(start${out.place}, own.o${out.place});
 % else:
         to${out.place}[to_offset${out.place} + ${row}] = own.o${out.place};
 % endif
@@ -267,7 +247,8 @@ kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
 void portbar_reduce(
 ${parameters()}\
     const ulong columns, const ulong part, const uint groups, const uint head,
-    ${"volatile global ulong" if job.tagged else "global portbar_item"} *found, volatile global uint *counters${", volatile global uint *cells" if job.atomic else ""})
+    ${"volatile global ulong" if job.tagged else "global portbar_item"} *found,
+    volatile global uint *counters${", volatile global uint *cells" if job.atomic else ""})
 {
     const uint id = (uint)get_local_id(0);
     const ulong row = get_group_id(0) / groups;
@@ -280,8 +261,8 @@ ${parameters()}\
     local uint last_of_all;
 % endif
 % if job.tagged:
-    /* Read here, where nobody waits for it. The last group of the launch writes the next one only after it has found this one in the
-       parts of every group, so each group has read this one. */
+    /* Read here, where nobody waits for it. The last group of the launch writes the next one only after it has found
+       this one in the parts of every group, so each group has read this one. */
     const uint tag = *(volatile global uint *)found + 1u;
 % endif
 % if job.ordered:
@@ -343,8 +324,10 @@ ${finish("row")}\
             portbar_word_store(counters + row, 0u);
 % for out in job.outputs:
             volatile global ${out.c} *sum${out.place} = (volatile global ${out.c} *)(cell + ${2 * out.place}u);
-            own.o${out.place} = portbar_atomic_load_explicit(sum${out.place}, memory_order_relaxed, memory_scope_device);
-            portbar_atomic_store_explicit(sum${out.place}, portbar_neutral_${out.place}(), memory_order_relaxed, memory_scope_device);
+            own.o${out.place} =
+                portbar_atomic_load_explicit(sum${out.place}, memory_order_relaxed, memory_scope_device);
+            portbar_atomic_store_explicit(
+                sum${out.place}, portbar_neutral_${out.place}(), memory_order_relaxed, memory_scope_device);
 % endfor
 ${finish("row")}\
         }
@@ -363,7 +346,8 @@ ${finish("row")}\
 % if job.local > 1:
     if (id == 0u) {
         mine[group] = own;
-        /* Releases what this group found, and acquires what the others did; the barrier hands that on to the whole group. */
+        /* Releases what this group found, and acquires what the others did; the barrier hands that on to the whole
+           group. */
         last_of_all = portbar_word_add(counters + row, 1u) + 1u == groups;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -434,7 +418,8 @@ ${parameters()}\
         /* Work-items without a row take part in what follows with nothing. */
         const ulong size = row < rows ? columns : 0;
 % for array in job.inputs:
-        global const ${array.c} *restrict x${array.place} = in${array.place} + offset${array.place} + (row < rows ? row * columns : 0);
+        global const ${array.c} *restrict x${array.place} =
+            in${array.place} + offset${array.place} + (row < rows ? row * columns : 0);
 % endfor
 % if job.ordered:
         const ulong begin = 0, end = size;
@@ -444,7 +429,8 @@ ${ordered()}\
 ${declare()}\
 ${clear()}\
         ulong e = 0;
-        for (; e + ${job.team * job.layout.shape.loads * job.vector}u <= end; e += ${job.team * job.layout.shape.loads * job.vector}u) {
+<% tile = job.team * job.layout.shape.loads * job.vector %>\
+        for (; e + ${tile}u <= end; e += ${tile}u) {
 ${tile_body()}\
         }
         if (e < end) {
@@ -459,8 +445,8 @@ ${finish("row")}\
 }
 </%def>
 <%def name="columns()">
-/* Each column by the work-items that share its index; rows are dealt to `get_num_groups(1)` work-groups, the last of which combines
-   what all of them found. */
+/* Each column by the work-items that share its index; rows are dealt to `get_num_groups(1)` work-groups, the last of
+   which combines what all of them found. */
 kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
 void portbar_reduce(
 ${parameters()}\
@@ -478,7 +464,8 @@ ${parameters()}\
     if (column < columns)
         for (ulong r = begin; r < end; ++r) {
 % for out in job.outputs:
-            own.o${out.place} = portbar_combine_${out.place}(own.o${out.place}, ${out.mapped_at("r", "r * columns + column")});
+            own.o${out.place} =
+                portbar_combine_${out.place}(own.o${out.place}, ${out.mapped_at("r", "r * columns + column")});
 % endfor
         }
     if (groups == 1u) {

@@ -1,8 +1,10 @@
 ## -*- coding: utf-8 -*-
-## Reductions, scans and broadcasts over sub-groups and work-groups: their contracts. Bodies are defs of the lane level's template.
+## Reductions, scans and broadcasts over sub-groups and work-groups: their contracts. Bodies are defs of the lane
+## level's template.
 <%namespace name="own" file="${context['template']}"/>
 <%def name="ids()">
-/* Linear id of the work-item in its work-group, and their number, for 1-, 2- and 3-dimensional local sizes. Any work-item. */
+/* Linear id of the work-item in its work-group, and their number, for 1-, 2- and 3-dimensional local sizes. Any
+   work-item. */
 PORTBAR_COLLECTIVE uint portbar_reduction_id(void)
 {
     return (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
@@ -16,8 +18,8 @@ PORTBAR_COLLECTIVE uint portbar_reduction_size(void)
 #endif
 }
 
-/* Sub-groups: the device's own, or PORTBAR_SUB_GROUP_SIZE work-items with consecutive linear local ids, fewer in the last one.
-   Any work-item. */
+/* Sub-groups: the device's own, or PORTBAR_SUB_GROUP_SIZE work-items with consecutive linear local ids, fewer in the
+   last one. Any work-item. */
 ${own.ids()}\
 ${own.helpers()}\
 </%def>
@@ -32,18 +34,22 @@ PORTBAR_COLLECTIVE ${form.kind} ${form.combine}(${form.kind} a, ${form.kind} b)
 % endfor
 </%def>
 <%def name="functions()">
-/* Over a sub-group. Values are combined in the order of the lanes, valid in every lane. Caller: all work-items of the
-   work-group, or of the sub-group where PORTBAR_REDUCTION_TREE is not defined, in uniform control flow. Cost: a built-in where
-   the device has one, else shuffles or barriers: two barriers on CPUs, twice log2 of the size at most elsewhere. */
-${level("sub_group", "lane", own.broadcast, own.reduce, own.scan)}
-/* Over a work-group. Values are combined in the order of the linear local ids, valid in every work-item. Caller: all work-items
-   of the work-group, in uniform control flow. Cost: one or two barriers, twice log2 of the size at most. */
-${level("work_group", "from", own.group_broadcast, own.group_reduce, own.group_scan)}
+${level("sub_group", "the lanes", "lane", own.broadcast, own.reduce, own.scan)}
+${level("work_group", "the linear local ids", "from", own.group_broadcast, own.group_reduce, own.group_scan)}
 </%def>
-<%def name="level(name, source, broadcast, reduce, scan)">\
+<%def name="caller(name)">\
+% if name == "work_group":
+   Caller: all work-items of the work-group, in uniform control flow. Cost: one or two barriers, or a few per doubling. */
+% else:
+   Caller: all work-items of the work-group, or of the sub-group where PORTBAR_REDUCTION_TREE is not defined, in uniform
+   control flow. Cost: a built-in or shuffles where the device has them, else barriers as over a work-group. */
+% endif
+</%def>
+<%def name="level(name, order, source, broadcast, reduce, scan)">\
 % if (name, "broadcast", "") in wanted:
 % for kind, size in kinds:
-/* The value of one member, in all of them. `${source}` is the same in all of them. */
+/* The value of the member `${source}`, which is the same in all, in all of them.
+${caller(name)}\
 PORTBAR_COLLECTIVE ${kind} portbar_${name}_broadcast(private portbar_scratch *scratch, ${kind} x, uint ${source})
 {
 % if name == "work_group":
@@ -56,10 +62,11 @@ ${broadcast(kind)}\
 % endif
 % for form in forms:
 % if (name, "reduce", form.op) in wanted:
-/* All values combined by `${form.op}`. */
+/* All values combined by `${form.op}`, in the order of ${order}; valid in every member.
+${caller(name)}\
 PORTBAR_COLLECTIVE ${form.kind} portbar_${name}_reduce_${form.op}(private portbar_scratch *scratch, ${form.kind} x)
 {
-    ${form.prepare}
+${prepare(form)}\
     if (PORTBAR_ALONE)
         return x;
 % if name == "work_group" and collectives and form.native:
@@ -73,17 +80,25 @@ ${reduce(form)}\
 % endif
 }
 % endif
-% for which, members, alone in (("inclusive", "up to and with the caller", "x"), ("exclusive", "before the caller", form.none)):
+% for which, members in (("inclusive", "up to and with the caller"), ("exclusive", "before the caller")):
 % if (name, f"scan_{which}", form.op) in wanted:
-/* The values of all members ${members}, combined by `${form.op}`; the neutral element where there is none. */
-PORTBAR_COLLECTIVE ${form.kind} portbar_${name}_scan_${which}_${form.op}(private portbar_scratch *scratch, ${form.kind} x)
+/* The values of all members ${members}, combined by `${form.op}` in the order of ${order}; the neutral
+   element where there is none.
+${caller(name)}\
+PORTBAR_COLLECTIVE ${form.kind}
+portbar_${name}_scan_${which}_${form.op}(private portbar_scratch *scratch, ${form.kind} x)
 {
-    ${form.prepare}
+${prepare(form)}\
     if (PORTBAR_ALONE)
-        return ${alone};
+        return ${"x" if which == "inclusive" else form.none};
 ${scan(form, which)}\
 }
 % endif
 % endfor
 % endfor
+</%def>
+<%def name="prepare(form)">\
+% if form.prepare:
+    ${form.prepare}
+% endif
 </%def>

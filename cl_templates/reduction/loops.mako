@@ -1,7 +1,9 @@
 ## -*- coding: utf-8 -*-
-## Declared loops: their types, the steps of each level, and their locks. After the reduction design of GCC's OpenACC (N. Sidwell, 2015).
+## Declared loops: their types, the steps of each level, and their locks. After the reduction design of GCC's OpenACC
+## (N. Sidwell, 2015).
 <%!
     from portbar.primitives.reduction import code
+    from portbar.primitives.reduction.operators import finders
     from portbar.primitives.reduction.types import Array, declaration
 
     GROUP_LEVELS = ("vector", "worker", "worker_vector")
@@ -57,8 +59,8 @@ typedef struct {
 } ${struct.c};
 % endfor
 % for each in loops:
-/* Where results of `${each.name}` go, and where their start values come from; a null pointer is none. Of an array only a section
-   takes part, from `_offset` on `_length` elements; 0 for the length means all. */
+/* Where results of `${each.name}` go, and where their start values come from; a null pointer is none. Of an array only
+   a section takes part, from `_offset` on `_length` elements; 0 for the length means all. */
 typedef struct {
 % for name, kind in each.types.items():
     global ${kind.c} *${name};
@@ -69,16 +71,17 @@ typedef struct {
 } ${each.name}_results;
 % endfor
 </%def>
-<%def name="indices()">
-% for part in indexed:
-PORTBAR_COLLECTIVE portbar_indexed_${part} portbar_no_indexed_${part}(${part} worst)
+<%def name="better(part, function)">\
+/* An index below 0 is none. */
+${function} portbar_indexed_${part} portbar_no_indexed_${part}(${part} worst)
 {
     const portbar_indexed_${part} none = { worst, -1L };
     return none;
 }
-% for op, before in finders:
-/* Whether `a` is the one to keep: the better value, the lower index where they are equal, a number rather than a NaN. */
-PORTBAR_COLLECTIVE bool portbar_better_${op}(portbar_indexed_${part} a, portbar_indexed_${part} b)
+% for op, before in finders():
+/* Whether `a` is the one to keep: the better value, the lower index where they are equal, a number rather than a NaN.
+   */
+${function} bool portbar_better_${op}(portbar_indexed_${part} a, portbar_indexed_${part} b)
 {
     if (a.index < 0 || b.index < 0)
         return b.index < 0;
@@ -91,6 +94,10 @@ PORTBAR_COLLECTIVE bool portbar_better_${op}(portbar_indexed_${part} a, portbar_
     return a.index <= b.index;
 }
 % endfor
+</%def>
+<%def name="indices()">
+% for part in indexed:
+${better(part, "PORTBAR_COLLECTIVE")}\
 % endfor
 % for each in loops:
 % for name, kind, expression, neutral, title in code.custom(each):
@@ -120,10 +127,10 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 % endfor
 </%def>
 <%def name="ids()">
-/* Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count). The members
-   of a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one without workers are
-   in the first sub-group of each work-group, or in each sub-group where there is no gang either. At levels of gangs with
-   vectors or workers alone, all work-groups have the same size. Any work-item. */
+/* Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count). The
+   members of a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one
+   without workers are in the first sub-group of each work-group, or in each sub-group where there is no gang either.
+   At levels of gangs with vectors or workers alone, all work-groups have the same size. Any work-item. */
 % for level in LEVELS:
 <%
     low, gang = inner(level) if level.startswith("gang") else level, level.startswith("gang")
@@ -141,7 +148,8 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
         forms = [("", "", f"portbar_gang_id() * {count} + {id}", f"portbar_gang_count() * {count}")]
         if level == "gang_worker_vector":
             forms = [("", "", f"portbar_items_before() + {id}", "portbar_items()")]
-        forms += [("#ifdef PORTBAR_DEVICE_BARRIER_H\n", "const private portbar_grid *grid", at, f"grid->num_groups * {count}")]
+        guard, parameter = "#ifdef PORTBAR_DEVICE_BARRIER_H\n", "const private portbar_grid *grid"
+        forms.append((guard, parameter, at, f"grid->num_groups * {count}"))
 %>\
 % for guard, parameter, place, all in forms:
 ${guard}\
@@ -191,13 +199,13 @@ PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
     return all;
 }
 % endif
-/* ---- `${op}` within work-groups: over the lanes of a sub-group (vector), over the sub-groups of a work-group, each with the value
-   of its first lane (worker), or over all work-items of a work-group. Caller of all steps: the sub-group at the level vector
-   (portable: the work-group), else all work-items of the work-group, in uniform control flow.
-   setup: before the loop, the start values, in the first member from the receivers where there are any (it alone writes them,
-   so that no barrier is needed). init: at its start, one member goes on from the start values, the others from the neutral
-   element. fini: at its end, everything combined; valid in every member. Cost: that of one reduction, however many fields.
-   teardown: after it, the receivers get the results. Each returns the new local object. */
+/* ---- `${op}` within work-groups: over the lanes of a sub-group (vector), over the sub-groups of a work-group, each
+   with the value of its first lane (worker), or over all work-items of a work-group. Caller of all steps: the
+   sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in uniform control
+   flow. setup: before the loop, the start values, in the first member from the receivers where there are any (it alone
+   writes them, so that no barrier is needed). init: at its start, one member goes on from the start values, the others
+   from the neutral element. fini: at its end, everything combined; valid in every member. Cost: that of one reduction,
+   however many fields. teardown: after it, the receivers get the results. Each returns the new local object. */
 % for level in GROUP_LEVELS[0 if vectors else 1:]:
 <% first = FIRST["vector" if level == "vector" else "worker_vector"] %>\
 ${steps(each, level, level, first, FIRST[level], False)}\
@@ -265,7 +273,8 @@ ${head(each, "teardown", level, grid)}
 <%def name="members()">
 % for each in loops:
 <% op = each.name %>\
-/* All values of `${op}` of the members of a level combined, without start values and receivers; valid in every one of them. */
+/* All values of `${op}` of the members of a level combined, without start values and receivers; valid in every one of
+   them. */
 % if vectors:
 ${head(each, "reduce", "vector", results=False)}
 {
@@ -301,11 +310,12 @@ PORTBAR_COLLECTIVE ${op}_local portbar_received_${op}(${op}_results results, ${o
 % endfor
     return without;
 }
-/* ---- `${op}` over work-groups, with the lanes of the first sub-group of each (vector), their sub-groups (worker) or all their
-   work-items, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. Results are in the receivers when
-   the kernel is complete; fields without a receiver stay within the work-group. The start values are the receivers' own and
-   come in at the end, so all go on from the neutral element. reduce: the last two steps, of values that started from it.
-   Caller of all steps: all work-items of all work-groups, in control flow that is the same in all of them. */
+/* ---- `${op}` over work-groups, with the lanes of the first sub-group of each (vector), their sub-groups (worker) or
+   all their work-items, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. Results are in
+   the receivers when the kernel is complete; fields without a receiver stay within the work-group. The start values
+   are the receivers' own and come in at the end, so all go on from the neutral element. reduce: the last two steps, of
+   values that started from it. Caller of all steps: all work-items of all work-groups, in control flow that is the
+   same in all of them. */
 % for level in levels:
 ${steps(each, level, inner(level), "", FIRST[inner(level)], False)}\
 ${head(each, "reduce", level)}
@@ -314,9 +324,10 @@ ${head(each, "reduce", level)}
 }
 % endfor
 #ifdef PORTBAR_DEVICE_BARRIER_H
-/* ---- `${op}` over work-groups in kernels with a grid: results are valid in every work-item of every participating work-group, and
-   in the receivers of those fields that have one. One work-item of the grid goes on from the start values, the receivers'
-   where there are any. Caller of all steps: all work-items of all participating work-groups, in uniform control flow. */
+/* ---- `${op}` over work-groups in kernels with a grid: results are valid in every work-item of every participating
+   work-group, and in the receivers of those fields that have one. One work-item of the grid goes on from the start
+   values, the receivers' where there are any. Caller of all steps: all work-items of all participating work-groups, in
+   uniform control flow. */
 % for level in levels:
 ${head(each, "reduce", level, True, False)}
 {

@@ -65,8 +65,8 @@ ${own.arrive(count, **how)}\
 }
 </%def>
 <%def name="arrivals()">
-/* Arrives, without waiting. The token is for the wait on this phase. Caller: any work-item. Order: release at work-group
-   scope, local and global memory. Cost: at most one atomic operation on local memory. */
+/* Arrives, without waiting. The token is for the wait on this phase. Caller: any work-item. Order: release at
+   work-group scope, local and global memory. Cost: at most one atomic operation on local memory. */
 ${arrival("arrive", "1u")}\
 /* `count` arrivals at once, which must not complete the phase. */
 ${arrival("arrive_no_complete", "count", completes=False)}\
@@ -74,7 +74,8 @@ ${arrival("arrive_no_complete", "count", completes=False)}\
 ${arrival("arrive_count", "count")}\
 /* Arrives, and one arrival fewer is expected from the next phase on. */
 ${arrival("arrive_and_drop", "1u", drops=True)}\
-/* `count` arrivals at once, which must not complete the phase, and as many fewer are expected from the next phase on. */
+/* `count` arrivals at once, which must not complete the phase, and as many fewer are expected from the next phase on.
+   */
 ${arrival("arrive_and_drop_no_complete", "count", drops=True, completes=False)}\
 /* Arrives when this work-item's earlier copies are done, as one arrival beyond those expected; `_no_inc`: as one of
    them. */
@@ -100,15 +101,16 @@ PORTBAR_MEMBER bool portbar_split_barrier_test_wait${form}(local portbar_split_b
 ${own.test_wait(phase)}\
 }
 /* Polls a phase at most `polls` times; true when it is complete. Caller, order and cost: as test_wait for each poll. */
-PORTBAR_MEMBER bool portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${parameter}, uint polls)
+PORTBAR_MEMBER bool
+portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${parameter}, uint polls)
 {
 ${own.try_wait(phase, form)}\
 }
 % endif
 % if counted or not form:
-/* Waits for a phase; false when it is not complete after PORTBAR_SPLIT_BARRIER_POLLS polls, or where a wait is a barrier
-   and arrivals are missing. Caller: all work-items of the group, in uniform control flow, or those that the macros above
-   name. Order: acquire, local and global memory. */
+/* Waits for a phase; false when it is not complete after PORTBAR_SPLIT_BARRIER_POLLS polls, or where a wait is a
+   barrier and arrivals are missing. Caller: all work-items of the group, in uniform control flow, or those that the
+   macros above name. Order: acquire, local and global memory. */
 PORTBAR_MEMBER bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${parameter})
 {
 ${own.wait(phase, form)}\
@@ -122,10 +124,10 @@ PORTBAR_MEMBER bool portbar_split_barrier_arrive_and_wait(local portbar_split_ba
 }
 </%def>
 <%def name="copies()">
-/* Starts a copy of `bytes` (a constant: 4, 8 or 16) bytes from global to local memory, both aligned to as many. Others see
-   it after a wait on a barrier on which this work-item called portbar_split_barrier_arrive_copy_async or its _no_inc form;
-   this work-item also after portbar_copy_async_wait. Caller: any work-item. Cost: one asynchronous copy where
-   PORTBAR_COPY_ASYNC_HARDWARE is defined, else a load and a store. */
+/* Starts a copy of `bytes` (a constant: 4, 8 or 16) bytes from global to local memory, both aligned to as many. Others
+   see it after a wait on a barrier on which this work-item called portbar_split_barrier_arrive_copy_async or its
+   _no_inc form; this work-item also after portbar_copy_async_wait. Caller: any work-item. Cost: one asynchronous copy
+   where PORTBAR_COPY_ASYNC_HARDWARE is defined, else a load and a store. */
 PORTBAR_MEMBER void portbar_copy_async(local void *dst, const global void *src, uint bytes)
 {
 ${own.copy()}\
@@ -137,9 +139,9 @@ PORTBAR_MEMBER void portbar_copy_async_wait(void)
 ${own.copy_wait()}\
 }
 
-/* Starts a copy of an array of `bytes` (a multiple of 4), shared out among the work-items of the group; 16 bytes at a time
-   where both pointers are aligned to that, else 4. Each work-item's part completes as its own copies do. Caller: all
-   work-items of the group. */
+/* Starts a copy of an array of `bytes` (a multiple of 4), shared out among the work-items of the group; 16 bytes at a
+   time where both pointers are aligned to that, else 4. Each work-item's part completes as its own copies do. Caller:
+   all work-items of the group. */
 PORTBAR_MEMBER void portbar_copy_async_group(local void *dst, const global void *src, uint bytes)
 {
     const uint me =

@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## The split barrier in software: counts of 32 bits in local memory. `counter` and `uniform` inherit it and add the waits.
+## The split barrier in software: counts of 32 bits in local memory. `counter` and `uniform` inherit it and add the
+## waits.
 <%!
     GROUP = "memory_order_relaxed, memory_scope_work_group"
 %>
@@ -40,9 +41,9 @@ PORTBAR_MEMBER void portbar_split_check(local portbar_split_barrier *b)
 % endif
 % if counted:
 
-/* Counts `count` arrivals, of which `drop` are not expected again. The one that completes the phase sets the next one up
-   before it says so. Arrivals in the next phase come after that, so none is lost. (libcu++'s software barrier reloads
-   after it has said so, and can lose one that overtakes the reload.) */
+/* Counts `count` arrivals, of which `drop` are not expected again. The one that completes the phase sets the next one
+   up before it says so. Arrivals in the next phase come after that, so none is lost. (libcu++'s software barrier
+   reloads after it has said so, and can lose one that overtakes the reload.) */
 PORTBAR_MEMBER portbar_arrival_token
 portbar_split_count(local portbar_split_barrier *b, uint count, uint drop, bool may_complete)
 {
@@ -68,7 +69,8 @@ ${check()}\
     }
     return (portbar_arrival_token)phase << 32 | pending;
 }
-/* Whether the phase of a token is complete, which is the current one or the one before; and the last one of a parity. */
+/* Whether the phase of a token is complete, which is the current one or the one before; and the last one of a parity.
+   */
 PORTBAR_MEMBER bool portbar_split_completed_token(local portbar_split_barrier *b, portbar_arrival_token token)
 {
     const uint phase = portbar_atomic_load_explicit(&b->phase, ${GROUP});

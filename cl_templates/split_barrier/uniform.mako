@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## Waits that are a barrier() of the whole group: right on every device for waits that all work-items of the group reach.
+## Waits that are a barrier() of the whole group: right on every device for waits that all work-items of the group
+## reach.
 <%inherit file="split_barrier/software.mako"/>
 <%def name="try_wait(phase, form)">\
     (void)polls;  /* others may not progress while a work-item polls, so one look is as good as many */

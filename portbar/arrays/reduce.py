@@ -37,7 +37,6 @@ _MOST_PLANS: Final = 256
 _ALIGNMENT: Final = 128
 
 
-
 @dataclass
 class _Known:
     """A plan, and what the host makes of its results."""

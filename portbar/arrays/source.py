@@ -408,10 +408,9 @@ class Job:
         return tuple(Lanes(place, out, self.inputs, self.layout, self.loops) for place, out in enumerate(self.wanted))
 
     @property
-    def indexed(self) -> list[tuple[str, bool]]:
-        """Types of values that argmin and argmax look for, and whether they are floats."""
-        kinds = {out.kind.part for out in self.wanted if isinstance(out.kind, Indexed)}
-        return [(part.c, part.kind == "float") for part in sorted(kinds, key=lambda part: part.c)]
+    def indexed(self) -> list[str]:
+        """Types of values that argmin and argmax look for."""
+        return sorted({out.kind.part.c for out in self.wanted if isinstance(out.kind, Indexed)})
 
     @property
     def typedefs(self) -> list[str]:

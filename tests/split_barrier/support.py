@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ import pytest
 
 import portbar
 from portbar.primitives.split_barrier.selection import VARIANTS
-from tests.support import filled, scale, uints
+from tests.support import filled, scale, to_device, uints
 
 #: How a test is built: by portbar's choice, by a strategy on request, and by portbar's choice with its checks on the device.
 MODES = ("default", *VARIANTS, "debug")
@@ -68,6 +70,78 @@ def program(context: cl.Context, source: str, mode: str, *require: str) -> portb
     """Return a program in one of the modes, or with any variant by its name."""
     strategy = {"split_barrier": mode} if mode in VARIANTS else {}
     return portbar.Program(context, source, strategy=strategy, require=require, debug=mode == "debug")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a header promises, as a kernel that checks it.
+
+    Attributes
+    ----------
+    title : str
+    body : str
+        Statements between BEGIN and END, with `turns`, `salt` (that many random words, or more), `far` (global memory) and
+        `values` (local memory, 16-byte aligned as `room`).
+    expected : str or None
+        Arrivals that complete a phase of the barrier `b`; None where the body has barriers of its own, and its own END.
+    locals : tuple of tuple of int
+        Local sizes to try.
+    turns, words, far, groups : int
+        Rounds; uints of `values` and of `far` for each work-item; work-groups.
+    require : tuple of str
+    one_by_one : bool
+        Whether each arrival must find another count, which mbarrier does not promise.
+    """
+
+    title: str
+    body: str
+    expected: str | None = "n"
+    locals: tuple[tuple[int, ...], ...] = ((64,),)
+    turns: int = 1
+    words: int = 0
+    far: int = 0
+    salt: int = 1
+    groups: int = 3
+    require: tuple[str, ...] = ()
+    one_by_one: bool = False
+
+    @property
+    def source(self) -> str:
+        """OpenCL C after the prelude."""
+        own = "local portbar_split_barrier b; INITIALIZE(b, EXPECTED);"
+        body = self.body if self.expected is None else f"{own}\n{self.body}\nEND(b);"
+        return (
+            f"#define EXPECTED ({self.expected})\n"
+            "kernel void promise(global uint *bad, uint turns, const global uint *salt, global uint *far, local uint4 *room)\n"
+            f"{{\nBEGIN; local uint *values = (local uint *)room;\n{body}\n}}\n"
+        )
+
+
+def with_and_without_counts(promise: Promise) -> tuple[Promise, Promise]:
+    """Return a promise, and one whose program sees no counts, so that arrivals need not be counted."""
+    unseen = "\n".join(line for line in promise.body.splitlines() if "/* counted */" not in line)
+    return promise, replace(promise, title=f"{promise.title}, counts unseen", body=unseen, one_by_one=False)
+
+
+def each(promises: Sequence[Promise]) -> pytest.MarkDecorator:
+    """Return a mark that runs a test with each promise and each of its local sizes."""
+    cases = [(promise, local) for promise in promises for local in promise.locals]
+    ids = [f"{promise.title}-{'x'.join(map(str, local))}" for promise, local in cases]
+    return pytest.mark.parametrize(("promise", "local"), cases, ids=ids)
+
+
+def keep(context: cl.Context, queue: cl.CommandQueue, mode: str, promise: Promise, local: tuple[int, ...]) -> None:
+    """Check a promise on the device."""
+    chosen = portbar.choose(portbar.describe(queue.device)).split_barrier.value
+    if promise.one_by_one and (mode if mode != "default" else chosen) == "mbarrier":
+        pytest.skip("mbarrier takes arrivals that a sub-group makes together as one, and their tokens tell the same")
+    made = kernel(context, promise.source, mode, *promise.require)
+    n, turns, seed = math.prod(local), rounds(queue.device, promise.turns), 12
+    salt = np.random.default_rng(seed).integers(0, 1 << 32, max(turns, promise.salt), dtype=np.uint32)
+    far = filled(queue, max(promise.far * n * promise.groups, 1))
+    room = local_uints(promise.words * n + 64)
+    arguments = (np.uint32(turns), to_device(queue, salt), far, room)
+    judge(queue, made, local, *arguments, groups=promise.groups, note=f"seed {seed}")
 
 
 @functools.lru_cache(maxsize=512)

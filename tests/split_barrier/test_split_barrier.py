@@ -1,7 +1,6 @@
-"""Promises of portbar/split_barrier.h: phases, counts, tokens, drops, and what is visible after a wait; one small kernel each.
+"""Promises of portbar/split_barrier.h: phases, counts, tokens, drops, and what is visible after a wait.
 
-After SYCL's end-to-end test of its asynchronous barrier, libcu++'s and libc++'s tests of `barrier`. Not copies, not uses that a
-program must require, and not faults: those have files of their own.
+After SYCL's end-to-end test of its asynchronous barrier, libcu++'s and libc++'s tests of `barrier`.
 """
 
 from __future__ import annotations
@@ -11,8 +10,20 @@ import math
 import numpy as np
 import pytest
 
-from tests.split_barrier.support import OVERLAPPING, by_mode, judge, kernel, largest, local_uints, rounds
-from tests.support import filled, to_device, uints
+from tests.split_barrier.support import (
+    OVERLAPPING,
+    Promise,
+    by_mode,
+    each,
+    judge,
+    keep,
+    kernel,
+    largest,
+    local_uints,
+    rounds,
+    with_and_without_counts,
+)
+from tests.support import to_device, uints
 
 pytestmark = pytest.mark.device
 
@@ -60,17 +71,15 @@ def test_values_go_round_a_ring_of_work_items_in_groups_of_one_to_three_dimensio
     assert (uints(queue, data).reshape(groups, n) == expected).all(), f"seed {seed}, {turns} turns"
 
 
-ORDER = r"""
-kernel void order(global uint *bad, global uint *far, const global uint *salt, uint turns, global uint *sink, local uint *near)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+PROMISES = [
+    Promise(
+        "memory written before arrive is seen by all after wait",
+        r"""
     global uint *mine = far + get_group_id(0) * 2u * n;
-    INITIALIZE(b, n);
     uint busy = i;
     for (uint turn = 0u; turn < turns; ++turn) {
         const uint at = (turn & 1u) * n, key = salt[turn];
-        near[at + i] = mixed(key, i);
+        values[at + i] = mixed(key, i);
         mine[at + i] = mixed(key, i + n);
         const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
         for (uint k = 0u; k < (i + turn) % 5u; ++k)
@@ -78,89 +87,20 @@ kernel void order(global uint *bad, global uint *far, const global uint *salt, u
         CHECK(0, portbar_split_barrier_wait(&b, token));
         for (uint k = 1u; k < n; k = 3u * k + 1u) {
             const uint other = (i + k) % n;
-            CHECK(1, near[at + other] == mixed(key, other));
+            CHECK(1, values[at + other] == mixed(key, other));
             CHECK(2, mine[at + other] == mixed(key, other + n));
         }
     }
-    sink[place()] = busy;
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(8,), (64,), (16, 4)], ids=str)
-def test_local_and_global_memory_written_before_arrive_is_seen_by_all_after_wait(context, queue, mode, local):
-    made = kernel(context, ORDER, mode)
-    n, groups, seed, turns = math.prod(local), 4, 12, rounds(queue.device, 500)
-    salt = to_device(queue, np.random.default_rng(seed).integers(0, 1 << 32, turns, dtype=np.uint32))
-    far, sink = filled(queue, 2 * n * groups), filled(queue, n * groups)
-    arguments = (far, salt, np.uint32(turns), sink, local_uints(2 * n))
-    judge(queue, made, local, *arguments, groups=groups, note=f"seed {seed}")
-
-
-TEN_PHASES = r"""
-kernel void ten_phases(global uint *bad, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, n);
-    values[i] = 0u;
-    CHECK(0, portbar_split_barrier_arrive_and_wait(&b));
-    for (uint phase = 1u; phase <= 10u; ++phase) {
-        const uint left = values[(i + n - 1u) % n];
-        CHECK(1, portbar_split_barrier_arrive_and_wait(&b));
-        values[i] = left + 1u;
-        CHECK(2, portbar_split_barrier_arrive_and_wait(&b));
-    }
-    CHECK(3, values[i] == 10u);
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (2,), (64,)], ids=str)
-def test_arrive_and_wait_ten_times_keeps_all_in_step(context, queue, mode, local):
-    judge(queue, kernel(context, TEN_PHASES, mode), local, local_uints(local[0]))
-
-
-TWO_PLACES = r"""
-kernel void two_places(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, n);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        local uint *now = values + (turn & 1u) * n;
-        portbar_arrival_token token;
-        if ((i + turn) & 1u) {
-            now[i] = turn + i;
-            token = portbar_split_barrier_arrive(&b);
-        } else {
-            now[i] = turn * 2u + i;
-            token = portbar_split_barrier_arrive_count(&b, 1u);
-        }
-        CHECK(0, portbar_split_barrier_wait(&b, token));
-        const uint j = (i + 1u) % n;
-        CHECK(1, now[j] == (((j + turn) & 1u) ? turn + j : turn * 2u + j));
-    }
-    END(b);
-}
-"""
-
-
-@by_mode
-def test_work_items_may_arrive_at_different_places_of_a_kernel(context, queue, mode):
-    judge(queue, kernel(context, TWO_PLACES, mode), (64,), np.uint32(rounds(queue.device, 30)), local_uints(128))
-
-
-REUSE = r"""
-kernel void reuse(global uint *bad, uint turns, local ulong *memory, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier *b = (local portbar_split_barrier *)memory;
-    local int *words = (local int *)memory;
+    far[(uint)get_num_groups(0) * 2u * n + place()] = busy;
+        """,
+        locals=((8,), (64,), (16, 4)), turns=500, words=2, far=3, groups=4,
+    ),
+    Promise(
+        "an invalidated barrier's memory holds ints and then a barrier again",
+        r"""
+    local portbar_split_barrier *b = (local portbar_split_barrier *)room;
+    local int *words = (local int *)room;
+    values += 64;
     const uint count = sizeof(portbar_split_barrier) / sizeof(int);
     for (uint turn = 0u; turn < turns; ++turn) {
         INITIALIZE(*b, n);
@@ -181,22 +121,12 @@ kernel void reuse(global uint *bad, uint turns, local ulong *memory, local uint 
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     bad[place()] = wrong;
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (64,)], ids=str)
-def test_an_invalidated_barrier_s_memory_holds_ints_and_then_a_barrier_again(context, queue, mode, local):
-    made = kernel(context, REUSE, mode)
-    judge(queue, made, local, np.uint32(rounds(queue.device, 12)), local_uints(64), local_uints(local[0]))
-
-
-AGAIN = r"""
-kernel void again(global uint *bad)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+        """,
+        locals=((1,), (64,)), turns=12, words=1, expected=None,
+    ),
+    Promise(
+        "initialize sets the count and the phase anew",
+        r"""
     for (uint count = 1u; count <= 4u; ++count) {
         INITIALIZE(b, n * count);
         for (uint phase = 0u; phase < count; ++phase)
@@ -209,27 +139,16 @@ kernel void again(global uint *bad)
             portbar_split_barrier_invalidate(&b);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    INITIALIZE(b, n);
     CHECK(3, portbar_split_barrier_test_wait_parity(&b, 1u));
     CHECK(4, !portbar_split_barrier_test_wait_parity(&b, 0u));
-    END(b);
-}
-"""
-
-
-@by_mode
-def test_initialize_sets_the_count_and_the_phase_anew(context, queue, mode):
-    judge(queue, kernel(context, AGAIN, mode), (8,))
-
-
-MAXIMUM = r"""
-kernel void maximum(global uint *bad)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+        """,
+        locals=((8,),),
+    ),
+    Promise(
+        "the largest expected count is counted",
+        r"""
     const uint most = portbar_split_barrier_max();
     CHECK(0, most == 1048575u);
-    INITIALIZE(b, most);
     for (uint phase = 0u; phase < 3u; ++phase) {
         if (i == 0u)
             portbar_split_barrier_arrive_no_complete(&b, most - n);
@@ -243,137 +162,53 @@ kernel void maximum(global uint *bad)
     const portbar_arrival_token token = portbar_split_barrier_arrive_count(&b, i == 0u ? most - (n - 1u) : 1u);
     CHECK(4, portbar_split_barrier_wait(&b, token));
     CHECK(5, portbar_split_barrier_test_wait(&b, token));
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(2,), (64,)], ids=str)
-def test_the_largest_expected_count_is_counted(context, queue, mode, local):
-    judge(queue, kernel(context, MAXIMUM, mode, OVERLAPPING), local)
-
-
-SIXTY_FOUR = r"""
-kernel void sixty_four(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, 64u * n);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        local uint *now = values + (turn & 1u) * n;
-        now[i] = mixed(turn, i);
-        portbar_split_barrier_arrive_copy_async(&b);          /* leaves the count as it was */
-        portbar_split_barrier_arrive_no_complete(&b, 63u);
-        CHECK(0, portbar_split_barrier_arrive_and_wait(&b));
-        CHECK(1, now[(i + 3u) % n] == mixed(turn, (i + 3u) % n));
-        /* COUNTED */
-    }
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("counted", [False, True], ids=["waits", "waits and parity"])
-def test_sixty_four_arrivals_of_each_work_item_make_a_phase(context, queue, mode, counted):
-    more = "CHECK(2, portbar_split_barrier_test_wait_parity(&b, turn & 1u));" if counted else ""
-    made = kernel(context, SIXTY_FOUR.replace("/* COUNTED */", more), mode, OVERLAPPING)
-    judge(queue, made, (64,), np.uint32(rounds(queue.device, 20)), local_uints(128))
-
-
-OTHER_COUNTS = r"""
-kernel void other_counts(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier same, growing;
-    INITIALIZE(same, 3u * n);
-    INITIALIZE(growing, n * (n + 1u) / 2u);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        values[i] = mixed(turn, i);
-        CHECK(0, portbar_split_barrier_wait(&same, portbar_split_barrier_arrive_count(&same, 3u)));
-        CHECK(1, values[(i + 1u) % n] == mixed(turn, (i + 1u) % n));
-        CHECK(2, portbar_split_barrier_wait(&growing, portbar_split_barrier_arrive_count(&growing, i + 1u)));
-        /* COUNTED */
-    }
-    END(same);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("counted", [False, True], ids=["waits", "waits and parity"])
-def test_more_arrivals_than_work_items_may_be_expected(context, queue, mode, counted):
-    more = """
-        CHECK(3, portbar_split_barrier_test_wait_parity(&same, turn & 1u));
-        CHECK(4, portbar_split_barrier_test_wait_parity(&growing, turn & 1u));
-    """
-    made = kernel(context, OTHER_COUNTS.replace("/* COUNTED */", more if counted else ""), mode)
-    judge(queue, made, (32,), np.uint32(rounds(queue.device, 20)), local_uints(32))
-
-
-FEWER = r"""
-kernel void fewer(global uint *bad, uint turns, uint expected, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, expected);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        const uint first = turn % n;             /* those who arrive change from phase to phase */
-        const bool arrives = (i + n - first) % n < expected;
-        if (arrives) {
+        """,
+        locals=((2,), (64,)), require=(OVERLAPPING,), expected="portbar_split_barrier_max()",
+    ),
+    *with_and_without_counts(
+        Promise(
+            "more arrivals than work-items may be expected",
+            r"""
+        local portbar_split_barrier same, growing;
+        INITIALIZE(same, 3u * n);
+        INITIALIZE(growing, n * (n + 1u) / 2u);
+        for (uint turn = 0u; turn < turns; ++turn) {
             values[i] = mixed(turn, i);
-            portbar_split_barrier_arrive(&b);
+            CHECK(0, portbar_split_barrier_wait(&same, portbar_split_barrier_arrive_count(&same, 3u)));
+            CHECK(1, values[(i + 1u) % n] == mixed(turn, (i + 1u) % n));
+            CHECK(2, portbar_split_barrier_wait(&growing, portbar_split_barrier_arrive_count(&growing, i + 1u)));
+            CHECK(3, portbar_split_barrier_test_wait_parity(&same, turn & 1u));  /* counted */
+            CHECK(4, portbar_split_barrier_test_wait_parity(&growing, turn & 1u));  /* counted */
         }
-        CHECK(0, portbar_split_barrier_wait_parity(&b, turn & 1u));
-        for (uint k = 0u; k < expected; ++k)
-            CHECK(1, values[(first + k) % n] == mixed(turn, (first + k) % n));
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("expected", [1, 2, 17])
-def test_fewer_arrivals_than_work_items_may_be_expected_while_all_wait(context, queue, mode, expected):
-    turns = np.uint32(rounds(queue.device, 40))
-    judge(queue, kernel(context, FEWER, mode), (32,), turns, np.uint32(expected), local_uints(32))
-
-
-MANY = r"""
-kernel void many(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b[8];
-    if (i == 0u)
-        for (uint k = 0u; k < 8u; ++k)
-            portbar_split_barrier_initialize(&b[k], n);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        local portbar_split_barrier *now = &b[turn * 3u % 8u];
-        values[(turn & 1u) * n + i] = mixed(turn, i);
-        const portbar_arrival_token token = portbar_split_barrier_arrive(now);
-        CHECK(0, portbar_split_barrier_wait(now, token));
-        CHECK(1, values[(turn & 1u) * n + (i + 5u) % n] == mixed(turn, (i + 5u) % n));
-    }
-    for (uint k = 0u; k < 8u; ++k)
-        CHECK(2 + k, portbar_split_barrier_fault(&b[k]) == 0u);
-    bad[place()] = wrong;
-}
-"""
-
-
-@by_mode
-def test_eight_barriers_of_a_group_are_used_in_turn(context, queue, mode):
-    judge(queue, kernel(context, MANY, mode), (32,), np.uint32(rounds(queue.device, 48)), local_uints(64))
-
-
-NESTED = r"""
-kernel void nested(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
+        END(same);
+            """,
+            locals=((32,),), turns=20, words=1, expected=None,
+        ),
+    ),
+    *(
+        Promise(
+            "fewer arrivals than work-items may be expected while all wait",
+            r"""
+        for (uint turn = 0u; turn < turns; ++turn) {
+            const uint first = turn % n;             /* those who arrive change from phase to phase */
+            const bool arrives = (i + n - first) % n < EXPECTED;
+            if (arrives) {
+                values[i] = mixed(turn, i);
+                portbar_split_barrier_arrive(&b);
+            }
+            CHECK(0, portbar_split_barrier_wait_parity(&b, turn & 1u));
+            for (uint k = 0u; k < EXPECTED; ++k)
+                CHECK(1, values[(first + k) % n] == mixed(turn, (first + k) % n));
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+            """,
+            locals=((32,),), turns=40, words=1, expected=f"{few}u",
+        )
+        for few in (1, 2, 17)
+    ),
+    Promise(
+        "eight barriers may be arrived at before any is waited for",
+        r"""
     local portbar_split_barrier b[8];
     for (uint k = i; k < 8u; k += n)
         portbar_split_barrier_initialize(&b[k], n);
@@ -392,54 +227,12 @@ kernel void nested(global uint *bad, uint turns, local uint *values)
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     END(b[7]);
-}
-"""
-
-
-@by_mode
-def test_eight_barriers_may_be_arrived_at_before_any_is_waited_for(context, queue, mode):
-    made = kernel(context, NESTED, mode, OVERLAPPING)
-    judge(queue, made, (16,), np.uint32(rounds(queue.device, 12)), local_uints(128))
-
-
-KEPT = r"""
-kernel void kept(global uint *bad)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    local portbar_arrival_token token;
-    INITIALIZE(b, 2u);
-    if (i == 0u)
-        token = portbar_split_barrier_arrive(&b);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    CHECK(0, !portbar_split_barrier_test_wait(&b, token));
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (i == n - 1u)
-        portbar_split_barrier_arrive(&b);
-    CHECK(1, portbar_split_barrier_wait(&b, token));
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (i == n - 1u)
-        token = portbar_split_barrier_arrive_count(&b, 2u);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    CHECK(2, portbar_split_barrier_test_wait(&b, token));
-    CHECK(3, portbar_split_barrier_wait(&b, token));
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (8,), (64,)], ids=str)
-def test_a_token_kept_by_one_serves_all_and_arrive_count_completes_a_phase_alone(context, queue, mode, local):
-    judge(queue, kernel(context, KEPT, mode, OVERLAPPING), local)
-
-
-PREVIOUS = r"""
-kernel void previous(global uint *bad, uint turns)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, n);
+        """,
+        locals=((16,),), turns=12, words=8, require=(OVERLAPPING,), expected=None,
+    ),
+    Promise(
+        "a token of the previous phase stays complete while the next one is not",
+        r"""
     portbar_arrival_token before = portbar_split_barrier_arrive(&b);
     CHECK(0, portbar_split_barrier_wait(&b, before));
     for (uint turn = 0u; turn < turns; ++turn) {
@@ -458,23 +251,13 @@ kernel void previous(global uint *bad, uint turns)
         CHECK(4, portbar_split_barrier_wait(&b, token));
         before = token;
     }
-    END(b);
-}
-"""
-
-
-@by_mode
-def test_a_token_of_the_previous_phase_stays_complete_while_the_next_one_is_not(context, queue, mode):
-    judge(queue, kernel(context, PREVIOUS, mode, OVERLAPPING), (16,), np.uint32(rounds(queue.device, 10)))
-
-
-EXACT = r"""
-kernel void exact(global uint *bad, uint turns)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+        """,
+        locals=((16,),), turns=10, require=(OVERLAPPING,),
+    ),
+    Promise(
+        "test_wait is false until the last has arrived and true for all afterwards",
+        r"""
     local portbar_arrival_token kept;
-    INITIALIZE(b, n);
     for (uint turn = 0u; turn < turns; ++turn) {
         const uint last = (turn * 5u + n - 1u) % n;
         if (i != last) {
@@ -494,55 +277,33 @@ kernel void exact(global uint *bad, uint turns)
         CHECK(5, portbar_split_barrier_wait(&b, kept));
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(2,), (8,), (64,)], ids=str)
-def test_test_wait_is_false_until_the_last_has_arrived_and_true_for_all_afterwards(context, queue, mode, local):
-    judge(queue, kernel(context, EXACT, mode), local, np.uint32(rounds(queue.device, 20)))
-
-
-SEEN_BY_TEST = r"""
-kernel void seen_by_test(global uint *bad, global uint *far, uint turns, local uint *near)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+        """,
+        locals=((2,), (8,), (64,)), turns=20,
+    ),
+    Promise(
+        "a work-item whose test_wait is true sees what was written before arrive",
+        r"""
     global uint *mine = far + get_group_id(0) * n;
-    INITIALIZE(b, n);
     for (uint turn = 0u; turn < turns; ++turn) {
-        near[i] = mixed(turn, i);
+        values[i] = mixed(turn, i);
         mine[i] = mixed(i, turn);
         const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
         const uint j = (i + turn + 1u) % n;
         if (portbar_split_barrier_test_wait(&b, token)) {
-            CHECK(0, near[j] == mixed(turn, j));
+            CHECK(0, values[j] == mixed(turn, j));
             CHECK(1, mine[j] == mixed(j, turn));
         }
         CHECK(2, portbar_split_barrier_wait(&b, token));
-        CHECK(3, near[j] == mixed(turn, j));
+        CHECK(3, values[j] == mixed(turn, j));
         CHECK(4, mine[j] == mixed(j, turn));
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     }
-    END(b);
-}
-"""
-
-
-@by_mode
-def test_whoever_test_wait_answers_true_sees_what_was_written_before_arrive(context, queue, mode):
-    turns = rounds(queue.device, 200)
-    judge(queue, kernel(context, SEEN_BY_TEST, mode), (64,), filled(queue, 3 * 64), np.uint32(turns), local_uints(64))
-
-
-TRIES = r"""
-kernel void tries(global uint *bad, uint turns)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, n + 1u);
+        """,
+        turns=200, words=1, far=1,
+    ),
+    Promise(
+        "try_wait gives up at its limit and succeeds once the phase completed",
+        r"""
     for (uint turn = 0u; turn < turns; ++turn) {
         const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
         CHECK(0, !portbar_split_barrier_try_wait(&b, token, 50u));
@@ -557,23 +318,12 @@ kernel void tries(global uint *bad, uint turns)
         CHECK(5, portbar_split_barrier_try_wait(&b, token, 1u));
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (32,)], ids=str)
-def test_try_wait_gives_up_at_its_limit_and_succeeds_once_the_phase_completed(context, queue, mode, local):
-    judge(queue, kernel(context, TRIES, mode, OVERLAPPING), local, np.uint32(rounds(queue.device, 6)))
-
-
-PARITY = r"""
-kernel void parity(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, n);
+        """,
+        locals=((1,), (32,)), turns=6, require=(OVERLAPPING,), expected="n + 1u",
+    ),
+    Promise(
+        "parities alternate from a fresh barrier on",
+        r"""
     CHECK(0, portbar_split_barrier_test_wait_parity(&b, 1u));
     CHECK(1, !portbar_split_barrier_test_wait_parity(&b, 0u));
     CHECK(2, portbar_split_barrier_wait_parity(&b, 1u));
@@ -592,13 +342,179 @@ kernel void parity(global uint *bad, uint turns, local uint *values)
         CHECK(10, portbar_split_barrier_try_wait_parity(&b, phase & 1u, 10u));
         CHECK(11, !portbar_split_barrier_test_wait_parity(&b, (phase & 1u) ^ 1u));
     }
+        """,
+        locals=((1,), (8,), (64,)), turns=101, words=2,
+    ),
+    Promise(
+        "pending_count tells what was pending before each kind of arrival",
+        r"""
+    local portbar_arrival_token token;
+    if (i == 0u) {
+        CHECK(0, portbar_split_barrier_pending_count(portbar_split_barrier_arrive(&b)) == 10u);
+        CHECK(1, portbar_split_barrier_pending_count(portbar_split_barrier_arrive_count(&b, 3u)) == 9u);
+        CHECK(2, portbar_split_barrier_pending_count(portbar_split_barrier_arrive_no_complete(&b, 2u)) == 6u);
+        CHECK(3, portbar_split_barrier_pending_count(portbar_split_barrier_arrive_and_drop_no_complete(&b, 2u)) == 4u);
+        CHECK(4, portbar_split_barrier_pending_count(portbar_split_barrier_arrive_and_drop(&b)) == 2u);
+        token = portbar_split_barrier_arrive(&b);
+        CHECK(5, portbar_split_barrier_pending_count(token) == 1u);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    CHECK(6, portbar_split_barrier_test_wait(&b, token));
+    CHECK(7, portbar_split_barrier_wait(&b, token));
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (i == 0u) {          /* three were dropped */
+        CHECK(8, portbar_split_barrier_pending_count(portbar_split_barrier_arrive_no_complete(&b, 4u)) == 7u);
+        token = portbar_split_barrier_arrive_count(&b, 3u);
+        CHECK(9, portbar_split_barrier_pending_count(token) == 3u);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    CHECK(10, portbar_split_barrier_wait(&b, token));
+        """,
+        locals=((1,), (8,)), require=(OVERLAPPING,), expected="10u",
+    ),
+    Promise(
+        "each arrival of a phase finds another pending count",
+        r"""
+    for (uint turn = 0u; turn < turns; ++turn) {
+        values[i] = 0u;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
+        const uint pending = portbar_split_barrier_pending_count(token);
+        CHECK(0, pending >= 1u && pending <= n);
+        if (pending >= 1u && pending <= n)
+            atomic_inc(values + pending - 1u);
+        CHECK(1, portbar_split_barrier_wait(&b, token));
+        barrier(CLK_LOCAL_MEM_FENCE);          /* what follows an arrival is not ordered by it */
+        CHECK(2, values[i] == 1u);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+        """,
+        locals=((1,), (8,), (64,)), turns=20, words=1, one_by_one=True,
+    ),
+    Promise(
+        "six arrivals that each work-item drops are expected no more",
+        r"""
+    portbar_split_barrier_arrive_no_complete(&b, 58u);
+    portbar_split_barrier_arrive_and_drop_no_complete(&b, 5u);
+    portbar_arrival_token token = portbar_split_barrier_arrive_and_drop(&b);
+    CHECK(0, portbar_split_barrier_wait(&b, token));
+    for (uint phase = 0u; phase < 4u; ++phase) {
+        for (uint k = 0u; k < 57u; ++k)
+            token = portbar_split_barrier_arrive(&b);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        CHECK(1, !portbar_split_barrier_test_wait(&b, token));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        token = portbar_split_barrier_arrive(&b);
+        CHECK(2, portbar_split_barrier_wait(&b, token));
+        CHECK(3, portbar_split_barrier_test_wait(&b, token));
+    }
+        """,
+        locals=((1,), (64,)), require=(OVERLAPPING,), expected="64u * n",
+    ),
+    *with_and_without_counts(
+        Promise(
+            "arrivals are dropped in many phases by many work-items",
+            r"""
+        local uint completed[2];
+        if (i == 0u)
+            completed[0] = completed[1] = 0u;
+        uint mine = 9u;                      /* arrivals that are this work-item's, one of which may be dropped in a phase */
+        for (uint phase = 0u; phase < turns; ++phase) {
+            local uint *now = values + (phase & 1u) * n;
+            now[i] = mixed(phase, i);
+            const bool drops = mine > 1u && (mixed(i, salt[phase]) & 3u) == 0u;
+            if (mine > 1u)
+                portbar_split_barrier_arrive_no_complete(&b, mine - 1u);
+            const portbar_arrival_token token =
+                drops ? portbar_split_barrier_arrive_and_drop(&b) : portbar_split_barrier_arrive(&b);
+            if (portbar_split_barrier_pending_count(token) == 1u) atomic_inc(&completed[phase & 1u]);  /* counted */
+            CHECK(0, portbar_split_barrier_wait(&b, token));
+            CHECK(1, now[(i + 1u) % n] == mixed(phase, (i + 1u) % n));
+            /* One arrival of each phase completed it; what it counted is visible a phase later. */
+            CHECK(2, phase == 0u || completed[(phase - 1u) & 1u] == (phase + 1u) / 2u);  /* counted */
+            CHECK(3, portbar_split_barrier_test_wait(&b, token));  /* counted */
+            CHECK(4, portbar_split_barrier_test_wait_parity(&b, phase & 1u));  /* counted */
+            mine -= drops ? 1u : 0u;
+        }
+            """,
+            turns=60, words=2, groups=8, require=(OVERLAPPING,), one_by_one=True, expected="9u * n",
+        ),
+    ),
+    Promise(
+        "work-items drop out one a phase until one is left",
+        r"""
+    /* In phase p work-item p drops out; the last one arrives alone from then on. All wait to the end. */
+    for (uint phase = 0u; phase < n - 1u + turns; ++phase) {
+        if (i == phase && i != n - 1u) {
+            values[i] = mixed(phase, i);
+            portbar_split_barrier_arrive_and_drop(&b);
+        } else if (i > phase || i == n - 1u) {
+            values[i] = mixed(phase, i);
+            portbar_split_barrier_arrive(&b);
+        }
+        CHECK(0, portbar_split_barrier_wait_parity(&b, phase & 1u));
+        const uint first = min(phase, n - 1u), other = first + (i + phase) % (n - first);
+        CHECK(1, values[other] == mixed(phase, other));
+        CHECK(2, portbar_split_barrier_test_wait_parity(&b, phase & 1u));
+        CHECK(3, !portbar_split_barrier_test_wait_parity(&b, (phase & 1u) ^ 1u));
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+        """,
+        locals=((1,), (2,), (8,), (64,)), turns=5, words=1,
+    ),
+    Promise(
+        "one work-item drops in every phase whoever completes it",
+        r"""
+    uint busy = i;
+    /* The last work-item drops one in every phase while it has any, the first one arrives in every phase; either may
+       be the one that completes a phase. A barrier() keeps waiters from finding the phase after next, of the same parity. */
+    for (uint phase = 0u; phase < turns; ++phase) {
+        const uint delay = mixed(salt[phase], i + get_group_id(0)) & 7u;
+        for (uint k = 0u; k < delay; ++k)
+            busy = mixed(busy, k);
+        if (i == 0u)
+            portbar_split_barrier_arrive(&b);
+        if (i == n - 1u && phase < 60u) {
+            if (phase + 1u < 60u)
+                portbar_split_barrier_arrive_no_complete(&b, 60u - phase - 1u);
+            portbar_split_barrier_arrive_and_drop(&b);
+        }
+        CHECK(0, portbar_split_barrier_wait_parity(&b, phase & 1u));
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    far[place()] = busy;
+        """,
+        turns=80, groups=16, far=1, require=(OVERLAPPING,), expected="61u",
+    ),
+]  # fmt: skip
+
+
+@by_mode
+@each(PROMISES)
+def test_promise(context, queue, mode, promise, local):
+    keep(context, queue, mode, promise, local)
+
+
+MISSING = r"""
+kernel void missing(global uint *bad)
+{
+    BEGIN;
+    local portbar_split_barrier b;
+    INITIALIZE(b, n + 1u);
+    const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
+    ASKED
     END(b);
 }
 """
 
 
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (8,), (64,)], ids=str)
-def test_parities_alternate_from_a_fresh_barrier_on(context, queue, mode, local):
-    turns = np.uint32(rounds(queue.device, 101))
-    judge(queue, kernel(context, PARITY, mode), local, turns, local_uints(2 * local[0]))
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "const bool held = portbar_split_barrier_wait(&b, token); CHECK(0, !held);",
+        "if (portbar_split_barrier_wait(&b, token)) wrong = 1u;",
+        "CHECK(0, !portbar_split_barrier_wait(&b, token));",
+    ],
+)
+def test_a_wait_of_the_whole_group_is_false_while_arrivals_are_missing(context, queue, asked):
+    judge(queue, kernel(context, MISSING.replace("ASKED", asked), "uniform"), (8,))

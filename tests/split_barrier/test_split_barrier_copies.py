@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.split_barrier.support import OVERLAPPING, by_mode, judge, kernel, local_uints, rounds
+from tests.split_barrier.support import OVERLAPPING, Promise, by_mode, each, judge, keep, kernel, local_uints, rounds
 from tests.support import to_device, uints
 
 pytestmark = pytest.mark.device
@@ -17,80 +17,60 @@ def words(length, seed):
     return np.random.default_rng(seed).integers(0, 1 << 32, length, dtype=np.uint32)
 
 
-OWN = r"""
-kernel void own(global uint *bad, const global uint *source, local uint4 *room)
-{
-    BEGIN;
-    local uint *copied = (local uint *)room;        /* an argument is aligned as its type is */
-    const uint each = BYTES / 4u;
-    for (uint k = 0u; k < each; ++k)
-        copied[i * each + k] = 0u;
-    portbar_copy_async(copied + i * each, source + place() * each, BYTES);
-    portbar_copy_async_wait();
-    for (uint k = 0u; k < each; ++k)
-        CHECK(k, copied[i * each + k] == source[place() * each + k]);
-    bad[place()] = wrong;
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("size", BYTES)
-def test_a_work_item_sees_its_own_copy_after_copy_async_wait(context, queue, mode, size):
-    made, seed = kernel(context, OWN.replace("BYTES", f"{size}u"), mode), 21
-    source = to_device(queue, words(3 * 32 * size // 4, seed))
-    judge(queue, made, (32,), source, local_uints(32 * size // 4), note=f"seed {seed}")
-
-
-OTHERS = r"""
-kernel void others(global uint *bad, const global uint *source, uint turns, local uint4 *room)
-{
-    BEGIN;
-    local uint *copied = (local uint *)room;        /* an argument is aligned as its type is */
-    local portbar_split_barrier b;
-    const uint each = BYTES / 4u;
-    INITIALIZE(b, EXPECTED);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        local uint *now = copied + (turn & 1u) * n * each;
-        const global uint *from = source + (get_group_id(0) + turn) * n * each;
-        portbar_copy_async(now + i * each, from + i * each, BYTES);
-        ARRIVE_COPIES(&b);
-        const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
-        CHECK(0, portbar_split_barrier_wait(&b, token));
-        for (uint j = 1u; j < n; j *= 2u)
-            for (uint k = 0u; k < each; ++k)
-                CHECK(1 + k, now[(i + j) % n * each + k] == from[(i + j) % n * each + k]);
-    }
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("size", BYTES)
-@pytest.mark.parametrize(("form", "expected"), [("arrive_copy_async", "n"), ("arrive_copy_async_no_inc", "2u * n")])
-def test_all_see_the_copies_of_others_after_a_wait(context, queue, mode, size, form, expected):
-    source = OTHERS.replace("BYTES", f"{size}u").replace("EXPECTED", expected)
-    made = kernel(context, source.replace("ARRIVE_COPIES", f"portbar_split_barrier_{form}"), mode, OVERLAPPING)
-    turns, seed, each = rounds(queue.device, 20), 22, size // 4
-    tiles = to_device(queue, words((3 + turns) * 64 * each, seed))
-    judge(queue, made, (64,), tiles, np.uint32(turns), local_uints(2 * 64 * each), note=f"seed {seed}")
-
-
-NO_INC = r"""
+ARRIVED = r"""
 #if defined(PORTBAR_COPY_ASYNC_HARDWARE) && PORTBAR_COPY_ASYNC_HARDWARE
 #define ARRIVED(b, token) portbar_split_barrier_try_wait(b, token, 1u << 20)       /* the copies arrive when they are done */
 #else
 #define ARRIVED(b, token) portbar_split_barrier_test_wait(b, token)
 #endif
+"""
 
-kernel void no_inc(global uint *bad, const global uint *source, uint turns, local uint *copied)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, 64u * n);
+PROMISES = [
+    *(
+        Promise(
+            f"a work-item sees its own copy of {size} bytes after copy_async_wait",
+            r"""
+        const uint each = BYTES / 4u;
+        for (uint k = 0u; k < each; ++k)
+            values[i * each + k] = 0u;
+        portbar_copy_async(values + i * each, salt + place() * each, BYTES);
+        portbar_copy_async_wait();
+        for (uint k = 0u; k < each; ++k)
+            CHECK(k, values[i * each + k] == salt[place() * each + k]);
+        bad[place()] = wrong;
+            """.replace("BYTES", f"{size}u"),
+            locals=((32,),), words=4, salt=3 * 32 * 4, expected=None,
+        )
+        for size in BYTES
+    ),
+    *(
+        Promise(
+            f"all see copies of {size} bytes by others, that {form}, after a wait",
+            r"""
+        const uint each = BYTES / 4u;
+        for (uint turn = 0u; turn < turns; ++turn) {
+            local uint *now = values + (turn & 1u) * n * each;
+            const global uint *from = salt + (get_group_id(0) + turn) * n * each;
+            portbar_copy_async(now + i * each, from + i * each, BYTES);
+            ARRIVE_COPIES(&b);
+            const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
+            CHECK(0, portbar_split_barrier_wait(&b, token));
+            for (uint j = 1u; j < n; j *= 2u)
+                for (uint k = 0u; k < each; ++k)
+                    CHECK(1 + k, now[(i + j) % n * each + k] == from[(i + j) % n * each + k]);
+        }
+            """.replace("BYTES", f"{size}u").replace("ARRIVE_COPIES", f"portbar_split_barrier_{form}"),
+            turns=20, words=8, salt=23 * 64 * 4, require=(OVERLAPPING,), expected=expected,
+        )
+        for size in BYTES
+        for form, expected in (("arrive_copy_async", "n"), ("arrive_copy_async_no_inc", "2u * n"))
+    ),
+    Promise(
+        "arrive_copy_async_no_inc is one of the expected arrivals",
+        ARRIVED
+        + r"""
     for (uint turn = 0u; turn < turns; ++turn) {
-        portbar_copy_async(copied + i, source + place(), 4u);
+        portbar_copy_async(values + i, salt + place(), 4u);
         portbar_split_barrier_arrive_copy_async_no_inc(&b);
         portbar_split_barrier_arrive_no_complete(&b, 61u);
         const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
@@ -103,29 +83,16 @@ kernel void no_inc(global uint *bad, const global uint *source, uint turns, loca
         barrier(CLK_LOCAL_MEM_FENCE);
         CHECK(2, ARRIVED(&b, token));
         CHECK(3, portbar_split_barrier_wait(&b, token));
-        CHECK(4, copied[(i + 1u) % n] == source[place() - i + (i + 1u) % n]);
+        CHECK(4, values[(i + 1u) % n] == salt[place() - i + (i + 1u) % n]);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (64,)], ids=str)
-def test_arrive_copy_async_no_inc_is_one_of_the_expected_arrivals(context, queue, mode, local):
-    seed, turns = 23, rounds(queue.device, 5)
-    arguments = (to_device(queue, words(3 * local[0], seed)), np.uint32(turns), local_uints(local[0]))
-    judge(queue, kernel(context, NO_INC, mode, OVERLAPPING), local, *arguments, note=f"seed {seed}")
-
-
-WITH_INC = r"""
-kernel void with_inc(global uint *bad, const global uint *source, local uint *copied)
-{
-    BEGIN;
-    local portbar_split_barrier b;
-    INITIALIZE(b, n + 1u);
-    portbar_copy_async(copied + i, source + place(), 4u);
+        """,
+        locals=((1,), (64,)), turns=5, words=1, salt=3 * 64, require=(OVERLAPPING,), expected="64u * n",
+    ),
+    Promise(
+        "arrive_copy_async leaves the count as it was",
+        r"""
+    portbar_copy_async(values + i, salt + place(), 4u);
     portbar_split_barrier_arrive_copy_async(&b);
     portbar_copy_async_wait();
     const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
@@ -135,17 +102,17 @@ kernel void with_inc(global uint *bad, const global uint *source, local uint *co
     if (i == 0u)
         portbar_split_barrier_arrive(&b);
     CHECK(1, portbar_split_barrier_wait(&b, token));
-    CHECK(2, copied[(i + 1u) % n] == source[place() - i + (i + 1u) % n]);
-    END(b);
-}
-"""
+    CHECK(2, values[(i + 1u) % n] == salt[place() - i + (i + 1u) % n]);
+        """,
+        words=1, salt=3 * 64, require=(OVERLAPPING,), expected="n + 1u",
+    ),
+]  # fmt: skip
 
 
 @by_mode
-def test_arrive_copy_async_leaves_the_count_as_it_was(context, queue, mode):
-    seed = 24
-    source = to_device(queue, words(3 * 64, seed))
-    judge(queue, kernel(context, WITH_INC, mode, OVERLAPPING), (64,), source, local_uints(64), note=f"seed {seed}")
+@each(PROMISES)
+def test_promise(context, queue, mode, promise, local):
+    keep(context, queue, mode, promise, local)
 
 
 GROUP = r"""

@@ -5,12 +5,11 @@ Whoever waits in a branch or asks again and again relies on work-items that prog
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import portbar
-from tests.split_barrier.support import OVERLAPPING, PRELUDE, by_mode, judge, kernel, local_uints, program, rounds
-from tests.support import filled, to_device, uints
+from tests.split_barrier.support import OVERLAPPING, PRELUDE, Promise, by_mode, each, keep, kernel, program
+from tests.support import filled, uints
 
 pytestmark = pytest.mark.device
 
@@ -30,38 +29,17 @@ kernel void plain(global uint *bad)
 }
 """
 
-MACROS = r"""
-#include "portbar/split_barrier.h"
-
-#ifndef PORTBAR_SPLIT_BARRIER_DIVERGENT
-#define PORTBAR_SPLIT_BARRIER_DIVERGENT 0
-#endif
-#ifndef PORTBAR_SPLIT_BARRIER_SUBSET
-#define PORTBAR_SPLIT_BARRIER_SUBSET 0
-#endif
-#ifndef PORTBAR_SPLIT_BARRIER_SUB_GROUPS
-#define PORTBAR_SPLIT_BARRIER_SUB_GROUPS 0
-#endif
-#ifndef PORTBAR_SPLIT_BARRIER_SPIN
-#define PORTBAR_SPLIT_BARRIER_SPIN 0
-#endif
-#ifndef PORTBAR_SPLIT_BARRIER_OVERLAPPING
-#define PORTBAR_SPLIT_BARRIER_OVERLAPPING 0
-#endif
-
-kernel void macros(global uint *out)
-{
-    out[0] = PORTBAR_SPLIT_BARRIER;
-    out[1] = PORTBAR_COPY_ASYNC;
-    out[2] = sizeof(portbar_split_barrier);
-    out[3] = sizeof(portbar_arrival_token);
-    out[4] = PORTBAR_SPLIT_BARRIER_DIVERGENT;
-    out[5] = PORTBAR_SPLIT_BARRIER_SUBSET;
-    out[6] = PORTBAR_SPLIT_BARRIER_SUB_GROUPS;
-    out[7] = PORTBAR_SPLIT_BARRIER_SPIN;
-    out[8] = PORTBAR_SPLIT_BARRIER_OVERLAPPING;
-}
-"""
+NAMES = ("DIVERGENT", "SUBSET", "SUB_GROUPS", "SPIN", "OVERLAPPING")
+MACROS = (
+    '#include "portbar/split_barrier.h"\nkernel void macros(global uint *out)\n{\n'
+    "out[0] = PORTBAR_SPLIT_BARRIER;\nout[1] = PORTBAR_COPY_ASYNC;\n"
+    "out[2] = sizeof(portbar_split_barrier);\nout[3] = sizeof(portbar_arrival_token);\n"
+    + "".join(
+        f"#ifdef PORTBAR_SPLIT_BARRIER_{name}\nout[{at}] = PORTBAR_SPLIT_BARRIER_{name};\n#else\nout[{at}] = 0u;\n#endif\n"
+        for at, name in enumerate(NAMES, start=4)
+    )
+    + "}\n"
+)
 
 
 def accepted(context, mode, feature):
@@ -88,24 +66,16 @@ def test_the_header_s_macros_name_the_features_that_a_program_may_require(contex
         assert carried == [int(accepted(context, mode, feature)) for feature in FEATURES]
 
 
-def test_uniform_refuses_what_it_cannot_do_and_names_feature_device_and_strategy(context, queue):
-    for feature in (DIVERGENT, SUBSET, SUB_GROUPS, SPIN):
-        with pytest.raises(portbar.UnsupportedFeatureError) as caught:
-            portbar.Program(context, PRELUDE + PLAIN, strategy={"split_barrier": "uniform"}, require=(feature,))
-        message = str(caught.value)
-        for word in (feature, queue.device.name.strip(), "uniform"):
-            assert word in message, f"{word!r} is missing in: {message}"
-
-
-def test_where_lanes_do_not_progress_alone_the_default_refuses_divergent_waits(context, queue, findings):
+@pytest.mark.parametrize("asked", ["uniform", "default"])
+def test_what_the_strategy_cannot_do_is_refused_by_feature_device_and_strategy(context, queue, findings, asked):
     facts = portbar.describe(queue.device).facts
-    if findings is None or findings.progress.get("lanes") == "independent" or facts.nvidia:
+    if asked == "default" and (findings is None or findings.progress.get("lanes") == "independent" or facts.nvidia):
         pytest.skip("this device can do divergent waits, or has not been probed")
-    for feature in (DIVERGENT, SUBSET):
+    for feature in (DIVERGENT, SUBSET, *((SUB_GROUPS, SPIN) if asked == "uniform" else ())):
         with pytest.raises(portbar.UnsupportedFeatureError) as caught:
-            portbar.Program(context, PRELUDE + PLAIN, require=(feature,))
-        assert feature in str(caught.value)
-        assert queue.device.name.strip() in str(caught.value)
+            program(context, PRELUDE + PLAIN, asked, feature)
+        for word in (feature, queue.device.name.strip(), "uniform" if asked == "uniform" else ""):
+            assert word in str(caught.value), word
 
 
 @by_mode
@@ -128,57 +98,51 @@ def test_a_feature_of_a_header_that_is_not_included_is_refused(context):
     assert OVERLAPPING in str(caught.value)
 
 
-PRODUCERS = r"""
-kernel void producers(global uint *bad, uint turns, local uint *slots)
-{
-    BEGIN;
-    local portbar_split_barrier full[2], empty[2];
-    const uint half_ = n / 2u;
-    if (i < 2u) {
-        portbar_split_barrier_initialize(&full[i], half_);
-        portbar_split_barrier_initialize(&empty[i], half_);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    /* The lower half writes, the upper half reads; each waits only for the other. */
-    for (uint turn = 0u; turn < turns; ++turn) {
-        const uint which = turn & 1u, parity = (turn >> 1) & 1u;
-        local uint *slot = slots + which * half_;
-        if (i < half_) {
-            CHECK(0, portbar_split_barrier_wait_parity(&empty[which], parity ^ 1u));
-            slot[i] = mixed(turn, i);
-            portbar_split_barrier_arrive(&full[which]);
-        } else {
-            CHECK(1, portbar_split_barrier_wait_parity(&full[which], parity));
-            const uint other = (i + turn) % half_;
-            CHECK(2, slot[other] == mixed(turn, other));
-            portbar_split_barrier_arrive(&empty[which]);
+PROMISES = [
+    *(
+        Promise(
+            "producers and consumers wait for each other only",
+            r"""
+        local portbar_split_barrier full[2], empty[2];
+        const uint half_ = n / 2u;
+        if (i < 2u) {
+            portbar_split_barrier_initialize(&full[i], half_);
+            portbar_split_barrier_initialize(&empty[i], half_);
         }
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    END(full[0]);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("feature", [DIVERGENT, SUB_GROUPS])
-def test_producers_and_consumers_wait_for_each_other_only(context, queue, mode, feature):
-    # Halves of 64 work-items are whole sub-groups on every device known.
-    made = kernel(context, PRODUCERS, mode, feature)
-    judge(queue, made, (128,), np.uint32(rounds(queue.device, 200)), local_uints(128), groups=4)
-
-
-WITH_TOKENS = r"""
-kernel void with_tokens(global uint *bad, uint turns, local uint *slots)
-{
-    BEGIN;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        /* The lower half writes, the upper half reads; each waits only for the other. */
+        for (uint turn = 0u; turn < turns; ++turn) {
+            const uint which = turn & 1u, parity = (turn >> 1) & 1u;
+            local uint *slot = values + which * half_;
+            if (i < half_) {
+                CHECK(0, portbar_split_barrier_wait_parity(&empty[which], parity ^ 1u));
+                slot[i] = mixed(turn, i);
+                portbar_split_barrier_arrive(&full[which]);
+            } else {
+                CHECK(1, portbar_split_barrier_wait_parity(&full[which], parity));
+                const uint other = (i + turn) % half_;
+                CHECK(2, slot[other] == mixed(turn, other));
+                portbar_split_barrier_arrive(&empty[which]);
+            }
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        END(full[0]);
+            """,
+            locals=((128,),), turns=200, words=1, groups=4, require=(feature,), expected=None,
+        )
+        # Halves of 64 work-items are whole sub-groups on every device known.
+        for feature in (DIVERGENT, SUB_GROUPS)
+    ),
+    Promise(
+        "odd and even work-items meet from different loops",
+        r"""
     local portbar_split_barrier ready, filled;
     INITIALIZE(ready, n);
     INITIALIZE(filled, n);
     if (i & 1u) {                            /* producers: odd work-items */
         for (uint turn = 0u; turn < turns; ++turn) {
             CHECK(0, portbar_split_barrier_wait(&ready, portbar_split_barrier_arrive(&ready)));
-            slots[i] = mixed(turn, i);
+            values[i] = mixed(turn, i);
             const portbar_arrival_token token = portbar_split_barrier_arrive(&filled);
             CHECK(1, portbar_split_barrier_wait(&filled, token));
         }
@@ -187,28 +151,18 @@ kernel void with_tokens(global uint *bad, uint turns, local uint *slots)
             portbar_split_barrier_wait(&ready, portbar_split_barrier_arrive(&ready));
             CHECK(2, portbar_split_barrier_wait(&filled, portbar_split_barrier_arrive(&filled)));
             const uint other = ((i + 2u * turn) | 1u) % n;
-            CHECK(3, slots[other] == mixed(turn, other));
+            CHECK(3, values[other] == mixed(turn, other));
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     END(filled);
-}
-"""
-
-
-@by_mode
-def test_odd_and_even_work_items_meet_from_different_loops(context, queue, mode):
-    made = kernel(context, WITH_TOKENS, mode, DIVERGENT)
-    judge(queue, made, (64,), np.uint32(rounds(queue.device, 100)), local_uints(64), groups=4)
-
-
-HALF = r"""
-kernel void half_of_them(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+        """,
+        turns=100, words=1, groups=4, require=(DIVERGENT,), expected=None,
+    ),
+    Promise(
+        "half of a group meets without the other half",
+        r"""
     const uint members = (n + 1u) / 2u;
-    INITIALIZE(b, members);
     if ((i & 1u) == 0u)
         for (uint turn = 0u; turn < turns; ++turn) {
             const uint me = i / 2u, other = (me + turn + 1u) % members;
@@ -217,26 +171,14 @@ kernel void half_of_them(global uint *bad, uint turns, local uint *values)
             CHECK(1, values[(turn & 1u) * members + other] == mixed(turn, other));
         }
     barrier(CLK_LOCAL_MEM_FENCE);
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(2,), (64,)], ids=str)
-def test_half_of_a_group_meets_without_the_other_half(context, queue, mode, local):
-    made = kernel(context, HALF, mode, SUBSET)
-    judge(queue, made, local, np.uint32(rounds(queue.device, 100)), local_uints(2 * local[0]), groups=4)
-
-
-SPINNING = r"""
-kernel void spinning(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b;
+        """,
+        locals=((2,), (64,)), turns=100, words=2, groups=4, require=(SUBSET,), expected="(n + 1u) / 2u",
+    ),
+    Promise(
+        "loops that test or try until true end",
+        r"""
     const uint limit = 1u << 20;             /* so that a broken barrier fails the test, and does not hang it */
     uint busy = i;
-    INITIALIZE(b, n);
     for (uint turn = 0u; turn < turns; ++turn) {
         local uint *now = values + (turn & 1u) * n;
         now[i] = mixed(turn, i);
@@ -253,22 +195,12 @@ kernel void spinning(global uint *bad, uint turns, local uint *values)
         CHECK(2, busy != 0x12345678u || polls < limit);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    END(b);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(1,), (64,)], ids=str)
-def test_loops_that_test_or_try_until_true_end(context, queue, mode, local):
-    made = kernel(context, SPINNING, mode, SPIN)
-    judge(queue, made, local, np.uint32(rounds(queue.device, 100)), local_uints(2 * local[0]), groups=4)
-
-
-LEAVING = r"""
-kernel void leaving(global uint *bad, uint turns, local uint *values)
-{
-    BEGIN;
+        """,
+        locals=((1,), (64,)), turns=100, words=2, groups=4, require=(SPIN,),
+    ),
+    Promise(
+        "work-items that dropped out leave and the others go on",
+        r"""
     local portbar_split_barrier b;
     for (uint turn = 0u; turn < turns; ++turn) {
         INITIALIZE(b, n);
@@ -291,21 +223,13 @@ kernel void leaving(global uint *bad, uint turns, local uint *values)
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     bad[place()] = wrong;
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", [(2,), (3,), (64,)], ids=str)
-def test_work_items_that_dropped_out_leave_and_the_others_go_on(context, queue, mode, local):
-    made = kernel(context, LEAVING, mode, DIVERGENT)
-    judge(queue, made, local, np.uint32(rounds(queue.device, 30)), local_uints(2 * local[0]), groups=16)
-
-
-LOST_RELOAD = r"""
-kernel void lost_reload(global uint *bad, uint turns, const global uint *salt, global uint *sink)
-{
-    BEGIN;
+        """,
+        locals=((2,), (3,), (64,)), turns=30, words=2, groups=16, require=(DIVERGENT,), expected=None,
+    ),
+    # libcu++'s barrier without a completion function loses the reload here, and with it every later phase.
+    Promise(
+        "an arrival that overtakes the reload of a dropped count is not lost",
+        r"""
     local portbar_split_barrier b;
     uint busy = i;
     for (uint turn = 0u; turn < turns; ++turn) {
@@ -322,17 +246,15 @@ kernel void lost_reload(global uint *bad, uint turns, const global uint *salt, g
                 CHECK(phase, portbar_split_barrier_arrive_and_wait(&b));
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-    sink[place()] = busy;
+    far[place()] = busy;
     END(b);
-}
-"""
+        """,
+        turns=500, far=1, groups=32, require=(DIVERGENT,), expected=None,
+    ),
+]  # fmt: skip
 
 
 @by_mode
-def test_an_arrival_that_overtakes_the_reload_of_a_dropped_count_is_not_lost(context, queue, mode):
-    # libcu++'s barrier without a completion function loses the reload here, and with it every later phase.
-    made = kernel(context, LOST_RELOAD, mode, DIVERGENT)
-    turns, seed, groups = rounds(queue.device, 500), 31, 32
-    salt = to_device(queue, np.random.default_rng(seed).integers(0, 1 << 32, turns, dtype=np.uint32))
-    arguments = (np.uint32(turns), salt, filled(queue, 64 * groups))
-    judge(queue, made, (64,), *arguments, groups=groups, note=f"seed {seed}")
+@each(PROMISES)
+def test_promise(context, queue, mode, promise, local):
+    keep(context, queue, mode, promise, local)

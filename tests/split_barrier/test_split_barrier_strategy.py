@@ -11,7 +11,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
 from portbar.primitives.split_barrier.selection import FEATURES, VARIANTS, shows_counts
-from portbar.rendering.headers import header_names, render_header
+from portbar.rendering.headers import render_header
 from portbar.text.source import without_comments
 from tests.checkout import ROOT
 
@@ -83,15 +83,12 @@ def test_the_split_barrier_follows_facts_and_findings_with_a_reason(facts, found
 
 
 @pytest.mark.parametrize("facts", [HOPPER, AMPERE, TURING, CPU], ids=lambda facts: facts.name)
-def test_uniform_may_be_asked_for_everywhere(facts):
+def test_uniform_may_be_asked_for_everywhere_and_by_the_environment(monkeypatch, facts):
     strategy = choose(DeviceProfile(facts, findings(NONE, mbarrier=False)), {"split_barrier": "uniform"})
     assert strategy.split_barrier.value == "uniform"
     assert "asked for" in strategy.split_barrier.reason
-
-
-def test_an_override_by_the_environment_is_heard(monkeypatch):
     monkeypatch.setenv(VARIABLE, "split_barrier=uniform")
-    assert choose(DeviceProfile(HOPPER)).split_barrier.value == "uniform"
+    assert choose(DeviceProfile(facts, findings(INDEPENDENT, mbarrier=False))).split_barrier.value == "uniform"
     assert choose(DeviceProfile(HOPPER), {"split_barrier": "mbarrier"}).split_barrier.value == "mbarrier"
 
 
@@ -144,7 +141,7 @@ RENDERED = [
 
 
 @pytest.mark.parametrize(("name", "facts", "found", "features"), RENDERED)
-def test_the_header_renders_every_member_once_and_defines_the_features_carried(name, facts, found, features):
+def test_the_header_renders_every_member_once_with_a_comment_and_defines_the_features(name, facts, found, features):
     text = render_header("split_barrier", chosen(name, facts, found))
     code = without_comments(text)
     for member in MEMBERS:
@@ -163,6 +160,11 @@ def test_the_header_renders_every_member_once_and_defines_the_features_carried(n
     assert f"split barrier {name}" in text
     assert code.count("{") == code.count("}")
     assert code.count("(") == code.count(")")
+    lines = text.splitlines()
+    functions = [k for k, line in enumerate(lines) if line.startswith("PORTBAR_MEMBER")]
+    assert len(functions) >= 19
+    for k in functions:
+        assert lines[k - 1].rstrip().endswith(("*/", "}")), lines[k]
 
 
 @pytest.mark.parametrize("name", ["uniform", "counter"])
@@ -196,19 +198,6 @@ def test_a_counter_among_whole_sub_groups_carries_no_divergent_waits():
     assert "#define PORTBAR_SPLIT_BARRIER_OVERLAPPING 1" in code
     assert "PORTBAR_SPLIT_BARRIER_DIVERGENT" not in code
     assert "PORTBAR_SPLIT_BARRIER_SUBSET" not in code
-
-
-@pytest.mark.parametrize(("name", "facts", "found", "features"), RENDERED)
-def test_every_c_function_of_the_header_has_a_comment_or_follows_one_that_has(name, facts, found, features):
-    lines = render_header("split_barrier", chosen(name, facts, found)).splitlines()
-    functions = [k for k, line in enumerate(lines) if line.startswith("PORTBAR_MEMBER")]
-    assert len(functions) >= 19
-    for k in functions:
-        assert lines[k - 1].rstrip().endswith(("*/", "}")), lines[k]
-
-
-def test_the_header_is_one_of_those_that_exist():
-    assert "split_barrier" in header_names()
 
 
 @pytest.mark.parametrize("name", ["counter", "uniform"])

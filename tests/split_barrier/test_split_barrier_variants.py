@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.split_barrier.selection import VARIANTS, SplitBarrier
 from portbar.survey.tasks.split_barrier import usable_strategies
-from tests.split_barrier.support import PRELUDE, judge, kernel, local_uints, program
-from tests.split_barrier.test_split_barrier import TEN_PHASES
+from tests.split_barrier.support import PRELUDE, Promise, keep
 
 pytestmark = pytest.mark.device
 
@@ -26,7 +27,20 @@ TEMPLATE = """\
     return ${"portbar_split_completed_%s(b, %s)" % (phase, phase) if counted else "true"};
 </%def>
 """
-ASKED = PRELUDE + TEN_PHASES.replace("END(b)", "bad[place()] = portbar_split_barrier_fault(&b) - 77u + wrong")
+RIGHT = Promise(
+    "values of a neighbour",
+    """
+    for (uint turn = 0u; turn < turns; ++turn) {
+        values[i] = mixed(turn, i);
+        CHECK(0, portbar_split_barrier_arrive_and_wait(&b));
+        CHECK(1, values[(i + 1u) % n] == mixed(turn, (i + 1u) % n));
+        CHECK(2, portbar_split_barrier_arrive_and_wait(&b));
+    }
+    """,
+    turns=10,
+    words=1,
+)
+TWICE = replace(RIGHT, body=f"{RIGHT.body}\nCHECK(3, portbar_split_barrier_fault(&b) == 77u);\nwrong ^= 77u << 24;")
 
 
 def test_a_variant_from_outside_is_compiled_checked_and_listed_and_gone_afterwards(context, queue, tmp_path):
@@ -42,10 +56,9 @@ def test_a_variant_from_outside_is_compiled_checked_and_listed_and_gone_afterwar
         assert usable_strategies(profile)["twice"] == ""
         assert next(iter(ALTERNATIVES["split_barrier"])) == "twice"
         for asked in ("default", "twice"):
-            made = program(context, ASKED, asked).kernel("ten_phases")
-            judge(queue, made, (64,), local_uints(64))
+            keep(context, queue, asked, replace(TWICE, title=asked, turns=11), (64,))
     assert portbar.choose(profile).split_barrier == before
     assert "twice" not in ALTERNATIVES["split_barrier"]
     with pytest.raises(portbar.UnsupportedFeatureError, match="twice"):
-        portbar.Program(context, ASKED, strategy={"split_barrier": "twice"})
-    judge(queue, kernel(context, TEN_PHASES, "default"), (64,), local_uints(64))
+        portbar.Program(context, PRELUDE + RIGHT.source, strategy={"split_barrier": "twice"})
+    keep(context, queue, "default", RIGHT, (64,))

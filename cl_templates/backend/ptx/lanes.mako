@@ -1,8 +1,10 @@
 ## -*- coding: utf-8 -*-
-## What lanes of a warp tell each other: shuffles and redux (PTX, sm_70 and sm_80), and values that carry a launch's tag.
+## What lanes of a warp tell each other: shuffles and redux (PTX, sm_70 and sm_80), and values that carry a launch's
+## tag.
 <%def name="shuffles()">\
-/* Another lane's word: `by` lanes up or down from the caller's, the caller's lane with bits flipped, or a lane by its id in
-   the warp. What comes from a lane that does not exist is not specified. Caller: all lanes of `mask`, together. */
+/* Another lane's word: `by` lanes up or down from the caller's, the caller's lane with bits flipped, or a lane by its
+   id in the warp. What comes from a lane that does not exist is not specified. Caller: all lanes of `mask`, together.
+   */
 % for mode, clamp in (("up", 0), ("down", 31), ("bfly", 31), ("idx", 31)):
 PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by, uint mask)
 {
@@ -14,8 +16,8 @@ PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by, uint mask)
 % endfor
 </%def>
 <%def name="redux(redux, mask)">\
-<% register = "%2" if mask == "mask" else mask %>\
-__asm__ volatile("redux.sync.${redux} %0, %1, ${register};" : "=r"(all) : "r"(x)${', "r"(mask)' if register == "%2" else ""} : "memory");
+<% register, inputs = ("%2", '"r"(x), "r"(mask)') if mask == "mask" else (mask, '"r"(x)') %>\
+__asm__ volatile("redux.sync.${redux} %0, %1, ${register};" : "=r"(all) : ${inputs} : "memory");
 </%def>
 <%def name="item_from()">\
 /* The values of a lane so many lanes on; all lanes of the warp. */
@@ -36,8 +38,8 @@ typedef union {
     portbar_item item;
     uint words[(sizeof(portbar_item) + 3) / 4];
 } portbar_item_words;
-/* A work-group leaves each word of what it found together with this launch's tag, in one store. So no fence is needed before
-   the count: a group that reads the tag reads the word as well. */
+/* A work-group leaves each word of what it found together with this launch's tag, in one store. So no fence is needed
+   before the count: a group that reads the tag reads the word as well. */
 static inline void portbar_leave(volatile global ulong *place, const portbar_item own, const uint tag)
 {
     portbar_item_words all;
@@ -47,7 +49,8 @@ static inline void portbar_leave(volatile global ulong *place, const portbar_ite
         __asm__ volatile("st.relaxed.gpu.global.u64 [%0], %1;"
                          :: "l"(place + w), "l"(((ulong)tag << 32) | all.words[w]) : "memory");
 }
-/* What a work-group left that has counted already: its stores are on their way, so this waits for memory, not for a group. */
+/* What a work-group left that has counted already: its stores are on their way, so this waits for memory, not for a
+   group. */
 static inline portbar_item portbar_left(volatile global ulong *place, const uint tag)
 {
     portbar_item_words all;

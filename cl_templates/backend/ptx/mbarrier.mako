@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## The split barrier by NVIDIA's mbarrier objects (PTX, sm_80 and later), as libcu++'s cuda::barrier and SYCL's extension use them.
+## The split barrier by NVIDIA's mbarrier objects (PTX, sm_80 and later), as libcu++'s cuda::barrier and SYCL's
+## extension use them.
 <%def name="object()">
 typedef struct __attribute__((aligned(8))) {
     ulong state;  /* the hardware's */
@@ -17,7 +18,8 @@ typedef struct __attribute__((aligned(8))) {
 </%def>
 <%def name="arrive(count, drops=False, completes=True)">\
 % if completes and count != "1u" and sm < 90:
-    /* Before sm_90 only one arrival may complete a phase. The token is that of the first, which tells what was pending. */
+    /* Before sm_90 only one arrival may complete a phase. The token is that of the first, which tells what was
+       pending. */
     if (count == 1u)
         return portbar_split_barrier_arrive(b);
     const portbar_arrival_token token = portbar_split_barrier_arrive_no_complete(b, count - 1u);
@@ -28,7 +30,8 @@ typedef struct __attribute__((aligned(8))) {
 % if count == "1u":
     __asm__ volatile("mbarrier.arrive${form}.shared.b64 %0, [%1];" : "=l"(token) : "l"(b) : "memory");
 % else:
-    __asm__ volatile("mbarrier.arrive${form}.shared.b64 %0, [%1], %2;" : "=l"(token) : "l"(b), "r"(${count}) : "memory");
+    __asm__ volatile("mbarrier.arrive${form}.shared.b64 %0, [%1], %2;"
+                     : "=l"(token) : "l"(b), "r"(${count}) : "memory");
 % endif
 % endif
     return token;
@@ -37,7 +40,8 @@ typedef struct __attribute__((aligned(8))) {
     __asm__ volatile("cp.async.mbarrier.arrive${".noinc" if expected else ""}.shared.b64 [%0];" :: "l"(b) : "memory");
 </%def>
 <%def name="pending()">\
-    /* The hardware takes arrivals that work-items of a sub-group make together as one, and their tokens tell the same. */
+    /* The hardware takes arrivals that work-items of a sub-group make together as one, and their tokens tell the same.
+       */
     uint pending;
     __asm__("mbarrier.pending_count.b64 %0, %1;" : "=r"(pending) : "l"(token));
     return pending;

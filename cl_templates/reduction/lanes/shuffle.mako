@@ -8,17 +8,17 @@
 %>
 <%def name="head()"></%def>
 <%def name="slots()">\
-/* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each call, no
-   work-item is two calls behind. */
+/* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each
+   call, no work-item is two calls behind. */
 #define PORTBAR_PARTS ((PORTBAR_REDUCTION_LOCAL_SIZE + PORTBAR_SUB_GROUP_SIZE - 1) / PORTBAR_SUB_GROUP_SIZE)
 #define PORTBAR_REDUCTION_SLOTS (2 * (PORTBAR_PARTS + 1))
 #define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))
 </%def>
 <%def name="helpers()">\
 #define PORTBAR_WARP 0xffffffffu
-/* How many work-items the warp has (the last one of a group may have fewer than 32), and the mask that names them, which is
-   PORTBAR_WARP where there are 32. Every one of them must make the call that follows: a shuffle waits for all that its mask
-   names. */
+/* How many work-items the warp has (the last one of a group may have fewer than 32), and the mask that names them,
+   which is PORTBAR_WARP where there are 32. Every one of them must make the call that follows: a shuffle waits for all
+   that its mask names. */
 PORTBAR_COLLECTIVE uint portbar_warp_size(void)
 {
 #ifdef PORTBAR_REDUCTION_EXACT
@@ -85,7 +85,8 @@ ${indent}}
 <%def name="reduce(form)">\
     const uint id = portbar_reduction_id(), warp = portbar_warp_size();
     if (warp == 32u) {
-        /* A whole warp, as nearly always; a mask that the compiler knows costs no looking for the lanes that it names. */
+        /* A whole warp, as nearly always; a mask that the compiler knows costs no looking for the lanes that it names.
+           */
 ${redux_of(form, "0xffffffff", "        ")}\
         /* After each step both of a pair have the same value. */
 % for step in STEPS:
@@ -177,7 +178,8 @@ ${tree.scan_of_parts(form, which)}\
     }
 % endif
     if (size % 32u == 0u) {
-        /* All warps are whole, so each combines the sub-groups' values in the same way, and no second barrier is needed. */
+        /* All warps are whole, so each combines the sub-groups' values in the same way, and no second barrier is
+           needed. */
         x = ${form.none};
         if (PORTBAR_SUB_GROUP_SIZE == 32u) {
             if (lane < count)

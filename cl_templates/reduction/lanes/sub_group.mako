@@ -45,17 +45,11 @@ ${tree.reduce(form)}\
 <%def name="scan(form, which)">\
 % if not form.native:
 ${tree.scan(form, which)}\
-% elif form.through == form.kind:
+% elif which == "inclusive" or form.through == form.kind:
     return (${form.kind})sub_group_scan_${which}_${form.native}((${form.through})x);
 % else:
-    const ${form.kind} none = ${form.none};
     const ${form.through} before = sub_group_scan_${which}_${form.native}((${form.through})x);
-% if which == "inclusive":
-    (void)none;
-    return (${form.kind})before;
-% else:
-    return get_sub_group_local_id() == 0u ? none : (${form.kind})before;
-% endif
+    return get_sub_group_local_id() == 0u ? ${form.none} : (${form.kind})before;
 % endif
 </%def>
 <%def name="group_scan(form, which)">\

@@ -1,10 +1,13 @@
 ## -*- coding: utf-8 -*-
-## Values meet in local memory: a binary tree, or one work-item that folds them where a work-group is a loop of one thread.
+## Values meet in local memory: a binary tree, or one work-item that folds them where a work-group is a loop of one
+## thread.
 <%!
     #: Barrier, caller's place, members and most members of what a function combines.
     MEMBERS = {
-        "sub_group": ("PORTBAR_LANE_BARRIER()", "portbar_sub_group_local_id()", "portbar_sub_group_size()", "portbar_sub_group_max_size()"),
-        "work_group": ("barrier(CLK_LOCAL_MEM_FENCE)", "portbar_reduction_id()", "portbar_reduction_size()", "portbar_reduction_size()"),
+        "sub_group":
+            ("PORTBAR_LANE_BARRIER()", *(f"portbar_sub_group_{what}()" for what in ("local_id", "size", "max_size"))),
+        "work_group":
+            ("barrier(CLK_LOCAL_MEM_FENCE)", *(f"portbar_reduction_{what}()" for what in ("id", "size", "size"))),
     }
     #: Sub-groups are consecutive work-items, of a size that the author may choose.
     IDS = {
@@ -12,7 +15,8 @@
         "sub_group_local_id": "portbar_reduction_id() % PORTBAR_SUB_GROUP_SIZE",
         "num_sub_groups": "(portbar_reduction_size() + PORTBAR_SUB_GROUP_SIZE - 1u) / PORTBAR_SUB_GROUP_SIZE",
         "sub_group_size":
-            "min(portbar_reduction_size() - portbar_sub_group_id() * PORTBAR_SUB_GROUP_SIZE, (uint)PORTBAR_SUB_GROUP_SIZE)",
+            "min(portbar_reduction_size() - portbar_sub_group_id() * PORTBAR_SUB_GROUP_SIZE, "
+            "(uint)PORTBAR_SUB_GROUP_SIZE)",
         "sub_group_max_size": "min(portbar_reduction_size(), (uint)PORTBAR_SUB_GROUP_SIZE)",
     }
 
@@ -24,9 +28,12 @@
 #define PORTBAR_LANE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 </%def>
 <%def name="slots()">\
-<% packed = "PORTBAR_REDUCTION_LOCAL_SIZE / 8 + 1" if by_sub_groups else "PORTBAR_REDUCTION_LOCAL_SIZE" if group_slots else "0" %>\
-/* Each work-item's own place, the same for all types; then packed values, of all work-items, or of all sub-groups where these
-   leave one each (they have 8 work-items or more there). */
+<%
+    all = "PORTBAR_REDUCTION_LOCAL_SIZE"
+    packed = f"{all} / 8 + 1" if by_sub_groups else all if group_slots else "0"
+%>\
+/* Each work-item's own place, the same for all types; then packed values, of all work-items, or of all sub-groups
+   where these leave one each (they have 8 work-items or more there). */
 #define PORTBAR_ALL_SLOT(kind, scratch) PORTBAR_AT(kind, scratch, 0)
 #define PORTBAR_OWN(kind, scratch, id) PORTBAR_AT(kind, scratch, 1u + (id))
 #define PORTBAR_OWN_PLACES ${"PORTBAR_REDUCTION_LOCAL_SIZE" if own_places else "0"}
@@ -180,7 +187,8 @@ ${scan(form, which, "work_group")}\
     barrier(CLK_LOCAL_MEM_FENCE);
     PORTBAR_ALL_WORK();
     if (id == 0u) {
-        /* A variable of its own: Intel's compiler was seen to crash over structures that are changed between two barriers. */
+        /* A variable of its own: Intel's compiler was seen to crash over structures that are changed between two
+           barriers. */
         ${form.kind} sum = slots[0];
         const uint size = portbar_reduction_size();
         uint i = 1;

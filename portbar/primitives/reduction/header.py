@@ -15,7 +15,7 @@ from portbar.primitives.layout import FAULTS, LINE_WORDS
 from portbar.primitives.reduction import code
 from portbar.primitives.reduction.forms import Form, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop
-from portbar.primitives.reduction.operators import finders, short_form_operators
+from portbar.primitives.reduction.operators import short_form_operators
 from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE, VARIANTS, Lanes
 from portbar.primitives.reduction.types import SCALARS, Scalar
 from portbar.primitives.reduction.use import Use, Wanted
@@ -282,7 +282,6 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "loops": use.loops,
         "structs": tuple(code.structs(use.loops)),
         "indexed": code.indexed(use.loops),
-        "finders": finders(),
         "gangs": use.gangs,
         "vectors": use.vectors,
         "worker_locks": locks,
