@@ -53,9 +53,12 @@ def broken(monkeypatch):
 
 def test_only_backends_hold_assembly_and_they_say_what_each_operation_is_once():
     folder = ROOT / "cl_templates"
-    for name in ("atomics", "lock"):
-        for path in (folder / name).glob("*.mako"):
-            assert "__asm__" not in path.read_text(encoding="utf-8"), path
+    effects = ("ids_lost", "joins_lost", "copies_shared", "leader_forgotten", "fences_are_barriers")
+    for name in ("atomics", "lock", "reduction", "split_barrier"):
+        for path in (folder / name).rglob("*.mako"):
+            text = path.read_text(encoding="utf-8")
+            assert "__asm__" not in text, path
+            assert name in {"atomics", "lock"} or not any(effect in text for effect in effects), path
     for backend in ("ptx", "membar", "c11", "cl12"):
         text = (folder / "backend" / backend / "atomics.mako").read_text(encoding="utf-8")
         assert text.count('<%def name="operation(') == 1
