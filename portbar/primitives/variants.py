@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from portbar.errors import UnsupportedFeatureError
 
 
 @dataclass(frozen=True)
@@ -97,3 +99,32 @@ class Variants(Mapping[str, V], Generic[V]):
             yield variant
         finally:
             self.unregister(variant.name)
+
+
+def first_allowed(
+    variants: Mapping[str, V], judge: Callable[[V], tuple[bool, str]], asked: str | None, who: str
+) -> tuple[str, str]:
+    """Name of the variant that is asked for, or of the first that is allowed, and the reason.
+
+    Parameters
+    ----------
+    variants : mapping of str to Variant
+        The last one is right on every device.
+    judge : callable
+        Whether a device can have a variant, and the reason either way.
+    asked : str or None
+    who : str
+        Device and primitive, for the message.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The device cannot have the one that is asked for.
+    """
+    for name in variants if asked is None else (asked,):
+        allowed, reason = judge(variants[name])
+        if allowed:
+            return name, reason if asked is None else f"asked for; {reason}"
+        if asked is not None:
+            raise UnsupportedFeatureError(f"{who} strategy {asked} was asked for, but {reason}")
+    raise AssertionError("the last variant is right on every device")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from portbar.device import quirks
-from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.variants import Variant, Variants
+from portbar.primitives.variants import Variant, Variants, first_allowed
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -103,13 +102,4 @@ def select(
     UnsupportedFeatureError
         The one that is wanted cannot be had.
     """
-    if wanted is not None:
-        allowed, reason = VARIANTS[wanted].judge(facts, findings, std)
-        if not allowed:
-            raise UnsupportedFeatureError(f"{facts.name}: reduction strategy {wanted} was asked for, but {reason}")
-        return wanted, f"asked for; {reason}"
-    for name, variant in VARIANTS.items():
-        allowed, reason = variant.judge(facts, findings, std)
-        if allowed:
-            return name, reason
-    raise AssertionError("a tree in local memory is right on every device")
+    return first_allowed(VARIANTS, lambda one: one.judge(facts, findings, std), wanted, f"{facts.name}: reduction")

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.variants import Variant, Variants
+from portbar.primitives.variants import Variant, Variants, first_allowed
 from portbar.text.source import without_comments
 
 if TYPE_CHECKING:
@@ -100,16 +99,8 @@ def select(
     UnsupportedFeatureError
         The one that is wanted cannot be had.
     """
-    if wanted is not None:
-        allowed, reason = VARIANTS[wanted].judge(facts, findings)
-        if not allowed:
-            raise UnsupportedFeatureError(f"{facts.name}: split barrier strategy {wanted} was asked for, but {reason}")
-        return wanted, f"asked for; {reason}"
-    for name, variant in VARIANTS.items():
-        allowed, reason = variant.judge(facts, findings)
-        if allowed and (variant.finds_faults or not debug):
-            return name, reason
-    raise AssertionError("uniform is right on every device")
+    variants = {name: one for name, one in VARIANTS.items() if wanted or one.finds_faults or not debug}
+    return first_allowed(variants, lambda one: one.judge(facts, findings), wanted, f"{facts.name}: split barrier")
 
 
 def shows_counts(source: str, options: tuple[str, ...] = ()) -> bool:
