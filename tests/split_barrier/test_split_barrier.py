@@ -127,6 +127,7 @@ PROMISES = [
     Promise(
         "initialize sets the count and the phase anew",
         r"""
+    local portbar_split_barrier b;
     for (uint count = 1u; count <= 4u; ++count) {
         INITIALIZE(b, n * count);
         for (uint phase = 0u; phase < count; ++phase)
@@ -139,9 +140,12 @@ PROMISES = [
             portbar_split_barrier_invalidate(&b);
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+    INITIALIZE(b, n);
     CHECK(3, portbar_split_barrier_test_wait_parity(&b, 1u));
     CHECK(4, !portbar_split_barrier_test_wait_parity(&b, 0u));
+    END(b);
         """,
+        expected=None,
         locals=((8,),),
     ),
     Promise(
@@ -418,6 +422,7 @@ PROMISES = [
         local uint completed[2];
         if (i == 0u)
             completed[0] = completed[1] = 0u;
+        barrier(CLK_LOCAL_MEM_FENCE);
         uint mine = 9u;                      /* arrivals that are this work-item's, one of which may be dropped in a phase */
         for (uint phase = 0u; phase < turns; ++phase) {
             local uint *now = values + (phase & 1u) * n;

@@ -40,7 +40,10 @@ RIGHT = Promise(
     turns=10,
     words=1,
 )
-TWICE = replace(RIGHT, body=f"{RIGHT.body}\nCHECK(3, portbar_split_barrier_fault(&b) == 77u);\nwrong ^= 77u << 24;")
+BODY = f"local portbar_split_barrier b; INITIALIZE(b, n);{RIGHT.body}"
+TWICE = replace(
+    RIGHT, expected=None, body=BODY + "CHECK(3, portbar_split_barrier_fault(&b) == 77u); bad[place()] = wrong;"
+)
 
 
 def test_a_variant_from_outside_is_compiled_checked_and_listed_and_gone_afterwards(context, queue, tmp_path):
