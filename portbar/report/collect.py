@@ -57,7 +57,7 @@ def summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
         "groups": most_groups(device.entry),
         "strategy": device.strategy,
         "quirks": device.quirks,
-        **{step.summary_name: step.summary(device.entry) for step in STEPS if step.summary_name},
+        **{step.summary_name or step.name: step.summary(device.entry) for step in STEPS},
     }
 
 

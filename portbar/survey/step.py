@@ -83,7 +83,7 @@ class Step:
     legend : str
         What `portbar show` says once below all devices.
     summary_name : str
-        Its part of a report's summaries; its name by default.
+        Its part of a report's summaries, if that is not its name.
     """
 
     name: ClassVar[str]
@@ -105,8 +105,12 @@ class Step:
     # Measuring.
 
     def measure(self, session: Session) -> None:
-        """Measure in a child process. Rows are reported as they come, and what comes next before whatever may hang."""
-        raise NotImplementedError
+        """Measure in a child process. Rows are reported as they come, and what comes next before whatever may hang.
+
+        By default by the function `measure` of the module in `portbar.survey.tasks` that has the step's name.
+        """
+        # Not at the top: records are read without OpenCL.
+        importlib.import_module(f"portbar.survey.tasks.{self.name}").measure(session)
 
     def run(self, running: Running) -> Json:
         """Run the step and tell how that went, as `run_step` does."""
@@ -153,7 +157,7 @@ class Step:
         return rows_of(entry, self.name)
 
     def summary(self, _entry: Entry) -> Any:
-        """What a report says of one device, as JSON values."""
+        """What a report says of one device, as JSON values; None where it says nothing."""
         return None
 
     def table(self, _devices: Sequence[Json]) -> Table | None:

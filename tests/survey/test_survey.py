@@ -339,7 +339,7 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
     monkeypatch.setattr(child, "progress", reports.append)
     session = Session({"address": address.to_json(), "budget_s": 1.0, "local_sizes": [3]})
     session.profile = replace(session.profile, facts=replace(session.profile.facts, extensions=extensions))
-    barrier.measure_barrier(session)
+    barrier.measure(session)
     assert session.skipped == 0
     rows = [report["row"] for report in reports if "row" in report]
     assert rows[:2] == [one.to_row() for one in measured]

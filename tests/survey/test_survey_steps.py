@@ -334,10 +334,8 @@ def test_what_became_of_litmus_tests_is_what_became_of_the_worst():
 
 def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
     """What a device does not claim needs more proof than a survey has time for."""
-    from portbar.litmus import checking  # noqa: PLC0415 (a module that the survey imports late, too)
-
     kept: dict[str, str] = {}
-    monkeypatch.setattr(checking, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
+    monkeypatch.setattr(litmus.checking, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
     claims = DeviceProfile(
         DeviceFacts(name="a CPU", type=("CPU",), atomic_memory_capabilities=("relaxed",)),
         Findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"}),

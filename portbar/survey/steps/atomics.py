@@ -16,8 +16,6 @@ from portbar.survey.terminal import fitting, new_table, titled
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from portbar.survey.tasks.session import Session
-
 #: Operations in the table; surveys write fewer.
 _MOST_COLUMNS: Final = 40
 _MARKS: Final = {"instruction": "yes", "loop": "loop"}
@@ -36,13 +34,6 @@ class Atomics(Step):
     legend = (
         "Atomics: yes, the device's own operation; loop, of compare-exchanges; -, not offered; ?, no time was left."
     )
-    summary_name = "atomics"
-
-    def measure(self, session: Session) -> None:
-        """Run every operation on every type in global and local memory once."""
-        from portbar.survey.tasks.atomics import measure_atomics  # noqa: PLC0415 (records are read without OpenCL)
-
-        measure_atomics(session)
 
     def views(self, entry: Entry) -> Iterator[RenderableType]:
         """Whether each operation works on each type, and how it is done."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pyopencl as cl
     from rich.console import RenderableType
 
-    from portbar.survey.tasks.session import Session
-
 #: What is said of barrier times that other work on the machine has spoilt.
 UNSTEADY: Final = "they vary too much to choose by, as on a busy machine; measure again with `portbar bench barrier`"
 
@@ -41,13 +39,6 @@ class Barrier(Step):
     typical_s = 12.0
     telling = True
     legend = "ratio: fastest barrier over relaunching an empty kernel."
-    summary_name = "barrier"
-
-    def measure(self, session: Session) -> None:
-        """Time every algorithm at several group counts."""
-        from portbar.survey.tasks.barrier import measure_barrier  # noqa: PLC0415 (records are read without OpenCL)
-
-        measure_barrier(session)
 
     def complete(self, part: Json) -> None:
         """Add whether the times vary too much to go by."""

@@ -17,8 +17,6 @@ from portbar.survey.terminal import fitting, new_table, titled
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from portbar.survey.tasks.session import Session
-
 _COLUMNS: Final = [(lock, patience) for patience in (True, False) for lock in ALTERNATIVES["discovery"]]
 
 
@@ -37,12 +35,6 @@ class Occupancy(Step):
         "vendor says: the driver's own answer, and how much of it was found."
     )
     summary_name = "recall"
-
-    def measure(self, session: Session) -> None:
-        """Measure one cell after the other."""
-        from portbar.survey.tasks.occupancy import measure_occupancy  # noqa: PLC0415 (records are read without OpenCL)
-
-        measure_occupancy(session)
 
     def complete(self, part: Json) -> None:
         """Add to each row the most work-groups that any run found in its shape, and the mean share of it found."""

@@ -13,8 +13,6 @@ from portbar.survey.terminal import fitting, new_table, optional, strategy_text,
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from portbar.survey.tasks.session import Session
-
 
 class Reduction(Step):
     """Time of a sum by level, type and strategy."""
@@ -25,13 +23,6 @@ class Reduction(Step):
     full = Turn(5, 3.0, 25.0)
     quick = Turn(3, 1.5, 3.0)
     typical_s = 4.0
-    summary_name = "reduction"
-
-    def measure(self, session: Session) -> None:
-        """Time every strategy that the device can use, at every level."""
-        from portbar.survey.tasks.reduction import measure_reduction  # noqa: PLC0415 (records are read without OpenCL)
-
-        measure_reduction(session)
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """The time by strategy; OpenCL's own function by level, type and grid."""

@@ -14,8 +14,6 @@ from portbar.survey.terminal import fitting, new_table, number, strategy_text, t
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from portbar.survey.tasks.session import Session
-
 
 class SplitBarrier(Step):
     """Time of a split barrier by strategy and local size."""
@@ -26,13 +24,6 @@ class SplitBarrier(Step):
     full = Turn(4, 2.0, 15.0)
     quick = Turn(4, 0.7, 2.0)
     typical_s = 3.0
-    summary_name = "split_barrier"
-
-    def measure(self, session: Session) -> None:
-        """Time every strategy that the device can use."""
-        from portbar.survey.tasks.split_barrier import measure_split_barrier  # noqa: PLC0415 (records need no OpenCL)
-
-        measure_split_barrier(session)
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """The time by strategy; OpenCL's barrier by local size."""

@@ -220,7 +220,7 @@ def _results(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]
         return [reading for case in of for reading in _results(queue, [case])]
 
 
-def measure_atomics(session: Session) -> None:
+def measure(session: Session) -> None:
     """Run every operation on every type in global and local memory once.
 
     Rows: `operation`, `type`, `space`, `implementation` (`instruction`, `loop` or `none`), and `result`: true, or why not.

@@ -38,7 +38,7 @@ def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[in
     return possible_sizes((1, 64) if is_cpu(profile) else (32, 64, 256, 1024), profile, largest)
 
 
-def measure_barrier(session: Session) -> None:
+def measure(session: Session) -> None:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
     Rows: those of `portbar.measuring.benching.BarrierTime.to_row`.

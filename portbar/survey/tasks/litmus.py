@@ -1,7 +1,4 @@
-"""The survey's short run of the litmus tests, and its rows.
-
-Not for the tests (`portbar.litmus.running`), nor for what follows from them (`portbar.litmus.checking`).
-"""
+"""The survey's short run of the litmus tests, and its rows."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import UnsupportedFeatureError
+from portbar.litmus import checking
 from portbar.litmus.results import is_lost, verdict_of
 from portbar.records.reading import measured, missing
 
@@ -43,18 +41,16 @@ class LitmusRun:
 
     def run(self, device: cl.Device, seconds: float, chosen: str | None, limit: float | None = None) -> None:
         """Run the tests in children; a quick run has a few with the chosen strategy only."""
-        from portbar.litmus.checking import check as run_tests  # noqa: PLC0415 (which needs this package)
 
         def take(message: dict[str, Any]) -> None:
             if "result" in message:
                 self.results.append(message["result"])
 
-        few = self.quick and chosen is not None
-        checked = run_tests(
+        checked = checking.check(
             device,
             seconds=seconds,
             seed=self.seed,
-            strategies=[chosen] if few and chosen is not None else None,
+            strategies=[chosen] if self.quick and chosen is not None else None,
             tests=QUICK_TESTS if self.quick else None,
             on_progress=take,
             limit=limit,
@@ -68,13 +64,11 @@ class LitmusRun:
         A pass is kept only where portbar uses the strategy without it: one that lets portbar use what the device does not claim
         should rest on more than a survey has time for, as on `portbar check`.
         """
-        from portbar.litmus.checking import store_verdicts  # noqa: PLC0415 (as above)
-
         profile = describe(device)
         kept = {
             name: said for name, said in self.verdicts.items() if said.startswith("fail") or _is_allowed(profile, name)
         }
-        store_verdicts(device, kept)
+        checking.store_verdicts(device, kept)
 
     def outcome(self) -> dict[str, Any]:
         """How the step went: its `status`, with a `reason` unless that is ok."""

@@ -117,7 +117,7 @@ def occupancy_cells(
     return [*small, *impatient, *large]
 
 
-def measure_occupancy(session: Session) -> None:
+def measure(session: Session) -> None:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
     Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool), `launched` (work-groups), and readings:
@@ -126,9 +126,9 @@ def measure_occupancy(session: Session) -> None:
     time ran out between runs.
     """
     profile = session.profile
-    measure = _OccupancyCells(session.queue, is_cpu(profile))
+    occupancy = _OccupancyCells(session.queue, is_cpu(profile))
     most = choose(profile).max_groups
-    cells = occupancy_cells(profile, quick=session.quick, largest=measure.largest(), max_groups=most)
+    cells = occupancy_cells(profile, quick=session.quick, largest=occupancy.largest(), max_groups=most)
     for index, cell in enumerate(cells):
         row: dict[str, Any] = {
             "local_size": cell.local_size,
@@ -142,7 +142,7 @@ def measure_occupancy(session: Session) -> None:
         how = "with" if cell.patience else "without"
         session.doing(f"the {cell.lock} lock {how} patience, work-groups of {cell.local_size}")
         try:
-            row |= measure(cell, session.budget)
+            row |= occupancy(cell, session.budget)
         except (Error, cl.Error) as error:
             row |= _without(failure(error))
         session.row(row)

@@ -276,7 +276,7 @@ def reduction_sizes(profile: DeviceProfile, largest: int | None = None, *, quick
     return possible_sizes((256,) if quick else (64, 256), profile, largest)
 
 
-def measure_reduction(session: Session) -> None:
+def measure(session: Session) -> None:
     """Time of a sum over sub-groups, work-groups and the device for each strategy, of float and uint.
 
     Rows: `level`, `operation` (`add`), `type`, `local_size`, `groups` (work-groups), `strategy`, `chosen` (bool), and the

@@ -79,7 +79,7 @@ def split_barrier_sizes(profile: DeviceProfile, largest: int | None = None, *, q
     return possible_sizes((256,) if quick else (32, 256, 1024), profile, largest)
 
 
-def measure_split_barrier(session: Session) -> None:
+def measure(session: Session) -> None:
     """Time of arrive and wait for each strategy and local size, with as many work-groups as the device has compute units.
 
     Rows: `strategy`, `local_size`, `chosen` (bool), and the readings `time` and `barrier_time` (ns). A strategy that the device
