@@ -14,6 +14,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import loop_notice
 from portbar.errors import Error
 from portbar.records.reading import value_of
+from portbar.survey.device import Device
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.steps.barrier import gain
 from portbar.survey.steps.occupancy import Occupancy
@@ -36,40 +37,35 @@ def verdict(entry: dict[str, Any]) -> str:
         return f"survey failed: {entry.get('reason', 'why is not known')}"
     if entry["status"] == "published":
         return _published(entry)
-    usable = entry.get("usable")
-    if usable is None:
+    device = Device(entry)
+    if device.is_usable is None:
         return "not surveyed: interrupted before it was checked"
-    if not usable["usable"]:
+    if not device.is_usable:
+        usable = entry["usable"]
         remedy = f". What would help: {usable['remedy']}" if usable["remedy"] else ""
         return f"unusable: {usable['reason']}{remedy}"
     if entry["status"] == "refused":
         return (
             f"usable, but portbar refuses to synchronise work-groups on it: {entry.get('reason', 'why is not known')}"
         )
-    return _meeting(entry) + _faults(entry)
+    return _meeting(device) + _faults(entry)
 
 
-def _meeting(entry: dict[str, Any]) -> str:
-    strategy = entry.get("strategy")
+def _meeting(device: Device) -> str:
+    strategy = device.strategy
     if not strategy:
         return "usable; the survey was interrupted before its strategy was known"
     if "max_groups" in strategy:
-        reason = str(strategy["max_groups"]["reason"]).partition(": ")[0]
+        reason = device.one_group.partition(": ")[0]
         return f"usable with grids of one work-group, so that no barrier is between work-groups: {reason}"
-    groups = [value_of(row.get("occupancy"), 0) for row in Occupancy().measured(entry)]
+    groups = [value_of(row.get("occupancy"), 0) for row in Occupancy().measured(device.entry)]
     if not groups:
         return "usable; how many work-groups can meet at a barrier was not measured"
     if max(groups) <= 1:
         return "usable with grids of one work-group: it ran no two at the same time"
-    return f"usable: up to {max(groups):g} work-groups meet at a barrier{gain(entry)}{_means(strategy)}"
-
-
-def _means(strategy: dict[str, Any]) -> str:
-    """By which strategy, for the sentence."""
-    barrier, atomics = strategy.get("device_barrier"), strategy.get("atomics")
-    if barrier is None or atomics is None:
-        return ""
-    return f", by the {barrier['value']} barrier on {atomics['value']} atomics"
+    known = {"device_barrier", "atomics"} <= set(strategy)
+    means = f", by the {strategy['device_barrier']} barrier on {strategy['atomics']} atomics" if known else ""
+    return f"usable: up to {max(groups):g} work-groups meet at a barrier{gain(device.entry)}{means}"
 
 
 def _faults(entry: dict[str, Any]) -> str:
@@ -78,9 +74,8 @@ def _faults(entry: dict[str, Any]) -> str:
     lost = [name for step, name in _titles().items() if entry.get(step, {}).get("status") in _LOST]
     if lost:
         parts.append(f"not measured to the end: {', '.join(lost)}")
-    quirks = [quirk["name"] for quirk in entry.get("quirks", [])]
-    if quirks:
-        parts.append(f"known faults: {', '.join(quirks)}")
+    if entry.get("quirks"):
+        parts.append(f"known faults: {', '.join(Device(entry).quirks)}")
     return f". What is wrong: {'; '.join(parts)}" if parts else ""
 
 
@@ -99,12 +94,10 @@ def _published(entry: dict[str, Any]) -> str:
 
 def title(entry: dict[str, Any]) -> str:
     """A device by its number, its name and its platform, without the build options that some platforms list."""
-    facts, address = entry["facts"], entry.get("address")
-    start = f"{address['platform_index']}:{address['device_index']} " if address else ""
-    platform = facts.get("platform_name") or facts.get("vendor") or ""
-    version = (facts.get("platform_version") or facts.get("version") or "").partition(",")[0]
-    where = ", ".join(filter(None, (platform, version)))
-    return f"{start}{facts['name']}" + (f" ({where})" if where else "")
+    device = Device(entry)
+    platform = device.facts.get("platform_name") or device.facts.get("vendor") or ""
+    where = ", ".join(filter(None, (platform, (device.version or "").partition(",")[0])))
+    return f"{device.number} {device.name}".strip() + (f" ({where})" if where else "")
 
 
 def progress_line(progress: dict[str, str]) -> str:
