@@ -18,10 +18,7 @@ from portbar.device.facts import (
     DeviceAddress,
     address_of,
     device_key,
-    devices_of,
     facts,
-    list_devices,
-    platform_facts,
 )
 from portbar.system import cache
 from portbar.system.plain import plain_text
@@ -113,17 +110,6 @@ def check(device: DeviceAddress | cl.Device, timeout: float = 20, *, refresh: bo
     return _check(address, reported, timeout, refresh=refresh)
 
 
-def check_all(timeout: float = 20, *, refresh: bool = False) -> list[tuple[DeviceAddress, Usability]]:
-    """Check every device, two at a time, and return them in the order of the platforms.
-
-    Raises
-    ------
-    DeviceError
-        There is no platform at all.
-    """
-    return check_listed([(address, facts(device)) for address, device in list_devices()], timeout, refresh=refresh)
-
-
 def check_listed(
     known: Sequence[tuple[DeviceAddress, DeviceFacts]], timeout: float = 20, *, refresh: bool = False
 ) -> list[tuple[DeviceAddress, Usability]]:
@@ -157,11 +143,6 @@ def with_alternative(verdict: Usability, checked: Sequence[tuple[DeviceAddress, 
             return replace(verdict, remedy=f"use {where} in its place, which works and serves the same processor")
     hiding = icd.hiding_variable(os.environ)
     return replace(verdict, remedy=icd.hidden_text(hiding)) if hiding else verdict
-
-
-def empty_platforms() -> list[EmptyPlatform]:
-    """Return the platforms that list no devices, each with what would help."""
-    return [explain_empty(platform_facts(platform)) for platform in icd.load_platforms() if not devices_of(platform)]
 
 
 def explain_empty(reported: DeviceFacts) -> EmptyPlatform:

@@ -28,7 +28,7 @@ from portbar.device.listing import Listing
 from portbar.device.usable import EmptyPlatform, Usability
 from portbar.errors import DeviceError
 from portbar.rendering.headers import HOST_HEADER, header_names
-from tests.checkout import ROOT, environment, python_path
+from tests.checkout import ROOT, python_path
 from tests.export.test_export import KERNEL
 
 #: Those that need a device.
@@ -86,26 +86,6 @@ def two_devices(monkeypatch):
         monkeypatch.setattr(module, "explain_empty", lambda _: empty)
     monkeypatch.setattr(profile, "profile_of", portbar.DeviceProfile)
     monkeypatch.setattr(doctor, "profile_of", portbar.DeviceProfile)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_an_example_of_the_command(portbar_command, command):
-    code, out, _ = portbar_command(*command, "--help")
-    assert code == 0
-    assert f"\n    portbar {' '.join(command)}" in out
-    assert "--json" in out
-    assert "\b" not in out
-
-
-def test_help_lists_every_command_and_loads_no_driver():
-    program = (
-        "import sys; from portbar.cli import main\ntry: main()\nexcept SystemExit: print('pyopencl' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=environment()
-    )
-    assert done.stdout.endswith("False\n")
-    assert all(f"  {command[0]} " in done.stdout for command in COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -311,38 +291,10 @@ def test_benchmarks_of_devices_that_fail_say_why(portbar_command, monkeypatch, t
     assert "unknown target CPU" in err
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
-@pytest.mark.parametrize("terminal", [True, False])
-def test_colour_is_for_terminals_only(terminal):
-    import pty  # noqa: PLC0415 (not on Windows)
-
-    program = "from portbar.cli.shared import show; show('[red]works[/red] [cpu]', style='bold red')"
-    environ = {name: value for name, value in environment().items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
-    environ["TERM"] = "xterm-256color"
-    ours, theirs = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", program], stdout=theirs if terminal else subprocess.PIPE, env=environ, check=True
-    )
-    text = os.read(ours, 1000) if terminal else done.stdout
-    os.close(ours)
-    os.close(theirs)
-    assert b"[red]works[/red] [cpu]" in text
-    assert (b"\x1b[" in text) is terminal
-
-
 @pytest.fixture
 def selector(device, findings):
     address = address_of(device)
     return f"{address.platform_index}:{address.device_index}"
-
-
-@pytest.mark.device
-def test_the_device_under_test_is_listed_as_working(portbar_command, selector):
-    code, out, _ = portbar_command("devices", "--json", "-d", selector)
-    (entry,) = json.loads(out)["devices"]
-    assert code == 0
-    assert entry["device"] == selector
-    assert entry["usable"]
 
 
 @pytest.mark.device
@@ -360,39 +312,33 @@ def test_export_writes_the_headers_that_render_gives(portbar_command, device, se
         assert path.read_text(encoding="utf-8") == expected
 
 
-@pytest.mark.device
-def test_exported_headers_compile_by_include_path_through_plain_pyopencl(portbar_command, context, selector, tmp_path):
-    folder = tmp_path / "include"
-    code, out, _ = portbar_command(
-        "export", "-d", selector, "-o", folder, "--strategy", "device_barrier=flag", "--json"
-    )
-    assert code == 0
-    assert str(folder / "portbar" / "device_barrier.h") in json.loads(out)["files"]
-    source = """
-    #include "portbar/device_barrier.h"
-    kernel void meet(PORTBAR_GRID_PARAM, global uint *out)
-    {
-        PORTBAR_ENTER(grid);
-        if (portbar_device_barrier(&grid))
-            out[portbar_global_id(&grid)] = 3u;
-    }
-    """
-    strategy = portbar.choose(portbar.describe(context.devices[0]))
-    options = ["-I", str(folder), *([f"-cl-std={strategy.capabilities.std}"] if strategy.capabilities.std else [])]
-    kernel = cl.Kernel(cl.Program(context, source).build(options=options), "meet")
-    assert kernel.num_args >= 3
+MEET = """
+#include "portbar/device_barrier.h"
+kernel void meet(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_device_barrier(&grid))
+        out[portbar_global_id(&grid)] = 3u;
+}
+"""
 
 
 @pytest.mark.device
-def test_kernels_compile_with_headers_that_were_exported_for_them(portbar_command, context, selector, tmp_path):
-    (tmp_path / "meet.cl").write_text(KERNEL, encoding="utf-8")
-    code, _, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "meet.cl")
+@pytest.mark.parametrize("source", [MEET, KERNEL], ids=["all", "what a source uses"])
+def test_exported_headers_compile_by_include_path_through_plain_pyopencl(
+    portbar_command, context, selector, tmp_path, source
+):
+    (tmp_path / "meet.cl").write_text(source, encoding="utf-8")
+    more = ("--source", tmp_path / "meet.cl") if source == KERNEL else ("--strategy", "device_barrier=flag")
+    code, out, err = portbar_command("export", "-d", selector, "-o", tmp_path / "include", "--json", *more)
     if code and "cannot" in err:
         pytest.skip(err)
     assert code == 0, err
+    assert str(tmp_path / "include" / "portbar" / "device_barrier.h") in json.loads(out)["files"]
     strategy = portbar.choose(portbar.describe(context.devices[0]))
-    options = ["-I", str(tmp_path), *([f"-cl-std={strategy.capabilities.std}"] if strategy.capabilities.std else [])]
-    assert cl.Kernel(cl.Program(context, KERNEL).build(options=options), "meet").num_args >= 3
+    std = strategy.capabilities.std
+    options = ["-I", str(tmp_path / "include"), *([f"-cl-std={std}"] if std else [])]
+    assert cl.Kernel(cl.Program(context, source).build(options=options), "meet").num_args >= 3
 
 
 @pytest.mark.device

@@ -9,10 +9,11 @@ import pytest
 
 from portbar.device import child, quirks, usable
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.facts import DeviceAddress, DeviceFacts, list_devices
+from portbar.device.facts import facts as device_facts
 from portbar.system import cache
 
-cl = pytest.importorskip("pyopencl")
+pytest.importorskip("pyopencl")
 
 ADDRESS = DeviceAddress(0, 0, "Portable Computing Language", "pthread-EPYC")
 POCL = DeviceFacts(
@@ -148,31 +149,16 @@ def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():
     assert quirks.remedy(POCL, "") == ""
 
 
-class Platform:
-    def __init__(self, name, devices):
-        self.answers = {cl.platform_info.NAME: name, cl.platform_info.VERSION: "1"}
-        self.devices = devices
-
-    def get_info(self, which):
-        return self.answers[which]
-
-    def get_devices(self):
-        return self.devices
-
-
 def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
-    platforms = [Platform("Full", [1])] + [Platform(name, []) for name in ("rusticl", "Clover", "Other")]
-    monkeypatch.setattr(usable.icd, "load_platforms", lambda: platforms)
-    monkeypatch.setattr(cl, "Platform", (cl.Platform, Platform))
     monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
-    empty = {platform.name: platform for platform in usable.empty_platforms()}
-    assert list(empty) == ["rusticl", "Clover", "Other"]
+    names = ("rusticl", "Clover", "Other")
+    empty = {name: usable.explain_empty(facts(platform_name=name)) for name in names}
     assert "RUSTICL_ENABLE=llvmpipe" in empty["rusticl"].remedy
     assert "rusticl" in empty["Clover"].remedy
     assert empty["Other"].remedy
     assert [platform.is_fault for platform in empty.values()] == [True, False, True]
     monkeypatch.setenv("RUSTICL_ENABLE", "llvmpipe")
-    assert "RUSTICL_ENABLE" not in usable.empty_platforms()[0].remedy
+    assert "RUSTICL_ENABLE" not in usable.explain_empty(facts(platform_name="rusticl")).remedy
 
 
 @pytest.mark.parametrize("variable", ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
@@ -190,7 +176,7 @@ def test_pocl_without_a_folder_for_its_cache_is_told_which_variable_helps(variab
 @pytest.mark.device
 def test_real_devices_are_checked_without_touching_this_process():
     before = dict(os.environ)
-    verdicts = usable.check_all()
+    verdicts = usable.check_listed([(address, device_facts(device)) for address, device in list_devices()])
     assert any(verdict.usable for _, verdict in verdicts), verdicts
     assert all(verdict.reason and bool(verdict.remedy) != verdict.usable for _, verdict in verdicts)
     address, verdict = verdicts[0]

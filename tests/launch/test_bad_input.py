@@ -20,7 +20,7 @@ import pyopencl.array as cl_array  # noqa: E402
 import portbar  # noqa: E402
 from portbar.choices import profile  # noqa: E402
 from portbar.device import child, icd, usable  # noqa: E402
-from portbar.device.facts import DeviceAddress, address_of  # noqa: E402
+from portbar.device.facts import DeviceAddress, address_of, list_devices  # noqa: E402
 from portbar.launching import arguments, program  # noqa: E402
 from portbar.launching import build as build_module  # noqa: E402
 from portbar.records.reading import value_of  # noqa: E402
@@ -80,7 +80,7 @@ def test_no_platform_at_all_says_what_would_help(monkeypatch, get_platforms):
     with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
         icd.load_platforms()
     with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
-        usable.check_all()
+        list_devices()
 
 
 def test_an_empty_loader_is_told_by_the_command(tmp_path):

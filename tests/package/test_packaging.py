@@ -141,16 +141,14 @@ def test_the_wheel_holds_all_modules_templates_and_records_and_nothing_else(whee
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
+@pytest.mark.parametrize("place", ["checkout", "installed"])
 @pytest.mark.parametrize("package", [*DATA, *BESIDE])
-def test_data_is_read_from_an_install_elsewhere(package: str, installed: Path, tmp_path: Path) -> None:
+def test_data_is_read_from_an_install_elsewhere_and_from_a_checkout_that_was_never_installed(
+    package: str, place: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     suffix = {**DATA, **BESIDE}[package][1].removeprefix("*")
-    assert list_data(installed, package, suffix, tmp_path) == data_files(package)
-
-
-@pytest.mark.parametrize("package", [*DATA, *BESIDE])
-def test_data_is_read_from_a_checkout_that_was_never_installed(package: str, tmp_path: Path) -> None:
-    suffix = {**DATA, **BESIDE}[package][1].removeprefix("*")
-    assert list_data(ROOT, package, suffix, tmp_path) == data_files(package)
+    folder = ROOT if place == "checkout" else request.getfixturevalue(place)
+    assert list_data(folder, package, suffix, tmp_path) == data_files(package)
 
 
 def test_the_command_is_installed(installed: Path) -> None:

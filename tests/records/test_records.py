@@ -1,4 +1,4 @@
-"""Readings, names, splitting and the text of records."""
+"""Readings, names, splitting and the text of records, and the page that describes them."""
 
 from __future__ import annotations
 
@@ -178,3 +178,39 @@ def test_every_record_of_this_format_that_was_ever_kept_can_be_read():
         if old["format"] == records.FORMAT:
             assert records.validate(old) == [], name
             assert [slug for slug, _ in records.split(old)] == [name]
+
+
+# The page on records.
+
+PAGE = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
+
+
+def members(schema) -> set[str]:
+    """Names of all members that a schema allows, apart from those of the device's own facts and findings."""
+    found: set[str] = set()
+    if isinstance(schema, dict):
+        for key, below in schema.items():
+            if key == "properties":
+                found |= set(below)
+            if key not in {"facts", "findings"}:
+                found |= members(below)
+    elif isinstance(schema, list):
+        for below in schema:
+            found |= members(below)
+    return found
+
+
+def test_the_record_on_the_page_is_valid():
+    (text,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert records.validate(json.loads(text)) == []
+
+
+def test_the_page_names_every_member_unit_and_status():
+    schema = records.schema()
+    reading = schema["$defs"]["reading"]
+    named = set(re.findall(r"`([^`\n]+)`", PAGE))
+    assert members(schema) - {"facts", "findings"} <= named | {"facts", "findings"}
+    assert set(reading["else"]["properties"]["unit"]["enum"]) <= named
+    assert set(reading["then"]["properties"]["status"]["enum"]) <= named
+    assert set(schema["$defs"]["device"]["properties"]["status"]["enum"]) <= named
+    assert set(schema["$defs"]["stepStatus"]["enum"]) <= named
