@@ -7,6 +7,7 @@ meant to take the process down.
 from __future__ import annotations
 
 import ctypes
+import time
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,46 @@ def failed(payload: dict[str, Any]) -> None:
     child.progress({"status": event.command_execution_status, "failed": bool(said)})
     cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,)).wait()
     child.progress({"status": 0, "failed": False})
+
+
+def behind_a_failure(payload: dict[str, Any]) -> None:
+    """Wait for a command whose wait list had failed before."""
+    context, queue = _queue(payload)
+    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
+    kernel.set_args(buffer)
+    cause = cl.UserEvent(context)
+    cause.set_status(-5)
+    event = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[cause])
+    child.progress({"enqueued": True})
+    event.wait()
+
+
+COUNTS = """
+kernel void counts(global uint *out, const uint n)
+{
+    uint seen = 0;
+    for (volatile uint i = 0; i < n; ++i)
+        seen += i;
+    out[get_global_id(0)] = seen;
+}
+"""
+
+
+def stamps(payload: dict[str, Any]) -> dict[str, float]:
+    """Seconds that a kernel of some milliseconds took by its time stamps, and on the host."""
+    context, _ = _queue(payload)
+    queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    kernel = cl.Program(context, COUNTS).build().counts
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 64)
+    kernel.set_args(buffer, np.uint32(30_000))
+    # What the first launch compiles is no part of the time.
+    for _ in range(2):
+        began = time.perf_counter()
+        event = cl.enqueue_nd_range_kernel(queue, kernel, (64,), (1,))
+        event.wait()
+        wall = time.perf_counter() - began
+    return {"stamps": (event.profile.end - event.profile.start) * 1e-9, "wall": wall}
 
 
 OVERLAPS = """

@@ -85,6 +85,19 @@ ENTRIES = (
         ),
     ),
     Quirk(
+        name="llvmpipe-time-stamps",
+        # Seen in 22.3.6; later versions were not tried.
+        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
+        fault="the profiling time stamps of a command are a few nanoseconds apart, whatever ran between them",
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), a kernel of 5 ms, 2026-11",
+        workaround="time kernels on the host; portbar does so where time stamps cannot be right",
+        program=Program(
+            platform="rusticl",
+            task="tests.device.quirk_programs:stamps",
+            shows=returns(lambda seconds: seconds["stamps"] < seconds["wall"] / 1000),
+        ),
+    ),
+    Quirk(
         name="llvmpipe-work-group-size",
         effect=effects.UNDERSTATED_WORK_GROUP_SIZE,
         matches=lambda facts, _log: _llvmpipe(facts) is not None,

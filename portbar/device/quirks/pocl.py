@@ -273,6 +273,19 @@ ENTRIES = (
         ),
     ),
     Quirk(
+        name="pocl-failed-wait-list",
+        matches=lambda facts, _log: _major(facts) == 3,
+        fault="a command behind an event that has failed already never ends, nor does a wait for it",
+        seen="PoCL 3.1, a user event in the wait list set to -5 before, 2026-11",
+        workaround="look at the status of events before you wait for them; portbar refuses to launch behind one that failed",
+        program=Program(
+            platform="PoCL 3",
+            task="tests.device.quirk_programs:behind_a_failure",
+            shows=lambda result, _symptom: result.status == "timeout" and result.progress == [{"enqueued": True}],
+            limit=15,
+        ),
+    ),
+    Quirk(
         name="pocl-cbs-ids",
         effect=effects.IDS_LOST,
         matches=lambda facts, _log: _major(facts) == 5 and _by_cbs(),
