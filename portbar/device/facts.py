@@ -1,8 +1,4 @@
-"""Finds OpenCL devices and reads what they report about themselves: facts, which can be written to JSON.
-
-Not for what a device really does, which drivers misreport (see `portbar.probe`), nor for whether it works
-at all (see `portbar.device.usable`).
-"""
+"""Finds OpenCL devices and reads what they report about themselves: facts, which can be written to JSON."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One survey of many hosts in one folder: a record a host, under labels that name nobody, and what is finished.
-
-Not for running anything (`portbar.fleet.cluster`, `portbar survey`), and not for one record in one file.
-"""
+"""One survey of many hosts in one folder: a record a host, under labels that name nobody, and what is finished."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Records: what surveys measured, as files that one can read, keep, compare and send in.
-
-Not for measuring (`portbar.survey`), and not for showing (`portbar.report`).
-"""
+"""Records: what surveys measured, as files that one can read, keep, compare and send in."""
 
 from __future__ import annotations
 

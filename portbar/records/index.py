@@ -1,7 +1,4 @@
-"""The index page of a folder of records: one row a record, made from nothing but the records.
-
-Not for comparing devices in depth: `portbar report` does that.
-"""
+"""The index page of a folder of records: one row a record, made from nothing but the records."""
 
 from __future__ import annotations
 

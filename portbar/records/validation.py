@@ -1,7 +1,4 @@
-"""Says what is wrong with a record: bounds first, then the schema, then what a schema cannot say.
-
-Not for reading files (`portbar.records.files`).
-"""
+"""Says what is wrong with a record: bounds first, then the schema, then what a schema cannot say."""
 
 from __future__ import annotations
 

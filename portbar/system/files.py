@@ -1,7 +1,4 @@
-"""Writes files so that an error, such as a full disk, leaves the old content in place; locks them between processes.
-
-Not for findings that can be measured again: `portbar.system.cache` keeps those.
-"""
+"""Writes files so that an error, such as a full disk, leaves the old content in place; locks them between processes."""
 
 from __future__ import annotations
 
