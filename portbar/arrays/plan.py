@@ -32,7 +32,7 @@ from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.order import Order
-from portbar.primitives.reduction.types import Indexed, Scalar, Type, scalars_in
+from portbar.primitives.reduction.types import Indexed, Type, scalars_in
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import resolve_includes
 
@@ -104,14 +104,6 @@ class State:
             zeros = np.zeros(max(256, 1 << max(0, size - 1).bit_length()), np.uint8)
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
             found = self._buffers[name] = cl.Buffer(self.context, flags, hostbuf=zeros)
-        return found
-
-    def room(self, size: int) -> cl.Buffer:
-        """A buffer of at least `size` bytes for what groups found."""
-        found = self._buffers.get("found")
-        if found is None or found.size < size:
-            most = 1 << max(8, (size - 1).bit_length())
-            found = self._buffers["found"] = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, most)
         return found
 
 
@@ -203,10 +195,10 @@ def _heads(request: Request, layout: Layout) -> int | None:
 def _check_types(device: cl.Device, profile: DeviceProfile, request: Request) -> tuple[str, ...]:
     kinds = [*(kind for _, kind in request.arrays), *(out.kind for out in request.outputs)]
     names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
-    for name, has, instead in (("double", profile.facts.fp64, "float32"), ("half", profile.facts.fp16, "float32")):
+    for name, has in (("double", profile.facts.fp64), ("half", profile.facts.fp16)):
         if name in names and not has:
             raise UnsupportedFeatureError(
-                f"{device.name.strip()} does not compute with {name}; convert the array to {instead}, or use another device"
+                f"{device.name.strip()} does not compute with {name}; convert the array to float32, or use another device"
             )
     return extensions_for(kinds)
 
@@ -217,7 +209,7 @@ def _fit(shape: Shape, request: Request, profile: DeviceProfile, *, shuffles: bo
     if request.fixed and request.shape is None:
         local = min(local, FIXED_ITEMS)
     local = 1 << max(0, local.bit_length() - 1)
-    bytes_each = sum(-(-out.kind.size // 16) * 16 for out in request.outputs)
+    bytes_each = _item_bytes(request.outputs)
     memory = (profile.facts.local_mem_size or 32768) // 2
     while local > 1 and local * bytes_each // (32 if shuffles else 1) > memory:
         local //= 2
@@ -327,7 +319,12 @@ def _by_groups(
         dealt = cut(layout, columns, rows, device.max_compute_units, limit)
         groups, part = dealt.groups, dealt.part
     job = replace(
-        job, tagged=job.shuffles and rows == 1 and groups > 1 and not job.atomic and _item_bytes(job) <= _TAGGED_BYTES
+        job,
+        tagged=job.shuffles
+        and rows == 1
+        and groups > 1
+        and not job.atomic
+        and _item_bytes(job.wanted) <= _TAGGED_BYTES,
     )
     found, counters, cells = _rooms(state_of(queue), job, rows, groups)
     kept = (np.uint64(columns), np.uint64(part), np.uint32(groups), np.uint32(head), found, counters)
@@ -347,18 +344,18 @@ def _team(layout: Layout, columns: int, rows: int, units: int, *, on_cpu: bool) 
     return team
 
 
-def _item_bytes(job: Job) -> int:
+def _item_bytes(outputs: Sequence[Output]) -> int:
     """An upper bound of the size of `portbar_item`."""
-    return sum(-(-out.kind.size // 16) * 16 for out in job.wanted)
+    return sum(-(-out.kind.size // 16) * 16 for out in outputs)
 
 
 def _rooms(state: State, job: Job, rows: int, groups: int) -> tuple[cl.Buffer, cl.Buffer, cl.Buffer]:
     cells = state.cleared("cells", 8 * rows * len(job.wanted) if job.atomic else 8)
     if job.tagged:
         # The tag of the last launch, then words with tags. Nothing else may ever be in this memory, or it might look like one.
-        found = state.cleared("tagged", 8 * (1 + _item_bytes(job) // 4 * groups))
+        found = state.cleared("tagged", 8 * (1 + _item_bytes(job.wanted) // 4 * groups))
     else:
-        found = state.room(_item_bytes(job) * rows * groups)
+        found = state.cleared("found", _item_bytes(job.wanted) * rows * groups)
     return found, state.cleared("counters", 4 * max(1, rows)), cells
 
 
@@ -453,8 +450,3 @@ def _explained(context: cl.Context, device: cl.Device, strategy: Strategy, job: 
                 source_path=refused.source_path,
             )
     return error
-
-
-def needs_fp(kind: Type) -> bool:
-    """Whether a type holds floats, whose sums depend on the order."""
-    return any(isinstance(scalar, Scalar) and scalar.kind == "float" for scalar in scalars_in(kind))

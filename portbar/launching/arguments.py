@@ -16,6 +16,7 @@ import pyopencl.array
 
 from portbar.errors import LaunchError
 from portbar.launching.launch import Launch
+from portbar.primitives.reduction import types
 from portbar.text.source import without_comments
 
 #: First hidden parameter of a kernel that uses a grid, and how many hidden parameters there are.
@@ -29,25 +30,11 @@ GANG_LAUNCH_PARAMETER: Final = "portbar_reduction_launch"
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
 #: Scalar types of OpenCL C, by each of their names -> the NumPy type.
-SCALARS: Final[dict[str, Any]] = {
-    "bool": np.uint8,
-    "char": np.int8,
-    "uchar": np.uint8,
-    "short": np.int16,
-    "ushort": np.uint16,
-    "int": np.int32,
-    "uint": np.uint32,
-    "long": np.int64,
-    "ulong": np.uint64,
-    "half": np.float16,
-    "float": np.float32,
-    "double": np.float64,
-    "unsigned char": np.uint8,
-    "unsigned short": np.uint16,
-    "unsigned int": np.uint32,
-    "unsigned long": np.uint64,
+SCALARS: Final[dict[str, np.dtype[Any]]] = {
+    "bool": np.dtype(np.uint8),
+    **{scalar.c: scalar.dtype for scalar in types.SCALARS},
+    **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in types.SCALARS if scalar.kind == "uint"},
 }
-
 
 _TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)?)\s+(?P<name>[A-Za-z_]\w*)\s*;")
 
@@ -78,7 +65,7 @@ class Parameter:
         """The NumPy type of a scalar parameter, None for anything else."""
         names = self.scalars or (self.type_name,)
         scalar = SCALARS.get(names[0])
-        return np.dtype(scalar) if scalar is not None and len(names) == 1 and self.kind == "scalar" else None
+        return scalar if len(names) == 1 and self.kind == "scalar" else None
 
 
 def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
@@ -211,7 +198,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
             return f"is {given}, the parameter is the {parameter.type_name}: pass a pyopencl.{name}"
         return None
     if parameter.scalars and isinstance(argument, np.generic):
-        allowed = [np.dtype(SCALARS[name]) for name in parameter.scalars]
+        allowed = [SCALARS[name] for name in parameter.scalars]
         if argument.dtype not in allowed:
             types = " or ".join(f"np.{dtype}" for dtype in allowed)
             return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass {types}"

@@ -15,7 +15,7 @@ from portbar.choices.timing import limit_rounds
 from portbar.errors import DeviceError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.isolation import try_build
-from portbar.launching.residency import VERBOSE
+from portbar.launching.occupancy import VERBOSE
 from portbar.launching.states import States
 from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop

@@ -154,8 +154,6 @@ class GangState:
 class GangLaunch(Launch):
     """A launch of a kernel that reduces at gang level without a grid."""
 
-    __slots__ = ("_copy", "_gangs", "_groups", "_place", "_words")
-
     def __init__(self, event: cl.Event, label: tuple[str, str], gangs: GangState, place: int, groups: int) -> None:
         super().__init__(event, label)
         self._gangs = gangs
@@ -199,8 +197,8 @@ def enqueue(state: GangState, plan: Any, args: Sequence[Any], wait_for: Sequence
     place = state.next_place()
     before = state.order.after(wait_for)
     words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)
-    plan.handle.set_args(state.buffer, bytearray(words), *args)
-    event = cl.enqueue_nd_range_kernel(plan.queue, plan.handle, plan.global_size, plan.local_size, None, before)
+    sizes = plan.queue, plan.global_size, plan.local_size
+    event = plan.handle(*sizes, state.buffer, bytearray(words), *args, wait_for=before)
     state.order.add(event, wait_for)
     launch = GangLaunch(event, plan.label, state, place, plan.groups)
     state.remember(place, launch)

@@ -36,7 +36,8 @@ class Launch:
         The kernel's event, as PyOpenCL would have returned it.
     """
 
-    __slots__ = ("__weakref__", "_epoch", "_label", "_report", "_snapshot", "_state", "event")
+    _report: Report | None = None
+    _snapshot: tuple[Words, cl.Event] | None = None
 
     def __init__(
         self, event: cl.Event, label: tuple[str, str], state: QueueState | None = None, epoch: int = 0
@@ -45,8 +46,6 @@ class Launch:
         self._label = label
         self._state = state
         self._epoch = epoch
-        self._report: Report | None = None
-        self._snapshot: tuple[Words, cl.Event] | None = None
 
     @property
     def has_report(self) -> bool:

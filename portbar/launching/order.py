@@ -99,6 +99,8 @@ class Order:
         #: The launches before those that may fail by their own wait list; None where no such launch is under way.
         self._before: list[cl.Event] | None = None
         self._many = _MANY
+        #: Whether the next launch may follow by the queue's own order, whatever became of the last one.
+        self.is_free = self.in_order
 
     @property
     def is_busy(self) -> bool:
@@ -114,7 +116,7 @@ class Order:
             The last launch failed, and the driver would end the process at the next one in this queue.
         """
         last = self._last
-        if last is None or (self.in_order and self._before is None):
+        if last is None or self.is_free:
             return wait_for
         if failed(last, hidden=self.hidden):
             if self.hidden and not self.in_order:
@@ -126,6 +128,7 @@ class Order:
             return [*(wait_for or ()), *before]
         if last.command_execution_status == _COMPLETE:
             self._before = None
+            self.is_free = self.in_order
         return wait_for if self.in_order else [*(wait_for or ()), last]
 
     def add(self, event: cl.Event, wait_for: Sequence[cl.Event] | None) -> None:
@@ -133,6 +136,7 @@ class Order:
         if wait_for and self._last is not None:
             if self._before is None:
                 self._before = []
+                self.is_free = False
             self._before.append(self._last)
             if len(self._before) > self._many:
                 self._before = [one for one in self._before if one.command_execution_status > _COMPLETE]

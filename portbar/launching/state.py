@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,8 @@ from portbar.launching.order import Order
 from portbar.primitives import layout
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+_LAST_EPOCH: Final = layout.EPOCH_MASK - 1
 
 
 class Reported(Protocol):
@@ -100,20 +102,30 @@ class QueueState:
     @property
     def exhausted(self) -> bool:
         """Whether the epochs are used up, or a fault left the words unusable, so that a new state is due."""
-        return self.broken or self.epoch >= layout.EPOCH_MASK - 1
+        return self.broken or self.epoch >= _LAST_EPOCH
 
     def _region(self, epoch: int) -> int:
         return 4 * (layout.OFFSETS["REPORTS"] + epoch % layout.REPORTS * layout.REPORT_WORDS)
 
-    def remember(self, epoch: int, launch: Reported) -> None:
-        """Keep a weak reference, so that the report is saved before a later launch overwrites it."""
-        self._launches[epoch % layout.REPORTS] = weakref.ref(launch)
-
-    def save_before(self, epoch: int) -> cl.Event | None:
-        """Save the report that the launch `epoch` will overwrite, if anyone may still ask for it; without blocking."""
+    def prepare(self, epoch: int, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
+        """The wait list of the launch `epoch`; saves the report that it will overwrite, if anyone may still ask for it."""
+        order = self.order
+        before = wait_for if order.is_free else order.after(wait_for)
         reference = self._launches[epoch % layout.REPORTS]
-        if reference is None or (launch := reference()) is None or launch.has_report:
-            return None
+        if reference is not None and (launch := reference()) is not None and not launch.has_report:
+            saved = self._save(launch, epoch)
+            if saved is not None and not order.in_order:
+                return [*(before or ()), saved]
+        return before
+
+    def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
+        """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""
+        self.epoch = epoch
+        self._launches[epoch % layout.REPORTS] = weakref.ref(launch)
+        self.order.add(launch.event, wait_for)
+
+    def _save(self, launch: Reported, epoch: int) -> cl.Event | None:
+        """Save a launch's report, without blocking."""
         if launch.event.command_execution_status < 0:
             # It never ran, and PoCL would wait for its event for ever.
             return None

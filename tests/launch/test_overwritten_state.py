@@ -177,27 +177,19 @@ PAIRS = [*((algorithm, "packed") for algorithm in support.ALGORITHMS), ("counter
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("running", [False, True], ids=["between launches", "in a launch"])
 @pytest.mark.parametrize(("algorithm", "discovery"), PAIRS)
-def test_a_word_overwritten_between_launches(context, queue, monkeypatch, algorithm, discovery):
+def test_an_overwritten_word(context, queue, monkeypatch, algorithm, discovery, running):
     tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm, discovery=discovery)
     tried.meet()
     for seed, name in enumerate(words_of(tried.state, discovery)):
-        value = values(seed)[seed % 5]
-        state = tried.state
+        state, value = tried.state, values(seed)[seed % 5]
         word = words_of(state, discovery)[name]
-        cl.enqueue_copy(queue, state.buffer, np.full(1, value, np.uint32), dst_offset=4 * word)
-        tried.run()
-    tried.meet()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "discovery"), PAIRS)
-def test_a_word_overwritten_in_a_launch(context, queue, monkeypatch, algorithm, discovery):
-    tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm, discovery=discovery)
-    tried.meet()
-    for seed, name in enumerate(words_of(tried.state, discovery)):
-        word = words_of(tried.state, discovery)[name]
-        tried.run(when=1, word=word, value=values(seed)[seed % 5])
+        if running:
+            tried.run(when=1, word=word, value=value)
+        else:
+            cl.enqueue_copy(queue, state.buffer, np.full(1, value, np.uint32), dst_offset=4 * word)
+            tried.run()
     tried.meet()
 
 

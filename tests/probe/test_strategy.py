@@ -42,6 +42,12 @@ def findings(**values):
     return Findings(**{"source": "test", **values})
 
 
+def passed(*names, ordering=None, **more):
+    """Return findings of a device on which atomics build, and hold their order unless `ordering` says otherwise."""
+    builds = {"c11@CL3.0" if name == "c11" else name: True for name in names}
+    return findings(builds=builds, ordering=dict.fromkeys(names, "pass") | (ordering or {}), **more)
+
+
 def refusal(facts, found=None, **overrides):
     with pytest.raises(UnsupportedFeatureError) as caught:
         choose(DeviceProfile(facts, found), overrides)
@@ -52,49 +58,19 @@ def refusal(facts, found=None, **overrides):
     ("facts", "found", "atomics", "std", "words"),
     [
         (STRONG, None, "c11", "CL3.0", "claims"),
-        (
-            STRONG,
-            findings(builds={"c11@CL3.0": True}, ordering={"c11": "pass"}),
-            "c11",
-            "CL3.0",
-            "confirmed by the ordering",
-        ),
+        (STRONG, passed("c11"), "c11", "CL3.0", "confirmed by the ordering"),
         (STRONG, findings(builds={"c11@CL3.0": False, "c11@CL2.0": True}), "c11", "CL2.0", "not yet probed"),
-        (WEAK, findings(builds={"cl12": True}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
-        (OLD, findings(builds={"cl12": True}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
-        (
-            WEAK,
-            findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"}),
-            "cl12",
-            None,
-            "ordering probe",
-        ),
-        (
-            WEAK,
-            findings(builds={"c11@CL3.0": True}, ordering={"c11": "pass"}, litmus={"c11": "pass: 28 tests"}),
-            "c11",
-            "CL3.0",
-            "litmus tests",
-        ),
+        (WEAK, passed("cl12"), "cl12", None, "ordering probe"),
+        (OLD, passed("cl12"), "cl12", None, "ordering probe"),
+        (WEAK, passed("c11", "cl12"), "cl12", None, "ordering probe"),
+        (WEAK, passed("c11", litmus={"c11": "pass: 28 tests"}), "c11", "CL3.0", "litmus tests"),
         (HOPPER, None, "ptx", None, "PTX memory model"),
-        (
-            HOPPER,
-            findings(builds={"ptx": True}, ordering={"ptx": "pass", "cl12": "pass"}),
-            "ptx",
-            None,
-            "ordering probe",
-        ),
+        (HOPPER, passed("ptx", ordering={"cl12": "pass"}), "ptx", None, "ordering probe"),
         (HOPPER, findings(builds={"ptx": False}, ordering={"cl12": "pass"}), "cl12", None, "ordering probe"),
-        (PASCAL, findings(builds={"membar": True}, ordering={"membar": "pass"}), "membar", None, "ordering probe"),
+        (PASCAL, passed("membar"), "membar", None, "ordering probe"),
         (PASCAL, findings(ordering={"membar": "3 stale", "cl12": "pass"}), "cl12", None, "ordering probe"),
         (HOPPER, findings(builds={"ptx": False, "membar": True}, ordering={"membar": "pass"}), "membar", None, "probe"),
-        (
-            STRONG,
-            findings(builds={"c11@CL3.0": True}, ordering={"c11": "3 stale", "cl12": "pass"}),
-            "cl12",
-            None,
-            "probe",
-        ),
+        (STRONG, passed("c11", ordering={"c11": "3 stale", "cl12": "pass"}), "cl12", None, "probe"),
     ],
 )
 def test_atomics_follow_facts_and_findings_with_a_reason(facts, found, atomics, std, words):
@@ -198,7 +174,7 @@ def test_intel_s_barrier_is_used_only_on_request_where_the_extension_is():
 
 
 def test_a_device_that_cuts_loops_short_gets_grids_of_one_group_with_the_reason():
-    found = findings(builds={"cl12": True}, ordering={"cl12": "pass"}, loop_limit=65_535)
+    found = passed("cl12", loop_limit=65_535)
     strategy = choose(DeviceProfile(WEAK, found))
     assert strategy.max_groups == 1
     assert "65535 iterations" in strategy.max_groups_reason
@@ -206,7 +182,7 @@ def test_a_device_that_cuts_loops_short_gets_grids_of_one_group_with_the_reason(
 
 
 def test_an_unknown_end_of_loops_gives_grids_of_one_group_with_the_reason():
-    found = findings(builds={"cl12": True}, ordering={"cl12": "pass"}, lost={"loop_limit": "timed out"})
+    found = passed("cl12", lost={"loop_limit": "timed out"})
     strategy = choose(DeviceProfile(WEAK, found))
     assert strategy.max_groups == 1
     assert "not known" in strategy.max_groups_reason
@@ -220,14 +196,14 @@ def test_an_unknown_end_of_loops_gives_grids_of_one_group_with_the_reason():
 
 def test_a_loop_limit_that_the_quirk_table_knows_holds_whatever_a_probe_missed():
     facts = replace(WEAK, name="llvmpipe (LLVM 15.0.6, 256 bits)", driver_version="22.3.6")
-    missed = findings(builds={"cl12": True}, ordering={"cl12": "pass"})
+    missed = passed("cl12")
     for found, limit in ((missed, 65_535), (replace(missed, loop_limit=500), 500)):
         strategy = choose(DeviceProfile(facts, found))
         assert strategy.max_groups == 1
         assert f"after {limit} iterations" in strategy.max_groups_reason
 
 
-@pytest.mark.parametrize("found", [None, findings(builds={"cl12": True}, ordering={"cl12": "pass"})])
+@pytest.mark.parametrize("found", [None, passed("cl12")])
 def test_everything_keeps_to_a_loop_limit_that_only_the_quirk_table_knows(found):
     facts = replace(WEAK, name="llvmpipe (LLVM 15.0.6, 256 bits)", driver_version="22.3.6", type=("CPU",))
     profile = DeviceProfile(facts, found)
@@ -243,24 +219,23 @@ TABLE = ((32, 64, "flag"), (32, 1, "counter"), (32, 300, "tree"), (1024, 1, "cou
 
 
 @pytest.mark.parametrize(
-    ("groups", "algorithm"),
-    [(1, "counter"), (2, "counter"), (63, "counter"), (64, "flag"), (299, "flag"), (300, "tree"), (10_000, "tree")],
+    ("groups", "local_size", "algorithm"),
+    [
+        *((groups, None, "counter") for groups in (1, 2, 63)),
+        *((groups, None, "flag") for groups in (64, 299)),
+        *((groups, None, "tree") for groups in (300, 10_000)),
+        # The measured local size nearest to the launch's speaks.
+        *((64, local_size, "flag") for local_size in (1, 32, 180, None)),
+        *((64, local_size, "xf") for local_size in (182, 1024)),
+    ],
 )
-def test_the_measured_table_picks_the_algorithm_by_group_count(groups, algorithm):
+def test_the_measured_table_picks_the_algorithm_by_group_count_and_local_size(groups, local_size, algorithm):
     strategy = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
     assert strategy.device_barrier.value == "counter"
-    tuned = strategy.for_groups(groups)
+    tuned = strategy.for_groups(groups, local_size)
     assert tuned.device_barrier.value == algorithm
     assert "measured" in tuned.device_barrier.reason
     assert (tuned is strategy) == (algorithm == "counter")
-
-
-@pytest.mark.parametrize(
-    ("local_size", "algorithm"), [(1, "flag"), (32, "flag"), (180, "flag"), (182, "xf"), (1024, "xf"), (None, "flag")]
-)
-def test_the_measured_local_size_nearest_to_the_launch_s_speaks(local_size, algorithm):
-    strategy = choose(DeviceProfile(STRONG, findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)))
-    assert strategy.for_groups(64, local_size).device_barrier.value == algorithm
 
 
 @pytest.mark.parametrize("name", ["an_algorithm_of_tomorrow", "intel_device_barrier"])

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
-import portbar
-from portbar.primitives.reduction.operators import Operator
-from tests.reduce.support import put, reducer
+cl = pytest.importorskip("pyopencl")
+
+import pyopencl.array as cla  # noqa: E402
+
+import portbar  # noqa: E402
+from portbar.arrays import plan as host_plan  # noqa: E402
+from portbar.arrays.reduce import reduce as wanted  # noqa: E402
+from portbar.primitives.reduction.operators import Operator  # noqa: E402
+from tests.reduce.support import put  # noqa: E402
 
 pytestmark = pytest.mark.device
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-
-
-@pytest.fixture
-def reduce(queue: cl.CommandQueue) -> Any:
-    """Return `portbar.reduce` on the queue of the test."""
-    return reducer(queue)
 
 
 NUMBERS = np.arange(12, dtype=np.int32)
@@ -76,9 +73,6 @@ def test_requests(what: str, reduce: Any, queue: cl.CommandQueue) -> None:
 
 
 def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> None:
-    import pyopencl as cl  # noqa: PLC0415
-    import pyopencl.array as cla  # noqa: PLC0415
-
     with pytest.raises(portbar.LaunchError, match=r"'x' is a ndarray.*to_device"):
         reduce(NUMBERS)
     array = put(queue, NUMBERS)
@@ -98,15 +92,11 @@ def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> Non
     other = cl.CommandQueue(another)
     with pytest.raises(portbar.LaunchError, match="another context"):
         reduce(cla.to_device(other, NUMBERS))
-    from portbar.arrays.reduce import reduce as wanted  # noqa: PLC0415
-
     with pytest.raises(portbar.LaunchError, match="CommandQueue, not Context"):
         wanted(context, array)
 
 
 def test_out(reduce: Any, queue: cl.CommandQueue) -> None:
-    import pyopencl.array as cla  # noqa: PLC0415
-
     array = put(queue, NUMBERS)
     with pytest.raises(portbar.LaunchError, match=r"shape \(\) and type int32; it has shape \(1,\)"):
         reduce(array, out=cla.zeros(queue, 1, np.int32))
@@ -123,9 +113,6 @@ def test_out(reduce: Any, queue: cl.CommandQueue) -> None:
 
 
 def test_out_in_another_sub_buffer_of_the_same_memory(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> None:
-    import pyopencl as cl  # noqa: PLC0415
-    import pyopencl.array as cla  # noqa: PLC0415
-
     step = max(64, context.devices[0].mem_base_addr_align // 8)
     whole = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * step)
     cl.enqueue_fill_buffer(queue, whole, np.ones(1, np.int32), 0, whole.size)
@@ -191,8 +178,6 @@ def test_a_device_without_order_between_its_groups_is_refused(
     queue: cl.CommandQueue,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from portbar.arrays import plan as host_plan  # noqa: PLC0415
-
     def refuse(_: Any) -> Any:
         raise portbar.UnsupportedFeatureError("no way to order memory between work-groups is known")
 

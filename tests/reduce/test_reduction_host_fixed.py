@@ -11,17 +11,11 @@ import pytest
 import portbar
 from portbar.arrays.shape import FIXED_ITEMS, FIXED_LEAST_ROWS, FIXED_PARTS, Shape, fixed_layout, fixed_part, trial
 from tests.checkout import ROOT
-from tests.reduce.support import documented, need, put, reducer
+from tests.reduce.support import documented, need, put
 from tests.support import scale
 
 if TYPE_CHECKING:
     import pyopencl as cl
-
-
-@pytest.fixture
-def reduce(queue: cl.CommandQueue) -> Any:
-    """Return `portbar.reduce` on the queue of the test."""
-    return reducer(queue)
 
 
 #: Groups of one work-item, loads of other widths, few and many in flight.

@@ -1,0 +1,18 @@
+"""The call that the tests of `portbar.reduce` make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.reduce.support import reducer
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+
+@pytest.fixture
+def reduce(queue: cl.CommandQueue) -> Any:
+    """Return `portbar.reduce` on the queue of the test; skip where portbar refuses the device."""
+    return reducer(queue)
