@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -63,8 +62,7 @@ class Report:
 
 
 #: The states on each device, by its handle, so that a launch can tell whether the device has another one to run.
-_on_device: Final[defaultdict[int, weakref.WeakSet[QueueState]]] = defaultdict(weakref.WeakSet)
-_on_device_lock: Final = threading.Lock()
+_on_device: Final[defaultdict[int, list[weakref.ref[QueueState]]]] = defaultdict(list)
 
 
 class QueueState:
@@ -88,16 +86,14 @@ class QueueState:
         self.broken = False
         self._reader: cl.CommandQueue | None = None
         self._launches: list[weakref.ref[Reported] | None] = [None] * layout.REPORTS
-        self._device = queue.device.int_ptr
-        with _on_device_lock:
-            _on_device[self._device].add(self)
+        self._peers = _on_device[queue.device.int_ptr]
+        self._peers.append(weakref.ref(self, self._peers.remove))
 
     @property
     def shares_device(self) -> bool:
         """Whether a launch on another state of the same device, in this process, is not known to have ended."""
-        with _on_device_lock:
-            states = [*_on_device[self._device]]
-        return any(state.order.is_busy for state in states if state.order is not self.order)
+        states = [reference() for reference in tuple(self._peers)]
+        return any(state.order.is_busy for state in states if state is not None and state.order is not self.order)
 
     @property
     def exhausted(self) -> bool:
