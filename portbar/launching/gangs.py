@@ -197,8 +197,7 @@ def enqueue(state: GangState, plan: Any, args: Sequence[Any], wait_for: Sequence
     place = state.next_place()
     before = state.order.after(wait_for)
     words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)
-    sizes = plan.queue, plan.global_size, plan.local_size
-    event = plan.handle(*sizes, state.buffer, bytearray(words), *args, wait_for=before)
+    event = plan.call(state.buffer, bytearray(words), *args, wait_for=before)
     state.order.add(event, wait_for)
     launch = GangLaunch(event, plan.label, state, place, plan.groups)
     state.remember(place, launch)
