@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.reduction.support import device_array, head, kernel_text, launched, need, program, scale
+from tests.reduction.support import device_array, head, launched, need, program, scale
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -328,32 +328,29 @@ def test_static_variable_1_the_largest_of_what_atomics_gave(context, queue):
 DOUBLES = (
     head(64)
     + MACROS
-    + kernel_text(
-        "fed",
-        "global double *total",
-        """
-    const sum_results results = { total }, none = { 0 };
-    sum_local mine = sum_init_gang(scratch, results, sum_identity());
+    + """
+kernel void fed(PORTBAR_REDUCTION_PARAM, global double *total)
+{
+    SUM
+    mine = sum_init_gang(scratch, results, mine);
     FOR(gang, j, 32u) { REDUCED(sum, worker_vector, none, 1024u, mine.v += j * 1024u + i) }
-    sum_fini_gang(scratch, results, mine);""",
-        "gangs",
-    )
-    + kernel_text(
-        "v_p_2",
-        "global const double *ina, global const double *inb, global double *out",
-        """
-    const sum_results none = { 0 };
+    sum_fini_gang(scratch, results, mine);
+}
+kernel void v_p_2(global const double *ina, global const double *inb, global double *total)
+{
+    SUM
     const uint count = (uint)get_num_groups(0) * portbar_num_sub_groups();
     for (uint first = 0; first < 32u; first += count) {
         const uint k = first + (uint)get_group_id(0) * portbar_num_sub_groups() + portbar_sub_group_id();
         for (uint j = 0; j < 32u; ++j) {
-            sum_local mine = sum_identity();
+            mine = sum_identity();
             REDUCED(sum, vector, none, k < 32u ? 32u : 0u, mine.v += ina[k * 32u + i] * inb[i * 32u + j])
             if (k < 32u && portbar_sub_group_local_id() == 0u)
-                out[k * 32u + j] = mine.v;
+                total[k * 32u + j] = mine.v;
         }
-    }""",
-    )
+    }
+}
+"""
 )
 
 
@@ -373,60 +370,55 @@ def test_reduction_7_gwv_np_3_and_v_p_2_of_double(context, queue):
     np.testing.assert_array_equal(out.reshape(32, 32), 2 * (i + j))
 
 
-LANES_128 = "#define PORTBAR_SUB_GROUP_SIZE 128\n"
 GEMM = (
-    head(128, more=LANES_128)
+    head(128, more="#define PORTBAR_SUB_GROUP_SIZE 128\n")
     + MACROS
-    + kernel_text(
-        "gemm",
-        "uint count, uint depth, float alpha, float beta, global float *c",
-        """
-    const dot_results none = { 0 };
+    + """
+kernel void gemm(uint count, uint depth, float alpha, float beta, global float *total)
+{
+    SUM
     EACH_GROUP(j, count) {
-        dot_local mine = dot_identity();
-        REDUCED(dot, vector, none, depth, mine.v += 1.0f * 0.25f)
+        mine = sum_identity();
+        REDUCED(sum, vector, none, depth, mine.v += 1.0f * 0.25f)
         if (get_local_id(0) == 0)
-            c[j] = alpha * mine.v + beta * c[j];
-    }""",
-    )
+            total[j] = alpha * mine.v + beta * total[j];
+    }
+}
+"""
 )
 
 
 def test_gemm_f90_a_dot_product_over_128_lanes(context, queue):
     count = 50 if scale(context.devices[0]).is_cut_short else 5000
-    kernel = program(context, GEMM, loops=[one("dot", np.float32, "+")]).kernel("gemm")
+    kernel = program(context, GEMM, loops=[one("sum", np.float32, "+")]).kernel("gemm")
     factors = np.uint32(count), np.uint32(2000), np.float32(1.05), np.float32(1.25)
     _, (c,) = launched(queue, kernel, 8, 128, *factors, np.zeros(count, np.float32))
     np.testing.assert_allclose(c, 525.0, rtol=1e-6)
 
 
-def triangle(level, row, rows):
-    """Return a kernel of rows of a triangle, two sums at once, in as many turns for every sub-group."""
-    return kernel_text(
-        f"rows_{level}",
-        "uint n, global long *a1, global long *a2",
-        f"""
-    const rows_results none = {{ 0, 0 }};
-    for (uint first = 0; first < n; first += {rows}) {{
-        const uint row = first + {row};
-        rows_local mine = rows_identity();
-        REDUCED(rows, {level}, none, row < n ? n - row : 0u, mine.t1 += 1; mine.t2 -= 1)
-        if (row < n) {{
-            a1[row] = mine.t1;
-            a2[row] = mine.t2;
-        }}
-    }}""",
-    )
-
-
+#: Rows of a triangle, two sums at once, in as many turns for every sub-group.
 TRIANGLES = (
     MACROS
-    + triangle(
-        "vector",
-        "(uint)get_group_id(0) * portbar_num_sub_groups() + portbar_sub_group_id()",
-        "(uint)get_num_groups(0) * portbar_num_sub_groups()",
-    )
-    + triangle("worker_vector", "(uint)get_group_id(0)", "(uint)get_num_groups(0)")
+    + """
+#define ROWS(level, id, count) \\
+    kernel void rows_##level(uint n, global long *a1, global long *a2) \\
+    { \\
+        PORTBAR_REDUCTION_SCRATCH(scratch); \\
+        const rows_results none = { 0, 0 }; \\
+        for (uint first = 0; first < n; first += (count)) { \\
+            const uint row = first + (id); \\
+            rows_local mine = rows_identity(); \\
+            REDUCED(rows, level, none, row < n ? n - row : 0u, mine.t1 += 1; mine.t2 -= 1) \\
+            if (row < n) { \\
+                a1[row] = mine.t1; \\
+                a2[row] = mine.t2; \\
+            } \\
+        } \\
+    }
+ROWS(vector, (uint)get_group_id(0) * portbar_num_sub_groups() + portbar_sub_group_id(),
+     (uint)get_num_groups(0) * portbar_num_sub_groups())
+ROWS(worker_vector, (uint)get_group_id(0), (uint)get_num_groups(0))
+"""
 )
 
 
@@ -446,46 +438,40 @@ def test_vred2d_128_rows_of_a_triangle(context, queue, lanes):
 
 #: 32 gangs of 32 workers of 32 lanes, and a number of turns that no size divides.
 TURNS = 32**3 + 17
-IDS = (
-    "#define GANG portbar_gang_id()\n#define WORKER portbar_sub_group_id()\n#define LANE portbar_sub_group_local_id()\n"
-)
-
-
-def of_gangs(level, chunk, start, step, value):
-    """Return a kernel whose gangs take a chunk of the turns each."""
-    body = f"""
-    const sum_results results = {{ total }};
-    sum_local mine = sum_init_{level}(scratch, results, sum_identity());
-    for (uint i = GANG * {chunk} + {start}; i < min((GANG + 1u) * {chunk}, {TURNS}u); i += {step})
-        mine.v += (int)({value});
-    sum_fini_{level}(scratch, results, mine);"""
-    return kernel_text("k", "global int *total", body, "gangs")
-
-
-def within(level, value):
-    """Return a kernel of one group, whose result every work-item has, the private copy of the -2 variants."""
-    body = f"""
-    const sum_results none = {{ 0 }};
-    sum_local mine = sum_identity();
-    REDUCED(sum, {level}, none, {TURNS}u, mine.v += (int)({value}))
-    total[get_local_id(0) % 2u] = mine.v;"""
-    return kernel_text("k", "global int *total", body)
-
-
+DEALING = f"""
+#define GANG portbar_gang_id()
+#define WORKER portbar_sub_group_id()
+#define LANE portbar_sub_group_local_id()
+/* Gangs take a chunk of the turns each. */
+#define OF_GANGS(level, chunk, start, step, value) \\
+    kernel void k(PORTBAR_REDUCTION_PARAM, global int *total) \\
+    {{ \\
+        SUM \\
+        mine = sum_init_##level(scratch, results, mine); \\
+        for (uint i = GANG * chunk + start; i < min((GANG + 1u) * chunk, {TURNS}u); i += step) \\
+            mine.v += (int)(value); \\
+        sum_fini_##level(scratch, results, mine); \\
+    }}
+/* One group, whose result every work-item has, the private copy of the -2 variants. */
+#define WITHIN(level, value) \\
+    kernel void k(global int *total) \\
+    {{ \\
+        SUM \\
+        REDUCED(sum, level, none, {TURNS}u, mine.v += (int)(value)) \\
+        total[get_local_id(0) % 2u] = mine.v; \\
+    }}
+"""
 TURN = np.arange(TURNS)
+ALL_TURNS = TURN // 2048 << 16 | TURN // 32 % 32 << 8 | TURN % 32
+#: Kernel, work-groups, local size, GCC's result, and what each turn adds.
 DEALT = {
-    "gang": (of_gangs("gang", "1025u", "0u", "1u", "GANG << 16"), 32, 1, -1071710208, TURN // 1025 << 16),
-    "worker": (within("worker", "WORKER << 8"), 1, 1024, 130058240, TURN % 32 << 8),
-    "vector": (within("vector", "LANE"), 1, 32, 508040, TURN % 32),
-    "worker_vector": (
-        within("worker_vector", "WORKER << 8 | LANE"), 1, 1024, 130531464, TURN // 32 % 32 << 8 | TURN % 32,
-    ),
+    "gang": ("OF_GANGS(gang, 1025u, 0u, 1u, GANG << 16)", 32, 1, -1071710208, TURN // 1025 << 16),
+    "worker": ("WITHIN(worker, WORKER << 8)", 1, 1024, 130058240, TURN % 32 << 8),
+    "vector": ("WITHIN(vector, LANE)", 1, 32, 508040, TURN % 32),
+    "worker_vector": ("WITHIN(worker_vector, WORKER << 8 | LANE)", 1, 1024, 130531464, TURN // 32 % 32 << 8 | TURN % 32),
     "all": (
-        of_gangs("gang_worker_vector", "2048u", "portbar_loop_id_worker_vector()", "1024u", "GANG << 16 | WORKER << 8 | LANE"),
-        32,
-        1024,
-        -925384568,
-        TURN // 2048 << 16 | TURN // 32 % 32 << 8 | TURN % 32,
+        "OF_GANGS(gang_worker_vector, 2048u, portbar_loop_id_worker_vector(), 1024u, GANG << 16 | WORKER << 8 | LANE)",
+        32, 1024, -925384568, ALL_TURNS,
     ),
 }  # fmt: skip
 
@@ -497,7 +483,7 @@ def test_loop_red_each_member_of_each_level_takes_its_turns(context, queue, leve
         pytest.skip(f"the device has no work-groups of {local}")
     if scale(context.devices[0]).is_cut_short and level in {"worker", "vector"}:
         pytest.skip("the device ends loops before they are over")
-    source = head(1024, more="#define PORTBAR_SUB_GROUP_SIZE 32\n") + IDS + MACROS + text
+    source = head(1024, more="#define PORTBAR_SUB_GROUP_SIZE 32\n") + MACROS + DEALING + text + "\n"
     _, (total,) = launched(
         queue, program(context, source, loops=LOOPS[:1]).kernel("k"), groups, local, np.zeros(2, np.int32)
     )
