@@ -105,9 +105,6 @@ class _Plan:
     patience: tuple[int, int] | None = None
     #: Whether another launch may go by it; not where the occupancy is to be measured again.
     lasting: bool = True
-    #: Places of buffers among the arguments, and the context that they must belong to.
-    memories: tuple[int, ...] = ()
-    context: cl.Context | None = None
     #: Sets all arguments and enqueues.
     call: Callable[..., cl.Event] = field(init=False)
 
@@ -136,11 +133,11 @@ class Kernel:
         #: Occupancies that a busy device may have made too small.
         self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
         self._plans: dict[Any, _Plan] = {}
-        #: The same plans for launches of buffers and scalars, by what the caller gives: found with one look.
-        self._simple_plans: dict[Any, _Plan] = {}
+        #: The same plans for launches of buffers and scalars, by what the caller gives, and the places of the buffers.
+        self._simple_plans: dict[Any, tuple[_Plan, tuple[int, ...]]] = {}
         self._resources: dict[cl.Device, Resources | None] = {}
         self._signatures: dict[tuple[type, ...], _Signature] = {}
-        self._states = program.states
+        self._states, self._context = program.states, program.context
         self._typedefs = scalar_typedefs(program.source)
         self._failures_hidden = any(map(hides_failures, program.devices))
         first = program.devices[0]
@@ -206,17 +203,17 @@ class Kernel:
         """
         if wait_for is None:
             try:
-                plan = self._simple_plans.get((queue, global_size, local_size, num_groups, *map(type, args)))
+                known = self._simple_plans.get((queue, global_size, local_size, num_groups, *map(type, args)))
             except TypeError:  # sizes given as lists
-                plan = None
-            if plan is not None:
-                for index in plan.memories:
-                    if args[index].get_info(_CONTEXT) != plan.context:
-                        check_memory_contexts(self.name, self.program.context, plan.memories, args)
-                for fixed, written in self._exclusive:
-                    if args[fixed] is args[written] and args[fixed] is not None:
-                        refuse_shared(self.name, self._parameters or (), fixed, written)
-                return self._enqueue(plan, args, None)
+                known = None
+            if known is not None:
+                simple, memories = known
+                for index in memories:
+                    if args[index].get_info(_CONTEXT) != self._context:
+                        check_memory_contexts(self.name, self._context, memories, args)
+                if self._exclusive:
+                    self._check_shared(args)
+                return self._enqueue(simple, args, None)
         types = tuple(map(type, args))
         signature = self._signatures.get(types)
         if signature is None:
@@ -227,13 +224,11 @@ class Kernel:
         if signature.arrays:
             arrays = tuple(args[i] for i in signature.arrays)
             args = self._unwrapped(signature, args)
-        for fixed, written in self._exclusive:
-            if args[fixed] is args[written] and args[fixed] is not None:
-                refuse_shared(self.name, self._parameters or (), fixed, written)
+        self._check_shared(args)
         if wait_for or arrays:
             places = dict(zip(signature.arrays, arrays, strict=True))
             wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)
-        check_memory_contexts(self.name, self.program.context, signature.memories, args)
+        check_memory_contexts(self.name, self._context, signature.memories, args)
         local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
         pointers = tuple([i for i in signature.pointers if isinstance(args[i], cl.SVMPointer)])
         key = (queue.int_ptr, global_size, local_size, num_groups, local_memory, pointers)
@@ -246,12 +241,12 @@ class Kernel:
             plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-                self._simple_plans.clear()
             if plan.lasting:
                 self._plans[key] = plan
-                if signature.is_simple and self._parameters is not None:
-                    plan.memories, plan.context = signature.memories, self.program.context
-                    self._simple_plans[queue, key[1], key[2], num_groups, *types] = plan
+        if plan.lasting and signature.is_simple and self._parameters is not None:
+            if len(self._simple_plans) >= _MAX_PLANS:
+                self._simple_plans.clear()
+            self._simple_plans[queue, key[1], key[2], num_groups, *types] = plan, signature.memories
         launch = self._enqueue(plan, args, wait_for)
         for array in arrays:
             array.add_event(launch.event)
@@ -402,6 +397,11 @@ class Kernel:
         for index in signature.arrays:
             bare[index] = base_buffer(self.name, index, bare[index])
         return tuple(bare)
+
+    def _check_shared(self, args: Sequence[Any]) -> None:
+        for fixed, written in self._exclusive:
+            if args[fixed] is args[written] and args[fixed] is not None:
+                refuse_shared(self.name, self._parameters or (), fixed, written)
 
     def _check_local_memory(self, device: cl.Device, sizes: tuple[int, ...]) -> None:
         if sizes:
