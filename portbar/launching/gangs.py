@@ -17,11 +17,10 @@ import pyopencl as cl
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
 from portbar.launching.order import Order
+from portbar.launching.state import Words
 from portbar.primitives.layout import FAULTS
 from portbar.primitives.reduction.header import LAUNCHES, places
 from portbar.primitives.reduction.loops import ReductionLoop
-
-Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 #: The hidden launch argument, an OpenCL uint4 in the host's byte order: first of the launch's words, capacity in work-groups,
 #: and spin limit in rounds of polls.
