@@ -14,6 +14,7 @@ pytest.importorskip("pyopencl")
 
 from portbar import cli
 from portbar.cli import check as command_module
+from portbar.cli import shared
 from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
@@ -72,9 +73,9 @@ class FakeDevice:
         facts = DeviceFacts(
             name=ADDRESS.device_name, platform_name=ADDRESS.platform_name, platform_version=ADDRESS.platform_version
         )
-        monkeypatch.setattr(command_module, "chosen", lambda _: [(ADDRESS, ADDRESS)])
-        monkeypatch.setattr(command_module, "facts", lambda _: facts)
-        monkeypatch.setattr(command_module, "check_usable", lambda _: self.verdict)
+        monkeypatch.setattr(shared, "chosen", lambda _: [(ADDRESS, ADDRESS)])
+        monkeypatch.setattr(shared, "facts", lambda _: facts)
+        monkeypatch.setattr(shared, "check", lambda _: self.verdict)
         monkeypatch.setattr(command_module, "check", self.check)
         monkeypatch.setattr(command_module, "store_verdicts", lambda _, verdicts: self.stored.update(verdicts))
 
@@ -179,7 +180,7 @@ def test_list_names_every_test_and_its_forbidden_outcome(portbar_command: Run, m
     def nothing(_patterns: object) -> None:
         raise DeviceError("no platform")
 
-    monkeypatch.setattr(command_module, "chosen", nothing)
+    monkeypatch.setattr(shared, "chosen", nothing)
     code, out, _ = portbar_command("check", "--list", "--json")
     listed = json.loads(out)
     assert code == 0
