@@ -12,10 +12,13 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402 (after the check that PyOpenCL is there)
 from portbar.device import child  # noqa: E402
 from portbar.device.facts import facts  # noqa: E402
-from portbar.device.quirks import matching  # noqa: E402
+from portbar.device.quirks import QUIRKS, matching  # noqa: E402
 from portbar.errors import BuildError  # noqa: E402
 from portbar.launching import isolation  # noqa: E402
-from tests.device.quirk_programs import LOPSIDED, UNDER_IF  # noqa: E402
+
+UNDER_IF, LOPSIDED = (
+    kernel.source for quirk in QUIRKS if quirk.name == "pocl-barrier-under-if" for kernel in quirk.program.kernels
+)
 
 RIGHT = """
 #include "portbar/device_barrier.h"
