@@ -96,30 +96,26 @@ class Launch:
         if report is None or (report.status == layout.STATUS_OPEN and report.groups > 0):
             return
         kernel, device = self._label
-        if report.status == layout.STATUS_TIMEOUT:
+        ended = {
+            layout.STATUS_TIMEOUT: (
+                f"a device barrier reached its spin limit in work-group {report.group}; {report.arrived} of {report.groups} "
+                f"work-groups had arrived. {_CAUSES}"
+            ),
+            layout.STATUS_WAIT: (
+                f"an atomic wait reached its spin limit in work-group {report.group} of {report.groups}. Likely causes: the "
+                "value that it waits for was never stored, or by a work-item that cannot run at the same time. Raise "
+                "spin_limit= if the work is that long."
+            ),
+            layout.STATUS_LOST: (
+                f"work-group {report.group} waited for the end of occupancy discovery until the spin limit and left. {_CAUSES}"
+            ),
+        }.get(report.status)
+        if ended is not None:
             raise BarrierTimeoutError(
-                f"kernel {kernel!r} on {device}: a device barrier reached its spin limit in work-group "
-                f"{report.group}; {report.arrived} of {report.groups} work-groups had arrived. {_CAUSES}",
+                f"kernel {kernel!r} on {device}: {ended}",
                 kernel=kernel,
                 device=device,
-                arrived=report.arrived,
-                expected=report.groups,
-            )
-        if report.status == layout.STATUS_WAIT:
-            raise BarrierTimeoutError(
-                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit in work-group {report.group} of "
-                f"{report.groups}. Likely causes: the value that it waits for was never stored, or by a work-item that cannot "
-                "run at the same time. Raise spin_limit= if the work is that long.",
-                kernel=kernel,
-                device=device,
-                expected=report.groups,
-            )
-        if report.status == layout.STATUS_LOST:
-            raise BarrierTimeoutError(
-                f"kernel {kernel!r} on {device}: work-group {report.group} waited for the end of occupancy "
-                f"discovery until the spin limit and left. {_CAUSES}",
-                kernel=kernel,
-                device=device,
+                arrived=report.arrived if report.status == layout.STATUS_TIMEOUT else 0,
                 expected=report.groups,
             )
         if report.status != 0:
