@@ -125,13 +125,13 @@ def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypa
     strategy = replace(strategy, tuning=replace(strategy.tuning, table=()))
     made = portbar.Program(context, SOURCE, strategy=strategy).kernel("note")
     sizes = []
-    enqueue = portbar.launching.kernel._enqueue
+    enqueue = portbar.Kernel._enqueue
 
-    def counting(queue, kernel, global_size, local_size, *rest):
-        sizes.append(local_size)
-        return enqueue(queue, kernel, global_size, local_size, *rest)
+    def counting(self, plan, *rest):
+        sizes.append(plan.local_size)
+        return enqueue(self, plan, *rest)
 
-    monkeypatch.setattr(portbar.launching.kernel, "_enqueue", counting)
+    monkeypatch.setattr(portbar.Kernel, "_enqueue", counting)
     one_at_a_time = strategy.max_groups == 1
     first = made.occupancy(queue, (8,))
     assert bool(sizes) != one_at_a_time
@@ -278,12 +278,18 @@ def test_launches_go_on_when_the_tags_wrap(context, queue):
 
 def leave_out_launches(monkeypatch, queue):
     """Enqueue markers in place of kernels on this queue; the dry runs that measure occupancy have another one."""
-    enqueue = portbar.launching.kernel._enqueue
-    monkeypatch.setattr(
-        portbar.launching.kernel,
-        "_enqueue",
-        lambda on, *rest: cl.enqueue_marker(on) if on == queue else enqueue(on, *rest),
-    )
+    enqueue = portbar.Kernel._enqueue
+
+    def without(self, plan, *rest):
+        call = plan.call
+        if plan.queue == queue:
+            plan.call = lambda *_, **__: cl.enqueue_marker(queue)
+        try:
+            return enqueue(self, plan, *rest)
+        finally:
+            plan.call = call
+
+    monkeypatch.setattr(portbar.Kernel, "_enqueue", without)
 
 
 @pytest.mark.parametrize("dropped", [1, 2, 3, 63, 64, 65, 127, 128, 129])
