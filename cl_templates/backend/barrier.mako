@@ -18,14 +18,13 @@
 #define portbar_unknown(number) (number)
 </%def>
 <%def name="leads()">
-/* Whether the caller talks to the other work-groups in a launch that is not draining; and the end of that for a
-   work-group. */
+/* Whether the caller talks to other work-groups, in a launch that is not draining; and the end of that for its group.
+   */
 #define PORTBAR_LEADS(grid) (PORTBAR_LEADER(grid) && (grid)->shared[PORTBAR_SHARED_OK] != 0u)
 #define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u)
 </%def>
 <%def name="check_arrival()">
-/* Tells the host if a counter cannot have come from the groups' arrivals: after the caller's the phase lacks fewer
-   than the `members` that arrive there. Caller: a leader. */
+/* Tells the host if a counter lacks more than the `members` whose arrivals it counts can leave. Caller: a leader. */
 static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking, uint members)
 {
     if (lacking >= members)

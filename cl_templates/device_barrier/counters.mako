@@ -24,8 +24,8 @@ ${own("phase_after_barrier")}\
 }
 </%def>
 <%def name="wait_counters()">
-/* Waits until nobody is missing in a phase; `missing` is about how many are. When it gives up it reports how many
-   have arrived. True when all have; portbar_acquire_counters is then due. Caller: a leader. */
+/* Waits until no group is missing in a phase; `missing` is about how many are. At the limit it reports how many have
+   arrived. True when all have; portbar_acquire_counters is then due. Caller: a leader. */
 static inline bool portbar_wait_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase,
                                          uint missing)
 {

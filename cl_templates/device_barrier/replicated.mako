@@ -1,8 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Two counters that only grow, on lines of their own: a work-group arrives at both and waits for one.
 <%def name="counters()">
-/* The counters of one kind that a barrier counts in: the work-group waits for its own, and arrives at the other one
-   as well. */
+/* The counters of one kind: a work-group waits for its own, and arrives at both. */
 typedef struct {
     volatile global uint *own;
     volatile global uint *other;

@@ -5,11 +5,9 @@
 typedef uint portbar_device_token;
 </%def>
 <%def name="arrive()">
-/* First half of a device barrier: announces that this work-group has arrived, and does not wait.
-   Caller: all work-items of a participating work-group, in uniform control flow; each arrival is followed by a wait,
-   or by a test that answered true, before the next arrival. Order: release, device scope, of all that the group's
-   work-items wrote to global memory. Result: valid in every work-item. Cost: one work-group barrier and one atomic.
-   */
+/* First half of a device barrier: announces that this work-group has arrived, and does not wait. Caller: all work-items
+   of a participating work-group, in uniform control flow; before the next arrival comes a wait, or a test that answered
+   true. Order: release, device scope. Result: valid in every work-item. Cost: one work-group barrier and one atomic. */
 static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *grid)
 {
 % if counts_in_slots:

@@ -6,9 +6,8 @@
         return "".join(f"groups <= {most}u ? {number}u : " for most, number in table[:-1]) + f"{table[-1][1]}u"
 %>
 <%def name="hold()">
-/* Waits before a work-group's first poll, so that polls do not hold up the arrivals that are still on their way:
-   about as long as those take. Sixteenths of a cycle for each group that is missing, as measured on an H200: the more
-   groups there are, the longer each arrival waits for those before it. Caller: a waiting leader. */
+/* Waits before a work-group's first poll while other arrivals are on their way: sixteenths of a cycle for each missing
+   group, as measured on an H200. Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
 {
     const uint each = ${by_groups(hold_table)};
@@ -18,8 +17,8 @@ static inline void portbar_hold(uint missing, uint groups)
 }
 </%def>
 <%def name="hold_all()">
-/* Waits before a work-group's first poll as long as all arrivals take where everybody comes at once, as measured on
-   an H200. Nothing has told how many are missing. Caller: a waiting leader. */
+/* Waits before a work-group's first poll as long as all arrivals take that come at once, as measured on an H200.
+   Caller: a waiting leader. */
 static inline void portbar_hold(uint missing, uint groups)
 {
     (void)missing;
@@ -36,8 +35,7 @@ static inline void portbar_spin(uint cycles)
 }
 </%def>
 <%def name="draining()">
-/* Whether all groups are to leave, since the abort flag is set; the launch's report then says so, whoever set it.
-   Caller: a leader. */
+/* Whether all groups are to leave, since the abort flag is set; reports a flag from elsewhere. Caller: a leader. */
 static inline bool portbar_draining(const portbar_grid *grid)
 {
     if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) == 0u)
@@ -53,9 +51,8 @@ static inline bool portbar_draining(const portbar_grid *grid)
                          (grid)->num_groups - min(missing, (grid)->num_groups), (grid)->group_id)
 </%def>
 <%def name="wait_word()">
-/* Polls `word` until it has come to `target` (modulo 2^32) and not further than other groups can have taken it, at
-   most `limit` rounds. Acquire order: by every poll where that costs nothing, else by relaxed polls and one acquire
-   at the end. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault,
+/* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
+   most `limit` rounds; acquire. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault,
    PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
 static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
 {
@@ -91,8 +88,8 @@ ${own("first_polls_of_word")}\
 }
 </%def>
 <%def name="wait_counted()">
-/* Waits for a counter of arrivals, or for what follows from it, and reports how many groups had arrived when it gave
-   up: those that `arrivals` is not short of `complete`. True when `word` came to `target`. Caller: a leader. */
+/* Waits until `word` has come to `target`, and reports at the limit how many groups had arrived: those that `arrivals`
+   is not short of `complete`. True when it has. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {

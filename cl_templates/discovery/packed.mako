@@ -1,9 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
 <%def name="await_publication()">
-/* Waits until a group has closed the poll; the number of participating groups, or 0 at the limit. The poll is then
-   closed for good: if it was before, the launch has a report to tell it in, else no group takes part. Acquire.
-   Caller: a leader that polled. */
+/* Waits until a group has closed the poll; the number of participating groups, or 0 at the limit, which closes the poll
+   for good. Acquire. Caller: a leader that polled. */
 static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
                                              uint tag)
 {
@@ -43,9 +42,8 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
 }
 </%def>
 <%def name="poll_close()">
-/* Closes the poll and publishes how many groups take part, unless another group has done so; the number, 0 at the
-   limit. Caller: a leader that knows the state to be prepared. Order: what it knew is visible to every participant.
-   */
+/* Closes the poll and publishes how many groups take part, unless another one has; their number, 0 at the limit.
+   Caller: a leader that knows the state to be prepared. Order: what it knew is visible to all participants. */
 static inline uint portbar_poll_close(volatile global uint *state, volatile global uint *word, uint4 launch, uint tag)
 {
     const uint found = portbar_word_or(word, PORTBAR_POLL_CLOSED);
@@ -58,12 +56,10 @@ static inline uint portbar_poll_close(volatile global uint *state, volatile glob
 }
 </%def>
 <%def name="discover()">
-/* Occupancy discovery after Sorensen et al., "Portable inter-workgroup barrier synchronisation for GPUs" (OOPSLA
-   2016), with one word in place of the mutex. Group 0 prepares the state and keeps the poll open until `expected`
-   groups came, or until none came for `patience` rounds of polls; the group that completes the expected number closes
-   the poll itself.
-   Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at the limit.
-   Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
+/* Occupancy discovery after Sorensen et al. (OOPSLA 2016), with one word in place of the mutex. Group 0 prepares the
+   state and keeps the poll open until `expected` groups came, or none for `patience` rounds; the last group expected
+   closes it. Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at
+   the limit. Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;

@@ -27,18 +27,16 @@
 #define PORTBAR_PLACE_SECOND(place) ((((place) >> 8) & 0xffu) < PORTBAR_SLOTS ? ((place) >> 8) & 0xffu : 1u)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
 
-/* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected
-   groups; z = patience and w = spin limit, in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the
-   patience of the group it waits for. */
+/* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
+   z = patience and w = spin limit, in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the patience. */
 #define PORTBAR_DRY_RUN 0x80000000u
 #define PORTBAR_EPOCH_MASK 0x00ffffffu
 #define PORTBAR_CAPACITY_OF(word) (1u << (((word) >> 24) & 0x1fu))
 #define PORTBAR_POLLS ${polls_per_round}u
 #define PORTBAR_DISCOVERY_LIMIT(launch) max((launch).w, 4u * min((launch).z, 0x3fffffffu))
 
-/* The poll word: bit 31 is "closed", bit 30 "prepared", the low bits count groups, and the bits between are the
-   launch's tag: the epoch, as much of it as the capacity leaves room for. `x` is the launch argument's first field.
-   */
+/* The poll word: "closed", "prepared", the launch's tag, which is the epoch as far as there is room, and a count of
+   groups. `x` is the launch argument's first field. */
 #define PORTBAR_POLL_CLOSED 0x80000000u
 #define PORTBAR_POLL_READY 0x40000000u
 #define PORTBAR_POLL_FLAGS 0xc0000000u

@@ -22,9 +22,8 @@ ${own("grid_fields")}\
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
 #define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
 
-/* First statement of every kernel that uses a grid, in its outermost block. Discovers which work-groups are resident
-   at the same time, declares `grid` for them, and returns from the kernel in others and in smaller ones. Caller: all
-   work-items of all groups. */
+/* First statement of every kernel that uses a grid, in its outermost block. Discovers which work-groups are resident at
+   once, declares `grid` for them, and returns from the kernel in others and in smaller ones. Caller: all work-items. */
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
     portbar_grid grid;                                           ${"\\"}
@@ -33,8 +32,7 @@ ${own("grid_fields")}\
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
 <%def name="enter()">
-/* Whether a work-group takes part, which PORTBAR_ENTER asks. Order: what the host wrote is visible. Cost: one
-   discovery. */
+/* Whether a work-group takes part. Order: what the host wrote is visible. Cost: one discovery. */
 static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, uint4 launch, local uint *shared)
 {
 ${own("enter_first")}\
@@ -105,18 +103,15 @@ static inline uint portbar_global_size(const portbar_grid *grid)
 }
 </%def>
 <%def name="ok()">
-/* Whether every barrier of this launch that this work-group has been in has held: for loops without an answer of a
-   barrier.
-   Caller: any work-item. Result: the same in all work-items of the group between two calls of barriers; groups learn
-   of a fault at their next barrier. Cost: a load from local memory. */
+/* Whether every barrier of this launch that this work-group has been in has held. Caller: any work-item. Result: the
+   same in all work-items of the group between two calls of barriers. Cost: a load from local memory. */
 static inline bool portbar_device_ok(const portbar_grid *grid)
 {
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
 <%def name="atomic_waits()">
-/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER. In other functions the
-   name stands for "no grid"; there portbar_device_atomic_wait takes `&grid`. */
+/* The grid that an atomic wait of portbar/atomics.h watches: the kernel's after PORTBAR_ENTER, elsewhere "no grid". */
 enum { portbar_entered_grid = 0 };
 #define PORTBAR_ENTERED_GRID ((const portbar_grid *)portbar_entered_grid)
 /* The abort flag that a wait looks at, 0 without a grid. */
@@ -145,9 +140,8 @@ static inline uint portbar_told_wait(const portbar_grid *grid, uint outcome)
 #define PORTBAR_WATCH <%text>\</%text>
     portbar_watched_abort(PORTBAR_ENTERED_GRID), portbar_watched_rounds(PORTBAR_ENTERED_GRID, PORTBAR_LONE_ROUNDS)
 #define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(portbar_told_wait(PORTBAR_ENTERED_GRID, outcome))
-/* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any
-   work-item. Result: false when the spin limit was reached, which the host is told, or when the launch is draining.
-   */
+/* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item.
+   Result: false when the spin limit was reached, which the host is told, or in a launch that is draining. */
 #define portbar_device_atomic_wait_explicit(grid, p, old, order, scope) <%text>\</%text>
     (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), <%text>\</%text>
                                                   portbar_watched_rounds(grid, 0u), <%text>\</%text>

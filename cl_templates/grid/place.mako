@@ -1,8 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Where in a cache a counter lies decides how far each work-group's arrivals and polls travel.
 <%def name="place_meet()">
-/* Waits until a counter has come to `target`, acquire. False when that takes a long time: the kernel's first barrier
-   will then reach its limit and say so. */
+/* Waits until a counter has come to `target`, acquire. False when that takes long: the first barrier will say so. */
 static inline bool portbar_place_wait(volatile global uint *counter, uint target)
 {
     uint seen = portbar_word_load(counter);
@@ -12,8 +11,7 @@ static inline bool portbar_place_wait(volatile global uint *counter, uint target
     return (int)(seen - target) >= 0;
 }
 
-/* What group 0 says, in all groups; each call meets once more than the one before. The place by default when they do
-   not meet. */
+/* What group 0 says, in all groups; the place by default when they do not meet. */
 static inline uint portbar_place_agree(volatile global uint *state, uint id, uint place, uint count)
 {
     volatile global uint *counter = state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED;
@@ -26,11 +24,9 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
 }
 </%def>
 <%def name="place()">
-/* Finds the slots at which barriers between the participating work-groups are fastest, once for each state, and
-   remembers them there. An H200's cache is in parts, and a barrier through some of them takes a twentieth less; which
-   ones, only a measurement tells. Caller: the leader of a participating group. Result: the two slots for
-   PORTBAR_PLACE_FIRST and _SECOND; the same in all groups. Cost: one load; the first time about a fifth of a
-   millisecond, a third for two counters, more with a thousand groups. */
+/* Finds the slots at which barriers are fastest, once for each state: an H200's cache is in parts, and a barrier
+   through some of them takes a twentieth less. Caller: the leader of a participating group. Result: two slots, the same
+   in all groups. Cost: one load; the first time a fifth of a millisecond or more, a third for two counters. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);

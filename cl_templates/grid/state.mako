@@ -36,14 +36,12 @@ ${work_of_all}\
 }
 </%def>
 <%def name="state_prepare()">
-/* A launch's report, which the host reads: epoch, status, how many groups take part, and of a fault how many had
-   arrived and who tells. */
+/* A launch's report: epoch, status, how many groups take part, and of a fault how many had arrived and who tells. */
 #define PORTBAR_REPORT(state, epoch) <%text>\</%text>
     ((state) + PORTBAR_STATE_REPORTS + ((epoch) % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS)
 
 /* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
-   publishes the group count. A group that gives up before that closes the poll first, so that this one is lost as
-   well and says so later. */
+   publishes the group count. A group that gives up before closes the poll first, so that this one is lost, too. */
 static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
 % if counts_in_slots:
@@ -76,9 +74,8 @@ ${prepare_lines}\
 }
 </%def>
 <%def name="report_fault()">
-/* Sets the abort flag that lets every group leave, and tells the host once. A flag that no group of this launch has
-   set comes from elsewhere, and the host learns that, too; groups lost during discovery may see that of the launch
-   before. Caller: a leader. */
+/* Sets the abort flag, and tells the host once. A flag from elsewhere is told, too, but groups lost during discovery
+   may see that of the launch before. Caller: a leader. */
 static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);

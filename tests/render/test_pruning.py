@@ -258,7 +258,7 @@ def test_a_device_barrier_compiles_no_split_form_and_no_waits(target):
     lines = lines_of(BARRIER, target)
     code = [line for line in without_comments("\n".join(lines)).splitlines() if line.strip()]
     # Barriers that are tuned for NVIDIA's memory measure where to count.
-    assert len(lines) < (645 if strategy_for(BY_NAME[target]).atomics.value == "ptx" else 450)
+    assert len(lines) < (620 if strategy_for(BY_NAME[target]).atomics.value == "ptx" else 435)
     assert not re.search(r"test_wait|portbar_device_token|atomic_wait|_TREE", "\n".join(code))
 
 
@@ -267,7 +267,7 @@ def test_a_device_barrier_compiles_no_split_form_and_no_waits(target):
 def test_no_device_barrier_compiles_much_more_than_the_simplest(target, algorithm):
     strategy = strategy_for(replace(BY_NAME[target], device_barrier=algorithm))
     text = resolve_includes(BARRIER, strategy).partition('#line 1 "portbar/')[2].partition('#line 2 "program.cl"')[0]
-    assert 300 < text.count("\n") < (690 if strategy.atomics.value == "ptx" else 530)
+    assert 300 < text.count("\n") < (670 if strategy.atomics.value == "ptx" else 510)
 
 
 @pytest.mark.parametrize("target", BY_NAME)

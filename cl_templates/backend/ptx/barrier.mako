@@ -2,8 +2,7 @@
 ## What barriers between work-groups need of NVIDIA's GPUs beside words.
 <%def name="word_acquire()">
 % if one_way_fences:
-/* Acquire, gpu scope, from the release of the value that a relaxed load of `*p` has returned. Cost: no trip to
-   memory. */
+/* Acquire, gpu scope, from the release of the value that a relaxed load has returned. Cost: no trip to memory. */
 static inline void portbar_word_acquire(volatile global uint *p)
 {
     (void)p;
@@ -15,10 +14,9 @@ static inline void portbar_word_acquire(volatile global uint *p)
 % endif
 </%def>
 <%def name="word_arrive()">
-/* One more arrival at a counter, release, gpu scope; returns how many there were before. Caller: a leader. Additions
-   the assembler combines among the lanes of a warp, by a vote that takes time though one lane comes. It leaves
-   increments alone whose bound it does not know: a leader is the first lane, of which this one is the largest number.
-   */
+/* One more arrival at a counter, release, gpu scope; returns how many there were before. Caller: a leader, whose lane
+   is the first. The assembler would combine additions by a vote of the warp, but no increments whose bound it does not
+   know. */
 static inline uint portbar_word_arrive(volatile global uint *p)
 {
     uint before;
@@ -40,8 +38,7 @@ static inline void portbar_word_arrive_twice(volatile global uint *p, volatile g
 </%def>
 <%def name="word_arrive_chained()">
 /* One more arrival at a counter, gpu scope, that passes on what a relaxed read-modify-write before it was released
-   with; returns how many there were before. The fence acquires for the one and releases for the other. Caller: a
-   leader. */
+   with, by a fence that acquires and releases; returns how many there were before. Caller: a leader. */
 static inline uint portbar_word_arrive_chained(volatile global uint *p)
 {
     uint before;
@@ -63,8 +60,8 @@ static inline void portbar_word_fence(void)
 #define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
 </%def>
 <%def name="unknown()">
-/* The same number, of which the compiler does not know that: what follows from it is worked out where it is used, and
-   kept in no register through the author's kernel. */
+/* The same number, which the compiler does not know: what follows from it is worked out where it is used, and takes no
+   register of the author's. */
 static inline uint portbar_unknown(uint number)
 {
     __asm__ volatile("" : "+r"(number));
@@ -72,8 +69,7 @@ static inline uint portbar_unknown(uint number)
 }
 </%def>
 <%def name="local_pointer()">
-/* The same pointer, in a register. Written as a variable's name, each access would ask anew where the work-group's
-   local memory begins, which takes as long as the access. */
+/* The same pointer, in a register: by a variable's name, each access would ask anew where local memory begins. */
 static inline local uint *portbar_local_pointer(local uint *p)
 {
     ulong address = (ulong)p;
@@ -89,8 +85,7 @@ static inline local uint *portbar_local_pointer(local uint *p)
     grid->shared = portbar_local_pointer(shared);
 </%def>
 <%def name="leads()">
-/* Whether the caller talks to the other work-groups in a launch that is not draining, as known from a register; and
-   the end of that for a work-group. */
+/* Whether the caller talks to other work-groups, as a register knows; and the end of that for its group. */
 #define PORTBAR_LEADS(grid) ((grid)->leads != 0u)
 #define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u, (grid)->leads = 0u)
 </%def>
@@ -139,8 +134,7 @@ static inline void portbar_sleep(uint nanoseconds)
 }
 </%def>
 <%def name="relax()">
-/* Pause between two polls, while so many groups are missing that polls would slow arrivals down. Caller: a waiting
-   leader. */
+/* Pause between two polls while many groups are missing. Caller: a waiting leader. */
 static inline void portbar_relax(uint missing)
 {
     if (missing > ${sleep_above}u)
