@@ -2,7 +2,7 @@
 ## The public functions of portbar/atomics.h, made of the raw operations that each strategy defines.
 <%def name="names()">
 /* What this device has, for programs that adapt. */
-% for kind in types:
+% for kind in types_offered:
 #define PORTBAR_ATOMICS_${kind.name.upper()} 1
 % endfor
 % for name in scopes:
@@ -50,6 +50,11 @@
 #if (__OPENCL_C_VERSION__ >= 200 && __OPENCL_C_VERSION__ < 300) || defined(__opencl_c_generic_address_space)
 #define PORTBAR_GENERIC_ADDRESS_SPACE 1
 #endif
+% if "generic" in spaces:
+/* In the place of a named address space, and its fences. */
+#define PORTBAR_GENERIC
+#define PORTBAR_BOTH_FENCES (CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+% endif
 % if "ushort" in floats:
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 % endif
@@ -177,14 +182,21 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
         return "#endif\n" if space == "generic" else ""
 
     def at(space, kind):
-        return f"volatile {kind} *" if space == "generic" else f"volatile {space} {kind} *"
+        return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *"
 
     def flags(space):
         return {
             "global": "CLK_GLOBAL_MEM_FENCE",
             "local": "CLK_LOCAL_MEM_FENCE",
-            "generic": "CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE",
+            "generic": "PORTBAR_BOTH_FENCES",
         }[space]
+
+    def begin(folds, name):
+        """Where a block begins that source-less headers turn into a macro."""
+        return f"/*{{ {name} */\n" if folds else ""
+
+    def finish(folds):
+        return "/*} */\n" if folds else ""
 
     def raw(kind, space, name, value):
         """A call of a raw operation on the bits of a whole word."""
@@ -196,6 +208,7 @@ PORTBAR_ATOMIC void portbar_atomic_work_item_fence(cl_mem_fence_flags flags, int
 {
     portbar_raw_fence(flags, order, scope);
 }
+<% types = [kind.made_uniform() if folds else kind for kind in types_offered] %>\
 % for space in spaces:
 
 /* ---- Pointers to ${space} memory. Any work-item may call; each is one instruction where the device has it. */
@@ -205,7 +218,8 @@ ${guard(space)}\
     T, bits = kind.name, kind.bits_type
     P = at(space, T)
     native_small = kind.is_small and small_access
-%>
+%>\
+${begin(folds, ("FLOAT" if kind.kind == "float" else "SMALL" if kind.is_small else "INTEGER") + "_ATOMICS")}\
 % if kind.is_small:
 PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int scope) PORTBAR_LOAD_RULES
 {
@@ -283,6 +297,10 @@ PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, priva
     return found == wanted;
 }
 % if kind.kind == "float":
+% for op in ("min", "max"):
+${word_loop(kind, space, op, P)}\
+% endfor
+${finish(folds)}${begin(folds, "FLOAT_ADDITIONS")}\
 % if (T, space) in native_add:
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_add_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
@@ -291,9 +309,6 @@ PORTBAR_ATOMIC ${T} portbar_atomic_fetch_add_explicit(${P}p, ${T} v, int order, 
 % else:
 ${word_loop(kind, space, "add", P)}\
 % endif
-% for op in ("min", "max"):
-${word_loop(kind, space, op, P)}\
-% endfor
 % else:
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
 {
@@ -312,6 +327,7 @@ PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order
 }
 % endfor
 % if kind.kind == "uint":
+${finish(folds)}${begin(folds, "WRAPPING_ATOMICS")}\
 % for op in ("inc", "dec"):
 % if T == "uint" and wraps:
 PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
@@ -335,6 +351,7 @@ PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, 
 % endif
 }
 % endif
+${finish(folds)}${begin(folds, "WAITS")}\
 PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, uint polls)
 {
     for (uint i = 0; i < polls; ++i) {
@@ -375,8 +392,10 @@ PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint round
     }
     return PORTBAR_WAIT_LIMIT;
 }
+${finish(folds)}\
 % endfor
 % for kind in ("int", "uint"):
+${begin(folds, "FLAGS")}\
 PORTBAR_ATOMIC bool portbar_atomic_flag_test_and_set_explicit(${at(space, kind)}p, int order, int scope) PORTBAR_RMW_RULES
 {
     return portbar_raw_exchange((${at(space, "uint")})p, 1u, order, scope) != 0u;
@@ -385,6 +404,7 @@ PORTBAR_ATOMIC void portbar_atomic_flag_clear_explicit(${at(space, kind)}p, int 
 {
     portbar_raw_store((${at(space, "uint")})p, 0u, order, scope);
 }
+${finish(folds)}\
 % endfor
 ${end(space)}\
 % endfor
@@ -395,7 +415,7 @@ ${end(space)}\
     W = at(space, word)
     inner = f"portbar_float_{op}" if kind.kind == "float" else f"portbar_wrap_{op}"
 %>\
-/* ${"A compare-exchange loop" if op in ("inc", "dec") else "A compare-exchange loop: the device has no such operation with one rule for what is not a number" if op in ("min", "max") else "A compare-exchange loop: the device adds no such floats by itself"}. */
+/* A compare-exchange loop: the device has no such operation with these rules. */
 PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
 {
     PORTBAR_LOOP_BEFORE(${flags(space)}, order, scope);
@@ -493,7 +513,8 @@ PORTBAR_ATOMIC ${T} portbar_atomic_${public}_explicit(${P}p, ${T} v, int order, 
     WRAP = "works on uint and ulong only"
 %>
 % for space in SPACES:
-% for kind in types:
+% for kind in types_offered:
+${begin(folds, "REFUSALS")}\
 % if kind.kind == "float":
 % for op in ("and", "or", "xor"):
 void PORTBAR_UNAVAILABLE("fetch_${op} ${INTEGER}") portbar_atomic_fetch_${op}_explicit(volatile ${space} ${kind.name} *p, ${kind.name} v, int order, int scope);
@@ -504,8 +525,10 @@ void PORTBAR_UNAVAILABLE("fetch_${op} ${INTEGER}") portbar_atomic_fetch_${op}_ex
 void PORTBAR_UNAVAILABLE("fetch_${op} ${WRAP}") portbar_atomic_fetch_${op}_explicit(volatile ${space} ${kind.name} *p, ${kind.name} v, int order, int scope);
 % endfor
 % endif
+${finish(folds)}\
 % endfor
 % for kind, why in withheld:
+${begin(folds, "WITHHELD")}\
 <% value = "float" if kind.name == "half" else kind.name %>\
 ${kind.name if kind.name != "half" else "float"} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_load_explicit(volatile ${space} ${kind.name} *p, int order, int scope);
 void PORTBAR_UNAVAILABLE("${why}") portbar_atomic_store_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
@@ -514,6 +537,7 @@ uint PORTBAR_UNAVAILABLE("${why}") portbar_wait_watched(volatile global uint *ab
 % for op in ("exchange", "fetch_add", "fetch_sub", "fetch_min", "fetch_max", "fetch_and", "fetch_or", "fetch_xor", "fetch_inc", "fetch_dec"):
 ${value} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_${op}_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
 % endfor
+${finish(folds)}\
 % endfor
 % endfor
 </%def>

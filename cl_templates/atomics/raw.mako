@@ -9,7 +9,13 @@
         return "#endif\n" if space == "generic" else ""
 
     def pointer(space, kind):
-        return f"volatile {kind} *p" if space == "generic" else f"volatile {space} {kind} *p"
+        return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *p"
+
+    def begin(folds, name):
+        return f"/*{{ {name} */\n" if folds else ""
+
+    def finish(folds):
+        return "/*} */\n" if folds else ""
 %>\
 <%def name="raw(op, kind, space)">\
 <% value = "" if op == "load" else f"{kind} v, " %>\
@@ -39,6 +45,7 @@ ${own.fences()}
 % for space in spaces:
 ${guard(space)}\
 % for word in words:
+${begin(folds, "RAW")}\
 ${raw("load", word, space)}\
 ${raw("store", word, space)}\
 PORTBAR_RAW ${word} portbar_raw_compare_exchange(${pointer(space, word)}, ${word} expected, ${word} desired,
@@ -53,19 +60,24 @@ ${raw(op, word, space)}\
 ${raw(op, word, space)}\
 ${raw(op, word[1:], space)}\
 % endfor
+${finish(folds)}\
 % endfor
 % if small_access:
 /* Small loads and stores are instructions of their own; the register is wider than what is in memory. */
 % for kind in ("uchar", "ushort"):
+${begin(folds, "SMALL_RAW")}\
 ${raw("load", kind, space)}\
 ${raw("store", kind, space)}\
+${finish(folds)}\
 % endfor
 % endif
 % if wraps:
 /* Increment and decrement that wrap at a limit. */
+${begin(folds, "WRAPPING_RAW")}\
 % for op in ("inc", "dec"):
 ${raw(op, "uint", space)}\
 % endfor
+${finish(folds)}\
 % endif
 ${end(space)}\
 % endfor

@@ -28,6 +28,8 @@ class Header:
         Strategy -> the names that the templates may use.
     requires : tuple of str
         Headers that come before it.
+    needs_source : str
+        Why it has no text without the source that uses it; empty where it has.
     is_local : bool
         Whether memory order within a work-group is enough for it; what goes further is then refused where it is used.
     """
@@ -38,3 +40,4 @@ class Header:
     context: Callable[[Strategy], dict[str, Any]]
     requires: tuple[str, ...] = ()
     is_local: bool = False
+    needs_source: str = ""

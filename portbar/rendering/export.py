@@ -5,6 +5,7 @@ Not for Python hosts: a `Program` renders what it needs by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,13 +19,16 @@ from portbar.primitives import layout
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use, use_of
 from portbar.primitives.strategy import Strategy
-from portbar.rendering.headers import HOST_HEADER, header_names, needed_ordering, pruned_headers, render_header
+from portbar.rendering.headers import HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
 from portbar.system import files
 from portbar.text.source import includes
 from portbar.text.templates import render_def
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+#: A directive by which one header includes another.
+_INCLUDE: Final = re.compile(r'^#include "portbar/\w+\.h"\n', re.MULTILINE)
 
 #: Capacities are this or a power of two above it.
 _LEAST_CAPACITY: Final = 64
@@ -50,7 +54,8 @@ def render(
         As for `Program`.
     source : str or pathlib.Path, optional
         The kernels that will include the headers, as text or as a file: only what they use is rendered. Name all headers
-        that they include at once, since headers use each other. Everything is rendered without it.
+        that they include at once, since headers use each other. Everything is rendered without it, each header once and after
+        those that it requires; but ``"reduction"``, whose content only a source can tell.
     options : sequence of str, optional
         Build options of that source, whose macros may use something, too.
 
@@ -69,7 +74,8 @@ def render(
     if isinstance(headers, str):
         headers = (headers,)
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    return "\n".join(_texts(device, headers, strategy, text, options))
+    texts = _texts(device, headers, strategy, text, options)
+    return "\n".join(_INCLUDE.sub("", text) for text in texts.values())
 
 
 def _texts(
@@ -78,18 +84,18 @@ def _texts(
     strategy: Strategy | Mapping[str, str] | None,
     source: str | None = None,
     options: Sequence[str] = (),
-) -> list[str]:
+) -> dict[str, str]:
+    """Name -> text of headers and of those that they require, which come first."""
     profile = describe(device)
     chosen = strategy
     if not isinstance(chosen, Strategy):
         chosen = choose(profile, chosen, ordering=needed_ordering(headers))
     names = [name for name in headers if name != HOST_HEADER]
     if source is None:
-        made = [render_header(name, chosen) for name in names]
+        texts = whole_headers(names, chosen)
     else:
-        made = pruned_headers(names, chosen, source, options=options, use=use_of(source, options))
-    texts = iter(made)
-    return [_host_header(profile, chosen) if name == HOST_HEADER else next(texts) for name in headers]
+        texts = pruned_folder(names, chosen, source, options=options, use=use_of(source, options))
+    return texts | ({HOST_HEADER: _host_header(profile, chosen)} if HOST_HEADER in headers else {})
 
 
 def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
@@ -176,15 +182,13 @@ def _texts_of_source(
         name: f"#error portbar: the source that these headers were exported for includes no portbar/{name}.h; export again\n"
         for name in header_names()
     }
-    names = (*included, HOST_HEADER)
-    return texts | dict(zip(names, _texts(device, names, strategy, source, options), strict=True))
+    return texts | _texts(device, (*included, HOST_HEADER), strategy, source, options)
 
 
 def _text_or_reason(device: cl.Device, name: str, strategy: Strategy | Mapping[str, str] | None) -> str:
     try:
-        (text,) = _texts(device, (name,), strategy)
+        return _texts(device, (name,), strategy)[name]
     except UnsupportedFeatureError as error:
         if name == "device_barrier":
             raise  # what most export for; without it nothing is worth writing
         return f"#error portbar: {' '.join(str(error).split())}\n"
-    return text

@@ -8,13 +8,14 @@ from typing import Final
 
 from portbar._version import __version__
 from portbar.device import quirks
-from portbar.errors import RenderError
+from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.primitives import atomics, device_barrier, lock, split_barrier
 from portbar.primitives.header import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.joins import with_joins
+from portbar.text.folding import folded, narrow
 from portbar.text.pruning import pruned
 from portbar.text.source import ends_of_skipped, includes, line_of
 from portbar.text.templates import render_def
@@ -57,33 +58,44 @@ _UNUSED_END: Final = """\
 #endif"""
 
 
-def _header_text(name: str, strategy: Strategy, use: Use | None = None, *, embeds: bool = True) -> str:
-    header = _header(name, use)
-    context = header.context(strategy)
-    guard = f"PORTBAR_{name.upper()}_H"
+def _text(header: Header, strategy: Strategy, *, folds: bool = False) -> str:
+    """The text of one header, without those that it requires."""
+    context = {**header.context(strategy), "folds": folds}
+    guard = f"PORTBAR_{header.name.upper()}_H"
+    std = strategy.capabilities.std
     parts = [
-        f"/* portbar/{name}.h: {header.summary}",
+        f"/* portbar/{header.name}.h: {header.summary}",
         f"   Rendered by portbar {__version__} for: {strategy.summary()}.",
-        f"   Build options: {f'-cl-std={strategy.capabilities.std}' if strategy.capabilities.std else 'none needed'}. */",
+        f"   Build options: {f'-cl-std={std}' if std else 'none needed'}. */",
         f"#ifndef {guard}",
         f"#define {guard}",
-        f"#define PORTBAR_{name.upper()} 1",
+        f"#define PORTBAR_{header.name.upper()} 1",
         "",
         _UNUSED_BEGIN,
-        *(_header_text(required, strategy) for required in header.requires if embeds),
+        *(render_def(template, def_name, context) for template, def_name in header.pieces(strategy)),
+        _UNUSED_END,
+        f"#endif /* {guard} */",
     ]
-    for template, def_name in header.pieces(strategy):
-        parts.append(render_def(template, def_name, context))
-    parts += [_UNUSED_END, f"#endif /* {guard} */"]
     return "\n".join(parts) + "\n"
 
 
-def _header(name: str, use: Use | None) -> Header:
-    return reduction.header(use) if name == "reduction" and use is not None else _HEADERS[name]
+def _with_required(names: Iterable[str], use: Use | None) -> list[Header]:
+    """Headers by name, each once and after those that it requires.
+
+    Raises
+    ------
+    RenderError
+        There is no such header; the message names those that there are.
+    """
+    found: dict[str, Header] = {}
+    for name in names:
+        header = _header(name, use)
+        found |= {other.name: other for other in (*(_header(part, use) for part in header.requires), header)}
+    return list(found.values())
 
 
 def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
-    """Text of `portbar/NAME.h` for one strategy; of reductions only what a program uses, if `use` says so.
+    """Text of `portbar/NAME.h` for one strategy, after those that it requires; of reductions what `use` says, if anything.
 
     Raises
     ------
@@ -92,29 +104,52 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
     UnsupportedFeatureError
         The device cannot do what the header is for.
     """
-    return _header_text(_key(name), strategy, use)
+    return "".join(_text(header, strategy) for header in _with_required([name], use))
 
 
-def pruned_headers(
-    names: Sequence[str], strategy: Strategy, source: str, *, options: Sequence[str] = (), use: Use | None = None
-) -> list[str]:
-    """Texts of headers, each with those that it requires before it, without what `source` cannot reach.
+def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
+    """Name -> text of headers that include each other, for sources that are not known; those that they require come first.
 
     Raises
     ------
     RenderError, UnsupportedFeatureError
-        As `render_header`.
+        As `render_header`; the latter also for a header that only a source can give its content.
     """
-    keys = [_key(name) for name in names]
-    parts = [(*_header(key, use).requires, key) for key in keys]
-    texts = iter(
-        pruned([_header_text(part, strategy, use, embeds=False) for made in parts for part in made], source, options)
-    )
+    texts: dict[str, str] = {}
+    for header in _with_required(names, None):
+        if header.needs_source:
+            raise UnsupportedFeatureError(f"portbar/{header.name}.h {header.needs_source}")
+        texts[header.name] = narrow(_including(folded(_text(header, strategy, folds=True)), header))
+    return texts
+
+
+def pruned_folder(
+    names: Sequence[str], strategy: Strategy, source: str, *, options: Sequence[str] = (), use: Use | None = None
+) -> dict[str, str]:
+    """As `whole_headers`, without what `source` cannot reach."""
+    headers = _with_required(names, use)
+    texts = pruned([_text(header, strategy) for header in headers], source, options)
+    return {header.name: narrow(_including(text, header)) for header, text in zip(headers, texts, strict=True)}
+
+
+def _including(text: str, header: Header) -> str:
+    """A header's text with directives that include those that it requires."""
+    lines = "".join(f'#include "portbar/{name}.h"\n' for name in header.requires)
+    guard = f"#define PORTBAR_{header.name.upper()}_H\n"
+    return text.replace(guard, guard + lines, 1)
+
+
+def _pruned_includes(
+    names: Sequence[str], strategy: Strategy, source: str, options: Sequence[str], use: Use | None
+) -> list[str]:
+    """Texts of headers, each with those that it requires before it, without what `source` cannot reach."""
+    parts = [_with_required([name], use) for name in names]
+    texts = iter(pruned([_text(header, strategy) for made in parts for header in made], source, options))
     return ["".join(next(texts) for _ in made) for made in parts]
 
 
-def _key(name: str) -> str:
-    """The name of a header without folder and ending.
+def _header(name: str, use: Use | None = None) -> Header:
+    """The header of a name, with or without folder and ending.
 
     Raises
     ------
@@ -130,7 +165,7 @@ def _key(name: str) -> str:
         raise RenderError(
             f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )
-    return key
+    return reduction.header(use) if key == "reduction" and use is not None else _HEADERS[key]
 
 
 def resolve_includes(
@@ -158,10 +193,10 @@ def resolve_includes(
     found = list(includes(source))
     for include in found:
         try:
-            _key(include.name)
+            _header(include.name)
         except RenderError as error:
             raise RenderError(f"{name}, line {include.line}: {error}") from None
-    texts = pruned_headers([include.name for include in found], strategy, source, options=options, use=use)
+    texts = _pruned_includes([include.name for include in found], strategy, source, options, use)
     for include, text in zip(found, texts, strict=True):
         pieces.append((include.start, include.end, f'#line 1 "{include.name}"\n{text}'))
     # A compiler ignores the directives of headers that it skips.

@@ -310,7 +310,9 @@ def test_export_writes_the_headers_that_render_gives(portbar_command, device, se
             expected = portbar.render(device, (path.stem,))
         except portbar.UnsupportedFeatureError as error:
             expected = f"#error portbar: {' '.join(str(error).split())}\n"
-        assert path.read_text(encoding="utf-8") == expected
+        text = path.read_text(encoding="utf-8")
+        own = re.sub(r'^#include "portbar/.*\n', "", text, flags=re.MULTILINE)
+        assert expected == text if path.stem in {"atomics", "device_barrier", HOST_HEADER} else expected.endswith(own)
 
 
 MEET = """

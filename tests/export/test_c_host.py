@@ -192,11 +192,11 @@ def documented_host(device: cl.Device, folder: Path, reductions: int) -> subproc
     import portbar  # noqa: PLC0415
 
     cc, library = compiler("gcc"), loader()
+    kernel, host = (block.text for block in blocks(DOCS / "c_and_cpp.md") if block.language == "c")
     try:
-        export.export(device, folder)
+        export.export(device, folder, source=kernel)
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused, as it should be where it cannot work: {error}")
-    kernel, host = (block.text for block in blocks(DOCS / "c_and_cpp.md") if block.language == "c")
     assert host.count("capacity, 1)") == 2
     (folder / "ring.cl").write_text(kernel, encoding="utf-8")
     (folder / "ring.c").write_text(host.replace("capacity, 1)", f"capacity, {reductions})"), encoding="utf-8")

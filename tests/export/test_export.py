@@ -33,7 +33,8 @@ def device(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> N
 def test_render_leaves_out_what_a_source_does_not_use(device: None, tmp_path: Path) -> None:
     whole = export.render(device, ("atomics", "device_barrier"))  # type: ignore[arg-type]
     text = export.render(device, ("atomics", "device_barrier"), source=KERNEL)  # type: ignore[arg-type]
-    assert len(text.splitlines()) < len(whole.splitlines()) / 3
+    # What is whole has its functions as macros, one for all types.
+    assert len(text.splitlines()) < 0.6 * len(whole.splitlines())
     code = without_comments(text)
     assert "portbar_device_barrier(" in code
     assert "portbar_device_barrier_arrive(" not in code

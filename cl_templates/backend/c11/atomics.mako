@@ -2,7 +2,7 @@
 ## Atomics by those of OpenCL C 2.0.
 <%def name="operation(op, kind, space, order=None)">\
 <%
-    obj = f"(volatile {'' if space == 'generic' else space + ' '}atomic_{kind} *)p"
+    obj = f"(volatile {'PORTBAR_GENERIC' if space == 'generic' else space} atomic_{kind} *)p"
     name = "atomic_" + ("" if op in ("load", "store", "exchange") else "fetch_") + op + "_explicit"
     fixed = f"memory_order_{order}, memory_scope_device)"
 %>\
@@ -62,29 +62,33 @@
 <%
     def scoped(call):
         narrow = call.replace("SCOPE", "memory_scope_work_group")
-        text = f"(scope == memory_scope_device ? {call.replace('SCOPE', 'memory_scope_device')} : {narrow})"
+        text = f"scope == memory_scope_device ? {call.replace('SCOPE', 'memory_scope_device')} \\\n     : {narrow})"
         if "all_svm_devices" in scopes:
-            text = f"(scope == memory_scope_all_svm_devices ? {call.replace('SCOPE', 'memory_scope_all_svm_devices')} : {text})"
-        return text
+            text = f"scope == memory_scope_all_svm_devices ? {call.replace('SCOPE', 'memory_scope_all_svm_devices')} \\\n     : {text}"
+        return "\\\n    (" + text
 %>
 #define PORTBAR_C11_LOAD_S(f, p, o) ${scoped("f(p, o, SCOPE)")}
 #define PORTBAR_C11_CALL_S(f, p, v, o) ${scoped("f(p, v, o, SCOPE)")}
-#define PORTBAR_C11_CAS_S(p, e, v, o, u) <%text>\</%text>
-    ${scoped("atomic_compare_exchange_strong_explicit(p, e, v, o, u, SCOPE)")}
+#define PORTBAR_C11_CAS_S(p, e, v, o, u) ${scoped("atomic_compare_exchange_strong_explicit(p, e, v, o, u, SCOPE)")}
 
-/* Fence of an order and scope over the named address spaces; relaxed is none. The flags, too, are literals: the compiler of Mesa
-   22.3 takes nothing else. */
+#define PORTBAR_C11_FENCE_S(flags, o) ${scoped("atomic_work_item_fence(flags, o, SCOPE)")}
+<%text>#define PORTBAR_C11_FENCE(o) \
+    do { \
+        if (flags == CLK_GLOBAL_MEM_FENCE) \
+            PORTBAR_C11_FENCE_S(CLK_GLOBAL_MEM_FENCE, o); \
+        else if (flags == CLK_LOCAL_MEM_FENCE) \
+            PORTBAR_C11_FENCE_S(CLK_LOCAL_MEM_FENCE, o); \
+        else \
+            PORTBAR_C11_FENCE_S(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, o); \
+    } while (0)
+</%text>
+/* Fence of an order and scope over the named address spaces; relaxed is none. The flags, too, are literals: the compiler of
+   Mesa 22.3 takes nothing else. */
 static inline __attribute__((always_inline)) void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
 {
 % for order in ("acquire", "release", "acq_rel", "seq_cst"):
-    ${"" if loop.first else "else "}if (order == memory_order_${order}) {
-        if (flags == CLK_GLOBAL_MEM_FENCE)
-            ${scoped(f"atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_{order}, SCOPE)")};
-        else if (flags == CLK_LOCAL_MEM_FENCE)
-            ${scoped(f"atomic_work_item_fence(CLK_LOCAL_MEM_FENCE, memory_order_{order}, SCOPE)")};
-        else
-            ${scoped(f"atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_{order}, SCOPE)")};
-    }
+    ${"" if loop.first else "else "}if (order == memory_order_${order})
+        PORTBAR_C11_FENCE(memory_order_${order});
 % endfor
 }
 </%def>

@@ -73,7 +73,8 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     variant = VARIANTS[strategy.atomics.value]
     return {
         **word_context(strategy),
-        "types": table.offered(),
+        "types_offered": table.offered(),
+        "folds": False,
         "words": ("uint", "ulong") if "ulong" in table.types else ("uint",),
         "spaces": table.spaces,
         "scopes": table.scopes,

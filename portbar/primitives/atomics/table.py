@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 
@@ -17,11 +17,18 @@ class AtomicType:
         In OpenCL C.
     bits : int
     kind : {"int", "uint", "float"}
+    uniform : bool
+        Whether conversions are written that do nothing.
     """
 
     name: str
     bits: int
     kind: str
+    uniform: bool = False
+
+    def made_uniform(self) -> AtomicType:
+        """The same type, whose text is that of every other of its kind."""
+        return replace(self, uniform=True)
 
     @property
     def bits_type(self) -> str:
@@ -40,11 +47,11 @@ class AtomicType:
 
     def to_bits(self, expression: str) -> str:
         """The expression's value as `bits_type`."""
-        return f"as_{self.bits_type}({expression})" if self.name != self.bits_type else expression
+        return f"as_{self.bits_type}({expression})" if self.uniform or self.name != self.bits_type else expression
 
     def from_bits(self, expression: str) -> str:
         """A value of `bits_type` as this type."""
-        return f"as_{self.name}({expression})" if self.name != self.bits_type else expression
+        return f"as_{self.name}({expression})" if self.uniform or self.name != self.bits_type else expression
 
 
 #: Every type that atomics are offered for, in the order in which tables list them.

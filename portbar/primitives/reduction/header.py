@@ -334,4 +334,6 @@ def header(use: Use) -> Header:
         lambda strategy: context(strategy, use),
         ("atomics",),
         is_local=True,
+        needs_source="is written for the kernels that use it, since all its functions take 20,000 lines: "
+        "name their files by portbar export --source, or pass their text to portbar.render as source",
     )
