@@ -26,7 +26,11 @@
 #define PORTBAR_HOST_REPORT_BYTES ${4 * report_words}u
 #define PORTBAR_HOST_REPORTS ${reports}u
 
-/* Limits are counted in rounds of polls. The rate is ${"measured on this device" if measured else "assumed: no probe has measured this device"}. */
+% if measured:
+/* Limits are counted in rounds of polls. The rate is measured on this device. */
+% else:
+/* Limits are counted in rounds of polls. The rate is assumed: no probe has measured this device. */
+% endif
 #define PORTBAR_HOST_POLLS_PER_SECOND ${polls_per_second}
 #define PORTBAR_HOST_POLLS_PER_ROUND ${polls_per_round}
 

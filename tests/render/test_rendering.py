@@ -65,6 +65,13 @@ def test_only_backends_hold_assembly_and_they_say_what_each_operation_is_once():
         assert "portbar_word_load" not in text
 
 
+@pytest.mark.parametrize("folder", ["atomics", "lock", "host", "backend"])
+def test_no_comment_of_the_rendered_text_has_a_branch(folder):
+    for path in (ROOT / "cl_templates" / folder).rglob("*.mako"):
+        comments = re.findall(r"/\*.*?\*/", path.read_text(encoding="utf-8"), re.DOTALL)
+        assert not [comment for comment in comments if re.search(r"\$\{[^}]* if ", comment)], path
+
+
 def test_an_undefined_name_is_an_error_that_shows_the_failing_def_numbered(broken):
     with pytest.raises(RenderError) as caught:
         templates.render_def(broken, "bad", {"other": 1, "another": 2})
