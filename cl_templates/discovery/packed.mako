@@ -41,15 +41,11 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
     return PORTBAR_POLL_CLOSED;
 }
 </%def>
-<%def name="poll_close()">
-/* Closes the poll and publishes how many groups take part, unless another one has; their number, 0 at the limit.
-   Caller: a leader that knows the state to be prepared. Order: what it knew is visible to all participants. */
-static inline uint portbar_poll_close(volatile global uint *state, volatile global uint *word, uint4 launch, uint tag)
+<%def name="poll_publish()">
+/* Publishes how many groups take part; returns their number. Caller: the leader that closed the poll and knows the state
+   to be prepared. Order: what it knew is visible to all participants. */
+static inline uint portbar_poll_publish(volatile global uint *state, uint4 launch, uint tag, uint count)
 {
-    const uint found = portbar_word_or(word, PORTBAR_POLL_CLOSED);
-    if (found & PORTBAR_POLL_CLOSED)
-        return portbar_await_publication(state, word, launch, tag);
-    const uint count = PORTBAR_COUNT_OF(launch.x, found);
     portbar_word_store(PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK) + 2, count);
     portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | count);
     return count;
@@ -73,6 +69,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         return PORTBAR_SURPLUS;
 
     const uint id = PORTBAR_COUNT_OF(launch.x, old);
+    bool closes = id + 1u == expected && (old & PORTBAR_POLL_READY);
     if (id == 0u) {
         portbar_state_prepare(state, launch);
         portbar_word_store(state + ((epoch & 1u) ? PORTBAR_STATE_POLL_EVEN : PORTBAR_STATE_POLL_ODD),
@@ -88,14 +85,13 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
             idle = seen == before ? idle + 1u : 0u;
             portbar_yield(idle);
         }
-        *count = (now & PORTBAR_POLL_CLOSED) ? portbar_await_publication(state, word, launch, tag)
-                                             : portbar_poll_close(state, word, launch, tag);
-    } else if (id + 1u == expected && (old & PORTBAR_POLL_READY)) {
+        closes = (now & PORTBAR_POLL_CLOSED) == 0u;
+    } else if (closes)
         (void)portbar_word_load_acquire(word);
-        *count = portbar_poll_close(state, word, launch, tag);
-    } else {
-        *count = portbar_await_publication(state, word, launch, tag);
-    }
+    /* One place to wait: compilers would copy the loop to each. */
+    const uint found = closes ? portbar_word_or(word, PORTBAR_POLL_CLOSED) : PORTBAR_POLL_CLOSED;
+    *count = (found & PORTBAR_POLL_CLOSED) ? portbar_await_publication(state, word, launch, tag)
+                                           : portbar_poll_publish(state, launch, tag, PORTBAR_COUNT_OF(launch.x, found));
     return id;
 }
 </%def>
