@@ -90,8 +90,9 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         (void)portbar_word_load_acquire(word);
     /* One place to wait: compilers would copy the loop to each. */
     const uint found = closes ? portbar_word_or(word, PORTBAR_POLL_CLOSED) : PORTBAR_POLL_CLOSED;
-    *count = (found & PORTBAR_POLL_CLOSED) ? portbar_await_publication(state, word, launch, tag)
-                                           : portbar_poll_publish(state, launch, tag, PORTBAR_COUNT_OF(launch.x, found));
+    *count = (found & PORTBAR_POLL_CLOSED) != 0u
+                 ? portbar_await_publication(state, word, launch, tag)
+                 : portbar_poll_publish(state, launch, tag, PORTBAR_COUNT_OF(launch.x, found));
     return id;
 }
 </%def>
