@@ -1,8 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
 <%def name="await_publication()">
-/* Waits until a group has closed the poll; the number of participating groups, or 0 at the limit, which closes the poll
-   for good. Acquire. Caller: a leader that polled. */
+/* Waits until a group has closed the poll; the number of participating groups, or 0 at the limit, which closes the
+   poll for good. Acquire. Caller: a leader that polled. */
 static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
                                              uint tag)
 {
@@ -42,8 +42,8 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
 }
 </%def>
 <%def name="poll_publish()">
-/* Publishes how many groups take part; returns their number. Caller: the leader that closed the poll and knows the state
-   to be prepared. Order: what it knew is visible to all participants. */
+/* Publishes how many groups take part; returns their number. Caller: the leader that closed the poll and knows the
+   state to be prepared. Order: what it knew is visible to all participants. */
 static inline uint portbar_poll_publish(volatile global uint *state, uint4 launch, uint tag, uint count)
 {
     portbar_word_store(PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK) + 2, count);
