@@ -12,7 +12,7 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402 (after the check that PyOpenCL is there)
 from portbar.device import child  # noqa: E402
 from portbar.device.facts import facts  # noqa: E402
-from portbar.device.quirks import QUIRKS, matching  # noqa: E402
+from portbar.device.quirks import JOINS_LOST, QUIRKS, has_effect, matching  # noqa: E402
 from portbar.errors import BuildError  # noqa: E402
 from portbar.launching import isolation  # noqa: E402
 
@@ -103,7 +103,10 @@ def test_every_kernel_is_compiled_for_work_groups_and_none_is_run(context, devic
 @pytest.mark.device
 @pytest.mark.parametrize("source", [UNDER_IF, LOPSIDED], ids=["under_if", "lopsided"])
 def test_barriers_in_conditional_positions_never_take_this_process_down(context, device, monkeypatch, source):
-    """Where the table says that the compiler aborts over one of them, it does, and the author reads why."""
+    """Where the table says that the compiler aborts over one of them, it does, and the author reads why.
+
+    Barriers that portbar puts where branches meet, for another fault of some of these compilers, help against it as well.
+    """
     monkeypatch.setenv("POCL_KERNEL_CACHE", "0")
     known = {quirk.name for quirk in matching(facts(device))}
     aborts = "pocl-barrier-under-if" in known and os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs"
@@ -112,6 +115,6 @@ def test_barriers_in_conditional_positions_never_take_this_process_down(context,
         portbar.Program(context, source, devices=[device], isolate_build=True)
     except BuildError as error:
         words = str(error)
-    if aborts and source is UNDER_IF:
+    if aborts and source is UNDER_IF and not has_effect(JOINS_LOST, facts(device)):
         assert "POCL_WORK_GROUP_METHOD=cbs" in words
     assert not words or "aborted" in words
