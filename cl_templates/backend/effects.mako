@@ -5,8 +5,7 @@
 %>
 <%namespace name="own" file="backend/workarounds.mako"/>
 <%def name="all_work()">
-/* Before what one work-item does alone between two barriers: something that all do (the quirk pocl-leader-forgotten).
-   */
+/* Before what one work-item does alone between two barriers: something that all do. */
 % if quirks.LEADER_FORGOTTEN in workarounds:
 #define PORTBAR_ALL_WORK() ${own.work_of_all()}
 % else:
@@ -14,7 +13,7 @@
 % endif
 </%def>
 <%def name="ask_id()">
-/* Before the first barrier of a kernel: asks for the id that is needed after it (the quirk pocl-cbs-ids). */
+/* Before the first barrier of a kernel: asks for the id that is needed after it. */
 % if quirks.IDS_LOST in workarounds:
 #define PORTBAR_ASK_ID(id) do { volatile uint item = (id); (void)item; } while (0)
 % else:
@@ -22,7 +21,7 @@
 % endif
 </%def>
 <%def name="keep()">
-/* Keeps a private structure across a barrier (the quirk pocl-structure-copies). */
+/* Keeps a private structure across a barrier. */
 % if quirks.COPIES_SHARED in workarounds:
 #define PORTBAR_KEEP(x) __asm__ volatile("" : : "r"(&(x)))
 % else:
@@ -30,7 +29,7 @@
 % endif
 </%def>
 <%def name="join()">
-/* Where branches meet that come after a barrier which some path avoids (the quirk pocl-break-after-return). */
+/* Where branches meet that come after a barrier which some path avoids. */
 % if quirks.JOINS_LOST in workarounds:
 #define PORTBAR_JOIN() barrier(CLK_LOCAL_MEM_FENCE)
 % else:
@@ -38,8 +37,7 @@
 % endif
 </%def>
 <%def name="group_fence()">
-/* A fence of local and global memory within the work-group, beside waits that are barriers (the quirk
-   llvmpipe-fences). */
+/* A fence of local and global memory within the work-group, beside waits that are barriers. */
 % if quirks.FENCES_ARE_BARRIERS in workarounds:
 #define PORTBAR_GROUP_FENCE(order) do { } while (0)
 % else:

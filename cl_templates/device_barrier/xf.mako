@@ -49,7 +49,8 @@ ${own("remember_held")}\
 static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived,
                                       volatile global uint *flag, uint stamp)
 {
-    /* Loops with one exit: PoCL 3 runs others wrongly behind the return in PORTBAR_ENTER. */
+    /* Loops with one exit: some compilers run others wrongly after the return in PORTBAR_ENTER (the effect JOINS_LOST).
+     */
     bool reached = false, draining = false;
     for (uint round = 0; round < grid->limit && !reached && !draining; ++round) {
         for (uint i = PORTBAR_POLLS; i != 0u && !reached; --i)

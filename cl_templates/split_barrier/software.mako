@@ -19,7 +19,7 @@ typedef struct __attribute__((aligned(8))) {
 #define PORTBAR_SPLIT_BARRIER_VALID 0x70623031u
 
 /* Keeps the first fault of a barrier and prints each, where one is found. Without branches but for the printing: some
-   compilers abort over branches between two barriers in a loop (the quirk pocl-loops-in-branches). */
+   compilers abort over branches between two barriers in a loop. */
 PORTBAR_MEMBER void portbar_split_fault(local portbar_split_barrier *b, bool found, uint fault)
 {
     /* Any value in memory that is no barrier may be the kept one. No barrier holds 0xffffffff, so that nothing is kept

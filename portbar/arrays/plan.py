@@ -91,7 +91,7 @@ class State:
 
     def __init__(self, queue: cl.CommandQueue) -> None:
         self.queue = queue
-        # Intel's queues do not keep their context alive.
+        # A queue may not keep its context alive: the effect CONTEXTS_LOST.
         self.context = queue.context
         self.lock = threading.RLock()
         self.order = Order(queue)

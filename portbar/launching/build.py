@@ -54,14 +54,6 @@ _HINTS: Final = (
         "helper functions take the kernel's scratch as PORTBAR_SCRATCH_PARAM scratch, which names its address space",
     ),
     (
-        r"unknown target CPU",
-        (
-            "this runtime's compiler does not know the machine's processor: make the context on another device (call "
-            "portbar.load_platforms() before PyOpenCL looks for platforms, so that it finds Intel's CPU runtime where pip "
-            "installed it); `portbar doctor` says what there is and what would help"
-        ),
-    ),
-    (
         r"'?portbar/[\w/]+\.h'? file not found",
         (
             "portbar resolves its headers in the program's own text only; for an include inside another file, write the "
@@ -99,6 +91,12 @@ def _missing_scratch(log: str, text: str) -> list[str]:
         "helper functions as PORTBAR_SCRATCH_PARAM scratch"
         for name, first in taken.items()
     ]
+
+
+def _known_faults(device: cl.Device, log: str) -> list[str]:
+    """What helps against a fault of the device's compiler that the log shows."""
+    remedy = quirks.remedy(facts(device), log)
+    return [f"{remedy}; `portbar doctor` lists the devices that work"] if remedy else []
 
 
 def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:
@@ -212,6 +210,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
             [remedy for pattern, remedy in _HINTS if re.search(pattern, log)]
             + _missing_grids(log, text)
             + _missing_scratch(log, text)
+            + _known_faults(device, log)
         )
         shown = log if len(log) < 4000 else log[:4000] + "\n[cut]"
         message = (

@@ -132,8 +132,8 @@ def _enqueue_behind_a_gate(context: cl.Context, device: cl.Device, kernel: cl.Ke
     gate = cl.UserEvent(context)
     queue = cl.CommandQueue(context, device)
     cl.enqueue_nd_range_kernel(queue, kernel, local, local, wait_for=[gate])
-    # No flush: Oclgrind's never returns while an event is outstanding. The process ends without setting the event and without
-    # tearing anything down.
+    # No flush, which may not return while an event is outstanding (the effect FLUSHES_WAIT). The process ends without setting
+    # the event and without tearing anything down.
     _kept.append((queue, gate))
 
 

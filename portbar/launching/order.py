@@ -56,7 +56,8 @@ def awaited(
     Raises
     ------
     LaunchError
-        An event has failed already, so that the launch could never run; some drivers would wait for ever (seen with PoCL 3.1).
+        An event has failed already, so that the launch could never run, and a wait for it might never end (the effect
+        FAILED_WAITS_NEVER_END).
     """
     # The launches of a program add the same event to several arrays.
     events = {id(event): event for event in wait_for or ()}

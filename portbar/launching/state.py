@@ -123,7 +123,7 @@ class QueueState:
     def _save(self, launch: Reported, epoch: int) -> cl.Event | None:
         """Save a launch's report, without blocking."""
         if launch.event.command_execution_status < 0:
-            # It never ran, and PoCL would wait for its event for ever.
+            # It never ran, and nothing may wait for its event: the effect FAILED_WAITS_NEVER_END.
             return None
         words = np.empty(layout.REPORT_WORDS, np.uint32)
         event = cl.enqueue_copy(

@@ -245,7 +245,7 @@ def check_task(payload: dict[str, Any]) -> None:
     from portbar.litmus.running import TOGETHER, Runner, strategy_for  # noqa: PLC0415
 
     device = DeviceAddress.from_json(payload["address"]).resolve()
-    # Kept by name: Intel's runtime was seen to lose a context that only its queue refers to.
+    # Kept by name: the effect CONTEXTS_LOST.
     context = cl.Context([device])
     queue = cl.CommandQueue(context, device)
     jobs = [Job(*job) for job in payload["jobs"]]

@@ -49,7 +49,7 @@ def device_s(event: cl.Event, wall: float) -> float:
         seconds = float(event.profile.end - event.profile.start) * 1e-9
     except cl.Error:
         return wall
-    # Rusticl's stamps are a few nanoseconds apart, whatever ran between them.
+    # Stamps may be a few nanoseconds apart, whatever ran between them: the effect STAMPS_WRONG.
     return seconds if 1e-7 <= seconds <= wall else wall
 
 

@@ -135,6 +135,18 @@ def test_an_entry_from_outside_works_like_the_others(device: Any, throw_away: Qu
     assert not throw_away.shown_by(run(replace(throw_away, program=mended), address_of(device)))
 
 
+@pytest.mark.device
+def test_the_error_of_a_build_says_what_helps(device: Any, throw_away: Quirk) -> None:
+    import pyopencl as cl  # noqa: PLC0415 (a host test does without PyOpenCL)
+
+    from portbar import BuildError, Program  # noqa: PLC0415 (the same)
+
+    known = replace(throw_away, symptom="seven_is_eight", loop_limit=0)
+    program = "kernel void k(global uint *out) { out[0] = seven_is_eight; }"
+    with quirks.registered(known), pytest.raises(BuildError, match=r"Hint: .*write eight.*portbar doctor"):
+        Program(cl.Context([device]), program).kernel("k")
+
+
 def test_a_fault_does_not_show_before_the_controls_have_run() -> None:
     quirk = by_name("intel-values-across-barriers")
     crash = ChildResult("crash", None, quirk.symptom, 1.0)
@@ -164,14 +176,24 @@ def test_an_entry_is_complete_and_its_command_runs_its_program(quirk: Quirk) -> 
 
 @pytest.mark.parametrize("effect", sorted({quirk.effect for quirk in QUIRKS} - {""}))
 def test_an_effect_is_asked_for_by_its_name(effect: str) -> None:
-    """An entry without effect on portbar needs none."""
+    """An entry without effect on portbar needs none; what is done on every device is named in a comment there."""
     (constant,) = [name for name, value in vars(quirks).items() if value == effect]
-    asking = [
-        path
-        for path in (ROOT / "portbar").rglob("*.py")
-        if path.parent.name != "quirks" and f"quirks.{constant}" in path.read_text(encoding="utf-8")
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in (*(ROOT / "portbar").rglob("*.py"), *(ROOT / "cl_templates").rglob("*.mako"))
+        if path.parent.name != "quirks"
     ]
-    assert asking or constant == "ANOTHER_RUNTIME"
+    everywhere = {quirk.everywhere for quirk in QUIRKS if quirk.effect == effect}
+    asking = any(f"quirks.{constant}" in text for text in texts)
+    assert asking != everywhere.pop() or constant == "ANOTHER_RUNTIME"
+    assert not everywhere, f"{effect} is worked around on every device for some entries and not for others"
+    assert asking or constant == "ANOTHER_RUNTIME" or any(f"effect {constant}" in text for text in texts)
+
+
+@pytest.mark.parametrize("quirk", QUIRKS, ids=named)
+def test_templates_name_effects_instead_of_entries(quirk: Quirk) -> None:
+    naming = [str(path) for path in (ROOT / "cl_templates").rglob("*.mako") if quirk.name in path.read_text("utf-8")]
+    assert not naming, f"say what {quirk.name} does to the code there"
 
 
 POCL = DeviceFacts(platform_name="Portable Computing Language", platform_version="OpenCL 3.0 PoCL 3.0-rc2")

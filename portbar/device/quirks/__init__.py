@@ -89,7 +89,9 @@ def markdown() -> str:
     parts = []
     for quirk in QUIRKS:
         parts.append(f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n")
-        rows = (("Seen", _sentence(quirk.seen)), ("What helps", _sentence(quirk.workaround)))
+        rows = [("Seen", _sentence(quirk.seen)), ("What helps", _sentence(quirk.workaround))]
+        if quirk.everywhere:
+            rows.append(("Where portbar does it", "On every device, since it costs nothing."))
         parts += [f"{title}\n: {text}\n" for title, text in (*rows, ("Gone when this fails", f"`{quirk.retire}`"))]
     return "\n".join(parts)
 

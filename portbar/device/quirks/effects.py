@@ -44,3 +44,15 @@ QUEUES_SPLIT_THREADS = "queues split threads"
 
 INLINED_STRUCTURES_UNKNOWN = "inlined structures unknown"
 """An effect: functions that return structures must not be inlined."""
+
+FAILED_WAITS_NEVER_END = "failed waits never end"
+"""An effect: nothing may wait for an event that has failed."""
+
+FLUSHES_WAIT = "flushes wait"
+"""An effect: a queue must not be flushed while its commands wait for what the same thread does later."""
+
+CONTEXTS_LOST = "contexts lost"
+"""An effect: something beside its queues must refer to a context."""
+
+STAMPS_WRONG = "stamps wrong"
+"""An effect: time stamps of events must be checked against the host's clock."""

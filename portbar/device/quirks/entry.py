@@ -89,7 +89,9 @@ class Quirk:
     symptom : str
         Regular expression of the text that shows this fault at work; empty where it shows itself in no text.
     effect : str
-        What code asks for with `has_effect`; empty where no code needs to know.
+        What code asks for with `has_effect`; empty where portbar does nothing about the fault.
+    everywhere : bool
+        Whether portbar does what helps on every device, because it costs nothing; a comment at each place names the effect.
     loop_limit : int
         Iterations in a whole kernel after which loops end silently; 0 where they do not.
     fault, seen, workaround : str
@@ -104,6 +106,7 @@ class Quirk:
     program: Program
     symptom: str = ""
     effect: str = ""
+    everywhere: bool = False
     loop_limit: int = 0
 
     @property

@@ -85,6 +85,8 @@ ENTRIES = (
     ),
     Quirk(
         name="intel-queue-without-context",
+        effect=effects.CONTEXTS_LOST,
+        everywhere=True,
         matches=_on_cpu,
         symptom=r"clRetainContext failed: INVALID_CONTEXT",
         fault="a command queue does not keep its context: once nothing else refers to the context, using it fails",

@@ -86,6 +86,8 @@ ENTRIES = (
     ),
     Quirk(
         name="llvmpipe-time-stamps",
+        effect=effects.STAMPS_WRONG,
+        everywhere=True,
         # Seen in 22.3.6; later versions were not tried.
         matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault="the profiling time stamps of a command are a few nanoseconds apart, whatever ran between them",

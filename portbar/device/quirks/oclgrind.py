@@ -54,6 +54,8 @@ ENTRIES = (
     ),
     Quirk(
         name="oclgrind-flush-waits",
+        effect=effects.FLUSHES_WAIT,
+        everywhere=True,
         matches=_is_oclgrind,
         fault="clFlush runs what is in the queue, so that it never returns behind an event that the same thread sets later",
         seen="Oclgrind 21.10, Debian 12, 2026-11",

@@ -274,6 +274,8 @@ ENTRIES = (
     ),
     Quirk(
         name="pocl-failed-wait-list",
+        effect=effects.FAILED_WAITS_NEVER_END,
+        everywhere=True,
         matches=lambda facts, _log: _major(facts) == 3,
         fault="a command behind an event that has failed already never ends, nor does a wait for it",
         seen="PoCL 3.1, a user event in the wait list set to -5 before, 2026-11",
