@@ -439,7 +439,7 @@ def _explained(context: cl.Context, device: cl.Device, strategy: Strategy, job: 
         try:
             compile_program(context, device, head + text, build_options(strategy, ()))
         except BuildError as refused:
-            # PoCL puts the place in its own temporary file behind the word.
+            # The place may come after the word: the effect LOGS_REWRITTEN.
             found = re.search(r"error: (?:\S+:\d+:\d+: )?(.*)", refused.log)
             cause = found[1].strip() if found else "the driver gives no reason"
             return BuildError(

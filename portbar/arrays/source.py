@@ -146,7 +146,7 @@ class Lanes:
             and self.output.map is None
             and isinstance(op, BuiltIn)
             and not op.finds_index
-            # Oclgrind 21.10 makes 255 of what is true in vectors.
+            # What is true in vectors may become 255: the effect TRUTH_IS_255.
             and not op.is_logical
             and isinstance(kind, Scalar)
             and isinstance(self.inputs[0].kind, Scalar)

@@ -71,7 +71,8 @@ class Parameter:
 def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
     """Names that a program's own text gives to scalar types -> those types.
 
-    Some drivers tell a parameter's type by such a name, and take an argument of any size for it (seen with PoCL 3.1).
+    A driver may tell a parameter's type by such a name, and take an argument of any size for it (the effect
+    ARGUMENTS_UNCHECKED).
     """
     given: dict[str, set[str]] = {}
     for match in _TYPEDEF.finditer(without_comments(source, keep_strings=False)):
@@ -191,7 +192,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
         return None
     found = _OBJECT.search(parameter.type_name)
     if found is not None:
-        # Some drivers end the process over anything else (seen with PoCL 3.1).
+        # A driver may end the process over anything else: the effect ARGUMENTS_UNCHECKED.
         wanted, name = (cl.Sampler, "Sampler") if found["kind"] == "sampler" else (cl.MemoryObjectHolder, "Image")
         if not isinstance(argument, wanted) or isinstance(argument, cl.Buffer):
             given = "None" if argument is None else f"a {type(argument).__name__}"
@@ -268,9 +269,10 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
 
 
 def check_local_memory(kernel: cl.Kernel, device: cl.Device, sizes: Sequence[int]) -> None:
-    """Check that a launch's `LocalMemory` arguments fit a device; some drivers end the process over it (seen with PoCL 3.1).
+    """Check that a launch's `LocalMemory` arguments fit a device, over which a driver may end the process.
 
-    `kernel` has no arguments yet: some drivers count those that are set as the kernel's own memory.
+    That is the effect ARGUMENTS_UNCHECKED. `kernel` has no arguments yet: some drivers count those that are set as the
+    kernel's own memory.
 
     Raises
     ------

@@ -83,7 +83,7 @@ def _missing_scratch(log: str, text: str) -> list[str]:
         found = re.search(rf"\b{name}\((private portbar_grid \*grid, )?private portbar_scratch \*scratch\b", text)
         if found:
             taken[name] = "&grid, scratch" if found[1] else "scratch"
-    # PoCL 3.1 leaves out the note that names the function.
+    # The note that names the function may be left out: the effect LOGS_REWRITTEN.
     if not called and "too few arguments to function call" in log and "PORTBAR_SCRATCH_PARAM" in text:
         taken["a function of a reduction"] = "scratch"
     return [
@@ -119,7 +119,7 @@ def save_source(text: str) -> str:
 def author_lines(log: str, text: str) -> str:
     """A build log with the author's files and lines where the driver ignored `#line` and counted the rendered text's.
 
-    NVIDIA's compiler does so and calls the text `<kernel>` (driver 580.159.04), Oclgrind 21.10 calls it `input.cl`.
+    Such compilers call the text `<kernel>` or `input.cl`.
     """
     places: list[tuple[str, int]] = []
     name, number = "<kernel>", 1
@@ -142,11 +142,14 @@ def author_lines(log: str, text: str) -> str:
     return re.sub(rf"(?:{'|'.join(map(re.escape, names))}):(?P<line>\d+):", place, log)
 
 
-def _log_of(program: cl.Program, device: cl.Device) -> str:
+def _log_of(program: cl.Program, device: cl.Device, text: str, error: str = "") -> str:
+    """The log of a build, or the error where there is none, with the author's files and lines."""
     try:
-        return str(program.get_build_info(device, cl.program_build_info.LOG)).strip("\0 \n")
+        log = str(program.get_build_info(device, cl.program_build_info.LOG)).strip("\0 \n")
     except (cl.Error, AttributeError):
-        return ""
+        log = ""
+    log = log or error
+    return author_lines(log, text) if quirks.has_effect(quirks.LINES_IGNORED, facts(device)) else log
 
 
 @cache
@@ -202,7 +205,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
             warnings.simplefilter("ignore", cl.CompilerWarning)
             program.build(list(options), devices=[device])
     except cl.Error as error:
-        log = author_lines(_log_of(program, device) or str(error), text)
+        log = _log_of(program, device, text, str(error))
         if _ARGUMENT_INFO in options and _is_broken_by_argument_info(device, log):
             return compile_program(context, device, text, [option for option in options if option != _ARGUMENT_INFO])
         path = save_source(text)
@@ -222,7 +225,7 @@ def compile_program(context: cl.Context, device: cl.Device, text: str, options: 
         raise BuildError(
             message, device=device.name.strip(), options=tuple(options), log=log, source_path=path
         ) from error
-    log = _log_of(program, device)
+    log = _log_of(program, device, text)
     if re.search(r"\bwarning\b", log):
-        cl.compiler_output(f"{device.name.strip()} compiled the program with warnings.\n{author_lines(log, text)}")
+        cl.compiler_output(f"{device.name.strip()} compiled the program with warnings.\n{log}")
     return program

@@ -283,3 +283,23 @@ def _wrong_halves(queue: cl.CommandQueue, strategy: Any) -> int:
     cases = [case for case in support.some_cases(control_flow.SEED, 1) if case.family == "device"]
     # A group that is let through reads what is right, where the others were early enough.
     return len(control_flow.run(queue, cases, "device", strategy, launches=25))
+
+
+def unchecked_arguments(payload: dict[str, Any]) -> None:
+    """Pass eight bytes for a type of four; then more local memory than the device has."""
+    context, queue = _queue(payload)
+    program = """
+    typedef uint word;
+    kernel void takes(global uint *out, word given, local uint *shelf)
+    {
+        shelf[0] = given;
+        out[0] = shelf[0];
+    }
+    """
+    kernel = cl.Program(context, program).build(["-cl-kernel-arg-info"]).takes
+    kernel.set_arg(0, cl.Buffer(context, cl.mem_flags.READ_WRITE, 4))
+    kernel.set_arg(1, np.uint64(7))
+    child.progress({"taken": 8})
+    kernel.set_arg(2, cl.LocalMemory(1 << 30))
+    cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+    queue.finish()

@@ -56,3 +56,21 @@ CONTEXTS_LOST = "contexts lost"
 
 STAMPS_WRONG = "stamps wrong"
 """An effect: time stamps of events must be checked against the host's clock."""
+
+ARGUMENTS_UNCHECKED = "arguments unchecked"
+"""An effect: arguments must be checked before a driver gets them."""
+
+LOGS_REWRITTEN = "logs rewritten"
+"""An effect: a build log may lack the compiler's notes, and the place comes after the word "error"."""
+
+LINES_IGNORED = "lines ignored"
+"""An effect: places in a build log must be translated by the text's own #line."""
+
+TRUTH_IS_255 = "truth is 255"
+"""An effect: vectors must not be compared for the values of small integers."""
+
+FENCE_FLAGS_FIXED = "fence flags fixed"
+"""An effect: the flags of a fence must be literals."""
+
+LONG_BODIES_SLOW = "long bodies slow"
+"""An effect: bodies of loops must be short."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from portbar.device.child import ChildResult
@@ -120,6 +120,12 @@ class Quirk:
         return len(result.progress) >= self.program.controls and self.program.shows(result, self.symptom)
 
 
+#: An error in line 70 of a file, which is the second line of the text.
+LINE_70: Final = """#line 70 "mine.cl"
+kernel void wrong(global uint *out) { out[0] = nowhere; }
+"""
+
+
 def returns(of: Callable[[Any], bool]) -> Shows:
     """The fault shows in what the program returns."""
     return lambda result, _symptom: result.status == "ok" and of(result.value)
@@ -135,5 +141,7 @@ def fails(result: ChildResult, symptom: str) -> bool:
     return result.status == "error" and re.search(symptom, result.message) is not None
 
 
+#: A compiler calls the text by a name of its own and counts its lines.
+LINE_UNKNOWN: Shows = lambda result, _symptom: fails(result, r"(input\.cl|<kernel>):2:")  # noqa: E731
 #: A kernel runs rightly in larger work-groups than it is said to.
 UNDERSTATES: Shows = returns(lambda found: found["right"] and found["said"] < found["size"])

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import UNDERSTATES, Kernel, Program, Quirk, returns
+from portbar.device.quirks.entry import UNDERSTATES, Kernel, Program, Quirk, aborts, returns
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -44,6 +44,37 @@ kernel void exchanges(global uint *words)
     words[1 + get_global_id(0)] = seen + 1u;
 }
 """
+
+_FENCE = """
+static inline __attribute__((always_inline)) void fence(cl_mem_fence_flags flags)
+{
+    atomic_work_item_fence(FLAGS, memory_order_acq_rel, memory_scope_work_group);
+}
+kernel void fences(global uint *out)
+{
+    fence(CLK_LOCAL_MEM_FENCE);
+    out[0] = 1u;
+}
+"""
+
+
+def _sums(count: int) -> str:
+    """A kernel whose loop holds so many sums."""
+    sums = "\n".join(f"        sums[{i % 16}] += values[(i * {count}u + {i}u) & 63u];" for i in range(count))
+    return f"""
+kernel void adds(global uint *out)
+{{
+    global const float *values = (global const float *)out;
+    float sums[16] = {{ 0 }}, all = 0;
+    for (uint i = 0; i < out[63] + 4u; ++i) {{
+{sums}
+    }}
+    for (uint i = 0; i < 16u; ++i)
+        all += sums[i];
+    out[0] = (uint)all;
+}}
+"""
+
 
 ENTRIES = (
     Quirk(
@@ -128,6 +159,42 @@ ENTRIES = (
             platform="rusticl",
             kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
             shows=returns(lambda out: sorted(out[1:]) != list(range(1, 65))),
+        ),
+    ),
+    Quirk(
+        name="llvmpipe-fence-flags",
+        effect=effects.FENCE_FLAGS_FIXED,
+        everywhere=True,
+        # Seen in 22.3.6; later versions were not tried.
+        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
+        symptom=r"argument of incompatible type",
+        fault="the process aborts while it compiles an atomic_work_item_fence whose flags are a function's parameter",
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), Debian 12, an inline function with the flags as its argument, 2026-11",
+        workaround="write the flags of a fence as literals; portbar's fences do",
+        program=Program(
+            platform="rusticl",
+            kernels=tuple(
+                Kernel(_FENCE.replace("FLAGS", flags), words=1, options=("-cl-std=CL3.0",))
+                for flags in ("CLK_LOCAL_MEM_FENCE", "flags")
+            ),
+            controls=1,
+            shows=aborts,
+        ),
+    ),
+    Quirk(
+        name="llvmpipe-long-bodies",
+        effect=effects.LONG_BODIES_SLOW,
+        # Seen in 22.3.6; later versions were not tried.
+        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
+        fault="the time to compile the body of a loop grows with the square of its length: minutes for thousands of statements",
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), 256, 1,024 and 2,048 sums in a loop: 0.8, 6 and over 40 s, 2026-11",
+        workaround="keep bodies of loops short and do not unroll them; portbar.reduce uses one load in each round there",
+        program=Program(
+            platform="rusticl",
+            kernels=(Kernel(_sums(64), words=64), Kernel(_sums(2048), words=64)),
+            controls=1,
+            shows=lambda result, _symptom: result.status == "timeout",
+            limit=15,
         ),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import UNDERSTATES, Kernel, Program, Quirk, fails, returns
+from portbar.device.quirks.entry import LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Program, Quirk, fails, returns
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -55,5 +55,14 @@ ENTRIES = (
             shows=returns(lambda found: found["both"] > 0),
             limit=60,
         ),
+    ),
+    Quirk(
+        name="nvidia-ignored-lines",
+        effect=effects.LINES_IGNORED,
+        matches=_is_nvidia,
+        fault="messages of the compiler ignore #line: they count the lines of the text, which they call <kernel>",
+        seen="driver 580.159.04, H200, 2026-11",
+        workaround="portbar translates the places in its errors and warnings",
+        program=Program(platform="CUDA", kernels=(Kernel(LINE_70),), shows=LINE_UNKNOWN),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, returns
+from portbar.device.quirks.entry import LINE_70, LINE_UNKNOWN, Kernel, Program, Quirk, aborts, returns
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -30,6 +30,18 @@ kernel void structures(global ten *out)
     for (uint i = 1; i < 4; ++i)
         sum = larger(sum, out[i]);
     out[0] = sum;
+}
+"""
+
+#: The operands come from memory, so that no compiler works the answer out.
+_TRUTH = """
+kernel void truth(global uint *out)
+{
+    out[2] = out[3] = 0x01010101u;
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
+    global const uchar *values = (global const uchar *)(out + 2);
+    const uchar4 both = as_uchar4(vload4(0, values) && vload4(1, values)) & (uchar4)1;
+    vstore4(both, 0, (global uchar *)out);
 }
 """
 
@@ -77,6 +89,29 @@ ENTRIES = (
             platform="Oclgrind",
             task="tests.device.quirk_programs:types",
             shows=returns(lambda types: {"CPU", "GPU", "ACCELERATOR"} <= set(types)),
+        ),
+    ),
+    Quirk(
+        name="oclgrind-ignored-lines",
+        effect=effects.LINES_IGNORED,
+        matches=_is_oclgrind,
+        fault="messages of the compiler ignore #line: they count the lines of the text, which they call input.cl",
+        seen="Oclgrind 21.10, Debian 12, 2026-11",
+        workaround="portbar translates the places in its errors and warnings",
+        program=Program(platform="Oclgrind", kernels=(Kernel(LINE_70),), shows=LINE_UNKNOWN),
+    ),
+    Quirk(
+        name="oclgrind-vector-truth",
+        effect=effects.TRUTH_IS_255,
+        everywhere=True,
+        matches=_is_oclgrind,
+        fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is lost",
+        seen="Oclgrind 21.10, Debian 12, 2026-11",
+        workaround="combine logical values of 8 bits one by one, or choose by select(); portbar.reduce has no vectors there",
+        program=Program(
+            platform="Oclgrind",
+            kernels=(Kernel(_TRUTH, words=8),),
+            shows=returns(lambda out: out[0] == 0xFFFFFFFF),
         ),
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, returns
+from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, fails, returns
 
 if TYPE_CHECKING:
     from portbar.device.child import ChildResult
@@ -200,6 +200,12 @@ kernel void structures_kept(global uint *out, const uint n, local six *shelf)
     shelf[id] = kept;
     out[id] = shelf[id].v[5];
 }
+"""
+
+#: What clang says of it has a note beside the error.
+_TOO_FEW = """
+static void two(int a, int b) { }
+kernel void too_few(global uint *out) { two(1); }
 """
 
 #: With the other method, which is the workaround, these do not show.
@@ -411,6 +417,39 @@ ENTRIES = (
                 Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),
             ),
             shows=returns(lambda out: out == [8] * 8),
+        ),
+    ),
+    Quirk(
+        name="pocl-arguments-unchecked",
+        effect=effects.ARGUMENTS_UNCHECKED,
+        everywhere=True,
+        matches=lambda facts, _log: _major(facts) == 3,
+        fault=(
+            "a parameter whose type is a typedef takes an argument of any size, and the process ends over an object of another "
+            "kind or over more local memory than the device has"
+        ),
+        seen="PoCL 3.1, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
+        workaround="portbar checks the arguments of its launches; in your own, pass NumPy scalars of the parameter's type",
+        program=Program(
+            platform="PoCL 3",
+            task="tests.device.quirk_programs:unchecked_arguments",
+            shows=lambda result, _symptom: result.status == "crash" and result.progress == [{"taken": 8}],
+        ),
+    ),
+    Quirk(
+        name="pocl-rewritten-logs",
+        effect=effects.LOGS_REWRITTEN,
+        everywhere=True,
+        matches=lambda facts, _log: _major(facts) == 3,
+        fault='a build log has none of the compiler\'s notes, and places come after the word "error"',
+        seen="PoCL 3.1, a function called with too few arguments, 2026-11",
+        workaround="look for the declaration yourself: the error names neither it nor its place",
+        program=Program(
+            platform="PoCL 3",
+            kernels=(Kernel(_TOO_FEW),),
+            shows=lambda result, _symptom: (
+                fails(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
+            ),
         ),
     ),
 )
