@@ -78,8 +78,8 @@ enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
 /* What the compiler checks at each call. An order or a scope that is no constant would leave a switch in the binary. */
 #define PORTBAR_ATOMIC static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_REFUSE(condition, words) __attribute__((diagnose_if(condition, "portbar: " words, "error")))
-/* Clang before version 9, as in NVIDIA's compiler, does not know in an attribute that an argument is constant, but takes no
-   function whose condition it cannot evaluate; its message then says so among the candidates. */
+/* Clang before version 9 does not know in an attribute that an argument is constant (the effect CONSTANTS_UNKNOWN), but takes
+   no function whose condition it cannot evaluate; its message then says so among the candidates. */
 #if defined(__clang_major__) && __clang_major__ >= 9
 #define PORTBAR_CONSTANT(value, words) PORTBAR_REFUSE(!__builtin_constant_p(value), words)
 #else

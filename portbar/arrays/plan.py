@@ -156,7 +156,7 @@ class Plan:
         with state.lock:
             pointers = tuple([place for place, value in enumerate(args) if isinstance(value, cl.SVMPointer)])
             if pointers != self.pointers:
-                # NVIDIA's driver takes no buffer where such a pointer has been (580.159.04).
+                # A kernel may take no buffer where such a pointer has been: the effect POINTERS_STAY.
                 self.kernel, self.last, self.pointers = _kernel(self.program, self.held), {}, pointers
             kernel, last = self.kernel, self.last
             for place, value in enumerate(args):

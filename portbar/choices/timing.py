@@ -12,6 +12,7 @@ from numbers import Real
 from typing import Any, Final
 
 from portbar.choices.strategy import DeviceProfile
+from portbar.device import quirks
 from portbar.primitives import layout
 
 #: Polls a second assumed where no probe measured them: loads from a CPU's cache, and round trips to a GPU's L2.
@@ -27,8 +28,8 @@ _PATIENCE_CPU: Final = 0.25
 _PATIENCE_OTHER: Final = 0.002
 #: The same beside a launch in another queue that takes some of the threads: they come back when it ends, not when they wake.
 _PATIENCE_SHARED: Final = 0.001
-#: NVIDIA's devices start work-groups nanoseconds apart (seen on an H200: 4,224 within 20 microseconds).
-_PATIENCE_NVIDIA: Final = 1e-5
+#: The same where work-groups start nanoseconds apart.
+_PATIENCE_TOGETHER: Final = 1e-5
 
 
 def is_time(value: Any) -> bool:
@@ -66,7 +67,8 @@ def patience_rounds(profile: DeviceProfile) -> int:
     """Rounds of polls without a new arrival after which discovery closes the poll."""
     if is_cpu(profile):
         return rounds(profile, _PATIENCE_CPU)
-    return rounds(profile, _PATIENCE_NVIDIA if profile.facts.compute_capability else _PATIENCE_OTHER)
+    together = quirks.has_effect(quirks.GROUPS_START_TOGETHER, profile.facts)
+    return rounds(profile, _PATIENCE_TOGETHER if together else _PATIENCE_OTHER)
 
 
 def shared_patience_rounds(profile: DeviceProfile) -> int:

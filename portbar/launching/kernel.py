@@ -366,7 +366,7 @@ class Kernel:
     def _handle(self, device: cl.Device, strategy: Strategy, args: Sequence[Any] = ()) -> cl.Kernel:
         """The handle for a device and algorithm, and for where `args` are pointers to shared virtual memory.
 
-        Such pointers need a handle of their own: NVIDIA's driver takes no buffer in their place afterwards (580.159.04).
+        Such pointers need a handle of their own, which may take no buffer in their place afterwards (the effect POINTERS_STAY).
         """
         pointers = tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer))
         key = (device, strategy.device_barrier.value, pointers)
@@ -501,7 +501,7 @@ class Kernel:
         use = self.program.reduction_use
         if use is None:
             return
-        # PoCL from 5.0 on reports no local memory for any kernel: there, and there only, the text is read.
+        # Where a driver tells of no local memory, the text is read: the effect LOCAL_MEMORY_UNTOLD.
         if not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device) and not mentions(
             kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH"
         ):

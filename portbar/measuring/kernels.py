@@ -51,7 +51,7 @@ FEATURES: Final = {
 #: Features in PTX, which no other compiler should be given.
 _PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
 
-#: Work-items of the kernels that try inline assembly: PoCL 5.0 was seen to abort while it vectorises such a kernel for 16.
+#: Work-items of the kernels that try inline assembly, so many that a compiler vectorises them: the effect ASSEMBLY_ABORTS.
 _HOST_CALL_LOCAL_SIZE: Final = 64
 
 #: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.

@@ -303,3 +303,37 @@ def unchecked_arguments(payload: dict[str, Any]) -> None:
     kernel.set_arg(2, cl.LocalMemory(1 << 30))
     cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
     queue.finish()
+
+
+def pointer_then_buffer(payload: dict[str, Any]) -> int:
+    """Run a kernel on shared virtual memory, then on a buffer, and return what it wrote there."""
+    context, queue = _queue(payload)
+    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
+    memory = cl.csvm_empty(context, 16, np.uint32)
+    kernel.set_arg(0, cl.SVM(memory))
+    cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+    queue.finish()
+    child.progress({"pointer": True})
+    buffer, found = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4), np.zeros(1, np.uint32)
+    kernel.set_arg(0, buffer)
+    cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+    cl.enqueue_copy(queue, found, buffer)
+    return int(found[0])
+
+
+SHELVES = """
+kernel void shelves(global uint *out)
+{
+    local uint shelf[64];
+    shelf[get_local_id(0)] = out[get_local_id(0)];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_local_id(0)] = shelf[63u - get_local_id(0)];
+}
+"""
+
+
+def told_local_memory(payload: dict[str, Any]) -> int:
+    """Bytes of local memory that a driver tells of a kernel with 256."""
+    context, _ = _queue(payload)
+    kernel = cl.Program(context, SHELVES).build().shelves
+    return int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, context.devices[0]))

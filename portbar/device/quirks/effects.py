@@ -74,3 +74,21 @@ FENCE_FLAGS_FIXED = "fence flags fixed"
 
 LONG_BODIES_SLOW = "long bodies slow"
 """An effect: bodies of loops must be short."""
+
+GROUPS_START_TOGETHER = "groups start together"
+"""An effect: discovery need not wait long for the next work-group."""
+
+POINTERS_STAY = "pointers stay"
+"""An effect: a kernel's argument that was a pointer to shared virtual memory must not become a buffer."""
+
+CONDITIONS_NOT_ARGUMENTS = "conditions not arguments"
+"""An effect: logical operators must not stand among the arguments of functions that have conditions."""
+
+CONSTANTS_UNKNOWN = "constants unknown"
+"""An effect: a function's conditions cannot ask whether an argument is a constant."""
+
+LOCAL_MEMORY_UNTOLD = "local memory untold"
+"""An effect: a kernel that reports no local memory may have some."""
+
+ASSEMBLY_ABORTS = "assembly aborts"
+"""An effect: inline assembly must be tried in groups of many work-items, and in loops, before it is used."""

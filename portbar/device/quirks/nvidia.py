@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
@@ -13,6 +14,48 @@ if TYPE_CHECKING:
 
 def _is_nvidia(facts: DeviceFacts, _log: str) -> bool:
     return facts.nvidia is not None
+
+
+_STARTS = """
+kernel void starts(global uint *out)
+{
+    ulong now;
+    __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    out[get_group_id(0)] = (uint)now;
+}
+"""
+
+_CONDITION = """
+static inline __attribute__((overloadable)) uint sum(uint value, int order)
+    __attribute__((enable_if((order) == (order), "a constant order")))
+{
+    return value + (uint)order;
+}
+kernel void conditions(global uint *out)
+{
+    const uint a = out[0], b = out[1];
+    BEFORE
+    out[2] = sum(GIVEN, 1);
+}
+"""
+
+_CONSTANT = """
+static inline __attribute__((overloadable)) uint sum(uint value, int order)
+    __attribute__((diagnose_if(!__builtin_constant_p(order), "no constant order", "error")))
+{
+    return value + (uint)order;
+}
+kernel void constants(global uint *out)
+{
+    out[2] = sum(out[0], 1);
+}
+"""
+
+
+def _starts_together(times: list[int]) -> bool:
+    """Whether at most 10 microseconds lie between starts, given the low 32 bits of nanoseconds."""
+    ordered = sorted((time - times[0] + (1 << 31)) % (1 << 32) for time in times)
+    return any(times) and max(later - earlier for earlier, later in pairwise(ordered)) <= 10_000
 
 
 ENTRIES = (
@@ -64,5 +107,61 @@ ENTRIES = (
         seen="driver 580.159.04, H200, 2026-11",
         workaround="portbar translates the places in its errors and warnings",
         program=Program(platform="CUDA", kernels=(Kernel(LINE_70),), shows=LINE_UNKNOWN),
+    ),
+    Quirk(
+        name="nvidia-groups-start-together",
+        effect=effects.GROUPS_START_TOGETHER,
+        matches=lambda facts, _log: facts.compute_capability > 0,
+        fault="no fault, but what others do not promise: the work-groups that run at once start nanoseconds apart",
+        seen="driver 580.159.04, H200, 4,224 work-groups within 20 microseconds, 2026-11",
+        workaround="portbar waits for the next work-group for 10 microseconds there, in place of 2 milliseconds",
+        program=Program(
+            platform="CUDA",
+            kernels=(Kernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
+            controls=1,
+            shows=returns(_starts_together),
+        ),
+    ),
+    Quirk(
+        name="nvidia-pointers-stay",
+        effect=effects.POINTERS_STAY,
+        everywhere=True,
+        matches=_is_nvidia,
+        fault="an argument of a kernel that was a pointer to shared virtual memory takes no buffer afterwards",
+        seen="driver 580.159.04, H200, 2026-11",
+        workaround="make another pyopencl.Kernel of the program; portbar keeps one for each set of such arguments",
+        program=Program(
+            platform="CUDA",
+            task="tests.device.quirk_programs:pointer_then_buffer",
+            shows=lambda result, _symptom: result.status == "error" and result.progress == [{"pointer": True}],
+        ),
+    ),
+    Quirk(
+        name="nvidia-conditions-as-arguments",
+        effect=effects.CONDITIONS_NOT_ARGUMENTS,
+        everywhere=True,
+        matches=_is_nvidia,
+        fault="a function with an enable_if condition cannot be called with `||` or `&&` among its arguments",
+        seen="driver 580.159.04, H200, 2026-11",
+        workaround="put the value in a variable; portbar's headers do",
+        program=Program(
+            platform="CUDA",
+            kernels=tuple(
+                Kernel(_CONDITION.replace("BEFORE", before).replace("GIVEN", given), words=3)
+                for before, given in (("const uint c = a || b;", "c"), ("", "(uint)(a || b)"))
+            ),
+            controls=1,
+            shows=fails,
+        ),
+    ),
+    Quirk(
+        name="nvidia-unknown-constants",
+        effect=effects.CONSTANTS_UNKNOWN,
+        everywhere=True,
+        matches=_is_nvidia,
+        fault="__builtin_constant_p in a diagnose_if condition is false for constant arguments, as in clang before version 9",
+        seen="driver 580.159.04, H200, 2026-11",
+        workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does for such compilers",
+        program=Program(platform="CUDA", kernels=(Kernel(_CONSTANT, words=3),), shows=fails),
     ),
 )

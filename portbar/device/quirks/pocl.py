@@ -208,6 +208,20 @@ static void two(int a, int b) { }
 kernel void too_few(global uint *out) { two(1); }
 """
 
+_PAUSES = """
+kernel void pauses(global uint *out)
+{
+    local uint seen[64];
+    seen[get_local_id(0)] = 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (get_local_id(0) == 0) {
+        __asm__ volatile("pause" ::: "memory");
+        out[0] += 4u * seen[63];
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+"""
+
 #: With the other method, which is the workaround, these do not show.
 _LOOPVEC = {"POCL_WORK_GROUP_METHOD": "loopvec"}
 
@@ -450,6 +464,34 @@ ENTRIES = (
             shows=lambda result, _symptom: (
                 fails(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
             ),
+        ),
+    ),
+    Quirk(
+        name="pocl-untold-local-memory",
+        effect=effects.LOCAL_MEMORY_UNTOLD,
+        everywhere=True,
+        matches=lambda facts, _log: (_major(facts) or 0) >= 5,
+        fault="CL_KERNEL_LOCAL_MEM_SIZE is 0 for kernels that have local memory",
+        seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
+        workaround="count it yourself; portbar reads the kernel's text where it must know whether there is any",
+        program=Program(
+            platform="PoCL",
+            task="tests.device.quirk_programs:told_local_memory",
+            shows=returns(lambda told: told == 0),
+        ),
+    ),
+    Quirk(
+        name="pocl-vectorised-assembly",
+        effect=effects.ASSEMBLY_ABORTS,
+        everywhere=True,
+        matches=lambda facts, _log: _major(facts) == 5 and not _by_cbs(),
+        fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
+        seen="PoCL 5.0 (Debian, 16 cores of an Intel Xeon with AVX-512), `pause` by one work-item, 2026-11",
+        workaround="write no inline assembly for such a device; portbar uses only what its probe found to work",
+        program=Program(
+            platform="PoCL 5",
+            kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
+            shows=lambda result, _symptom: result.status == "crash",
         ),
     ),
 )

@@ -181,7 +181,7 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
                 lines.append(f"    {start}portbar_atomic_{op.atomic}_explicit({place}, {value}, {relaxed});")
             else:
                 again = combined(loop, name, part, "seen", value)
-                # In a variable: NVIDIA's compiler takes no `||` among the arguments of a function that has conditions.
+                # In a variable, since there may be `||` in it: the effect CONDITIONS_NOT_ARGUMENTS.
                 lines += [
                     f"    {start}{{",
                     f"        volatile global {part.c} *at = {place};",
