@@ -42,7 +42,7 @@ static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile glo
 </%def>
 <%def name="phase_before_barrier()"></%def>
 <%def name="phase_after_barrier()">
-        /* Not before: PoCL 5.0 with cbs was seen to lose private values at barriers. */
+        /* Not before: some compilers lose private values at barriers, as they do ids (the effect IDS_LOST). */
         const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
 </%def>
 <%def name="first_polls_of_word()"></%def>

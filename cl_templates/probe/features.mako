@@ -167,8 +167,8 @@ kernel void portbar_probe_feature(global uint *out)
 }
 </%def>
 <%def name="asm_anywhere()">
-/* The same instructions in a kernel without barriers, in a loop that work-items leave at different times: PoCL 5 and 6 abort while
-   they compile that with the method cbs. */
+/* The same instructions in a kernel without barriers, in a loop that work-items leave at different times, which is another
+   case of the effect ASSEMBLY_ABORTS. */
 kernel void portbar_probe_feature(global uint *out)
 {
     for (uint round = 0; round < 64u + (uint)get_local_id(0); ++round) {

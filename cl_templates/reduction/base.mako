@@ -42,8 +42,7 @@ ${own.head()}\
 </%def>
 <%def name="scratch()">
 /* The scratch memory is an array of these, aligned for every type; a slot of ${slot_units} has room for one value of
-   any type that this program reduces. (Not a union of them: Mesa 22.3's llvmpipe finds 64-bit members of one in the
-   wrong place.) */
+   any type that this program reduces. */
 typedef ${slot_unit} portbar_scratch_unit;
 /* The memory holds values of one type after another, so the types in it may stand for any other. */
 % for kind, size in kinds:

@@ -187,8 +187,6 @@ ${scan(form, which, "work_group")}\
     barrier(CLK_LOCAL_MEM_FENCE);
     PORTBAR_ALL_WORK();
     if (id == 0u) {
-        /* A variable of its own: Intel's compiler was seen to crash over structures that are changed between two
-           barriers. */
         ${form.kind} sum = slots[0];
         const uint size = portbar_reduction_size();
         uint i = 1;

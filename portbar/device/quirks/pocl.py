@@ -222,6 +222,19 @@ kernel void pauses(global uint *out)
 }
 """
 
+_PAUSES_IN_A_LOOP = """
+kernel void pauses_in_a_loop(global uint *out)
+{
+    for (uint round = 0; round < 64u + (uint)get_local_id(0); ++round) {
+        __asm__ volatile("pause" ::: "memory");
+        if (round % 16u == 15u)
+            __asm__ volatile("pause" ::: "memory");
+    }
+    if (get_local_id(0) == 0)
+        out[0] += 4u;
+}
+"""
+
 #: With the other method, which is the workaround, these do not show.
 _LOOPVEC = {"POCL_WORK_GROUP_METHOD": "loopvec"}
 
@@ -491,6 +504,23 @@ ENTRIES = (
         program=Program(
             platform="PoCL 5",
             kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
+            shows=lambda result, _symptom: result.status == "crash",
+        ),
+    ),
+    Quirk(
+        name="pocl-cbs-assembly",
+        effect=effects.ASSEMBLY_ABORTS,
+        everywhere=True,
+        matches=lambda facts, _log: _major(facts) in {5, 6} and _by_cbs(),
+        fault=(
+            "with POCL_WORK_GROUP_METHOD=cbs, the process aborts while it compiles inline assembly in a loop that work-items "
+            "leave at different times, in a kernel without barriers"
+        ),
+        seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
+        workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only what its probe found to work",
+        program=Program(
+            platform="PoCL",
+            kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
             shows=lambda result, _symptom: result.status == "crash",
         ),
     ),
