@@ -96,7 +96,12 @@ def _missing_scratch(log: str, text: str) -> list[str]:
 def _known_faults(device: cl.Device, log: str) -> list[str]:
     """What helps against a fault of the device's compiler that the log shows."""
     remedy = quirks.remedy(facts(device), log)
-    return [f"{remedy}; `portbar doctor` lists the devices that work"] if remedy else []
+    if remedy in quirks.only_another_runtime():
+        remedy += (
+            ". Call portbar.load_platforms() before PyOpenCL looks for platforms, so that it finds Intel's CPU runtime where "
+            "pip installed it, and make the context on another device"
+        )
+    return [f"{remedy}; `portbar doctor` says what there is"] if remedy else []
 
 
 def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:

@@ -122,6 +122,8 @@ def test_a_compiler_that_does_not_know_the_processor_is_told_with_another_way_to
     class Device:
         name = "pthread-of-a-newer-kind"
 
+    pocl = portbar.DeviceFacts(platform_version="OpenCL 3.0 PoCL 3.0-rc2")
+    monkeypatch.setattr(build_module, "facts", lambda _: pocl)
     monkeypatch.setattr(build_module, "_uncached", lambda *_: Refusing())
     with pytest.raises(portbar.BuildError) as caught:
         build_module.compile_program(None, Device(), "kernel void k(void) { }", ())
