@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from portbar.choices import timing
+from portbar.choices.strategy import DeviceProfile
+from portbar.device.facts import DeviceFacts
 
-CPU = SimpleNamespace(facts=SimpleNamespace(type="CPU", compute_capability=0), findings=None)
-GPU = SimpleNamespace(facts=SimpleNamespace(type="GPU", compute_capability=0), findings=None)
+CPU, GPU = (DeviceProfile(DeviceFacts(type=(kind,))) for kind in ("CPU", "GPU"))
 
 
 def test_a_barrier_s_limit_is_the_time_that_was_asked_for():
