@@ -104,6 +104,8 @@ def test_a_registered_strategy_does_atomics_and_barriers(context, queue, twin):
     assert program.strategy(queue.device).atomics.value == "twin"
     kernel = program.kernel("count")
     arrived, seen = filled(queue, 1), cells(kernel, queue, (8,), value=1)
+    if kernel.occupancy(queue, (8,), arrived, seen).groups == 1:
+        pytest.skip("the device runs one work-group at a time, which meets nobody")
     launch = kernel(queue, None, (8,), arrived, seen)
     launch.wait()
     assert launch.num_groups > 1
