@@ -43,11 +43,11 @@ def _findings(of: DeviceFacts) -> Findings | None:
     known = matrix.nearest(of)
     if known is None:
         return found
-    if found.tuning is None:
-        found = replace(found, tuning=known.tuning)
+    record = matrix.record_named(known.source)
+    if found.tuning is None and known.tuning is not None:
+        found = replace(found, tuning=known.tuning, source=f"{found.source}; {matrix.WAITS_OF}{record}")
     if not found.barrier_table and known.barrier_table:
-        table_of = f"barrier table of {matrix.record_named(known.source)}"
-        found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {table_of}")
+        found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {matrix.TABLE_OF}{record}")
     return found
 
 

@@ -97,9 +97,14 @@ def _pause(atomics: AtomicsVariant, findings: Findings | None) -> str:
 def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: AtomicsVariant) -> Tuning:
     """Measured choices and numbers for barriers: this device's own where it was measured, else those of the most alike one."""
     findings = findings or Findings()
-    borrowed = matrix.record_named(findings.source)
-    origin = f"on such a device ({borrowed})" if borrowed else "on this device"
-    table, waits, waits_origin = findings.barrier_table, findings.tuning, origin if findings.tuning else ""
+    record = matrix.record_named(findings.source)
+
+    def origin_of(part: str) -> str:
+        borrowed = record and (findings.source.startswith(record) or f"{part}{record}" in findings.source)
+        return f"on such a device ({record})" if borrowed else "on this device"
+
+    table, origin = findings.barrier_table, origin_of(matrix.TABLE_OF)
+    waits, waits_origin = findings.tuning, origin_of(matrix.WAITS_OF)
     lender = matrix.neighbour(facts) if atomics.waits_by_clock and (waits is None or not table) else None
     if lender is not None:
         name, other, lent = lender

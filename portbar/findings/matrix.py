@@ -21,6 +21,10 @@ from portbar.findings.findings import Findings
 #: How the source of findings begins that come from here; what follows is the record's slug.
 SOURCE: Final = "vendor matrix record "
 
+#: What stands before a record's name where only this part of the findings comes from it.
+TABLE_OF: Final = "barrier table of "
+WAITS_OF: Final = "tuned waits of "
+
 
 #: Slug, facts, the host's processor architecture (empty where the record does not name it), findings.
 Known = tuple[str, DeviceFacts, str, Findings]

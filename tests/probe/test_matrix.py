@@ -24,6 +24,7 @@ FOLDER = ROOT / "vendor_matrix"
 ALL = sorted(FOLDER.glob("*.json"))
 PUBLISHED = sorted(FOLDER.glob("published--*.json"))
 RECORDS = sorted(set(ALL) - set(PUBLISHED))
+H200 = next(path for path in RECORDS if "h200" in path.stem)
 
 each_record = pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem[:40])
 
@@ -109,6 +110,21 @@ def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
     assert chosen.tuning.origin == f"on such a device (vendor matrix record {path.stem})"
 
 
+def test_waits_that_alone_are_borrowed_are_named_with_their_record(monkeypatch):
+    from portbar.choices import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
+
+    facts, findings = entry(H200)
+    monkeypatch.setattr(
+        profile, "stored_findings", lambda _: replace(findings, tuning=None, source="probed 2026-11-21")
+    )
+    found = profile._findings(facts)
+    assert found is not None
+    assert found.tuning == findings.tuning
+    tuning = choose(DeviceProfile(facts, found)).tuning
+    assert tuning.waits_origin == f"on such a device (vendor matrix record {H200.stem})"
+    assert tuning.origin == "on this device"
+
+
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem[:40])
 def test_each_file_is_a_valid_record_of_the_newest_format_under_its_name(path):
     text = path.read_text(encoding="utf-8")
@@ -172,9 +188,6 @@ def test_a_cpu_with_other_threads_gets_the_ordering_but_not_the_counts():
     assert known.barrier_table == ()
     other = replace(facts, driver_version="9.9", platform_version="OpenCL 3.0 PoCL 9.9")
     assert matrix.nearest(other) is None
-
-
-H200 = next(path for path in RECORDS if "h200" in path.stem)
 
 
 def gpu_like_the_h200(**changes):
