@@ -63,10 +63,11 @@ kernel void fill(PORTBAR_GRID_PARAM, global uint *out, const uint n)
 }
 """
 
-#: Where group 0 is held up in its discovery until the other one has given up and closed the poll.
+#: Where group 0 is held up in its discovery until the other one has given up and closed the poll. In 64 bits, since
+#: PoCL on a fast core polls two thousand million times a second.
 STALL = (
-    "for (uint turn = (launch.x & PORTBAR_DRY_RUN) ? ~0u : 0u;"
-    " turn < 400u * launch.w * PORTBAR_POLLS"
+    "for (ulong turn = (launch.x & PORTBAR_DRY_RUN) ? ~0ul : 0ul;"
+    " turn < 400ul * launch.w * PORTBAR_POLLS"
     " && (portbar_word_load(state + ((launch.x & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN))"
     " & PORTBAR_POLL_CLOSED) == 0u; ++turn);"
 )
