@@ -16,8 +16,8 @@ import pyopencl as cl
 
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
+from portbar.launching.memory import StateMemory, Words, retire
 from portbar.launching.order import Order
-from portbar.launching.state import Words
 from portbar.primitives.layout import FAULTS
 from portbar.primitives.reduction.header import LAUNCHES, places
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -68,13 +68,13 @@ class GangState:
         self.capacity = 1 << max(6, (groups - 1).bit_length())
         self._places, self.words, values = places(loops)
         #: Kept alive while launches that use it may still run.
-        size = 4 * (LAUNCHES * self.words + max(1, values) * self.capacity)
-        self.buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
-        cl.enqueue_copy(queue, self.buffer, np.zeros(LAUNCHES * self.words, np.uint32), is_blocking=True)
+        words = np.zeros(LAUNCHES * self.words + max(1, values) * self.capacity, np.uint32)
+        self._memory = StateMemory(queue, words)
+        self.buffer = self._memory.buffer
         self.order: Order = previous.order if previous is not None else Order(queue)
+        weakref.finalize(self, retire, self._memory, self.order.may_run)
         self._started = 0
         self._launches: list[weakref.ref[GangLaunch] | None] = [None] * LAUNCHES
-        self._reader: cl.CommandQueue | None = None
 
     def next_place(self) -> int:
         """The place of the words of the next launch, which are zero when it begins."""
@@ -103,12 +103,8 @@ class GangState:
         self.order.add(cleared, None)
 
     def read(self, place: int) -> Words:
-        """The words of a launch that is complete; blocks for one small transfer on a queue of its own."""
-        if self._reader is None:
-            self._reader = cl.CommandQueue(self.queue.context, self.queue.device)
-        words = np.empty(self.words, np.uint32)
-        cl.enqueue_copy(self._reader, words, self.buffer, src_offset=4 * self.words * place, is_blocking=True)
-        return words
+        """The words of a launch that is complete."""
+        return self._memory.read(place * self.words, self.words)
 
     def check(self, label: tuple[str, str], groups: int, words: Words) -> None:
         """Raise what the words of a complete launch of `groups` work-groups tell."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import operator
-import struct
 import time
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -65,11 +65,6 @@ _CONTEXT: Final = cl.mem_info.CONTEXT
 #: Combinations of queue, sizes and local memory that are remembered for each kernel.
 _MAX_PLANS: Final = 256
 
-#: The hidden launch argument, an OpenCL uint4 in the host's byte order.
-_WORDS: Final = struct.Struct("=4I")
-#: One of its words.
-_WORD: Final = struct.Struct("=I")
-
 
 @dataclass(frozen=True)
 class _Signature:
@@ -98,7 +93,8 @@ class _Plan:
     local_size: Size | None
     groups: int
     flags: int
-    words: bytearray | None
+    #: The hidden launch argument, an OpenCL uint4; None without a grid.
+    words: memoryview | None
     state: QueueState | None = None
     generation: int = 0
     #: Patience with the device to itself, and beside a launch in another queue; None where that makes no difference.
@@ -248,8 +244,8 @@ class Kernel:
                 self._simple_plans.clear()
             self._simple_plans[queue, key[1], key[2], num_groups, *types] = plan, signature.memories
         launch = self._enqueue(plan, args, wait_for)
-        for array in arrays:
-            array.add_event(launch.event)
+        for one in arrays:
+            one.add_event(launch.event)
         return launch
 
     def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
@@ -484,7 +480,7 @@ class Kernel:
             global_size = (groups * local[0], *local[1:])
         profile = self.program.profile(device)
         limit = limit_rounds(profile, self.program.spin_limit, min(groups, bound))
-        words = bytearray(_WORDS.pack(0, min(groups, bound), patience_rounds(profile), limit))
+        words = memoryview(array("I", (0, min(groups, bound), patience_rounds(profile), limit)))
         patience = None
         if quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, profile.facts):
             patience = patience_rounds(profile), shared_patience_rounds(profile)
@@ -605,7 +601,7 @@ class Kernel:
     ) -> Launch:
         """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
         limit = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
-        words = bytearray(_WORDS.pack(0, groups, patience, limit))
+        words = memoryview(array("I", (0, groups, patience, limit)))
         size = (groups * local[0], *local[1:])
         handle = self._handle(queue.device, strategy, args)
         plan = _Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
@@ -628,9 +624,9 @@ class Kernel:
                 plan.generation = states.generation
             epoch = state.epoch + 1
             before = state.prepare(epoch, wait_for)
-            _WORD.pack_into(words, 0, plan.flags | state.capacity_log2 << 24 | epoch)
+            words[0] = plan.flags | state.capacity_log2 << 24 | epoch
             if plan.patience is not None:
-                _WORD.pack_into(words, 8, plan.patience[state.shares_device])
+                words[2] = plan.patience[state.joins_others()]
             if before is None:
                 event = plan.call(state.buffer, words, *args)
             else:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portbar.errors import BarrierTimeoutError, Error
-from portbar.launching.state import QueueState, Report, Words
+from portbar.launching.state import QueueState, Report
 from portbar.primitives import layout
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+    from portbar.launching.memory import Words
 
 _OVERWRITTEN = (
     "portbar's hidden state was overwritten, so the result is not to be trusted. Likely cause: a kernel writes outside "

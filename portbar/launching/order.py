@@ -108,6 +108,10 @@ class Order:
         """Whether the last launch is not known to have ended."""
         return self._last is not None and self._last.command_execution_status > _COMPLETE
 
+    def may_run(self) -> bool:
+        """Whether any of the launches is not known to have ended."""
+        return self.is_busy or any(one.command_execution_status > _COMPLETE for one in self._before or ())
+
     def after(self, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
         """The wait list of the next launch: the caller's, and what the launch must not overlap.
 

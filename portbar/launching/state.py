@@ -5,16 +5,14 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import pyopencl as cl
 
+from portbar.launching.memory import StateMemory, Words, retire
 from portbar.launching.order import Order
 from portbar.primitives import layout
-
-Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 _LAST_EPOCH: Final = layout.EPOCH_MASK - 1
 
@@ -32,8 +30,7 @@ class Reported(Protocol):
         """Take over a copy of the report that arrives with `event`."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """What a launch told about itself.
 
     Attributes
@@ -54,15 +51,15 @@ class Report:
     group: int
 
     @classmethod
-    def from_words(cls, words: Words, epoch: int) -> Report:
+    def from_words(cls, words: Words | memoryview, epoch: int) -> Report:
         """Read the words of one report; those of another launch count as "never entered"."""
         if int(words[0]) != epoch:
             return cls(0, 0, 0, 0)
         return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]))
 
 
-#: The states on each device, by its handle, so that a launch can tell whether the device has another one to run.
-_on_device: Final[defaultdict[int, list[weakref.ref[QueueState]]]] = defaultdict(list)
+#: The orders of launches that each device may be busy with, by its handle, so that a launch can tell whether it is alone.
+_on_device: Final[defaultdict[int, set[weakref.ref[Order]]]] = defaultdict(set)
 
 
 class QueueState:
@@ -71,7 +68,13 @@ class QueueState:
     Launches on one state never overlap: `order` sees to it. The host writes the buffer once, when it is made.
     """
 
-    def __init__(self, queue: cl.CommandQueue, groups: int, more_words: Callable[[int], int] | None = None) -> None:
+    def __init__(
+        self,
+        queue: cl.CommandQueue,
+        groups: int,
+        more_words: Callable[[int], int] | None = None,
+        order: Order | None = None,
+    ) -> None:
         self.queue = queue
         self.capacity_log2 = max(6, (groups - 1).bit_length())
         capacity = 1 << self.capacity_log2
@@ -79,29 +82,37 @@ class QueueState:
         words = np.zeros(layout.state_words(capacity) + (more_words(capacity) if more_words else 0), np.uint32)
         # The poll of the first launch, whose epoch is 1, is open with nobody counted.
         words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-        self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
+        self._memory = StateMemory(queue, words)
+        self.buffer = self._memory.buffer
         self.epoch = 0
-        self.order = Order(queue)
+        #: That of the state that this one replaces, so that launches keep following one another.
+        self.order = order or Order(queue)
+        weakref.finalize(self, retire, self._memory, self.order.may_run)
+        self._first_report = layout.OFFSETS["REPORTS"]
         self.broken = False
-        self._reader: cl.CommandQueue | None = None
         self._launches: list[weakref.ref[Reported] | None] = [None] * layout.REPORTS
         self._peers = _on_device[queue.device.int_ptr]
-        self._peers.append(weakref.ref(self, self._peers.remove))
+        self._own = weakref.ref(self.order, self._peers.discard)
+        self._peers.add(self._own)
 
-    @property
-    def shares_device(self) -> bool:
-        """Whether a launch on another state of the same device, in this process, is not known to have ended."""
-        states = [reference() for reference in tuple(self._peers)]
-        return any(state.order.is_busy for state in states if state is not None and state.order is not self.order)
+    def joins_others(self) -> bool:
+        """Note that a launch is due; whether one in another order on the same device is not known to have ended."""
+        peers = self._peers
+        peers.add(self._own)
+        if len(peers) > 1:
+            for peer in tuple(peers):
+                order = peer()
+                if peer is not self._own and (order is None or not order.is_busy):
+                    peers.discard(peer)
+        return len(peers) > 1
 
     @property
     def exhausted(self) -> bool:
         """Whether the epochs are used up, or a fault left the words unusable, so that a new state is due."""
         return self.broken or self.epoch >= _LAST_EPOCH
 
-    def _region(self, epoch: int) -> int:
-        return 4 * (layout.OFFSETS["REPORTS"] + epoch % layout.REPORTS * layout.REPORT_WORDS)
+    def _report_at(self, epoch: int) -> int:
+        return self._first_report + epoch % layout.REPORTS * layout.REPORT_WORDS
 
     def prepare(self, epoch: int, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
         """The wait list of the launch `epoch`; saves the report that it will overwrite, if anyone may still ask for it."""
@@ -130,7 +141,7 @@ class QueueState:
             self.queue,
             words,
             self.buffer,
-            src_offset=self._region(epoch),
+            src_offset=4 * self._report_at(epoch),
             is_blocking=False,
             wait_for=[launch.event],
         )
@@ -138,9 +149,7 @@ class QueueState:
         return event
 
     def read(self, epoch: int) -> Report:
-        """Read the report of a launch that is complete; blocks for one small transfer on a queue of its own."""
-        if self._reader is None:
-            self._reader = cl.CommandQueue(self.queue.context, self.queue.device)
-        words = np.empty(layout.REPORT_WORDS, np.uint32)
-        cl.enqueue_copy(self._reader, words, self.buffer, src_offset=self._region(epoch), is_blocking=True)
+        """Read the report of a launch that is complete."""
+        first, seen = self._report_at(epoch), self._memory.seen
+        words = self._memory.read(first, layout.REPORT_WORDS) if seen is None else seen[first : first + 5]
         return Report.from_words(words, epoch)

@@ -58,11 +58,9 @@ class States:
         key = queue.int_ptr
         state = self._grids.get(key)
         if state is None or state.exhausted or groups > 1 << state.capacity_log2:
-            previous, use = state, self._use
-            state = QueueState(queue, groups, None if use is None else lambda capacity: grid_extra_words(use, capacity))
-            if previous is not None:
-                # Launches on an out-of-order queue keep following one another across the change of buffers.
-                state.order = previous.order
+            use = self._use
+            more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
+            state = QueueState(queue, groups, more_words, None if state is None else state.order)
             self._grids[key] = state
             self.generation += 1
             while len(self._grids) > _MAX_STATES:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 cl = pytest.importorskip("pyopencl")
 
+import portbar  # noqa: E402
+from portbar.device import quirks  # noqa: E402
+from portbar.device.facts import facts  # noqa: E402
 from portbar.launching.state import QueueState, Report  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
@@ -97,3 +103,55 @@ def test_launches_of_one_queue_share_one_state_and_queues_do_not(context, queue)
     assert made.program.states.grid(queue, 1) is first
     assert first.epoch == epoch + 1
     assert made.program.states.grid(other, 1) is not first
+
+
+def need_shared_memory(device):
+    if (
+        not device.type & cl.device_type.CPU
+        or not device.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_BUFFER
+    ):
+        pytest.skip("the host does not see this device's memory")
+
+
+@pytest.mark.device
+def test_a_report_in_memory_that_the_host_sees_costs_no_command(context, queue, monkeypatch):
+    need_shared_memory(queue.device)
+    made = support.kernel(context, SOURCE, "meet")
+    passed = support.filled(queue, 1)
+    made(queue, None, (2,), passed).wait()
+    launch = made(queue, None, (2,), passed)
+
+    def refuse(*_arguments, **_options):
+        raise AssertionError("a command to read the report")
+
+    monkeypatch.setattr(cl, "enqueue_copy", refuse)
+    launch.wait()
+    assert launch.num_groups >= 1
+
+
+@pytest.mark.device
+def test_memory_that_the_host_sees_outlives_its_state_while_a_launch_may_run(context, queue):
+    need_shared_memory(queue.device)
+    if quirks.has_effect(quirks.FLUSHES_WAIT, facts(queue.device)):
+        pytest.skip("a queue that is flushed would wait here for the event that is set later")
+
+    def launched(wait_for=None):
+        made = portbar.Program(context, SOURCE).kernel("meet")
+        launch = made(queue, None, (2,), passed, wait_for=wait_for)
+        return launch.event, weakref.ref(made.program.states.grid(queue, 1)._memory)
+
+    gate, passed = cl.UserEvent(context), support.filled(queue, 1)
+    event, kept = launched([gate])
+    queue.flush()
+    gc.collect()
+    outlives = kept() is not None
+    if outlives:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        event.wait()
+    else:
+        gate.set_status(-5)
+    assert outlives
+    assert support.uints(queue, passed)[0] >= 1
+    launched()[0].wait()
+    gc.collect()
+    assert kept() is None

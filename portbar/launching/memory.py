@@ -1,0 +1,86 @@
+"""Memory for the words in which work-groups meet, which the host reads without a command where it can.
+
+On a CPU the words lie in fine-grained shared virtual memory: what a kernel wrote is there for the host once the kernel's
+event is complete. Elsewhere a small transfer fetches them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar.device.facts import facts
+from portbar.primitives import layout
+
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+
+#: Memory that was given up while a launch that uses it may still run, with what tells whether one does.
+_retired: Final[list[tuple[Callable[[], bool], StateMemory]]] = []
+
+
+class StateMemory:
+    """A buffer of 32-bit words, and the host's way to read them.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+        Of the device that uses the memory.
+    words : numpy.ndarray
+        What it holds at first, of type uint32.
+
+    Attributes
+    ----------
+    buffer : pyopencl.Buffer
+    seen : memoryview or None
+        The words as the host sees them whenever no launch writes them; None where only a command can read them.
+    """
+
+    def __init__(self, queue: cl.CommandQueue, words: Words) -> None:
+        self._queue = queue
+        self._reader: cl.CommandQueue | None = None
+        self._shared = _shared(queue, words)
+        self.seen: memoryview | None = None
+        if self._shared is None:
+            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+            self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
+        else:
+            flags = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR
+            self.buffer = cl.Buffer(queue.context, flags, hostbuf=self._shared)
+            self.seen = self._shared.data
+
+    def read(self, first: int, count: int) -> Words:
+        """Copy `count` words from word `first` on; blocks for one small transfer where they are not seen."""
+        if self._shared is not None:
+            return self._shared[first : first + count].copy()
+        if self._reader is None:
+            # A queue of its own: the launch's may hold commands that wait for what the caller does next.
+            self._reader = cl.CommandQueue(self._queue.context, self._queue.device)
+        words = np.empty(count, np.uint32)
+        cl.enqueue_copy(self._reader, words, self.buffer, src_offset=4 * first, is_blocking=True)
+        return words
+
+
+def retire(memory: StateMemory, is_busy: Callable[[], bool]) -> None:
+    """Keep memory that is no longer needed for as long as a launch that uses it may run.
+
+    A runtime keeps a buffer until the commands that use it are complete, but not the shared memory it lies in.
+    """
+    _retired[:] = [(busy, one) for busy, one in _retired if busy()]
+    if memory.seen is not None and is_busy():
+        _retired.append((is_busy, memory))
+
+
+def _shared(queue: cl.CommandQueue, words: Words) -> Words | None:
+    """Copy words to memory that the host and a CPU device share, or return None where there is none."""
+    found = facts(queue.device)
+    if "CPU" not in found.type or "fine_grain_buffer" not in (found.svm_capabilities or ()):
+        return None
+    try:
+        shared = cl.fsvm_empty(queue.context, words.size, words.dtype, alignment=4 * layout.LINE_WORDS)
+    except (cl.Error, MemoryError):
+        return None
+    shared[:] = words
+    return shared
