@@ -1,4 +1,4 @@
-"""The device barrier, its discovery and its launch beside their peers: `python -m benchmarks.device_barrier --json`.
+"""The device barrier and its discovery beside their peers: `python -m benchmarks.device_barrier --json`.
 
 Not for choosing an algorithm: `portbar bench barrier` does. A ratio below 1 means that portbar is faster.
 """
@@ -6,7 +6,6 @@ Not for choosing an algorithm: `portbar bench barrier` does. A ratio below 1 mea
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import shutil
@@ -29,7 +28,6 @@ from benchmarks.shared import Row, Session, collect, note, number, show, title_o
 from portbar.device import icd
 from portbar.device.facts import devices_of
 from portbar.errors import Error
-from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
 from portbar.measuring.benching import BarrierSamples, BarrierTimer, Relaunch
 from portbar.measuring.rounds import device_s, in_turns, profiled_queue
@@ -61,8 +59,6 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-
-RAW_SOURCE = "kernel void raw(global uint *passed, const uint rounds) { passed[0] = rounds; }"
 
 OVERSUBSCRIBED_THREADS = 8
 CHILD_LIMIT_S = 300
@@ -193,39 +189,6 @@ def expected_groups(profile: portbar.DeviceProfile, strategy: portbar.Strategy, 
     return most if strategy.max_groups is None else min(most, strategy.max_groups)
 
 
-def enqueue(session: BarrierSession) -> Iterator[Row]:
-    """Host time of one launch, and of enqueueing a kernel with the same arguments through plain PyOpenCL.
-
-    The launches wait for a user event, so that the device's threads do not take the cores from the host meanwhile.
-    """
-    context, queue = session.context, session.queue
-    local_size = session.local_sizes[0]
-    timer = BarrierTimer(queue, local_size)
-    groups = timer.bound
-    # Compiled so that it needs no folder for PyOpenCL's cache; what is timed is PyOpenCL's own.
-    raw = cl.Kernel(compile_program(context, session.device, RAW_SOURCE, ()), "raw")
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
-    total, local, rounds = (groups * local_size,), (local_size,), np.uint32(0)
-    kernel = timer.kernel
-
-    def ours() -> None:
-        kernel(queue, total, local, buffer, rounds)
-
-    def theirs() -> None:
-        raw(queue, total, local, buffer, rounds)
-
-    for peer in ("raw-enqueue", "raw-enqueue-typed"):
-        if peer == "raw-enqueue-typed":
-            # PyOpenCL sets arguments several times as fast once it is told their types, which few programs do.
-            raw.set_scalar_arg_dtypes([None, np.uint32])
-        samples = []
-        for repeat in range(-1, session.repeats * 2):
-            pair = (host_us(queue, ours), host_us(queue, theirs))
-            if repeat >= 0:
-                samples.append(pair)
-        yield session.compare("launch", peer, samples, local_size=local_size, groups=groups)
-
-
 def in_child(session: BarrierSession) -> Iterator[Row]:
     """Rows of `oversubscribed` from a process in which PoCL starts more threads than there are cores."""
     command = [sys.executable, "-m", "benchmarks.device_barrier", "--json", "--only", "oversubscribed", "--platform"]
@@ -249,7 +212,6 @@ BENCHMARKS: dict[str, Callable[[BarrierSession], Iterator[Row]]] = {
     "barrier": barrier,
     "discovery": discovery,
     "recall": recall,
-    "enqueue": enqueue,
     "oversubscribed": oversubscribed,
 }
 
@@ -302,23 +264,6 @@ def entered(timer: BarrierTimer, groups: int) -> tuple[float, int]:
     launch = enter(timer, groups)
     launch.event.wait()
     return device_s(launch.event, time.perf_counter() - start) * 1e6, launch.num_groups
-
-
-def host_us(queue: cl.CommandQueue, launch: Callable[[], None], launches: int = 100) -> float:
-    """Microseconds of host time a call, while the device holds the launches back."""
-    gate = cl.UserEvent(queue.context)
-    cl.enqueue_barrier(queue, wait_for=[gate])
-    gc.disable()
-    try:
-        start = time.perf_counter()
-        for _ in range(launches):
-            launch()
-        taken = time.perf_counter() - start
-    finally:
-        gc.enable()
-        gate.set_status(cl.command_execution_status.COMPLETE)
-        queue.finish()
-    return taken * 1e6 / launches
 
 
 @contextmanager

@@ -48,6 +48,7 @@ from portbar.launching.occupancy import (
     computed_bound,
     drain,
     is_complete,
+    known_bound,
     measure,
     resources_in,
 )
@@ -484,7 +485,7 @@ class Kernel:
         patience = None
         if quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, profile.facts):
             patience = patience_rounds(profile), shared_patience_rounds(profile)
-        lasting = not any(
+        lasting = known_bound(profile) is not None or not any(
             (device, s.device_barrier.value, local, local_memory) in self._retries for s in (strategy, tuned)
         )
         label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
@@ -565,11 +566,13 @@ class Kernel:
         device = queue.device
         if strategy.max_groups == 1:
             return Occupancy(1, ())
+        profile = self.program.profile(device)
+        if not again and (probed := known_bound(profile)) is not None:
+            return probed
         key = (device, strategy.device_barrier.value, local, local_memory)
         known, retry = self._occupancy.get(key), self._retries.get(key)
         if known is not None and (retry is None or not (again or retry.is_due)):
             return known
-        profile = self.program.profile(device)
         patience = patience_rounds(profile)
         # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
         apart = self.program.states.dry_queue(device)

@@ -7,6 +7,7 @@ event is complete. Elsewhere a small transfer fetches them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -73,10 +74,16 @@ def retire(memory: StateMemory, is_busy: Callable[[], bool]) -> None:
         _retired.append((is_busy, memory))
 
 
+@lru_cache(maxsize=64)
+def _can_share(device: cl.Device) -> bool:
+    """Whether the host sees what a device writes, and the device's work-groups lose nothing by it."""
+    found = facts(device)
+    return "CPU" in found.type and "fine_grain_buffer" in (found.svm_capabilities or ())
+
+
 def _shared(queue: cl.CommandQueue, words: Words) -> Words | None:
     """Copy words to memory that the host and a CPU device share, or return None where there is none."""
-    found = facts(queue.device)
-    if "CPU" not in found.type or "fine_grain_buffer" not in (found.svm_capabilities or ()):
+    if not _can_share(queue.device):
         return None
     try:
         shared = cl.fsvm_empty(queue.context, words.size, words.dtype, alignment=4 * layout.LINE_WORDS)

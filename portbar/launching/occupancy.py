@@ -26,7 +26,7 @@ _RUNS: Final = 5
 
 #: Seconds that a measurement waits for what is in the caller's queue, which may be held back by the caller itself.
 _DRAIN_S: Final = 1.0
-_POLL_S: Final = 0.0005
+_POLL_S: Final = (1e-5, 5e-4)
 
 #: How many times as long as a measurement took passes before it is made again; twice as many the next time.
 _AGAIN: Final = 10.0
@@ -55,11 +55,12 @@ def drain(queue: cl.CommandQueue) -> bool:
     """Wait a while for what is in a queue; whether all of it has ended. A queue that waits for its own host never does."""
     marker = cl.enqueue_marker(queue)
     queue.flush()
-    deadline = time.monotonic() + _DRAIN_S
+    deadline, pause = time.monotonic() + _DRAIN_S, _POLL_S[0]
     while marker.command_execution_status > cl.command_execution_status.COMPLETE:
         if time.monotonic() > deadline:
             return False
-        time.sleep(_POLL_S)
+        time.sleep(pause)
+        pause = min(2 * pause, _POLL_S[1])
     return True
 
 
@@ -85,6 +86,12 @@ def is_complete(profile: DeviceProfile, found: Occupancy) -> bool:
     """Whether a measurement found what it should: on a CPU every kernel has as many groups as threads run."""
     known = profile.findings.groups_in_flight if profile.findings is not None else None
     return not is_cpu(profile) or known is None or found.groups >= known
+
+
+def known_bound(profile: DeviceProfile) -> Occupancy | None:
+    """What a probe of the device tells of every kernel, so that none needs to be measured: on a CPU, its threads."""
+    known = profile.findings.groups_in_flight if profile.findings is not None else None
+    return Occupancy(known, ()) if is_cpu(profile) and known is not None else None
 
 
 def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: int = _RUNS) -> Occupancy:

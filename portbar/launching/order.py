@@ -7,6 +7,7 @@ for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pyopencl as cl
@@ -22,6 +23,7 @@ _COMPLETE: Final = cl.command_execution_status.COMPLETE
 _MANY: Final = 64
 
 
+@lru_cache(maxsize=64)
 def hides_failures(device: cl.Device) -> bool:
     """Whether failed events look complete until somebody waits for them."""
     return quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device))

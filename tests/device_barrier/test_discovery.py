@@ -179,26 +179,15 @@ def test_an_occupancy_that_a_busy_cpu_made_too_small_is_measured_again_when_it_i
     assert measure.calls == calls
 
 
-def test_launches_grow_once_a_cpu_is_no_longer_busy(busy, queue, monkeypatch):
+def test_launches_on_a_probed_cpu_take_its_groups_and_measure_nothing(busy, queue):
     made, measure, in_flight = busy
     notes = Notes(queue, 8 * 64)
-    due = False
-    monkeypatch.setattr(occupancy.Retry, "is_due", property(lambda _: due))
-    assert made(queue, None, (8,), *notes.args, np.uint32(0)).num_groups == 1
-    measure.busy = False
-    calls = measure.calls
-    # Not at each launch: where the kernel holds no more, that would cost the patience of discovery each time.
-    assert made(queue, None, (8,), *notes.args, np.uint32(0)).num_groups == 1
-    assert measure.calls == calls
-    due = True
-    launch = made(queue, None, (8,), *notes.args, np.uint32(0))
-    launch.wait()
-    assert made._occupancy[queue.device, made.program.strategy(queue.device).device_barrier.value, (8,), ()].groups == (
-        in_flight
-    )
+    assert made.occupancy(queue, (8,)).groups == 1
     calls = measure.calls
     made(queue, None, (8,), *notes.args, np.uint32(0)).wait()
     assert measure.calls == calls
+    (plan,) = made._plans.values()
+    assert plan.words[1] == in_flight
 
 
 def test_measuring_again_becomes_rarer_where_it_finds_no_more(monkeypatch):

@@ -48,11 +48,32 @@ def test_every_line_of_the_device_barrier_benchmark_is_valid(platform: str) -> N
     for row in rows:
         check_row(row)
     peers = {row["peer"] for row in rows}
-    assert {"relaunch", "ticket-discovery", "spin-discovery", "expected-count", "raw-enqueue"} <= peers
+    assert {"relaunch", "ticket-discovery", "spin-discovery", "expected-count"} <= peers
     measured = {row["local_size"] for row in rows if row["peer"] == "relaunch"}
     assert measured == {1, 64} or (measured == {1} and "above the kernel's limit" in done.stderr)
     if "libgomp" not in peers:
         assert "libgomp" in done.stderr
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_every_line_of_the_first_contact_benchmark_is_valid(selected: str) -> None:
+    done = run("first_contact", "--json", "--quick", "--device", selected)
+    rows = rows_of(done)
+    for row in rows:
+        check_row(row)
+    assert {row["benchmark"] for row in rows} >= {
+        "wait",
+        "wait-event",
+        "wait-without-grid",
+        "enqueue",
+        "enqueue-without-grid",
+        "enter",
+        "first-launch",
+        "reduce-add",
+        "reduce-logical-or",
+        "choice",
+    }, done.stderr
 
 
 @pytest.mark.device
@@ -97,10 +118,13 @@ def test_recall_is_of_the_groups_that_a_launch_may_start(
     [
         *(("device_barrier", wrong, 2) for wrong in (("--only", "nothing"), ("--local", "many"), ("--local", "0"))),
         ("device_barrier", ("--json", "--platform", "no such platform"), 3),
-        *((module, ("--unknown",), 2) for module in ("device_barrier", "atomics", "split_barrier", "reductions")),
+        *(
+            (module, ("--unknown",), 2)
+            for module in ("device_barrier", "first_contact", "atomics", "split_barrier", "reductions")
+        ),
         *(
             (module, ("--json", "--device", "no such device"), 3)
-            for module in ("atomics", "split_barrier", "reductions")
+            for module in ("first_contact", "atomics", "split_barrier", "reductions")
         ),
     ],
 )

@@ -1,0 +1,315 @@
+"""What a newcomer's program pays: choices, launches, waits, first launches, votes: `python -m benchmarks.first_contact`.
+
+A ratio is portbar's time over the peer's of the same run, below 1 where portbar is faster.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyopencl as cl
+
+import portbar
+from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
+from portbar.errors import Error
+from portbar.launching.build import compile_program
+from portbar.launching.launch import Launch
+from portbar.measuring.benching import BarrierSamples, BarrierTimer
+from portbar.measuring.rounds import device_s, in_one_line, profiled_queue
+from portbar.primitives.grid import bounded
+
+#: The same arguments for all; the kernels do nothing with them.
+PARAMETERS = "global int *out, global const int *in, const int n"
+BODY = "if (n == 12345) out[0] = in[0];"
+RAW = f"kernel void empty({PARAMETERS}) {{ {BODY} }}\n"
+WITHOUT_GRID = f'#include "portbar/atomics.h"\n{RAW}'
+WITH_GRID = f"""
+#include "portbar/device_barrier.h"
+kernel void empty(PORTBAR_GRID_PARAM, {PARAMETERS})
+{{
+    PORTBAR_ENTER(grid);
+    {BODY}
+}}
+"""
+
+#: A round of what rides on the barrier; the sum of all numbers keeps the compiler from dropping one.
+ROUND = """
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+kernel void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint done = 0u;
+    for (uint round = 0u; round < rounds; ++round)
+        done += CALL ? 1u : 0u;
+    if (portbar_global_id(&grid) == 0u)
+        passed[0] = done;
+}
+"""
+CALLS = {
+    "reduce-add": "portbar_device_reduce_add(&grid, scratch, round < rounds ? 1.0f : 0.0f) > 0.0f",
+    "reduce-logical-or": "portbar_device_reduce_logical_or(&grid, scratch, round < rounds ? 1 : 0)",
+}
+
+#: Shapes of a GPU at which barriers are compared: groups for each of its compute units, local size.
+GPU_SHAPES = ((1, 256), (1, 1024), (2, 256), (2, 1024), (4, 256), (8, 256), (16, 64), (32, 32))
+CPU_LOCAL_SIZES = (1, 64)
+
+
+@dataclass(frozen=True)
+class Launches:
+    """An empty kernel launched in three ways: plain PyOpenCL told its types, portbar without a grid, and with one."""
+
+    raw: Callable[[], cl.Event]
+    without: Callable[[], Launch]
+    grid: Callable[[], Launch]
+    #: The same launch with a grid, of which PyOpenCL's event is all that the caller takes.
+    event: Callable[[], cl.Event]
+    groups: int
+    local_size: int
+
+
+def shapes(session: Session) -> list[tuple[int, int]]:
+    """Groups, 0 for as many as fit, and local sizes at which to measure."""
+    if session.is_cpu:
+        return [(0, size) for size in CPU_LOCAL_SIZES]
+    units = session.device.max_compute_units
+    found = [(units * groups, size) for groups, size in GPU_SHAPES if size <= session.device.max_work_group_size]
+    return found[:1] if session.quick else found
+
+
+def launches(session: Session, queue: cl.CommandQueue, groups: int, local_size: int) -> Launches:
+    """Prepare the three; each was launched once."""
+    context, local = session.context, (local_size,)
+    arguments = buffers(context)
+    grid = portbar.Program(context, WITH_GRID).kernel("empty")
+    without = portbar.Program(context, WITHOUT_GRID).kernel("empty")
+    # Compiled so that it needs no folder for PyOpenCL's cache.
+    raw = cl.Kernel(compile_program(context, session.device, RAW, ()), "empty")
+    raw.set_scalar_arg_dtypes([None, None, np.int32])
+    bound = grid.occupancy(queue, local).groups
+    groups = min(groups or bound, bound)
+    total = (groups * local_size,)
+    made = Launches(
+        lambda: raw(queue, total, local, *arguments),
+        lambda: without(queue, total, local, *arguments),
+        lambda: grid(queue, total, local, *arguments),
+        lambda: grid(queue, total, local, *arguments).event,
+        groups,
+        local_size,
+    )
+    for launch in (made.raw, made.without, made.grid):
+        launch().wait()
+    return made
+
+
+def waiting(session: Session) -> Iterator[Row]:
+    """A launch and the wait for it, beside PyOpenCL's launch and wait of an empty kernel of the same size."""
+    for groups, local_size in shapes(session):
+        made = launches(session, session.queue, groups, local_size)
+        calls: dict[str, Callable[[], cl.Event | Launch]] = {
+            "raw": made.raw,
+            "wait": made.grid,
+            "wait-event": made.event,
+            "wait-without-grid": made.without,
+        }
+        sides = {name: partial(each_us, partial(ended, call)) for name, call in calls.items()}
+        yield from beside_raw(session, made, sides)
+
+
+def enqueueing(session: Session) -> Iterator[Row]:
+    """Host time of one launch beside PyOpenCL's, told its types; the device holds them back meanwhile."""
+    for groups, local_size in shapes(session)[:1]:
+        made = launches(session, session.queue, groups, local_size)
+        sides = {
+            "raw": partial(host_us, session.queue, made.raw),
+            "enqueue": partial(host_us, session.queue, made.grid),
+            "enqueue-without-grid": partial(host_us, session.queue, made.without),
+        }
+        yield from beside_raw(session, made, sides)
+
+
+def entering(session: Session) -> Iterator[Row]:
+    """A kernel that enters its grid and returns, beside an empty kernel, by the device's own clock where it has one."""
+    queue = profiled_queue(session.queue)
+    for groups, local_size in shapes(session):
+        made = launches(session, queue, groups, local_size)
+        sides = {"grid": partial(ran_us, made.event), "raw": partial(ran_us, made.raw)}
+        taken = sampled(sides, 4 * session.repeats)
+        pairs = list(zip(taken["grid"], taken["raw"], strict=True))
+        yield session.compare("enter", "empty-kernel", pairs, groups=made.groups, local_size=local_size)
+
+
+def first(session: Session) -> Iterator[Row]:
+    """A program's first launch, its binary known to the driver, beside a later one of the same kernel."""
+    _, local_size = shapes(session)[0]
+    arguments = buffers(session.context)
+
+    def launch_us(kernel: portbar.Kernel) -> float:
+        start = time.perf_counter()
+        kernel(session.queue, None, (local_size,), *arguments).wait()
+        return (time.perf_counter() - start) * 1e6
+
+    samples = []
+    for _ in range(session.repeats + 1):
+        kernel = portbar.Program(session.context, WITH_GRID).kernel("empty")
+        samples.append((launch_us(kernel), statistics.median(launch_us(kernel) for _ in range(9))))
+    yield session.compare("first-launch", "later-launch", samples[1:], local_size=local_size)
+
+
+def riding(session: Session) -> Iterator[Row]:
+    """A reduction or a vote over the grid, beside the bare barrier at the same shape."""
+    queue = profiled_queue(session.queue)
+    for groups, local_size in shapes(session):
+        timers = {"": BarrierTimer(queue, local_size)}
+        for name, call in CALLS.items():
+            timers[name] = BarrierTimer(queue, local_size, source=ROUND.replace("CALL", call))
+        count, times = barrier_us(session, timers, groups)
+        for name in CALLS:
+            yield session.compare(name, "bare-barrier", times(name, ""), groups=count, local_size=local_size)
+
+
+def choosing(session: Session) -> Iterator[Row]:
+    """The barrier that portbar chooses by itself, beside the fastest of all algorithms at the same shape."""
+    queue = profiled_queue(session.queue)
+    for groups, local_size in shapes(session):
+        timers = {"": BarrierTimer(queue, local_size)}
+        for name in bounded():
+            try:
+                timers[name] = BarrierTimer(queue, local_size, {"device_barrier": name})
+            except Error as error:
+                note(f"{session.name}: {name} left out, {in_one_line(error)}")
+        count, times = barrier_us(session, timers, groups)
+        pairs = {name: times("", name) for name in timers if name}
+        best = min(pairs, key=lambda name: statistics.median(us for _, us in pairs[name]))
+        chosen = timers[""].algorithm(count)
+        extra = {"groups": count, "local_size": local_size, "algorithm": chosen, "best": best}
+        yield session.compare("choice", "best-algorithm", pairs[best], **extra)
+
+
+BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
+    "wait": waiting,
+    "enqueue": enqueueing,
+    "enter": entering,
+    "first": first,
+    "riding": riding,
+    "choice": choosing,
+}
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "benchmark": lambda row: row.benchmark,
+    "peer": lambda row: row.peer,
+    "local": lambda row: str(row.extra.get("local_size", "")),
+    "groups": lambda row: str(row.extra.get("groups", "")),
+    "ratio": lambda row: number(row.ratio),
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+    "samples": lambda row: str(row.samples),
+}
+
+
+def beside_raw(session: Session, made: Launches, sides: Mapping[str, Callable[[], float]]) -> Iterator[Row]:
+    """A row for each side but `raw`, which is their peer; taken in turns, the first time each for nothing."""
+    taken = sampled(sides, session.repeats * 2 + 1)
+    for name in sides:
+        if name != "raw":
+            pairs = list(zip(taken[name][1:], taken["raw"][1:], strict=True))
+            yield session.compare(name, "raw-launch", pairs, groups=made.groups, local_size=made.local_size)
+
+
+def barrier_us(
+    session: Session, timers: dict[str, BarrierTimer], groups: int
+) -> tuple[int, Callable[[str, str], list[tuple[float, float]]]]:
+    """How many groups met, at most `groups` unless that is 0, and what gives pairs of microseconds of two timers.
+
+    The timers' launches are taken in turns, again where a busy machine kept discovery from finding all groups.
+    """
+    bound = min(timer.bound for timer in timers.values())
+    count = min(groups or bound, bound)
+    samples = {name: BarrierSamples(timer, count, session.launch_s) for name, timer in timers.items()}
+
+    def take(name: str) -> float:
+        us = next((us for us in (samples[name].take() for _ in range(20)) if us is not None), None)
+        if us is None:
+            raise Error(f"discovery never found {count} work-groups")
+        return us
+
+    for name in timers:
+        take(name)
+    taken = sampled({name: partial(take, name) for name in timers}, session.repeats)
+    return count, lambda ours, theirs: list(zip(taken[ours], taken[theirs], strict=True))
+
+
+def buffers(context: cl.Context) -> tuple[cl.Buffer, cl.Buffer, np.int32]:
+    """Arguments of the empty kernel."""
+    flags = cl.mem_flags.READ_WRITE
+    return cl.Buffer(context, flags, 64), cl.Buffer(context, flags, 64), np.int32(3)
+
+
+def ended(launch: Callable[[], cl.Event | Launch]) -> None:
+    """Launch and wait."""
+    launch().wait()
+
+
+def each_us(call: Callable[[], object], calls: int = 20) -> float:
+    """Microseconds a call, one after the other."""
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - start) * 1e6 / calls
+
+
+def ran_us(launch: Callable[[], cl.Event]) -> float:
+    """Microseconds that one launch ran."""
+    start = time.perf_counter()
+    event = launch()
+    event.wait()
+    return device_s(event, time.perf_counter() - start) * 1e6
+
+
+def host_us(queue: cl.CommandQueue, launch: Callable[[], object], calls: int = 100) -> float:
+    """Microseconds of host time a call, while the device holds the launches back.
+
+    They wait for a user event, so that the device's threads do not take the cores from the host.
+    """
+    gate = cl.UserEvent(queue.context)
+    cl.enqueue_barrier(queue, wait_for=[gate])
+    gc.disable()
+    try:
+        return each_us(launch, calls)
+    finally:
+        gc.enable()
+        gate.set_status(cl.command_execution_status.COMPLETE)
+        queue.finish()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 3 when no usable device matches."""
+    parser = command_line(
+        "python -m benchmarks.first_contact",
+        __doc__,
+        "one JSON object a line",
+        "short launches, the first shape of a GPU",
+    )
+    parser.add_argument("--only", action="append", choices=tuple(BENCHMARKS), help="one of these; may be repeated")
+    options = parser.parse_args(arguments)
+    rows, seen = [], False
+    for device, name in chosen_devices(options.device):
+        seen = True
+        session = Session(device, name, cl.Context([device]), options.quick)
+        chosen = {title: BENCHMARKS[title] for title in options.only or BENCHMARKS}
+        rows += collect(session, chosen, print_json=options.json)
+    if rows and not options.json:
+        show(rows, COLUMNS)
+    return 0 if seen else 3
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
