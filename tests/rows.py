@@ -67,7 +67,6 @@ FILES = {
         "test_cluster*.py",
         "test_examples.py",
         "test_pytest_plugin.py",
-        "test_readme.py",
         "test_survey_check.py",
         "test_survey_steps.py",
     ),
