@@ -21,16 +21,14 @@ pytestmark = pytest.mark.device
 
 WITH_INTEL = (*support.ALGORITHMS, "intel_device_barrier")
 SIZES = [(1,), (8,), (64,), (7,), (4, 2), (4, 2, 2)]
-#: Each algorithm with the default discovery, and the other two with algorithms that keep their words in different places.
-PAIRS = [
-    *((algorithm, "packed") for algorithm in WITH_INTEL),
-    *(("counter", "ticket"), ("tree", "ticket"), ("xf", "spin"), ("tree", "spin")),
-]
-#: All work-items take part in the waiting of xf alone; in the others one does, whatever the shape. (8,) is everywhere else.
-SHAPES = [
-    *(("counter", local) for local in [(7,), (4, 2, 2)]),
-    *(("tree", local) for local in [(1,), (64,)]),
-    *(("xf", local) for local in [(1,), (7,), (64,), (4, 2), (4, 2, 2)]),
+#: Algorithm, discovery and local size: each algorithm; the other discoveries with algorithms that keep their words in different
+#: places; and shapes, of which all work-items take part in the waiting of xf alone.
+MEETINGS = [
+    *((algorithm, "packed", (8,)) for algorithm in WITH_INTEL),
+    *((*pair, (8,)) for pair in (("counter", "ticket"), ("tree", "ticket"), ("xf", "spin"), ("tree", "spin"))),
+    *(("counter", "packed", local) for local in [(7,), (4, 2, 2)]),
+    *(("tree", "packed", local) for local in [(1,), (64,)]),
+    *(("xf", "packed", local) for local in [(1,), (7,), (64,), (4, 2), (4, 2, 2)]),
 ]
 
 LATE = """
@@ -51,112 +49,73 @@ kernel void late(PORTBAR_GRID_PARAM, volatile global uint *passed, global uint *
 }
 """
 
-COPIED = """
-#include "portbar/device_barrier.h"
 
-/* Meets by a copy of the grid, as an author does who hands it on by value. */
-static bool met_elsewhere(portbar_grid grid)
-{
-    return portbar_device_barrier(&grid);
-}
-
-kernel void copied(PORTBAR_GRID_PARAM, global uint *words, global uint *early, const uint rounds)
-{
-    PORTBAR_ENTER(grid);
-    const uint me = portbar_group_id(&grid), count = portbar_num_groups(&grid);
-    const bool first = get_local_id(0) == 0u;
-    for (uint r = 1u; r <= rounds; ++r) {
-        if (first)
-            words[me] = r;
-        const bool held = (r % 3u) ? met_elsewhere(grid) : portbar_device_barrier(&grid);
-        if (!held)
-            return;
-        if (first && words[(me + r) % count] < r)
-            early[me] = 1u;
-        if (!portbar_device_barrier(&grid))
-            return;
-    }
-    if (first)
-        early[me] += 2u;
-}
-"""
-
-SOURCE = """
-#include "portbar/device_barrier.h"
-
-/* Each round's values depend on what another work-item wrote in the round before, so one early passage spoils the result. */
-kernel void chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
-                  const uint rounds)
-{
-    PORTBAR_ENTER(grid);
-    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
-    const uint items = n / portbar_num_groups(&grid), here = me - portbar_group_id(&grid) * items;
-    uint sum = 0u;
-    bool held = true;
-    for (uint r = 0u; r < rounds; ++r) {
-        global uint *from = (r & 1u) ? odd : even;
-        global uint *to = (r & 1u) ? even : odd;
-        local uint *shelf = shelves + (r & 1u) * items;
-        const uint got = from[(me + 17u * r + 5u) % n];
-        to[me] = got * 1664525u + me + r;
-        shelf[here] = got ^ r;
-        held = portbar_device_barrier(&grid) && held;
-        sum = sum * 31u + shelf[items - 1u - here];
-    }
-    sums[me] = held ? sum : 0u;
-}
-
-/* The same through arrive and wait, with work in between that the others may not depend on. */
-kernel void split_chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
-                        const uint rounds)
-{
+def chain_kernel(name: str, step: str, *rounds: str) -> str:
+    """A kernel whose rounds depend on what another work-item wrote in the one before: an early passage spoils the result."""
+    return f"""
+kernel void {name}(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
+                   const uint rounds)
+{{
     PORTBAR_ENTER(grid);
     const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
     const uint items = n / portbar_num_groups(&grid), here = me - portbar_group_id(&grid) * items;
     uint sum = 0u, work = 0u;
     bool held = true;
-    for (uint r = 0u; r < rounds; ++r) {
-        global uint *from = (r & 1u) ? odd : even;
-        global uint *to = (r & 1u) ? even : odd;
-        local uint *shelf = shelves + (r & 1u) * items;
-        const uint got = from[(me + 17u * r + 5u) % n];
-        to[me] = got * 1664525u + me + r;
-        shelf[here] = got ^ r;
-        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+    for (uint r = 0u; r < rounds; {step}) {{
+        {"".join(rounds)}
+    }}
+    sums[me] = held && work < 0xffffffffu ? sum : 0u;
+}}
+"""
+
+
+def one(meet: str, r: str = "r") -> str:
+    """One round."""
+    return f"""{{
+        global uint *from = (({r}) & 1u) ? odd : even;
+        global uint *to = (({r}) & 1u) ? even : odd;
+        local uint *shelf = shelves + (({r}) & 1u) * items;
+        const uint got = from[(me + 17u * ({r}) + 5u) % n];
+        to[me] = got * 1664525u + me + {r};
+        shelf[here] = got ^ ({r});
+        {meet}
+        sum = sum * 31u + shelf[items - 1u - here];
+    }}"""
+
+
+WHOLE = "held = portbar_device_barrier(&grid) && held;"
+#: With work in between that the others may not depend on.
+SPLIT = """const portbar_device_token token = portbar_device_barrier_arrive(&grid);
         for (uint i = 0u; i < (me + r) % 5u; ++i)
             work = work * 31u ^ (i + r);
-        held = portbar_device_barrier_wait(&grid, token) && held;
-        sum = sum * 31u + shelf[items - 1u - here];
-    }
-    sums[me] = held && work < 0xffffffffu ? sum : 0u;
-}
-
-/* The same by polling test_wait, which needs no wait once it was true; every third round is a whole barrier. */
-kernel void tested_chain(PORTBAR_GRID_PARAM, global uint *even, global uint *odd, global uint *sums, local uint *shelves,
-                         const uint rounds)
-{
-    PORTBAR_ENTER(grid);
-    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
-    const uint items = n / portbar_num_groups(&grid), here = me - portbar_group_id(&grid) * items;
-    uint sum = 0u;
-    bool held = true;
-    for (uint r = 0u; r < rounds; r += 2u) {
-        uint got = even[(me + 17u * r + 5u) % n];
-        odd[me] = got * 1664525u + me + r;
-        shelves[here] = got ^ r;
-        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+        held = portbar_device_barrier_wait(&grid, token) && held;"""
+#: Needs no wait once it was true.
+TESTED = """const portbar_device_token token = portbar_device_barrier_arrive(&grid);
         while (!portbar_device_barrier_test_wait(&grid, token))
-            held = held && me < n;
-        sum = sum * 31u + shelves[items - 1u - here];
-        got = odd[(me + 17u * (r + 1u) + 5u) % n];
-        even[me] = got * 1664525u + me + r + 1u;
-        shelves[items + here] = got ^ (r + 1u);
-        held = portbar_device_barrier(&grid) && held;
-        sum = sum * 31u + shelves[items + items - 1u - here];
-    }
-    sums[me] = held ? sum : 0u;
-}
+            held = held && me < n;"""
+#: As an author does who hands the grid on by value.
+COPIED = "held = met_elsewhere(grid) && held;"
+INNER = f"for (uint j = r % 3u; j > 0u && r + 1u < rounds; --j) {{ ++r; {one(WHOLE)} }}"
 
+HEADER = """
+#include "portbar/device_barrier.h"
+
+static bool met_elsewhere(portbar_grid grid)
+{
+    return portbar_device_barrier(&grid);
+}
+"""
+CHAINS = (
+    chain_kernel("chain", "++r", one(WHOLE))
+    + chain_kernel("split_chain", "++r", one(SPLIT))
+    + chain_kernel("tested_chain", "r += 2u", one(TESTED), one(WHOLE, "r + 1u"))
+    + chain_kernel("copied_chain", "r += 2u", one(COPIED), one(WHOLE, "r + 1u"))
+    + chain_kernel("nested_chain", "++r", one(WHOLE), INNER)
+)
+SOURCE = (
+    HEADER
+    + CHAINS
+    + """
 kernel void identify(PORTBAR_GRID_PARAM, global uint *groups, global uint *items, global uint *sizes)
 {
     PORTBAR_ENTER(grid);
@@ -186,45 +145,8 @@ kernel void until(PORTBAR_GRID_PARAM, global uint *level, global uint *trips, co
     }
     trips[me] = trip;
 }
-
-/* Triangular nested loops, a barrier on both levels. */
-kernel void nested(PORTBAR_GRID_PARAM, global uint *cell, global uint *wrong, const uint outer)
-{
-    PORTBAR_ENTER(grid);
-    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
-    for (uint i = 0u; i < outer; ++i) {
-        for (uint j = 0u; j <= i; ++j) {
-            cell[me] = i * 1000u + j * 10u + me;
-            if (!portbar_device_barrier(&grid))
-                return;
-            const uint other = (me + i + j + 1u) % n;
-            if (cell[other] != i * 1000u + j * 10u + other)
-                atomic_inc(wrong);
-            if (!portbar_device_barrier(&grid))
-                return;
-        }
-        cell[me] = i + 7u;
-        if (!portbar_device_barrier(&grid))
-            return;
-        if (cell[n - 1u - me] != i + 7u)
-            atomic_inc(wrong);
-        if (!portbar_device_barrier(&grid))
-            return;
-    }
-    if (me == 0u)
-        wrong[1] = 1u;
-}
-
-/* Counts the barriers that held in each work-item. */
-kernel void count(PORTBAR_GRID_PARAM, global uint *passed, const uint rounds)
-{
-    PORTBAR_ENTER(grid);
-    uint held = 0u;
-    for (uint r = 0u; r < rounds; ++r)
-        held += portbar_device_barrier(&grid) ? 1u : 0u;
-    passed[portbar_global_id(&grid)] = held;
-}
 """
+)
 
 
 def expected_chain(start: support.UInts, groups: int, items: int, rounds: int) -> tuple[support.UInts, support.UInts]:
@@ -266,22 +188,14 @@ def check_chain(made: Any, queue: Any, local: tuple[int, ...], rounds: int, **si
     return groups
 
 
-@pytest.mark.parametrize(("algorithm", "discovery"), PAIRS)
-def test_data_written_before_is_read_after(context, queue, algorithm, discovery):
+@pytest.mark.parametrize(("algorithm", "discovery", "local"), MEETINGS, ids=str)
+def test_data_written_before_is_read_after_and_every_barrier_answers_true(context, queue, algorithm, discovery, local):
     support.skip_without_intel_barrier(queue.device, algorithm)
-    chain = support.kernel(context, SOURCE, "chain", device_barrier=algorithm, discovery=discovery)
-    for _ in range(3):
-        check_chain(chain, queue, (8,), support.scale(queue.device).rounds)
-
-
-@pytest.mark.parametrize(("algorithm", "local"), SHAPES, ids=str)
-def test_every_shape_of_work_group_meets(context, queue, algorithm, local):
-    check_chain(
-        support.kernel(context, SOURCE, "chain", device_barrier=algorithm),
-        queue,
-        local,
-        support.scale(queue.device).rounds + 1,
-    )
+    made = support.kernel(context, SOURCE, "chain", device_barrier=algorithm, discovery=discovery)
+    rounds = support.scale(queue.device).rounds
+    for many in (rounds, rounds + 1, rounds):
+        check_chain(made, queue, local, many)
+    assert check_chain(made, queue, local, 5, num_groups=1) == 1
 
 
 @pytest.mark.parametrize("algorithm", WITH_INTEL)
@@ -326,25 +240,6 @@ def test_the_split_form_orders_memory_as_the_whole_barrier_does(context, queue, 
         check_chain(made, queue, local, 2 * support.scale(queue.device).rounds)
 
 
-@pytest.mark.parametrize("algorithm", WITH_INTEL)
-def test_every_barrier_of_every_work_item_answers_true(context, queue, algorithm):
-    support.skip_without_intel_barrier(queue.device, algorithm)
-    rounds = support.scale(queue.device).rounds
-    count = support.kernel(context, SOURCE, "count", device_barrier=algorithm)
-    passed = support.cells(count, queue, (8,), 0xDEAD)
-    launch = count(queue, None, (8,), passed, np.uint32(rounds))
-    launch.wait()
-    found = support.uints(queue, passed)
-    assert (found[: 8 * launch.num_groups] == rounds).all()
-    assert (found[8 * launch.num_groups :] == 0xDEAD).all()
-
-
-@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
-def test_a_grid_of_one_group_passes(context, queue, algorithm):
-    chain = support.kernel(context, SOURCE, "chain", device_barrier=algorithm)
-    assert check_chain(chain, queue, (8,), 5, num_groups=1) == 1
-
-
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
 def test_a_loop_may_end_on_data_that_another_group_wrote(context, queue, algorithm):
     target = support.scale(queue.device).rounds
@@ -358,15 +253,6 @@ def test_a_loop_may_end_on_data_that_another_group_wrote(context, queue, algorit
         steps += 1
     assert support.uints(queue, level)[0] == reached
     assert (support.uints(queue, trips)[: 8 * launch.num_groups] == steps).all()
-
-
-@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
-def test_barriers_may_stand_in_nested_loops(context, queue, algorithm):
-    outer = 3 if support.scale(queue.device).is_simulator else 12
-    made = support.kernel(context, SOURCE, "nested", device_barrier=algorithm)
-    cell, wrong = support.cells(made, queue, (8,)), support.filled(queue, 2)
-    made(queue, None, (8,), cell, wrong, np.uint32(outer)).wait()
-    assert support.uints(queue, wrong).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -393,14 +279,9 @@ def test_group_and_item_ids_have_no_gaps(context, queue, discovery, local):
 
 
 def test_all_groups_that_the_device_holds_are_found_most_times(context, queue):
-    made = support.kernel(context, SOURCE, "count")
-    holds = made.occupancy(queue, (1,)).groups
-    passed = support.cells(made, queue, (1,))
-    counts = []
-    for _ in range(10):
-        launch = made(queue, None, (1,), passed, np.uint32(2))
-        launch.wait()
-        counts.append(launch.num_groups)
+    made = support.kernel(context, SOURCE, "chain")
+    holds = made.occupancy(queue, (1,), *arguments(queue, (1,))).groups
+    counts = [check_chain(made, queue, (1,), 2) for _ in range(10)]
     assert max(counts) >= holds, (counts, holds)
 
 
@@ -412,7 +293,7 @@ def test_a_whole_barrier_and_its_halves_may_alternate_between_launches(context, 
             check_chain(support.kernel(context, SOURCE, name), queue, (7,), 4)
 
 
-@pytest.mark.parametrize("name", ["chain", "split_chain"])
+@pytest.mark.parametrize("name", ["chain", "split_chain", "copied_chain", "nested_chain"])
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
 def test_launches_of_any_size_may_follow_each_other_on_one_queue(context, queue, algorithm, name):
     """Each begins with counters at nothing, wherever they are: places are measured by the first launch with groups enough."""
@@ -432,16 +313,6 @@ def test_the_forms_for_faulty_compilers_are_right_everywhere(context, queue, alg
     program = portbar.Program(context, SOURCE, strategy=strategy, spin_limit=20.0)
     for name in ("chain", "split_chain"):
         check_chain(program.kernel(name), queue, (8,), 6)
-
-
-@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
-def test_a_copy_of_the_grid_meets_as_the_grid_itself_does(context, queue, algorithm):
-    made = support.kernel(context, COPIED, "copied", device_barrier=algorithm)
-    count = made.occupancy(queue, (8,)).groups
-    words, early = support.filled(queue, count), support.filled(queue, count)
-    launch = made(queue, None, (8,), words, early, np.uint32(50))
-    launch.wait()
-    assert support.uints(queue, early)[: launch.num_groups].tolist() == [2] * launch.num_groups
 
 
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
