@@ -30,6 +30,9 @@ OVERLAPPING = "split_barrier.overlapping"
 
 UNREACHED = 0xFFFF_FFFF
 
+#: A local size: the largest one-dimensional group that a kernel may have.
+LARGEST = ()
+
 PRELUDE = r"""
 #include "portbar/split_barrier.h"
 
@@ -89,6 +92,8 @@ class Promise:
     turns, words, far, groups : int
         Rounds; uints of `values` and of `far` for each work-item; work-groups.
     require : tuple of str
+    functions : str
+        What stands before the kernel.
     one_by_one : bool
         Whether each arrival must find another count, which mbarrier does not promise.
     """
@@ -103,6 +108,7 @@ class Promise:
     salt: int = 1
     groups: int = 3
     require: tuple[str, ...] = ()
+    functions: str = ""
     one_by_one: bool = False
 
     @property
@@ -111,7 +117,7 @@ class Promise:
         own = "local portbar_split_barrier b; INITIALIZE(b, EXPECTED);"
         body = self.body if self.expected is None else f"{own}\n{self.body}\nEND(b);"
         return (
-            f"#define EXPECTED ({self.expected})\n"
+            f"#define EXPECTED ({self.expected})\n{self.functions}"
             "kernel void promise(global uint *bad, uint turns, const global uint *salt, global uint *far, local uint4 *room)\n"
             f"{{\nBEGIN; local uint *values = (local uint *)room;\n{body}\n}}\n"
         )
@@ -126,7 +132,7 @@ def with_and_without_counts(promise: Promise) -> tuple[Promise, Promise]:
 def each(promises: Sequence[Promise]) -> pytest.MarkDecorator:
     """Return a mark that runs a test with each promise and each of its local sizes."""
     cases = [(promise, local) for promise in promises for local in promise.locals]
-    ids = [f"{promise.title}-{'x'.join(map(str, local))}" for promise, local in cases]
+    ids = [f"{promise.title}-{'x'.join(map(str, local)) or 'largest'}" for promise, local in cases]
     return pytest.mark.parametrize(("promise", "local"), cases, ids=ids)
 
 
@@ -136,6 +142,7 @@ def keep(context: cl.Context, queue: cl.CommandQueue, mode: str, promise: Promis
     if promise.one_by_one and (mode if mode != "default" else chosen) == "mbarrier":
         pytest.skip("mbarrier takes arrivals that a sub-group makes together as one, and their tokens tell the same")
     made = kernel(context, promise.source, mode, *promise.require)
+    local = local or (largest(made, queue.device),)
     n, turns, seed = math.prod(local), rounds(queue.device, promise.turns), 12
     salt = np.random.default_rng(seed).integers(0, 1 << 32, max(turns, promise.salt), dtype=np.uint32)
     far = filled(queue, max(promise.far * n * promise.groups, 1))

@@ -5,12 +5,10 @@ After SYCL's end-to-end test of its asynchronous barrier, libcu++'s and libc++'s
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 
 from tests.split_barrier.support import (
+    LARGEST,
     OVERLAPPING,
     Promise,
     by_mode,
@@ -18,77 +16,33 @@ from tests.split_barrier.support import (
     judge,
     keep,
     kernel,
-    largest,
-    local_uints,
-    rounds,
     with_and_without_counts,
 )
-from tests.support import to_device, uints
 
 pytestmark = pytest.mark.device
 
-LOCAL_SIZES = [(1,), (8,), (64,), (8, 4), (3, 5), (4, 3, 2), "largest"]
-
-RING = r"""
-static bool pass(local portbar_split_barrier *b)      /* a barrier is handed on by its address */
-{
-    return portbar_split_barrier_wait(b, portbar_split_barrier_arrive(b));
-}
-
-kernel void ring(global uint *bad, global uint *data, uint turns, local uint *values)
-{
-    BEGIN;
-    local portbar_split_barrier b[2];
-    for (uint which = i; which < 2u; which += n)
-        portbar_split_barrier_initialize(&b[which], n);
-    values[i] = data[place()];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint turn = 0u; turn < turns; ++turn) {
-        uint value = values[i];
-        const portbar_arrival_token token = portbar_split_barrier_arrive(&b[0]);
-        value += 1u;
-        CHECK(0, portbar_split_barrier_wait(&b[0], token));
-        values[(i + 1u) % n] = value;
-        CHECK(1, pass(&b[1]));
-    }
-    data[place()] = values[i];
-    END(b[0]);
-}
-"""
-
-
-@by_mode
-@pytest.mark.parametrize("local", LOCAL_SIZES, ids=str)
-def test_values_go_round_a_ring_of_work_items_in_groups_of_one_to_three_dimensions(context, queue, mode, local):
-    made = kernel(context, RING, mode)
-    local = (largest(made, queue.device),) if local == "largest" else local
-    n, groups, seed = math.prod(local), 3, 11
-    turns = rounds(queue.device, n + 3 if n <= 64 else 21)
-    start = np.random.default_rng(seed).integers(0, 1 << 31, (groups, n), dtype=np.uint32)
-    data = to_device(queue, start)
-    judge(queue, made, local, data, np.uint32(turns), local_uints(n), groups=groups, note=f"seed {seed}")
-    expected = np.roll(start, turns, axis=1) + np.uint32(turns)
-    assert (uints(queue, data).reshape(groups, n) == expected).all(), f"seed {seed}, {turns} turns"
-
-
 PROMISES = [
     Promise(
-        "memory written before arrive is seen by all after wait",
+        "memory written before arrive is seen by all after wait, and by those whose test_wait is true",
         r"""
     global uint *mine = far + get_group_id(0) * 2u * n;
     uint busy = i;
     for (uint turn = 0u; turn < turns; ++turn) {
-        const uint at = (turn & 1u) * n, key = salt[turn];
+        const uint at = (turn & 1u) * n, key = salt[turn], next = (i + turn + 1u) % n;
         values[at + i] = mixed(key, i);
         mine[at + i] = mixed(key, i + n);
         const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
         for (uint k = 0u; k < (i + turn) % 5u; ++k)
             busy = mixed(busy, k);
-        CHECK(0, portbar_split_barrier_wait(&b, token));
+        if (portbar_split_barrier_test_wait(&b, token)) {
+            CHECK(0, values[at + next] == mixed(key, next));
+            CHECK(1, mine[at + next] == mixed(key, next + n));
+        }
+        CHECK(2, portbar_split_barrier_wait(&b, token));
         for (uint k = 1u; k < n; k = 3u * k + 1u) {
             const uint other = (i + k) % n;
-            CHECK(1, values[at + other] == mixed(key, other));
-            CHECK(2, mine[at + other] == mixed(key, other + n));
+            CHECK(3, values[at + other] == mixed(key, other));
+            CHECK(4, mine[at + other] == mixed(key, other + n));
         }
     }
     far[(uint)get_num_groups(0) * 2u * n + place()] = busy;
@@ -96,57 +50,67 @@ PROMISES = [
         locals=((8,), (64,), (16, 4)), turns=500, words=2, far=3, groups=4,
     ),
     Promise(
-        "an invalidated barrier's memory holds ints and then a barrier again",
+        "values go round a ring of work-items in groups of one to three dimensions, barriers handed on by address",
+        r"""
+    local portbar_split_barrier b[2];
+    for (uint which = i; which < 2u; which += n)
+        portbar_split_barrier_initialize(&b[which], n);
+    values[i] = mixed(salt[0], i);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint turn = 0u; turn < turns; ++turn) {
+        uint value = values[i];
+        const portbar_arrival_token token = portbar_split_barrier_arrive(&b[0]);
+        value += 1u;
+        CHECK(0, portbar_split_barrier_wait(&b[0], token));
+        values[(i + 1u) % n] = value;
+        CHECK(1, meet(&b[1]));
+    }
+    CHECK(2, values[i] == mixed(salt[0], (i + n - turns % n) % n) + turns);
+    END(b[0]);
+        """,
+        locals=((1,), (8,), (64,), (8, 4), (3, 5), (4, 3, 2), LARGEST), turns=67, words=1, expected=None,
+        functions="""static bool meet(local portbar_split_barrier *b)
+{
+    return portbar_split_barrier_wait(b, portbar_split_barrier_arrive(b));
+}
+""",
+    ),
+    Promise(
+        "an invalidated barrier's memory holds ints and then a barrier of another count and a fresh phase",
         r"""
     local portbar_split_barrier *b = (local portbar_split_barrier *)room;
     local int *words = (local int *)room;
     values += 64;
-    const uint count = sizeof(portbar_split_barrier) / sizeof(int);
+    const uint size = sizeof(portbar_split_barrier) / sizeof(int);
     for (uint turn = 0u; turn < turns; ++turn) {
-        INITIALIZE(*b, n);
-        values[i] = mixed(turn, i);
-        CHECK(0, portbar_split_barrier_arrive_and_wait(b));
-        CHECK(1, values[(i + 1u) % n] == mixed(turn, (i + 1u) % n));
-        CHECK(2, portbar_split_barrier_arrive_and_wait(b));
-        CHECK(3, portbar_split_barrier_fault(b) == 0u);
+        const uint count = turn % 4u + 1u;
+        INITIALIZE(*b, n * count);
+        CHECK(0, portbar_split_barrier_test_wait_parity(b, 1u));
+        CHECK(1, !portbar_split_barrier_test_wait_parity(b, 0u));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint phase = 0u; phase < count; ++phase) {
+            values[i] = mixed(turn + phase, i);
+            CHECK(2, portbar_split_barrier_wait(b, portbar_split_barrier_arrive_count(b, count)));
+            CHECK(3, values[(i + 1u) % n] == mixed(turn + phase, (i + 1u) % n));
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        CHECK(4, portbar_split_barrier_test_wait_parity(b, (count - 1u) & 1u));
+        CHECK(5, !portbar_split_barrier_test_wait_parity(b, count & 1u));
+        CHECK(6, portbar_split_barrier_fault(b) == 0u);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (i == 0u)
             portbar_split_barrier_invalidate(b);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint k = i; k < count; k += n)
+        for (uint k = i; k < size; k += n)
             words[k] = (int)mixed(turn, k);
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint k = 0u; k < count; ++k)
-            CHECK(4, words[k] == (int)mixed(turn, k));
+        for (uint k = 0u; k < size; ++k)
+            CHECK(7, words[k] == (int)mixed(turn, k));
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     bad[place()] = wrong;
         """,
-        locals=((1,), (64,)), turns=12, words=1, expected=None,
-    ),
-    Promise(
-        "initialize sets the count and the phase anew",
-        r"""
-    local portbar_split_barrier b;
-    for (uint count = 1u; count <= 4u; ++count) {
-        INITIALIZE(b, n * count);
-        for (uint phase = 0u; phase < count; ++phase)
-            CHECK(0, portbar_split_barrier_wait(&b, portbar_split_barrier_arrive_count(&b, count)));
-        barrier(CLK_LOCAL_MEM_FENCE);
-        CHECK(1, portbar_split_barrier_test_wait_parity(&b, (count - 1u) & 1u));
-        CHECK(2, !portbar_split_barrier_test_wait_parity(&b, count & 1u));
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (i == 0u)
-            portbar_split_barrier_invalidate(&b);
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    INITIALIZE(b, n);
-    CHECK(3, portbar_split_barrier_test_wait_parity(&b, 1u));
-    CHECK(4, !portbar_split_barrier_test_wait_parity(&b, 0u));
-    END(b);
-        """,
-        expected=None,
-        locals=((8,),),
+        locals=((1,), (8,), (64,)), turns=12, words=1, expected=None,
     ),
     Promise(
         "the largest expected count is counted",
@@ -285,27 +249,6 @@ PROMISES = [
         locals=((2,), (8,), (64,)), turns=20,
     ),
     Promise(
-        "a work-item whose test_wait is true sees what was written before arrive",
-        r"""
-    global uint *mine = far + get_group_id(0) * n;
-    for (uint turn = 0u; turn < turns; ++turn) {
-        values[i] = mixed(turn, i);
-        mine[i] = mixed(i, turn);
-        const portbar_arrival_token token = portbar_split_barrier_arrive(&b);
-        const uint j = (i + turn + 1u) % n;
-        if (portbar_split_barrier_test_wait(&b, token)) {
-            CHECK(0, values[j] == mixed(turn, j));
-            CHECK(1, mine[j] == mixed(j, turn));
-        }
-        CHECK(2, portbar_split_barrier_wait(&b, token));
-        CHECK(3, values[j] == mixed(turn, j));
-        CHECK(4, mine[j] == mixed(j, turn));
-        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    }
-        """,
-        turns=200, words=1, far=1,
-    ),
-    Promise(
         "try_wait gives up at its limit and succeeds once the phase completed",
         r"""
     for (uint turn = 0u; turn < turns; ++turn) {
@@ -394,26 +337,6 @@ PROMISES = [
     }
         """,
         locals=((1,), (8,), (64,)), turns=20, words=1, one_by_one=True,
-    ),
-    Promise(
-        "six arrivals that each work-item drops are expected no more",
-        r"""
-    portbar_split_barrier_arrive_no_complete(&b, 58u);
-    portbar_split_barrier_arrive_and_drop_no_complete(&b, 5u);
-    portbar_arrival_token token = portbar_split_barrier_arrive_and_drop(&b);
-    CHECK(0, portbar_split_barrier_wait(&b, token));
-    for (uint phase = 0u; phase < 4u; ++phase) {
-        for (uint k = 0u; k < 57u; ++k)
-            token = portbar_split_barrier_arrive(&b);
-        barrier(CLK_LOCAL_MEM_FENCE);
-        CHECK(1, !portbar_split_barrier_test_wait(&b, token));
-        barrier(CLK_LOCAL_MEM_FENCE);
-        token = portbar_split_barrier_arrive(&b);
-        CHECK(2, portbar_split_barrier_wait(&b, token));
-        CHECK(3, portbar_split_barrier_test_wait(&b, token));
-    }
-        """,
-        locals=((1,), (64,)), require=(OVERLAPPING,), expected="64u * n",
     ),
     *with_and_without_counts(
         Promise(

@@ -5,16 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.split_barrier.support import OVERLAPPING, Promise, by_mode, each, judge, keep, kernel, local_uints, rounds
-from tests.support import to_device, uints
+from tests.split_barrier.support import OVERLAPPING, Promise, by_mode, each, judge, keep, kernel, local_uints
+from tests.support import to_device
 
 pytestmark = pytest.mark.device
 
 BYTES = [4, 8, 16]
-
-
-def words(length, seed):
-    return np.random.default_rng(seed).integers(0, 1 << 32, length, dtype=np.uint32)
 
 
 ARRIVED = r"""
@@ -106,6 +102,33 @@ PROMISES = [
         """,
         words=1, salt=3 * 64, require=(OVERLAPPING,), expected="n + 1u",
     ),
+    Promise(
+        "the next tile is copied while the last one is used",
+        r"""
+    local portbar_split_barrier ready[2];
+    portbar_arrival_token tokens[2];
+    const uint length = 133u;
+    for (uint which = i; which < 2u; which += n)
+        portbar_split_barrier_initialize(&ready[which], 2u * n);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint tile = 0u; tile <= turns; ++tile) {
+        const uint now = tile & 1u, last = 1u - now;
+        if (tile < turns) {
+            portbar_copy_async_group(values + now * length, salt + tile * length, 4u * length);
+            portbar_split_barrier_arrive_copy_async_no_inc(&ready[now]);
+            tokens[now] = portbar_split_barrier_arrive(&ready[now]);
+        }
+        if (tile > 0u) {
+            CHECK(0, portbar_split_barrier_wait(&ready[last], tokens[last]));
+            for (uint k = (i + tile) % n; k < length; k += n)
+                CHECK(1, values[last * length + k] == salt[(tile - 1u) * length + k]);
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+    }
+    END(ready[0]);
+        """,
+        locals=((32,),), turns=20, words=8, salt=20 * 133, groups=2, require=(OVERLAPPING,), expected=None,
+    ),
 ]  # fmt: skip
 
 
@@ -150,7 +173,7 @@ def test_copy_async_group_copies_arrays_of_any_length_and_alignment_and_nothing_
 ):
     made = kernel(context, GROUP, mode)
     seed, n = 25, int(np.prod(local))
-    source = to_device(queue, words(2048, seed))
+    source = to_device(queue, np.random.default_rng(seed).integers(0, 1 << 32, 2048, dtype=np.uint32))
     lengths = sorted({0, 1, 2, 3, 4, 5, 7, n - 1, n, n + 1, 4 * n - 1, 4 * n, 4 * n + 3, 997})
     for length in lengths:
         for shift in [(0, 0), (1, 0), (0, 1), (3, 3), (2, 6)]:
@@ -158,52 +181,3 @@ def test_copy_async_group_copies_arrays_of_any_length_and_alignment_and_nothing_
             arguments = (source, *map(np.uint32, (*shift, length, room)), local_uints(room))
             note = f"{length} words from word {shift[0]} to word {shift[1]}, seed {seed}"
             judge(queue, made, local, *arguments, groups=2, note=note)
-
-
-PIPELINE = r"""
-kernel void pipeline(global uint *bad, const global uint *tiles, uint count, uint length, global uint *sums, local uint *copied)
-{
-    BEGIN;
-    local portbar_split_barrier ready[2];
-    portbar_arrival_token tokens[2];
-    uint sum = 0u;
-    if (i < 1u) {
-        portbar_split_barrier_initialize(&ready[0], 2u * n);
-        portbar_split_barrier_initialize(&ready[1], 2u * n);
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint tile = 0u; tile <= count; ++tile) {
-        if (tile < count) {
-            portbar_copy_async_group(copied + (tile & 1u) * length, tiles + tile * length, 4u * length);
-            portbar_split_barrier_arrive_copy_async_no_inc(&ready[tile & 1u]);
-            tokens[tile & 1u] = portbar_split_barrier_arrive(&ready[tile & 1u]);
-        }
-        if (tile > 0u) {
-            const uint before = (tile - 1u) & 1u;
-            CHECK(0, portbar_split_barrier_wait(&ready[before], tokens[before]));
-            for (uint k = (i + tile) % n; k < length; k += n)
-                sum += copied[before * length + k] * (k + tile);
-            barrier(CLK_LOCAL_MEM_FENCE);
-        }
-    }
-    sums[place()] = sum;
-    END(ready[0]);
-}
-"""
-
-
-@by_mode
-def test_the_next_tile_is_copied_while_the_last_one_is_used(context, queue, mode):
-    made, seed = kernel(context, PIPELINE, mode, OVERLAPPING), 26
-    count, length, n, groups = rounds(queue.device, 20), 133, 32, 2
-    tiles = words(count * length, seed)
-    sums = to_device(queue, np.zeros(n * groups, np.uint32))
-    arguments = (to_device(queue, tiles), np.uint32(count), np.uint32(length), sums, local_uints(2 * length))
-    judge(queue, made, (n,), *arguments, groups=groups, note=f"seed {seed}")
-    found = uints(queue, sums)
-    expected = np.zeros(n, np.uint32)
-    for tile in range(1, count + 1):
-        k = np.arange(length)
-        parts = tiles[(tile - 1) * length : tile * length] * (k + tile).astype(np.uint32)
-        np.add.at(expected, (k - tile) % n, parts)
-    assert (found.reshape(groups, n) == expected).all(), f"seed {seed}"
