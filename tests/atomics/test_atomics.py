@@ -12,7 +12,6 @@ import pytest
 
 import portbar
 from portbar.choices.strategy import VARIABLE, DeviceProfile, choose
-from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.findings.findings import Findings
@@ -20,6 +19,7 @@ from portbar.primitives.atomics.selection import atomics_table
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import needed_ordering, render_header
+from tests.atomics.support import DTYPES, after, broken
 from tests.gpu_code import ORDERS, ptx_kernels
 from tests.support import to_device, uints
 from tests.weakened import RAW, WAYS, public_part, weaken
@@ -197,6 +197,31 @@ def test_locks_are_refused_where_waiting_cannot_be_right():
         render_header("lock", replace(strategy_of(), max_groups=1, max_groups_reason="loops end early"))
 
 
+# The oracle of the tests of operations.
+
+
+def test_a_history_with_a_lost_or_repeated_value_is_no_chain():
+    """The oracle against a reference in plain Python: any order passes, and a wrong value in any place does not."""
+    generator = np.random.default_rng(7)
+    several = {"fetch_add": np.float32, "exchange": np.uint8, "fetch_inc": np.uint32, "fetch_min": np.int16}
+    for operation, dtype in several.items():
+        operands = generator.integers(1, 100, 40).astype(dtype)
+        value, olds = dtype(3), []
+        for v in operands:
+            olds.append(value)
+            value = after(operation, np.array([value]), np.array([v]))[0]
+        found = np.array(olds)
+        assert not broken(dtype(3), found, after(operation, found, operands), value)
+        for i in range(len(found)):
+            wrong = found.copy()
+            wrong[i] += dtype(101)
+            assert broken(dtype(3), wrong, after(operation, wrong, operands), value), (operation, i)
+    walk = np.array([1, 2, 3, 8, 9, 8], np.uint32)
+    assert "parts" in broken(np.uint32(1), walk[[0, 1, 3, 4]], walk[[1, 2, 4, 5]], np.uint32(3))
+    for old, new in itertools.pairwise(walk[:3]):
+        assert not broken(old, np.array([old]), np.array([new]), new)
+
+
 # On a device.
 
 
@@ -275,56 +300,6 @@ def test_on_nvidia_the_driver_leaves_one_instruction_too(context):
         assert not re.search(r"\bbra\b|\bsetp\b", text)
 
 
-LOOPS = {
-    "raw": r"""
-kernel void raw(global uint *a, global uint *seen_before)
-{
-    uint seen = atomic_or(a, 0u);
-    for (;;) {
-        mem_fence(CLK_GLOBAL_MEM_FENCE);
-        const uint before = atomic_cmpxchg(a, seen, seen + 1u);
-        mem_fence(CLK_GLOBAL_MEM_FENCE);
-        if (before == seen)
-            break;
-        seen = before;
-    }
-    seen_before[get_global_id(0)] = seen + 1u;
-}
-""",
-    "ours": r"""
-kernel void ours(global uint *a, global uint *seen_before)
-{
-    seen_before[get_global_id(0)] = portbar_atomic_fetch_add(a, 1u) + 1u;
-    portbar_atomic_fetch_inc(a + 1, 0xffffffffu);
-    portbar_atomic_fetch_add((global float *)a + 2, 1.0f);
-    portbar_atomic_fetch_add((global uchar *)a + 12, (uchar)1);
-}
-""",
-}
-
-
-@pytest.mark.device
-def test_loops_of_compare_exchanges_lose_no_work_item(context, queue):
-    """With fences_are_barriers, a quirk of llvmpipe: portbar's loops work; the raw one tells when the quirk can go."""
-    facts = portbar.describe(context.devices[0]).facts
-
-    def run(name):
-        # A program of its own: PoCL 5 and 6 abort while they compile a fence in a loop with the method cbs.
-        program = portbar.Program(context, INCLUDE + LOOPS[name])
-        words, seen = to_device(queue, np.zeros(4, np.uint32)), to_device(queue, np.zeros(64, np.uint32))
-        program.kernel(name)(queue, (64,), (16,), words, seen).wait()
-        return uints(queue, words), sorted(uints(queue, seen).tolist())
-
-    words, seen = run("ours")
-    assert seen == list(range(1, 65))
-    assert words[:2].tolist() == [64, 64]
-    assert words[2:3].view(np.float32)[0] == 64.0
-    assert words[3:].view(np.uint8).tolist() == [64, 0, 0, 0]
-    if quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts):
-        _, seen = run("raw")
-        assert seen != list(range(1, 65))
-
-
 WITHOUT_IDS = r"""
 kernel void add_TYPE(global TYPE *sum)
 {
@@ -337,28 +312,18 @@ kernel void exchange_TYPE(global TYPE *sum)
     }
 }
 """
-NUMPY = {
-    "uchar": np.uint8,
-    "ushort": np.uint16,
-    "uint": np.uint32,
-    "ulong": np.uint64,
-    "float": np.float32,
-    "double": np.float64,
-    "half": np.float16,
-}
 
 
 @pytest.mark.device
 def test_every_work_item_operates_in_a_kernel_where_nothing_depends_on_its_id(context, queue):
     """A vectorising compiler must not take such an operation as one for several work-items."""
-    offered = [
-        name for name in choose(portbar.describe(queue.device)).capabilities.atomics_table.types if name in NUMPY
-    ]
+    table = choose(portbar.describe(queue.device)).capabilities.atomics_table
+    offered = [name for name in ("uchar", "ushort", "uint", "ulong", "float", "double", "half") if name in table.types]
     program = portbar.Program(context, INCLUDE + "".join(WITHOUT_IDS.replace("TYPE", name) for name in offered))
     for name, form in itertools.product(offered, ("add", "exchange")):
-        total = to_device(queue, np.zeros(16, NUMPY[name]))
+        total = to_device(queue, np.zeros(16, DTYPES[name]))
         program.kernel(f"{form}_{name}")(queue, (128,), (32,), total).wait()
-        found = np.empty(16, NUMPY[name])
+        found = np.empty(16, DTYPES[name])
         cl.enqueue_copy(queue, found, total)
         assert found[0] == 128, f"{form} {name}: {found[0]}"
 
@@ -406,24 +371,7 @@ def test_operations_hold_in_any_control_flow(context, queue):
 
 
 SMALL = r"""
-kernel void raw(global uint *same, global const ushort *values, local ushort *object)
-{
-    object[0] = values[2];
-    volatile local atomic_uint *word = (volatile local atomic_uint *)((size_t)object & ~(size_t)3);
-    uint seen = atomic_load_explicit(word, memory_order_relaxed, memory_scope_work_group);
-    for (;;) {
-        uint found = seen;
-        atomic_compare_exchange_strong_explicit(word, &found, (seen & ~0xffffu) | values[5], memory_order_seq_cst,
-                                                memory_order_relaxed, memory_scope_work_group);
-        if (found == seen)
-            break;
-        seen = found;
-    }
-    same[0] = object[0] == values[5];
-}
-"""
-OURS = r"""
-kernel void ours(global uint *same, global const ushort *values, local ushort *object)
+kernel void keeps(global uint *same, global const ushort *values, local ushort *object)
 {
     object[0] = values[2];
     const ushort old = portbar_atomic_exchange(object, values[5]);
@@ -434,17 +382,8 @@ kernel void ours(global uint *same, global const ushort *values, local ushort *o
 
 @pytest.mark.device
 def test_a_small_object_in_local_memory_keeps_what_an_operation_stored(context, queue):
-    """With intel-local-atomics, a quirk; the raw kernel tells when it can go."""
-    device = context.devices[0]
-    values = to_device(queue, np.arange(10, 18, dtype=np.uint16))
-
-    def run(program, name):
-        same = to_device(queue, np.full(1, 9, np.uint32))
-        program.kernel(name)(queue, (1,), (1,), same, values, cl.LocalMemory(16)).wait()
-        return uints(queue, same)[0]
-
-    assert run(portbar.Program(context, INCLUDE + OURS), "ours") == 1
-    if not quirks.has_effect(quirks.LOCAL_ATOMICS_LOSE_STORES, portbar.describe(device).facts):
-        return
-    std = choose(portbar.describe(device)).capabilities.std
-    assert run(portbar.Program(context, INCLUDE + SMALL, options=[f"-cl-std={std}"]), "raw") == 0
+    """With intel-local-atomics, a quirk."""
+    values, same = to_device(queue, np.arange(10, 18, dtype=np.uint16)), to_device(queue, np.full(1, 9, np.uint32))
+    kernel = portbar.Program(context, INCLUDE + SMALL).kernel("keeps")
+    kernel(queue, (1,), (1,), same, values, cl.LocalMemory(16)).wait()
+    assert uints(queue, same)[0] == 1

@@ -390,13 +390,6 @@ kernel void neighbours(global T *cells, global const T *operands, global T *seen
     }}
     {copies[1]}
 }}
-
-kernel void interleaved(global T *cells, global T *seen)
-{{
-    const uint me = get_global_id(0);
-    volatile global T *p = cells + me % (4u / sizeof(T));
-    seen[me] = portbar_atomic_fetch_add_explicit(p, (T)1, memory_order_relaxed, memory_scope_device);
-}}
 """
 
 
@@ -434,18 +427,3 @@ def test_operations_on_8_and_16_bits_do_not_touch_their_neighbours(made):
         else:
             why = atomics.broken(start[4 + k], olds, after(name, olds, mine), cell)
             assert not why, f"{name}: {where}: {why}"
-
-
-@over(atomics.NARROW, ["global"])
-def test_interleaved_counters_in_one_word_count_alone(made):
-    count = 64 if support.scale(made.queue.device).is_simulator else 1024
-    kernel = made.kernel(program(made), "interleaved")
-    lanes = 4 // made.dtype.itemsize
-    values, seen = np.zeros(lanes, made.dtype), np.zeros(count, made.dtype)
-    cells, found = support.to_device(made.queue, values), support.to_device(made.queue, seen)
-    kernel(made.queue, (count,), (16,), cells, found).wait()
-    cl.enqueue_copy(made.queue, values, cells)
-    cl.enqueue_copy(made.queue, seen, found)
-    np.testing.assert_array_equal(values, np.full(lanes, count // lanes).astype(made.dtype))
-    counted = np.repeat(np.arange(count // lanes), lanes).astype(made.dtype)
-    np.testing.assert_array_equal(np.sort(seen), np.sort(counted))

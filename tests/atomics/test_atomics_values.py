@@ -282,40 +282,6 @@ def test_a_wait_ends_at_once_where_the_bits_differ_and_gives_up_after_its_polls(
         assert support.uints(made.queue, counts).tolist() == [2 * looked + 1, looked], (pair, str(made.kind))
 
 
-MEETING = (
-    atomics.HEADER
-    + """
-kernel void meeting(global uint *cells, global uint *payload, global uint *seen)
-{
-    const uint group = get_group_id(0), other = 1u - group;
-    if (get_local_id(0) == 0u) {
-        payload[group] = 40u + group;
-        portbar_atomic_store_explicit(cells + group, 1u, memory_order_release, memory_scope_device);
-        portbar_atomic_notify_all(cells + group);
-        const bool came = portbar_atomic_wait_explicit(cells + other, 0u, memory_order_acquire, memory_scope_device, 1u << 26);
-        seen[group] = came ? payload[other] : 0u;
-    }
-}
-"""
-)
-
-
-@pytest.mark.parametrize("strategy", atomics.STRATEGIES)
-def test_a_wait_ends_when_another_work_group_stores(context, queue, findings, strategy):
-    made = atomics.setting(context, queue, strategy)
-    if (
-        findings is None
-        or findings.progress.get("work_groups") != "independent"
-        or (findings.groups_in_flight or 0) < 2
-    ):
-        pytest.skip("the device is not known to run two work-groups at once")
-    if findings.loop_limit is not None:
-        pytest.skip("the device ends loops early")
-    cells, payload, seen = (support.filled(queue, 2) for _ in range(3))
-    made.kernel(MEETING, "meeting")(queue, (2,), (1,), cells, payload, seen).wait()
-    assert support.uints(queue, seen).tolist() == [41, 40]
-
-
 def script(kind: str) -> list[tuple[str, int]]:
     """Operations one after another, as libcu++'s tests have them: each with an operand, which for integers is not its index."""
     steps = [("store", 9), ("exchange", 17), ("fetch_add", 13), ("fetch_sub", 21), ("fetch_min", 5), ("fetch_max", 9)]

@@ -10,6 +10,7 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.atomics.support import STRATEGIES  # noqa: E402 (the same)
 
 pytestmark = pytest.mark.device
 
@@ -46,10 +47,13 @@ kernel void comes(PORTBAR_GRID_PARAM, volatile global uint *flag, global uint *o
     bool came = true, missed = false;
     if (get_local_id(0) == 0u) {
         if (portbar_group_id(&grid) == portbar_num_groups(&grid) - 1u) {
-            portbar_atomic_store(flag, 1u);
+            flag[2] = 42u;
+            portbar_atomic_store_explicit(flag, 1u, memory_order_release, memory_scope_device);
+            portbar_atomic_notify_all(flag);
             missed = told_nobody(flag + 1);
         }
-        came = portbar_atomic_wait(flag, 0u) && waited(&grid, flag);
+        came = portbar_atomic_wait_explicit(flag, 0u, memory_order_acquire, memory_scope_device) && flag[2] == 42u
+            && portbar_atomic_wait(flag, 0u) && waited(&grid, flag);
     }
     out[portbar_global_id(&grid)] = came && !missed ? 1u : 0u;
 }
@@ -74,7 +78,7 @@ kernel void own_limit(PORTBAR_WAIT_PARAM, global uint *flag, global uint *out)
 def launched(made, queue, least=2):
     bound = support.need_groups(made, queue, (4,), least)
     for _ in range(20):
-        flag, out = support.filled(queue, 2), support.filled(queue, 4 * 4, 0xDEAD)
+        flag, out = support.filled(queue, 3), support.filled(queue, 4 * 4, 0xDEAD)
         start = time.monotonic()
         launch = made(queue, None, (4,), flag, out, num_groups=min(bound, 4))
         if launch.num_groups >= least:
@@ -82,8 +86,9 @@ def launched(made, queue, least=2):
     pytest.skip(f"the busy machine never ran {least} work-groups at once")
 
 
-def built(context, first="device_barrier", second="atomics", limit=0.02):
-    return support.program(context, GRIDS.replace("FIRST", first).replace("SECOND", second), spin_limit=limit)
+def built(context, first="device_barrier", second="atomics", limit=0.02, **strategy):
+    source = GRIDS.replace("FIRST", first).replace("SECOND", second)
+    return support.program(context, source, spin_limit=limit, **strategy)
 
 
 @pytest.mark.parametrize("name", ["in_kernel", "in_function"])
@@ -111,8 +116,11 @@ def test_a_wait_alone_in_its_grid_is_what_the_error_names(context, queue):
     assert (support.uints(queue, out) == 3).all()
 
 
-def test_waits_for_what_comes_are_true_and_one_with_polls_of_its_own_tells_nobody(context, queue):
-    launch, out, _ = launched(built(context, limit=5.0).kernel("comes"), queue, least=1)
+@pytest.mark.parametrize("atomics", STRATEGIES)
+def test_waits_for_what_comes_are_true_and_one_with_polls_of_its_own_tells_nobody(context, queue, atomics):
+    """And what was stored before is seen after the wait."""
+    strategy = {} if atomics == "default" else {"atomics": atomics}
+    launch, out, _ = launched(built(context, limit=5.0, **strategy).kernel("comes"), queue, least=1)
     launch.wait()
     assert (out == 1).all()
 
