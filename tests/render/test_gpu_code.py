@@ -152,6 +152,8 @@ def test_an_ordered_operation_is_one_instruction_of_that_order_and_scope(scope, 
         assert of_memory(kernels[order]) == [f"atom.{order}.{ptx_scope}.global.add.u32"], order
     # As in libcu++: one fence.sc, and the operation acquires.
     assert of_memory(kernels["seq_cst"]) == [f"fence.sc.{ptx_scope}", f"atom.acquire.{ptx_scope}.global.add.u32"]
+    for name, instructions in kernels.items():
+        assert not [line for line in instructions if re.search(r"\bbra\b|setp|selp", line)], name
 
 
 def test_loads_stores_and_fences_are_one_instruction_each(tmp_path) -> None:
@@ -205,15 +207,6 @@ def test_before_sm_70_fences_stand_around_relaxed_operations(tmp_path) -> None:
     assert of_memory(kernels["release"]) == [fence, add]
     assert of_memory(kernels["acq_rel"]) == [fence, add, fence]
     assert of_memory(kernels["seq_cst"]) == [fence, add, fence]
-
-
-def test_order_and_scope_leave_no_branch_behind(tmp_path) -> None:
-    kernels = ptx_kernels(
-        compiled(PTX, one_call_each(fetch_adds() | {"scope": fetch_adds("sub_group")["acquire"]}), tmp_path)
-    )
-    assert len(kernels) == 6
-    for name, instructions in kernels.items():
-        assert not [line for line in instructions if re.search(r"\bbra\b|setp|selp", line)], name
 
 
 def llvm_functions(text: str) -> dict[str, str]:
