@@ -117,8 +117,13 @@ def test_every_name_on_a_page_is_in_its_header(header: str, prefix: str) -> None
     for strategy in STRATEGIES:
         text = render_header(header, strategy)
         assert names <= set(re.findall(r"\bportbar_\w+", text))
-    for macro in re.findall(r"\{c:macro\}`(PORTBAR_\w+)`", page):
-        assert f"```{{c:macro}} {macro}\n" in page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_macro_that_is_referred_to_is_described(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for macro in re.findall(r"\{c:macro\}`(PORTBAR_\w+)`", text):
+        assert any(f"```{{c:macro}} {macro}" in other.read_text(encoding="utf-8") for other in PAGES), macro
 
 
 def test_documented_layout_is_the_layout() -> None:
@@ -192,14 +197,14 @@ def test_the_first_program_gives_what_numpy_gives(
     np.testing.assert_allclose(names["a"].get(), expected, rtol=1e-5)
 
 
-def ran(code: str, names: dict[str, Any]) -> str:
+def ran(code: str, names: dict[str, Any], page: str = "wrong_programs.md") -> str:
     """Run a block of Python and return what it printed, or the error as Python shows it."""
     import portbar  # noqa: PLC0415
 
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
-            exec(compile(code, "wrong_programs.md", "exec"), names)  # noqa: S102 (our own page)
+            exec(compile(code, page, "exec"), names)  # noqa: S102 (our own page)
     except portbar.UnsupportedFeatureError:
         raise
     except portbar.Error as error:
