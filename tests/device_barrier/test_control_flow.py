@@ -17,7 +17,7 @@ from tests.device_barrier.control_flow_support import (
     some_cases,
     source,
 )
-from tests.support import filled, uints
+from tests.support import filled, skipped_where_refused, uints
 
 pytestmark = pytest.mark.device
 
@@ -36,12 +36,10 @@ def run(queue, cases: list[Case], family: str, strategy, launches: int = 1) -> l
     failures = []
     for first in range(0, len(wanted), TOGETHER):
         part = [Case(c.family, c.call, c.flow, number) for number, c in enumerate(wanted[first : first + TOGETHER])]
-        try:
+        with skipped_where_refused():
             made = portbar.Program(
                 queue.context, source(part), strategy=strategy, reductions=FAMILIES[family].loops, spin_limit=5.0
             )
-        except portbar.UnsupportedFeatureError as error:
-            pytest.skip(f"refused: {error}")
         for case in part:
             said = next(filter(None, (wrong(queue, made, case) for _ in range(launches))), "")
             if said:

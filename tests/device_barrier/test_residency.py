@@ -35,32 +35,27 @@ def test_registers_and_spills_are_read_from_the_kernel_s_own_lines():
     assert resources_in("ptxas info : Compiling entry function 'cut' for 'sm_90'", "cut") is None
 
 
-#: What discovery found on an H200 with a kernel of few registers and 44 bytes of local memory of its own.
+#: What discovery found on an H200: registers, local size, bytes of local memory of the kernel's own beside 44, work-groups.
 FOUND = [
-    ((32, 16), 4224),
-    ((32, 11776), 2376),
-    ((64, 23552), 1188),
-    ((64, 47104), 528),
-    ((128, 16), 2112),
-    ((256, 11776), 1056),
-    ((256, 47104), 528),
-    ((512, 47104), 528),
-    ((1024, 23552), 264),
+    (24, 32, 16, 4224),
+    (24, 32, 11776, 2376),
+    (24, 64, 23552, 1188),
+    (24, 64, 47104, 528),
+    (24, 128, 16, 2112),
+    (24, 256, 11776, 1056),
+    (24, 256, 47104, 528),
+    (24, 512, 47104, 528),
+    (24, 1024, 23552, 264),
+    *(
+        (*bound, 0, 132 * each)
+        for *bound, each in [(32, 1024, 2), (33, 1024, 1), (64, 256, 4), (65, 256, 3), (255, 256, 1)]
+    ),
 ]
 
 
-@pytest.mark.parametrize(("shape", "groups"), FOUND)
-def test_the_computed_bound_is_what_was_found_on_an_h200(shape, groups):
-    local_size, local_bytes = shape
-    assert computed_bound(H200, Resources(24), local_size, local_bytes + 44) == groups
-
-
-@pytest.mark.parametrize(
-    ("registers", "local_size", "groups_each"),
-    [(32, 1024, 2), (33, 1024, 1), (64, 256, 4), (65, 256, 3), (255, 256, 1)],
-)
-def test_registers_bound_how_many_warps_live_together(registers, local_size, groups_each):
-    assert computed_bound(H200, Resources(registers), local_size, 44) == 132 * groups_each
+@pytest.mark.parametrize(("registers", "local_size", "local_bytes", "groups"), FOUND)
+def test_the_computed_bound_is_what_was_found_on_an_h200(registers, local_size, local_bytes, groups):
+    assert computed_bound(H200, Resources(registers), local_size, local_bytes + 44) == groups
 
 
 def test_nothing_is_computed_for_devices_whose_limits_are_not_known():

@@ -222,14 +222,6 @@ def test_the_split_form_drains_too_and_whole_and_split_form_answer_alike(
     check_error(launch, queue, held, groups, left)
 
 
-def test_a_sound_kernel_is_not_cut_off_by_a_small_limit(context, queue):
-    made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT)
-    held = support.cells(made, queue, (4,))
-    launch = made(queue, None, (4,), held, np.uint32(20), np.uint32(0), np.uint32(0))
-    launch.wait()
-    assert (support.uints(queue, held)[: 4 * launch.num_groups] == 20).all()
-
-
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "xf"])
 def test_a_loop_on_test_wait_in_all_groups_ends_at_the_spin_limit(context, queue, algorithm):
     made = support.kernel(context, SOURCE, "all_test", spin_limit=LIMIT, device_barrier=algorithm)
