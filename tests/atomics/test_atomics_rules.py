@@ -27,51 +27,24 @@ OPERATION = "*out = portbar_atomic_fetch_{}_explicit(p, *out, memory_order_relax
 SILENT = "portbar_atomic_{}_explicit(p, *out, memory_order_relaxed, memory_scope_device);"
 PLAIN = "*out = portbar_atomic_fetch_{}(p, *out);"
 
-#: Statements that may not build, the words that the log must have, and the nearest that builds.
-STATEMENTS = {
-    "a load that releases": (LOAD.format("release"), ["load", "release"], LOAD.format("acquire")),
-    "a load that acquires and releases": (LOAD.format("acq_rel"), ["load", "release"], LOAD.format("seq_cst")),
-    "a store that acquires": (STORE.format("acquire"), ["store", "acquire"], STORE.format("release")),
-    "a store that acquires and releases": (STORE.format("acq_rel"), ["store", "acquire"], STORE.format("seq_cst")),
-    "a cleared flag that acquires": (CLEAR.format("acquire"), ["acquire"], CLEAR.format("release")),
-    "a cleared flag that does both": (CLEAR.format("acq_rel"), ["acquire"], CLEAR.format("relaxed")),
-    "a wait that releases": (WAIT.format("release"), ["release"], WAIT.format("acquire")),
-    "a wait that acquires and releases": (WAIT.format("acq_rel"), ["release"], WAIT.format("relaxed")),
-    "an order that is not known": (
-        ADD.format("order", "memory_scope_device"),
-        ["order", "constant"],
-        ADD.format("memory_order_acq_rel", "memory_scope_device"),
-    ),
-    "a scope that is not known": (
-        ADD.format("memory_order_relaxed", "order"),
-        ["scope", "constant"],
-        ADD.format("memory_order_relaxed", "memory_scope_work_group"),
-    ),
-    "a fence's order that is not known": (
-        FENCE.format("order", "memory_scope_device"),
-        ["order", "constant"],
-        FENCE.format("memory_order_release", "memory_scope_device"),
-    ),
-    "a fence's scope that is not known": (
-        FENCE.format("memory_order_acquire", "order"),
-        ["scope", "constant"],
-        FENCE.format("memory_order_acquire", "memory_scope_sub_group"),
-    ),
+#: Operations with one order: the statement, the orders that it may have, and the words that the log must have for others.
+ORDERED = {
+    "load": (LOAD, atomics.LOADS, ["load", "release"]),
+    "store": (STORE, atomics.STORES, ["store", "acquire"]),
+    "cleared flag": (CLEAR, atomics.STORES, ["acquire"]),
+    "wait": (WAIT, atomics.LOADS, ["release"]),
+}
+#: What is not known when the program is built, the words that the log must have, and the nearest that builds.
+UNKNOWN = {
+    f"a{which} {what} that is not known": (form.format(*unknown), [what, "constant"], form.format(*known))
+    for which, form in (("n operation's", ADD), (" fence's", FENCE))
+    for what, unknown, known in (
+        ("order", ("order", "memory_scope_device"), ("memory_order_release", "memory_scope_device")),
+        ("scope", ("memory_order_acquire", "order"), ("memory_order_acquire", "memory_scope_sub_group")),
+    )
 }
 FORMS_OF_SWAP = ("strong", "weak")
-#: (success, failure) that may not be, and what may stand for failure beside the same success.
-FAILURES = {
-    ("relaxed", "acquire"): "relaxed",
-    ("relaxed", "seq_cst"): "relaxed",
-    ("relaxed", "release"): "relaxed",
-    ("acquire", "seq_cst"): "acquire",
-    ("release", "acquire"): "relaxed",
-    ("release", "release"): "relaxed",
-    ("acq_rel", "acq_rel"): "acquire",
-    ("acq_rel", "seq_cst"): "acquire",
-    ("seq_cst", "release"): "seq_cst",
-    ("seq_cst", "acq_rel"): "acquire",
-}
+FAILURES = [(one, two) for one in atomics.ORDERS for two in atomics.ORDERS if (one, two) not in atomics.PAIRS]
 #: Those that the weak form is tried with; it has the same rules.
 WEAK = (("relaxed", "acquire"), ("release", "release"), ("acq_rel", "seq_cst"))
 FORMS = (OPERATION, SILENT, PLAIN)
@@ -79,12 +52,9 @@ FORMS = (OPERATION, SILENT, PLAIN)
 EXPRESSION = "sizeof(T) == 4 ? memory_order_acq_rel : memory_order_relaxed"
 #: All that must build: beside each refusal the nearest legal statement, and one of each operation that other types lack.
 LEGAL = (
-    *((legal, "uint") for _, _, legal in STATEMENTS.values()),
-    *(
-        (SWAP.format(form, success, legal), "uint")
-        for form in FORMS_OF_SWAP
-        for (success, _), legal in FAILURES.items()
-    ),
+    *((form.format(order), "uint") for form, legal, _ in ORDERED.values() for order in legal),
+    *((legal, "uint") for _, _, legal in UNKNOWN.values()),
+    *((SWAP.format(form, *pair), "uint") for form in FORMS_OF_SWAP for pair in atomics.PAIRS),
     *(
         (form.format(name), kind)
         for form in FORMS
@@ -98,7 +68,13 @@ LEGAL = (
 )
 #: Each refusal of (statement, words that the log must have in one line, type); an id says what it is.
 REFUSALS = {
-    **{what: (illegal, words, "uint") for what, (illegal, words, _) in STATEMENTS.items()},
+    **{
+        f"{what} {order}": (form.format(order), words, "uint")
+        for what, (form, legal, words) in ORDERED.items()
+        for order in atomics.ORDERS
+        if order not in legal
+    },
+    **{what: (illegal, words, "uint") for what, (illegal, words, _) in UNKNOWN.items()},
     **{
         f"{form} {success}/{failure}": (SWAP.format(form, success, failure), ["failure"], "uint")
         for success, failure in FAILURES
@@ -119,7 +95,7 @@ REFUSALS = {
     "inc of float": (OPERATION.format("inc"), ["_inc"], "float"),
 }
 #: What stands for all of them where a strategy is not the default: the rules are in what the strategies share.
-SAMPLE = ("a load that releases", "an order that is not known", "strong relaxed/acquire")
+SAMPLE = ("load release", "an operation's order that is not known", "strong relaxed/acquire")
 
 
 def kernel(statement: str, kind: str, name: str = "k") -> str:
