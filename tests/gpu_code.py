@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.reduction.use import use_of
 from portbar.primitives.split_barrier.selection import FEATURES
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 from portbar.rendering.headers import resolve_includes
@@ -122,9 +123,15 @@ def ptxas() -> str | None:
     return next(packaged, None) or shutil.which("ptxas")
 
 
-def compiled(target: Target, source: str, folder: Path, *more: str) -> str:
+def compiled(target: Target, source: str, folder: Path, *more: str, strategy: Strategy | None = None, loops=()) -> str:
     """Compile portbar source for a target with clang; its assembly text, or LLVM's with `-emit-llvm`."""
-    text = resolve_includes(source, strategy_for(target))
+    use = use_of(source, (), tuple(loops)) if "portbar/reduction.h" in source else None
+    text = resolve_includes(source, strategy or strategy_for(target), use=use)
+    return compiled_alone(target, text, folder, *more)
+
+
+def compiled_alone(target: Target, text: str, folder: Path, *more: str) -> str:
+    """Compile OpenCL C for a target with clang, as it stands."""
     (folder / "in.cl").write_text(text, encoding="utf-8")
     command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", "-O2", "-S", *target.options, *more]
     command += ["-Werror=implicit-function-declaration", "-o", str(folder / "out.s"), str(folder / "in.cl")]

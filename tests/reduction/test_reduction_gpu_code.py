@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +12,8 @@ import portbar
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
 from portbar.primitives.reduction.strategies import Means
-from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice
-from portbar.rendering.headers import resolve_includes
+from tests import gpu_code
 from tests.gpu_code import TARGETS, assembled, clang, ptx_kernels, strategy_for
 
 pytestmark = pytest.mark.skipif(
@@ -46,16 +44,10 @@ def target_strategy(target, *, reduction=None):
 
 
 def compiled(target, source, folder, loops=(), reduction=None, *, assemble=False):
-    strategy = target_strategy(target, reduction=reduction)
-    text = resolve_includes(source, strategy, use=use_of(source, (), tuple(loops)))
-    (folder / "in.cl").write_text(text, encoding="utf-8")
-    command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", "-O2", "-S", *target.options]
-    command += ["-Werror=implicit-function-declaration", "-o", str(folder / "out.s"), str(folder / "in.cl")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert ran.returncode == 0, ran.stderr[:4000]
+    text = gpu_code.compiled(target, source, folder, strategy=target_strategy(target, reduction=reduction), loops=loops)
     if assemble and target.assemble_for:
         assembled(target, folder)
-    return (folder / "out.s").read_text(encoding="utf-8")
+    return text
 
 
 def test_a_barrier_hands_the_values_of_other_groups_on_to_the_whole_group(tmp_path):
@@ -72,12 +64,11 @@ kernel void k(PORTBAR_REDUCTION_PARAM, global uint *out)
 """
     sums = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.uint32, "+")})
     for target, reduction in [(target, how) for target in TARGETS for how in (None, "tree")]:
-        strategy = target_strategy(target, reduction=reduction)
-        text = resolve_includes(source, strategy, use=use_of(source, (), (sums,)))
+        compiled(target, source, tmp_path, (sums,), reduction)
+        text = (tmp_path / "in.cl").read_text(encoding="utf-8")
         finish = text[text.index("void portbar_finish_sum(") :]
         handed_on = finish[finish.index("portbar_atomic_fetch_add_explicit(counter") : finish.index("values[i]")]
         assert "    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);" in handed_on, (target.name, reduction)
-        compiled(target, source, tmp_path, (sums,), reduction)
 
 
 def every_form(strategy, op):
