@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from textwrap import shorten
 
@@ -56,19 +56,24 @@ def command(records: tuple[Named, ...], factor: float, check: bool, as_json: boo
         raise click.UsageError("there is only one record; name at least two")
     first, *others = records
     comparisons = [(other, compare(first.record, other.record, factor)) for other in others]
+    print_comparisons(first, comparisons, as_json=as_json)
+    sys.exit(int(check and any(comparison.regressions for _, comparison in comparisons)))
+
+
+def print_comparisons(first: Named, comparisons: Sequence[tuple[Named, Comparison]], *, as_json: bool) -> None:
+    """Print how each of the other records differs from the first."""
     if as_json:
         print_json(
             [{"old": first.name, "new": other.name, **comparison.to_json()} for other, comparison in comparisons]
         )
     else:
         show(Group(*(comparison_view(first.name, other.name, comparison) for other, comparison in comparisons)))
-    sys.exit(int(check and any(comparison.regressions for _, comparison in comparisons)))
 
 
 def comparison_view(old: str, new: str, comparison: Comparison) -> RenderableType:
     """A comparison for a terminal: the count in words, then the differences by device and group."""
     parts: list[RenderableType] = [Text(f"old: {old}\nnew: {new}", style="bold"), Text(summary(comparison))]
-    for device, items in groupby(sorted(comparison.differences, key=lambda item: item.device), _device):
+    for device, items in groupby(sorted(comparison.differences, key=_device), _device):
         inner: list[RenderableType] = []
         for group, of_group in groupby(items, _group):
             inner += [

@@ -1,4 +1,4 @@
-"""`portbar survey --check`: this machine against a record, in sentences."""
+"""`portbar survey --check`: this machine against a record of it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 
-from portbar.cli.shared import INTERRUPTED, chosen, err, print_json
+from portbar.cli.compare import print_comparisons
+from portbar.cli.shared import INTERRUPTED, chosen, err
 from portbar.device.facts import facts
+from portbar.errors import DeviceError, RecordError
 from portbar.fleet.cluster import Job
-from portbar.records.files import NoSuchRecordError, find
-from portbar.report.machine_check import Matched, Outcome, judge, match
+from portbar.records.files import Named, NoSuchRecordError, find
+from portbar.report.compare import Comparison, compare, matched
+from portbar.survey.device import Device
 
 
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:
@@ -31,59 +34,42 @@ def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]
     ------
     RecordError
         The file is no record, or holds nothing to compare with.
+    DeviceError
+        None of its devices is here.
     """
     try:
-        stored = find(name).record
+        stored = find(name)
     except NoSuchRecordError as error:
         raise click.BadParameter(str(error), param_hint="--check") from error
+    known = [device for device in map(Device, stored.record["devices"]) if device.is_surveyed]
+    if not known:
+        raise RecordError(
+            "no device of this record was measured by `portbar survey`, so there is nothing to check this machine against: "
+            "name a record that `portbar survey -o FILE` wrote"
+        )
     here = chosen(job.devices)
-    matched = match(stored, [facts(device).to_json() for _, device in here])
-    # Devices that the user left out are not missed.
-    gone = () if job.devices else matched.gone
-    if not matched.pairs:
-        return _nothing(matched, stored, factor, as_json=as_json)
-    quick = job.quick or bool(stored["invocation"]["quick"])
-    console = err()
+    found = matched(known, [Device({"facts": facts(device).to_json()}) for _, device in here])
+    if not found:
+        missed = ", ".join(device.label for device in known)
+        raise DeviceError(f"no device of the record is on this machine: {missed}; `portbar doctor` says what there is")
+    quick = job.quick or bool(stored.record["invocation"]["quick"])
 
-    def measured(pairs: Sequence[tuple[Any, int]], *, keep: bool) -> tuple[Outcome, list[dict[str, Any]], bool]:
-        record = survey([here[index] for _, index in pairs], quick=quick, keep=keep)
-        entries = record["devices"]
-        both = [(old, new) for (old, _), new in zip(pairs, entries, strict=True)]
-        return judge(stored, both, gone, factor), entries, record["interrupted"]
+    def measured(wanted: Sequence[int], *, keep: bool) -> tuple[Comparison, dict[str, Any]]:
+        record = survey([here[found[index]] for index in wanted], quick=quick, keep=keep)
+        # Devices that the user left out are not missed.
+        asked = [index for index in range(len(known)) if index in wanted or not (job.devices or index in found)]
+        old = {**stored.record, "devices": [known[index].entry for index in asked]}
+        return compare(old, record, factor, only_used=True), record
 
-    outcome, entries, interrupted = measured(matched.pairs, keep=True)
-    doubtful = [pair for pair, entry in zip(matched.pairs, entries, strict=True) if outcome.is_doubtful(entry)]
-    if doubtful and not interrupted:
-        console.print("portbar: some numbers are worse; these devices are measured once more")
-        again, _, interrupted = measured(doubtful, keep=False)
-        outcome = outcome.confirmed_by(again)
-    if interrupted:
-        console.print("portbar: interrupted; nothing was judged")
+    comparison, record = measured(list(found), keep=True)
+    pairs = zip(found, record["devices"], strict=True)
+    doubtful = [index for index, entry in pairs if Device(entry).title in comparison.doubtful]
+    if doubtful and not record["interrupted"]:
+        err().print("portbar: some numbers are worse; these devices are measured once more")
+        again, record = measured(doubtful, keep=False)
+        comparison = comparison.confirmed_by(again)
+    if record["interrupted"]:
+        err().print("portbar: interrupted; nothing was judged")
         return INTERRUPTED
-    if as_json:
-        print_json(outcome.to_json())
-    else:
-        click.echo("\n".join(_sentences(outcome)))
-    return 1 if outcome.faults else 0
-
-
-def _nothing(matched: Matched, stored: dict[str, Any], factor: float, *, as_json: bool) -> int:
-    outcome = judge(stored, (), matched.gone, factor)
-    if as_json:
-        print_json(outcome.to_json())
-    else:
-        click.echo("\n".join(_sentences(outcome)))
-    return 3
-
-
-def _sentences(outcome: Outcome) -> list[str]:
-    compared = ", ".join(outcome.devices) or "no device"
-    lines = [f"compared: {compared}"]
-    lines += [f"note: {text}" for text in outcome.notes]
-    lines += [f"better: {text}" for text in outcome.improvements]
-    lines += [f"worse: {fault}" for fault in outcome.faults]
-    if outcome.faults:
-        lines.append(f"{len(outcome.faults)} worse than in the record (by more than {outcome.factor:g} times, or lost)")
-    else:
-        lines.append(f"as good as in the record: nothing lost, nothing more than {outcome.factor:g} times slower")
-    return lines
+    print_comparisons(stored, [(Named("this machine", record), comparison)], as_json=as_json)
+    return int(bool(comparison.regressions))

@@ -45,6 +45,7 @@ def summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
         "created": record["created"][:10],
         "portbar": (record.get("portbar") or {}).get("version"),
         "partial": record["partial"],
+        "label": device.label,
         "name": device.name,
         "vendor": facts.get("vendor"),
         "platform": facts.get("platform_name"),

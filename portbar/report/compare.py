@@ -31,7 +31,7 @@ class Item:
     Attributes
     ----------
     device : str
-        Name of the device in the new record, or in the old one where the new one has it no more.
+        Title of the device in the new record, or in the old one where the new one has it no more.
     group : str
         Part of the record, such as `strategy`, or the name of a step.
     path : str
@@ -58,7 +58,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two entries that were compared, by their names and driver versions; `same` tells whether they are one device."""
+    """Two entries that were compared, by their labels; `same` tells whether they are one device."""
 
     old: str
     new: str
@@ -96,6 +96,16 @@ class Comparison:
         """What a device can do now, or does faster; only of pairs that are one device."""
         return tuple(item for item in self.differences if item.mark == BETTER)
 
+    @property
+    def doubtful(self) -> frozenset[str]:
+        """The devices with numbers that are worse, which may be so at the moment only."""
+        return frozenset(item.device for item in self.regressions if item.ratio is not None)
+
+    def confirmed_by(self, again: Comparison) -> Comparison:
+        """Call numbers worse only if they are so in both comparisons."""
+        still = {(item.device, item.path) for item in again.regressions}
+        return replace(self, differences=tuple(_confirmed(item, still) for item in self.differences))
+
     def to_json(self) -> dict[str, Any]:
         """The comparison as JSON values."""
         return {
@@ -108,8 +118,14 @@ class Comparison:
         }
 
 
+def _confirmed(item: Item, still: set[tuple[str, str]]) -> Item:
+    if item.mark != WORSE or item.ratio is None or (item.device, item.path) in still:
+        return item
+    return replace(item, mark="", text=f"{item.text} (not so when measured again)")
+
+
 def compare(
-    old: Mapping[str, Any], new: Mapping[str, Any], factor: float = FACTOR, *, same_device: bool | None = None
+    old: Mapping[str, Any], new: Mapping[str, Any], factor: float = FACTOR, *, only_used: bool = False
 ) -> Comparison:
     """Compare two records of format 2.
 
@@ -123,8 +139,9 @@ def compare(
     factor : float
         How many times slower, or how many times fewer work-groups, counts as a regression; at least 1. Numbers whose samples
         overlap are the same whatever their ratio.
-    same_device : bool, optional
-        Whether the two are one device, so that a difference can be a regression; by default their names and platforms tell.
+    only_used : bool
+        Compare only what a user of portbar would notice: of several ways to do one thing the fastest, or the one that portbar
+        chose, and whether the others still work.
 
     Raises
     ------
@@ -135,50 +152,47 @@ def compare(
         raise ValueError(f"factor is {factor}; it is how many times slower counts as a regression, so at least 1")
     before, after = ([Device(entry) for entry in record["devices"]] for record in (old, new))
     one_each = len(before) == len(after) == 1
-    positions = dict([(0, 0)] if one_each else matched(old["devices"], new["devices"]))
+    positions = {0: 0} if one_each else matched(before, after)
     found: list[Item] = []
     equal: Counter[str] = Counter()
     pairs = []
     for index, position in positions.items():
         one, other = before[index], after[position]
-        same = one.identity == other.identity if same_device is None else same_device
-        pairs.append(Pair(one.with_driver, other.with_driver, same))
-        items = _differences(one, other, factor, equal)
+        same = one.identity == other.identity
+        pairs.append(Pair(one.label, other.label, same))
+        items = _differences(one, other, factor, equal, only_used=only_used)
         found += [item if same else replace(item, mark="") for item in items]
-    may_be_lost = bool(pairs) if same_device is None else same_device
     for index, device in enumerate(before):
         if index not in positions:
-            lost = may_be_lost and device.status in {"complete", "partial"}
-            title, mark = device.with_driver, WORSE if lost else ""
-            found.append(Item(device.name, "devices", "devices", title, None, f"only in the old record: {title}", mark))
+            text, mark = f"only in the old record: {device.label}", WORSE if pairs and device.is_surveyed else ""
+            found.append(Item(device.title, "devices", "devices", device.label, None, text, mark))
     for index, device in enumerate(after):
         if index not in positions.values():
-            title = device.with_driver
-            found.append(Item(device.name, "devices", "devices", None, title, f"only in the new record: {title}"))
+            text = f"only in the new record: {device.label}"
+            found.append(Item(device.title, "devices", "devices", None, device.label, text))
     groups = (*_GROUPS, *(step.name for step in STEPS))
     found.sort(key=lambda item: groups.index(item.group))
     return Comparison(tuple(found), {name: equal[name] for name in groups if equal[name]}, tuple(pairs), factor)
 
 
-def matched(old: Sequence[Entry], new: Sequence[Entry]) -> list[tuple[int, int]]:
+def matched(old: Sequence[Device], new: Sequence[Device]) -> dict[int, int]:
     """The positions of the same devices in two lists: those with the same driver first, else the same with another driver."""
     pairs: dict[int, int] = {}
-    devices, others = ([Device(entry) for entry in entries] for entries in (old, new))
     for name in ("driver", "identity"):
-        for index, device in enumerate(devices):
+        for index, device in enumerate(old):
             same = (
                 position
-                for position, other in enumerate(others)
+                for position, other in enumerate(new)
                 if position not in pairs.values() and getattr(device, name) == getattr(other, name)
             )
             position = next(same, None) if index not in pairs else None
             if position is not None:
                 pairs[index] = position
-    return sorted(pairs.items())
+    return dict(sorted(pairs.items()))
 
 
-def leaves(device: Device) -> Iterator[Leaf]:
-    """Everything of a device that can be compared.
+def leaves(device: Device, *, only_used: bool = False) -> Iterator[Leaf]:
+    """Everything of a device that can be compared, or only what is used.
 
     What depends on the moment, such as a device's number or how long the survey took, is left out, and so is what follows from
     other values, such as a recall.
@@ -197,7 +211,7 @@ def leaves(device: Device) -> Iterator[Leaf]:
             yield Leaf(step.name, "", "status", outcome["status"])
             yield from _once(
                 Leaf(step.name, title, name, row[name])
-                for row in outcome.get("rows") or []
+                for row in (step.used(entry) if only_used else outcome.get("rows") or ())
                 for name, title in step.values(row)
                 if name in row
             )
@@ -230,8 +244,8 @@ def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
         yield Leaf("findings", "", name, found[name])
 
 
-def _differences(old: Device, new: Device, factor: float, equal: Counter[str]) -> Iterator[Item]:
-    before, after = ({leaf.path: leaf for leaf in leaves(device)} for device in (old, new))
+def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *, only_used: bool) -> Iterator[Item]:
+    before, after = ({leaf.path: leaf for leaf in leaves(device, only_used=only_used)} for device in (old, new))
     # Only the barrier step tells; the times of the other steps were taken beside the same work.
     spoilt = any(device.part("barrier").get("unsteady") for device in (old, new))
     for path, leaf in before.items():
@@ -248,8 +262,8 @@ def _differences(old: Device, new: Device, factor: float, equal: Counter[str]) -
         if leaf.name == "status":
             reason = new.why_not if leaf.group == "status" else new.part(leaf.group).get("reason")
             text += f" ({reason})" if reason else ""
-        yield Item(new.name, leaf.group, path, leaf.value, other.value, text, mark, judgement.ratio)
-    yield from _unmatched(new.name, before, after, bool(old.strategy and new.strategy))
+        yield Item(new.title, leaf.group, path, leaf.value, other.value, text, mark, judgement.ratio)
+    yield from _unmatched(new.title, before, after, bool(old.strategy and new.strategy))
 
 
 def _unmatched(

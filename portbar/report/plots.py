@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.errors import UnsupportedFeatureError
 from portbar.report.collect import Json
-from portbar.survey.report_tables import digits, label
+from portbar.survey.report_tables import digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,7 +139,7 @@ def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
                 colour, marker = _LOCKS[lock]
                 axes.plot(100 * cells[lock]["recall"], row + _APART[lock], marker, color=colour, markersize=6, zorder=3)
         shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in _LOCKS if lock in cells)
-        said.append(f"{label(one)}: {shares}")
+        said.append(f"{one['label']}: {shares}")
     axes.set_ylim(len(devices) - 0.5, -0.75)
     axes.set_xlim(-3, 103)
     axes.set_yticks([])
@@ -240,7 +240,9 @@ def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
     axes.grid(color=_FAINT, linewidth=0.6)
     _finish(axes, f"work-groups of {curve['local_size']}")
     _legend(figure, axes, 4)
-    return Plot(label(device), _svg(figure), f"Microseconds, at the fewest and the most work-groups: {'; '.join(said)}")
+    return Plot(
+        device["label"], _svg(figure), f"Microseconds, at the fewest and the most work-groups: {'; '.join(said)}"
+    )
 
 
 def _log_locator(steps: Sequence[float]) -> Any:

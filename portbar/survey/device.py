@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Any
 
 
@@ -50,10 +51,18 @@ class Device:
         return self.facts.get("platform_name") or "", name.lower()
 
     @property
-    def with_driver(self) -> str:
-        """Its name, and what tells its drivers apart."""
-        platform, driver = self.facts.get("platform_name"), self.facts.get("driver_version")
-        return f"{self.name} ({platform or 'no platform'}, driver {driver or '?'})"
+    def label(self) -> str:
+        """What it is called beside others: its name, and what tells its drivers apart."""
+        known = ", ".join(filter(None, (self.facts.get("platform_name"), self.facts.get("driver_version"))))
+        where = known or self.facts.get("vendor")
+        return shorten(f"{self.name} ({where})" if where else self.name, 100, placeholder=" ...")
+
+    @property
+    def title(self) -> str:
+        """Its number, name and platform, without the build options that some platforms list."""
+        platform = self.facts.get("platform_name") or self.facts.get("vendor")
+        where = ", ".join(filter(None, (platform, (self.version or "").partition(",")[0])))
+        return f"{self.number} {self.name}".strip() + (f" ({where})" if where else "")
 
     @property
     def number(self) -> str:
@@ -65,6 +74,11 @@ class Device:
     def status(self) -> str:
         """How the survey of it ended."""
         return str(self.entry["status"])
+
+    @property
+    def is_surveyed(self) -> bool:
+        """Whether a survey left something to compare with."""
+        return self.status in {"complete", "partial"}
 
     @property
     def is_usable(self) -> bool | None:

@@ -63,17 +63,9 @@ def us_of(reading: Mapping[str, Any] | None) -> float | None:
     return None if value is None or reading is None else value * _US.get(reading.get("unit", "us"), 1.0)
 
 
-def label(device: Json) -> str:
-    """What a device is called in every table: its name and what tells its drivers apart."""
-    platform, driver = device["platform"], device["driver"]
-    where = ", ".join(part for part in (platform, driver) if part) or device["vendor"] or ""
-    text = f"{device['name']} ({where})" if where else device["name"]
-    return shorten(text, 100, placeholder=" ...")
-
-
 def name_cell(device: Json) -> Cell:
     """The cell that names a device."""
-    return Cell(label(device))
+    return Cell(device["label"])
 
 
 def text_cell(value: Any) -> Cell:

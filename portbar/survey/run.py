@@ -21,6 +21,7 @@ from portbar.measuring.probe import probe_telling
 from portbar.measuring.rounds import NO_TIME
 from portbar.records.scrubbing import anonymous, mended
 from portbar.records.validation import FORMAT, SCHEMA
+from portbar.survey.device import Device
 from portbar.survey.environment import environment
 from portbar.survey.probe import probe_rows, settled_findings
 from portbar.survey.step import START_S, Running, Step
@@ -149,12 +150,7 @@ class _Device:
 
     def _tell(self, step: str, seconds: float | None = None) -> None:
         if self._survey.on_step is not None:
-            where, of = self.address, self.entry["facts"]
-            platform_version = where.platform_version.partition(",")[0]
-            name = (
-                f"{where.platform_index}:{where.device_index} {of['name']} ({where.platform_name}, {platform_version})"
-            )
-            self._survey.on_step(name, step, seconds)
+            self._survey.on_step(Device(self.entry).title, step, seconds)
 
     def check(self) -> None:
         """See whether the device works, so that the time of those that do not goes to those that do."""

@@ -92,14 +92,6 @@ def _published(entry: dict[str, Any]) -> str:
     return f"published: {bound} work-groups run at once" + (f"; discovery found {', '.join(shares)}" if shares else "")
 
 
-def title(entry: dict[str, Any]) -> str:
-    """A device by its number, its name and its platform, without the build options that some platforms list."""
-    device = Device(entry)
-    platform = device.facts.get("platform_name") or device.facts.get("vendor") or ""
-    where = ", ".join(filter(None, (platform, (device.version or "").partition(",")[0])))
-    return f"{device.number} {device.name}".strip() + (f" ({where})" if where else "")
-
-
 def progress_line(progress: dict[str, str]) -> str:
     """Forward progress between work-groups, sub-groups and lanes, those of a kind together."""
     levels: dict[str, list[str]] = {}
@@ -143,7 +135,7 @@ def device_view(entry: dict[str, Any]) -> RenderableType:
         parts.append(
             Text(f"Known fault {quirk['name']}: {quirk['fault']}. Workaround: {quirk['workaround']}", style="dim")
         )
-    return Group(Text(title(entry), style="bold"), Padding(Group(*parts), (0, 0, 0, 2)), "")
+    return Group(Text(Device(entry).title, style="bold"), Padding(Group(*parts), (0, 0, 0, 2)), "")
 
 
 def record_view(record: dict[str, Any]) -> RenderableType:

@@ -15,11 +15,9 @@ from rich.console import Console, RenderableType
 
 from portbar import records
 from portbar.cli.compare import comparison_view
-from portbar.errors import RecordError
 from portbar.findings import matrix
 from portbar.records import measured
 from portbar.records.index import table_of
-from portbar.report import machine_check
 from portbar.report.build import Report
 from portbar.report.collect import collect, in_order
 from portbar.report.compare import compare
@@ -44,7 +42,8 @@ def read_by_all(value: Json, plots: bool) -> None:
     names = [entry["facts"]["name"] for entry in newest["devices"]]
     shown(record_view(newest))
     for old, new in ((record(), newest), (newest, record()), (newest, copy.deepcopy(newest))):
-        shown(comparison_view("old", "new", compare(old, new)))
+        for only_used in (False, True):
+            shown(comparison_view("old", "new", compare(old, new, only_used=only_used)))
     assert table_of([("a.json", newest)]).count("\n") == 2 + len(names)
     report = Report(in_order(collect([("a", newest), ("b", record())])), 2)
     report.to_markdown()
@@ -52,11 +51,6 @@ def read_by_all(value: Json, plots: bool) -> None:
     assert "Test GPU" in report.to_html(plots=plots)
     for _, one in records.split(newest):
         assert records.validate(one) == []
-    try:
-        matched = machine_check.match(newest, [record()["devices"][0]["facts"]])
-    except RecordError:
-        return
-    machine_check.judge(newest, [(old, record()["devices"][0]) for old, _ in matched.pairs], matched.gone)
 
 
 @pytest.mark.parametrize("block", range(10))

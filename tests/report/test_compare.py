@@ -175,7 +175,6 @@ def test_another_device_is_compared_without_regressions() -> None:
     assert comparison.pairs[0].same is False
     assert comparison.differences
     assert comparison.regressions == comparison.improvements == ()
-    assert compare(record(device()), record(other), same_device=True).regressions
 
 
 @pytest.mark.parametrize(
@@ -196,15 +195,17 @@ def test_devices_of_longer_records_are_matched_the_same_driver_first() -> None:
     new = record(device("B"), device("A", "2"), device("A", "3"))
     comparison = compare(old, new)
     assert [(pair.old, pair.new) for pair in comparison.pairs] == [
-        ("A (Test platform, driver 1)", "A (Test platform, driver 3)"),
-        ("A (Test platform, driver 2)", "A (Test platform, driver 2)"),
-        ("B (Test platform, driver 1.0)", "B (Test platform, driver 1.0)"),
+        ("A (Test platform, 1)", "A (Test platform, 3)"),
+        ("A (Test platform, 2)", "A (Test platform, 2)"),
+        ("B (Test platform, 1.0)", "B (Test platform, 1.0)"),
     ]
 
 
 def test_a_device_that_is_gone_is_a_regression() -> None:
     comparison = compare(record(device("A"), device("B")), record(device("A")))
-    assert [(item.mark, item.device) for item in comparison.differences] == [("regression", "B")]
+    assert [(item.mark, item.device) for item in comparison.differences] == [
+        ("regression", "0:0 B (Test platform, OpenCL 3.0 Test)")
+    ]
     back = compare(record(device("A")), record(device("A"), device("B")))
     assert [item.mark for item in back.differences] == [""]
 

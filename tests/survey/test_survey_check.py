@@ -15,10 +15,11 @@ pytest.importorskip("pyopencl")
 from portbar import records
 from portbar.cli import survey_check
 from portbar.device.facts import address_of
-from portbar.errors import RecordError
+from portbar.errors import DeviceError, RecordError
 from portbar.fleet.cluster import Job
 from portbar.records import measured, missing
-from portbar.report.machine_check import judge, match
+from portbar.report.compare import compare, matched
+from portbar.survey.device import Device
 from tests.checkout import environment
 from tests.report_support import MEASURED, both, device, groups, published, put, record, times, without
 
@@ -30,9 +31,12 @@ def changed(change):
     return new
 
 
-def judged(change=lambda _: None, factor=2.0, old=None):
-    old = device() if old is None else old
-    return judge(record(old), [(old, changed(change))], (), factor)
+def judged(change=lambda _: None, factor=2.0):
+    return compare(record(device()), record(changed(change)), factor, only_used=True)
+
+
+def said(item):
+    return f"{item.path}: {item.text}"
 
 
 def row(entry, step, **values):
@@ -46,13 +50,6 @@ def slower(step, name, times_as_long, **values):
         one[name] = times(times_as_long * one[name]["value"], unit)
 
     return change
-
-
-def test_the_same_machine_is_as_good():
-    outcome = judged()
-    assert not outcome.faults
-    assert not outcome.notes
-    assert outcome.devices == ("0:0 Test GPU (Test platform)",)
 
 
 def fewer_groups(entry):
@@ -71,43 +68,44 @@ def no_float(entry):
     row(entry, "atomics", type="float", space="local")["result"] = missing("error", "it does not compile")
 
 
+SLOW = slower("reduction", "time", 3, strategy="sub_group", level="device")
 USELESS = {"usable": False, "reason": "the compiler crashed", "remedy": "another driver"}
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (fewer_groups, "occupancy, local size 64, 16 bytes, occupancy: 8 work-groups -> 2 work-groups, 4 times less"),
+        (fewer_groups, "occupancy / local size 64, 16 bytes / occupancy: 8 work-groups -> 2 work-groups, 4 times less"),
         (slower("barrier", "barrier_time", 3, groups=8, algorithm="counter"), None),
         (
             both(
                 *(slower("barrier", "barrier_time", 3, groups=8, algorithm=one) for one in ("counter", "flag", "tree"))
             ),
-            "barrier, as used, 8 groups of 64, barrier_time: 1.414 us -> 4.243 us, 3 times slower",
+            "barrier / as used, 8 groups of 64 / barrier_time: 1.414 us -> 4.243 us, 3 times slower",
         ),
         (
             slower("barrier", "relaunch_time", 3, groups=1, algorithm="counter"),
-            "of 64, relaunch_time: 6 us -> 18 us, 3 times slower",
+            "of 64 / relaunch_time: 6 us -> 18 us, 3 times slower",
         ),
         (
             put(("barrier", "rows", -2, "barrier_time", missing("crash", "ended by SIGSEGV"))),
             "lost: yes -> crash (ended by SIGSEGV)",
         ),
-        (no_float, "atomics, fetch_add, float, local, result: lost: yes -> error (it does not compile)"),
-        (put(("litmus", "rows", 0, "verdict", measured("fail"))), "litmus, c11, verdict: pass -> fail"),
+        (no_float, "atomics / fetch_add, float, local / result: lost: yes -> error (it does not compile)"),
+        (put(("litmus", "rows", 0, "verdict", measured("fail"))), "litmus / c11 / verdict: pass -> fail"),
         (
             put(("findings", "progress", "work_groups", "none"), ("probe", "rows", 2, "result", measured("none"))),
-            "findings, progress work_groups: independent -> none",
+            "findings / progress work_groups: independent -> none",
         ),
         (
             both(without(*MEASURED), put(("status", "unusable"), ("usable", USELESS))),
-            "status, status: complete -> unusable (the compiler crashed)",
+            "status / status: complete -> unusable (the compiler crashed)",
         ),
-        (slower("split_barrier", "time", 3, strategy="counter"), "split_barrier, as used, local size 64, time"),
-        (slower("reduction", "time", 3, strategy="sub_group", level="device"), "reduction, as used, device add float"),
+        (slower("split_barrier", "time", 3, strategy="counter"), "split_barrier / as used, local size 64 / time"),
+        (slower("reduction", "time", 3, strategy="sub_group", level="device"), "reduction / as used, device add float"),
         (
             slower("occupancy", "launch_time", 3, lock="packed", patience=True),
-            "occupancy, packed, local size 64, 16 bytes, launch_time",
+            "occupancy / packed, local size 64, 16 bytes / launch_time",
         ),
         (slower("occupancy", "launch_time", 3, lock="spin", patience=True), None),
         (slower("split_barrier", "time", 3, strategy="uniform"), None),
@@ -116,71 +114,35 @@ USELESS = {"usable": False, "reason": "the compiler crashed", "remedy": "another
     ],
 )
 def test_what_is_used_counts_and_says_what_has_become_worse(change, words):
-    faults = [str(fault) for fault in judged(change).faults]
+    worse = [said(item) for item in judged(change).regressions]
     if words is None:
         # Of three algorithms another is nearly as fast; the other locks and strategies are not used.
-        assert faults == []
+        assert worse == []
     else:
-        assert any(words in fault for fault in faults), faults
-        assert all(fault.startswith("0:0 Test GPU (Test platform): ") for fault in faults)
+        assert any(words in one for one in worse), worse
 
 
 def test_a_slow_down_counts_beyond_the_factor_only():
-    change = slower("reduction", "time", 3, strategy="sub_group", level="device")
-    assert not judged(change, factor=4.0).faults
-    (fault,) = judged(change, factor=2.5).faults
-    assert fault.ratio == pytest.approx(3.0)
+    assert not judged(SLOW, factor=4.0).regressions
+    (item,) = judged(SLOW, factor=2.5).regressions
+    assert item.ratio == pytest.approx(3.0)
+    (item,) = judged(slower("reduction", "time", 0.2, strategy="sub_group", level="device")).improvements
+    assert "5 times faster" in item.text
 
 
-def test_what_has_become_better_is_no_fault():
-    outcome = judged(slower("reduction", "time", 0.2, strategy="sub_group", level="device"))
-    assert not outcome.faults
-    assert "5 times faster" in outcome.improvements[0]
-
-
-def test_times_of_a_busy_machine_are_noted_and_not_judged():
-    def change(entry):
-        for name in ("counter", "flag", "tree"):
-            slower("barrier", "barrier_time", 9, groups=8, algorithm=name)(entry)
-        entry["barrier"]["unsteady"] = True
-
-    outcome = judged(change)
-    assert not outcome.faults
-    assert any("busy machine" in note for note in outcome.notes)
-
-
-def test_a_number_is_a_fault_only_if_it_is_when_measured_again():
-    worse = slower("reduction", "time", 3, strategy="sub_group", level="device")
-    first = judged(both(worse, no_float))
-    assert len(first.faults) == 2
+def test_a_number_is_worse_only_if_it_is_when_measured_again():
+    first = judged(both(SLOW, no_float))
+    assert len(first.regressions) == 2
     kept = first.confirmed_by(judged())
-    assert ["lost" in str(fault) for fault in kept.faults] == [True]
-    assert any("not so when measured again" in note for note in kept.notes)
-    assert len(first.confirmed_by(judged(worse)).faults) == 2
-
-
-def other_driver():
-    return device(driver="2.0")
+    assert ["lost" in item.text for item in kept.regressions] == [True]
+    assert any("not so when measured again" in item.text for item in kept.differences)
+    assert len(first.confirmed_by(judged(SLOW)).regressions) == 2
 
 
 def test_devices_are_matched_by_driver_first_and_each_once():
-    stored = record(device(driver="1.0"), device(driver="2.0"), device("Another"))
-    here = [other_driver()["facts"], device("Third")["facts"], device(driver="3.0")["facts"]]
-    matched = match(stored, here)
-    assert [(old["facts"]["driver_version"], index) for old, index in matched.pairs] == [("1.0", 2), ("2.0", 0)]
-    assert [old["facts"]["name"] for old in matched.gone] == ["Another"]
-
-
-def test_a_device_that_did_not_work_before_is_not_missed():
-    broken = device("Broken")
-    broken["status"] = "unusable"
-    matched = match(record(device(), broken), [device()["facts"]])
-    assert not matched.gone
-
-
-def test_a_record_without_a_survey_is_refused():
-    with pytest.raises(RecordError, match="nothing to check"):
-        match(published("GPU", "A vendor", 8, 64, 16.0, 64.0), [device()["facts"]])
+    known = [device(driver="1.0"), device(driver="2.0"), device("Another")]
+    here = [device(driver="2.0"), device("Third"), device(driver="3.0")]
+    assert matched(*([Device(one) for one in some] for some in (known, here))) == {0: 2, 1: 0}
 
 
 @pytest.fixture
@@ -215,52 +177,52 @@ def second(name="Second GPU", **changes):
     return entry | changes
 
 
-SLOW = slower("reduction", "time", 3, strategy="sub_group", level="device")
-
-
 def test_a_good_machine_is_surveyed_once_as_the_record_was(check):
     stored = record()
     stored["invocation"]["quick"] = True
     status, out, _, asked = check(stored, record())
     assert (status, asked) == (0, [(1, True)])
-    assert "as good as in the record" in out
+    assert "0 worse, 0 better, 0 otherwise different" in out
 
 
 def test_only_what_is_slower_is_measured_again(check):
     stored = record(device(), second())
     status, out, err, asked = check(stored, record(changed(SLOW), second()), record(device()))
     assert (status, asked) == (0, [(2, False), (1, False)])
-    assert "not so when measured again" in out
+    assert "0 worse, 0 better, 1 otherwise different" in out
     assert "once more" in err
 
 
 def test_a_fault_is_status_1_and_a_sentence(check):
     status, out, _, asked = check(record(), record(changed(SLOW)), record(changed(SLOW)))
     assert (status, len(asked)) == (1, 2)
-    assert "worse: 0:0 Test GPU (Test platform): reduction, as used, device add float, 4 groups of 64, time: " in out
-    assert "1 worse than in the record" in out
+    assert "0:0 Test GPU (Test platform, OpenCL 3.0 Test)\n" in out
+    assert "worse   as used, device add float, 4 groups of 64: time" in out
+    assert "1 worse" in out
 
 
 def test_a_lost_capability_is_not_measured_again(check):
     status, out, _, asked = check(record(), record(changed(no_float)), as_json=True)
     assert (status, len(asked)) == (1, 1)
-    result = json.loads(out)
-    assert not result["ok"]
-    assert "it does not compile" in result["faults"][0]["text"]
+    (result,) = json.loads(out)
+    assert (result["new"], result["regressions"]) == ("this machine", 1)
+    assert any("it does not compile" in one["text"] for one in result["differences"])
 
 
-def test_a_device_that_is_gone_is_a_fault_unless_others_were_asked_for(check):
+def test_a_device_that_is_gone_is_a_fault_unless_it_did_not_work_or_others_were_asked_for(check):
     stored = record(device(), second())
     status, out, _, _ = check(stored, record())
     assert status == 1
-    assert "worse: Second GPU (Test platform): is in the record and not on this machine" in out
+    assert "only in the old record: Second GPU (Test platform, 1.0)" in " ".join(out.split())
     assert check(stored, record(), devices=["Test GPU"])[0] == 0
+    assert check(record(device(), second(status="unusable")), record())[0] == 0
 
 
-def test_no_device_of_the_record_is_status_3(check):
-    status, out, _, asked = check(record(), record(device("Something else")))
-    assert (status, asked) == (3, [])
-    assert "not on this machine" in out
+def test_what_there_is_nothing_to_compare_with_is_an_error(check):
+    with pytest.raises(DeviceError, match=r"Test GPU .* `portbar doctor`"):
+        check(record(), record(device("Something else")))
+    with pytest.raises(RecordError, match="nothing to check"):
+        check(published("GPU", "A vendor", 8, 64, 16.0, 64.0), record())
 
 
 def test_an_interrupted_check_judges_nothing(check):
@@ -337,6 +299,7 @@ def test_a_machine_is_checked_against_its_own_record(device, tmp_path):
     stored.write_text(records.text(record), encoding="utf-8")
     done = portbar("--check", str(stored), "--factor", "1000")
     assert done.returncode == 1, done.stderr
-    result = json.loads(done.stdout)
-    assert result["devices"] == [f"{selector} {device.name.strip()} ({device.platform.name.strip()})"]
-    assert any(lost["probe"] in fault["path"] for fault in result["faults"]), result["faults"]
+    (result,) = json.loads(done.stdout)
+    worse = [one for one in result["differences"] if one["mark"] == "regression"]
+    assert all(one["device"].startswith(f"{selector} {device.name.strip()} (") for one in worse), worse
+    assert any(lost["probe"] in one["path"] for one in worse), worse

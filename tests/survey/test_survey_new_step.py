@@ -17,7 +17,6 @@ from portbar.device.facts import address_of
 from portbar.records.reading import measured, rows_of, value_of
 from portbar.report.collect import collect
 from portbar.report.compare import compare
-from portbar.report.machine_check import judge
 from portbar.report.tables import tables
 from portbar.survey.report_tables import Table, name_cell, time_cell
 from portbar.survey.run import Survey
@@ -131,9 +130,11 @@ def test_it_is_compared(filling: Filling) -> None:
     assert compare(old, deepcopy(old)).equal["x_filling"] == 3
     both = filled(row(2.0), row(4.0, "copy"))
     slower, lost = filled(row(6.0), row(4.0, "copy")), filled(row(2.0), row(4.0, "copy", right=False))
-    assert "as used, 64 bytes, time" in str(judge(record(both), [(both, slower)], factor=1.5).faults[0])
-    assert not judge(record(both), [(both, slower)], factor=2.5).faults
-    assert "copy, 64 bytes, right" in str(judge(record(both), [(both, lost)]).faults[0])
+    (item,) = compare(record(both), record(slower), 1.5, only_used=True).regressions
+    assert item.path == "x_filling / as used, 64 bytes / time"
+    assert not compare(record(both), record(slower), 2.5, only_used=True).regressions
+    (item,) = compare(record(both), record(lost), only_used=True).regressions
+    assert item.path == "x_filling / copy, 64 bytes / right"
 
 
 def test_it_is_in_the_report(filling: Filling) -> None:
