@@ -11,8 +11,8 @@ import click
 from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import load
-from portbar.records.index import PAGE, index, write
 from portbar.records.placing import Placement, place
+from portbar.report.index import PAGE, index, write
 
 _SAID = {
     "new": "written",

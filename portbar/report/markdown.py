@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import quote
 
-from portbar.survey.report_tables import Table
+from portbar.survey.report_tables import Cell, Table
 
 #: What Markdown or the HTML in it would take for markup.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$:@])")
@@ -23,15 +24,22 @@ def markdown(title: str, intro: Sequence[str], tables: Sequence[Table], unread: 
     """The whole report as one text."""
     parts = [f"# {title}", *intro]
     for table in tables:
-        parts += [f"## {table.title}", table.about, _table(table), *(escaped(note) for note in table.notes)]
+        parts += [f"## {table.title}", table_text(table)]
     if unread:
         parts.append("## Files that are no records")
         parts.append("\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in unread))
     return "\n\n".join(parts) + "\n"
 
 
-def _table(table: Table) -> str:
+def table_text(table: Table, *, links: bool = False) -> str:
+    """What a table shows, the table, and its notes; with `links`, names lead to the files of their records."""
     lines = [" | ".join(escaped(title) for title, _ in table.columns)]
     lines.append(" | ".join("---:" if number else "---" for _, number in table.columns))
-    lines += [" | ".join(escaped(cell.text) for cell in row) for row in table.rows]
-    return "\n".join(f"| {line} |" for line in lines)
+    lines += [" | ".join(_cell(cell, links) for cell in row) for row in table.rows]
+    rows = "\n".join(f"| {line} |" for line in lines)
+    return "\n\n".join((table.about, rows, *(escaped(note) for note in table.notes)))
+
+
+def _cell(cell: Cell, links: bool) -> str:
+    text = escaped(cell.text)
+    return f"[{text}]({quote(cell.record)})" if links and cell.record else text

@@ -31,6 +31,10 @@ def tables(devices: Sequence[Json]) -> list[Table]:
     return [table for table in made if table is not None and table.rows]
 
 
+def _gain(most: tuple[int, float, float | None, str] | None) -> Cell:
+    return time_cell(most[2] / most[1] if most and most[2] and most[1] else None)
+
+
 def _verdicts(devices: Sequence[Json]) -> Table:
     columns = [
         ("Device", False),
@@ -55,7 +59,7 @@ def _verdicts(devices: Sequence[Json]) -> Table:
                 name_cell(one),
                 Cell(verdict, VERDICTS.index(word), {"usable": "yes", "unusable": "no", "failed": "no"}.get(word, "")),
                 count_cell(one["groups"]),
-                time_cell(most[2] / most[1] if most and most[2] and most[1] else None),
+                text_cell("unsteady") if most and one["barrier"]["unsteady"] else _gain(most),
                 count_cell(one["compute_units"]),
                 text_cell(one["type"]),
                 *(text_cell(strategy.get(choice)) for choice in ("atomics", "discovery", "device_barrier")),

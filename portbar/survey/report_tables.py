@@ -24,11 +24,15 @@ _US: Final = {"us": 1.0, "ns": 1e-3, "s": 1e6}
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its text, what it is sorted by where that is not the text, and a class of `yes`, `no`, `best` or none."""
+    """One cell: its text, what it is sorted by where that is not the text, and a class of `yes`, `no`, `best` or none.
+
+    `record` is the file of the device that the cell names.
+    """
 
     text: str
     sort: float | None = None
     kind: str = ""
+    record: str = ""
 
 
 EMPTY: Final = Cell("")
@@ -63,9 +67,9 @@ def us_of(reading: Mapping[str, Any] | None) -> float | None:
     return None if value is None or reading is None else value * _US.get(reading.get("unit", "us"), 1.0)
 
 
-def name_cell(device: Json) -> Cell:
+def name_cell(device: Json, remark: str = "") -> Cell:
     """The cell that names a device."""
-    return Cell(device["label"])
+    return Cell(f"{device['label']}{remark}", record=device["record"])
 
 
 def text_cell(value: Any) -> Cell:

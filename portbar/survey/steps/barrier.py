@@ -10,7 +10,7 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.report_tables import Cell, Table, count_cell, text_cell, time_cell, us_of
+from portbar.survey.report_tables import Table, count_cell, name_cell, text_cell, time_cell, us_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used, grid_of
 from portbar.survey.terminal import fitting, new_table, number, titled
 
@@ -110,8 +110,7 @@ class Barrier(Step):
             ends = [fastest(one["barrier"], pick) for pick in (min, max)]
             if None in ends:
                 continue
-            name = f"{one['label']} *" if one["barrier"]["unsteady"] else one["label"]
-            row = [Cell(name), count_cell(one["barrier"]["local_size"])]
+            row = [name_cell(one, " *" if one["barrier"]["unsteady"] else ""), count_cell(one["barrier"]["local_size"])]
             for groups, us, again, algorithm in filter(None, ends):
                 row += [count_cell(groups), text_cell(algorithm), time_cell(us), time_cell(again)]
             rows.append(row)

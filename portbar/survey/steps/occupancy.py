@@ -10,7 +10,7 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import mean_of, measured, missing, rows_of, samples_of, value_of
-from portbar.survey.report_tables import EMPTY, Cell, Table, count_cell, number_of
+from portbar.survey.report_tables import EMPTY, Cell, Table, count_cell, name_cell, number_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn
 from portbar.survey.terminal import fitting, new_table, titled
 
@@ -156,7 +156,7 @@ class Occupancy(Step):
             vendor = recall["vendor_bound"]
             rows.append(
                 [
-                    Cell(f"{one['label']}, published" if one["kind"] == "published" else one["label"]),
+                    name_cell(one, ", published" if one["kind"] == "published" else ""),
                     count_cell(one["compute_units"]),
                     count_cell(recall["local_size"]),
                     count_cell(recall["bound"]),
