@@ -16,8 +16,8 @@ from portbar.cli import cli
 from portbar.cli import survey as survey_module
 from portbar.errors import Error, RenderError
 from portbar.fleet import hosts
-from portbar.records.index import BEGIN, END
 from portbar.rendering import export
+from portbar.report.index import BEGIN, END
 from portbar.system import cache, files
 from tests.records_support import device, record
 

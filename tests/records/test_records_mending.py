@@ -89,7 +89,7 @@ def test_a_time_that_is_no_number_is_an_error() -> None:
         "status": "error",
         "reason": "the measurement gave inf",
     }
-    assert made["devices"][0]["reduction"]["rows"][0]["time"] == {"value": 90.5, "unit": "ns", "samples": [90.5]}
+    assert made["devices"][0]["reduction"]["rows"][0]["time"] == {"value": 5.0, "unit": "us", "samples": [90.5]}
 
 
 @pytest.mark.parametrize("seed", range(60))
