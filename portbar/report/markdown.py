@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from portbar.survey.report_tables import Cell, Table
+from portbar.survey.tables import Cell, Table
 
 #: What Markdown or the HTML in it would take for markup.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$:@])")

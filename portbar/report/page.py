@@ -16,7 +16,7 @@ from html import escape
 import mako.template
 
 from portbar.report.plots import Plots
-from portbar.survey.report_tables import Cell, Table
+from portbar.survey.tables import Cell, Table
 
 
 @cache

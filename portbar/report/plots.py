@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.errors import UnsupportedFeatureError
 from portbar.report.collect import Json
-from portbar.survey.report_tables import digits
+from portbar.survey.tables import digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

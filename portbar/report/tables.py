@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from textwrap import shorten
 from typing import Any, Final
 
-from portbar.survey.report_tables import Cell, Table, count_cell, name_cell, text_cell, time_cell
 from portbar.survey.steps import STEPS
 from portbar.survey.steps.barrier import fastest
+from portbar.survey.tables import Cell, Table, cells, name_cell
 
 Json = dict[str, Any]
 
@@ -31,10 +31,6 @@ def tables(devices: Sequence[Json]) -> list[Table]:
     return [table for table in made if table is not None and table.rows]
 
 
-def _gain(most: tuple[int, float, float | None, str] | None) -> Cell:
-    return time_cell(most[2] / most[1] if most and most[2] and most[1] else None)
-
-
 def _verdicts(devices: Sequence[Json]) -> Table:
     columns = [
         ("Device", False),
@@ -52,20 +48,21 @@ def _verdicts(devices: Sequence[Json]) -> Table:
     rows = []
     for one in sorted(devices, key=lambda one: one["kind"] == "published"):
         strategy, most = one["strategy"], fastest(one["barrier"], max)
+        gain = most[2] / most[1] if most and most[2] and most[1] else None
         word = one["verdict"]
         verdict = word if not one["reason"] else f"{word}: {shorten(one['reason'], 140, placeholder=' ...')}"
         rows.append(
-            [
+            cells(
                 name_cell(one),
                 Cell(verdict, VERDICTS.index(word), {"usable": "yes", "unusable": "no", "failed": "no"}.get(word, "")),
-                count_cell(one["groups"]),
-                text_cell("unsteady") if most and one["barrier"]["unsteady"] else _gain(most),
-                count_cell(one["compute_units"]),
-                text_cell(one["type"]),
-                *(text_cell(strategy.get(choice)) for choice in ("atomics", "discovery", "device_barrier")),
-                text_cell(", ".join(one["quirks"])),
-                text_cell(one["year"] or one["created"] + (" (partial)" if one["partial"] else "")),
-            ]
+                one["groups"],
+                "unsteady" if most and one["barrier"]["unsteady"] else gain,
+                one["compute_units"],
+                one["type"],
+                *(strategy.get(choice) for choice in ("atomics", "discovery", "device_barrier")),
+                ", ".join(one["quirks"]),
+                str(one["year"] or one["created"] + (" (partial)" if one["partial"] else "")),
+            )
         )
     about = (
         "Whether work-groups can meet at a barrier inside a kernel, how many, and what portbar chooses. The times are those of "

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
     from rich.console import RenderableType
 
-    from portbar.survey.report_tables import Table
+    from portbar.survey.tables import Table
     from portbar.survey.tasks.session import Session
 
 Json = dict[str, Any]

@@ -188,7 +188,9 @@ def test_the_index_leads_to_the_record_of_each_device_and_nothing_of_theirs_is_m
     one = device(facts=FACTS | {"name": "G|P*U <b>_[x](y)"})
     line = index_of([("a](javascript:alert(1)) <b>|.json", record(one))]).splitlines()[4]
     file = "a%5D%28javascript%3Aalert%281%29%29%20%3Cb%3E%7C.json"
-    assert line.startswith(rf"| [G\|P\*U \<b\>\_\[x\](y) (Test platform, 10.20.30.40)]({file}) | usable | 16 | 2.14 | 8 |")
+    assert line.startswith(
+        rf"| [G\|P\*U \<b\>\_\[x\](y) (Test platform, 10.20.30.40)]({file}) | usable | 16 | 2.14 | 8 |"
+    )
     one["barrier"]["unsteady"] = True
     assert "| unsteady |" in index_of([("a.json", record(one))])
 

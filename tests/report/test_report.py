@@ -24,7 +24,7 @@ from portbar.report.build import Report, build
 from portbar.report.collect import collect, in_order
 from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
 from portbar.report.tables import tables
-from portbar.survey.report_tables import MOST_COLUMNS, Table
+from portbar.survey.tables import MOST_COLUMNS, Table
 from tests.report_support import MEASURED, Json, device, occupancy_row, published, record, without
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&| [x](javascript:alert(3)) $\\frac{1}{"
@@ -112,14 +112,14 @@ def test_the_mean_counts_not_the_median() -> None:
 def test_barriers_are_shown_between_the_fewest_and_the_most_groups(folder: Path) -> None:
     shown = by_name(build(folder).devices)["barriers"]
     cells = [cell.text for cell in next(one for one in shown.rows if one[0].text.startswith("Test"))[1:]]
-    assert cells == ["64", "2", "counter", "0.707", "6", "8", "counter", "1.41", "6"]
+    assert cells == ["64", "2", "counter", "0.707", "6.00", "8", "counter", "1.41", "6.00"]
 
 
 def test_times_of_another_unit_are_converted() -> None:
     one = device()
     for line in one["barrier"]["rows"]:
         line["barrier_time"] = measured(2500.0, "ns")
-    assert line_of(one, "barriers")["Barrier, us"] == "2.5"
+    assert line_of(one, "barriers")["Barrier, us"] == "2.50"
     one["split_barrier"]["rows"][0]["time"] = measured(0.5, "us")
     assert line_of(one, "split-barriers")["counter"] == "500 *"
 
@@ -152,7 +152,7 @@ def test_atomics_are_counted_by_how_they_are_done() -> None:
 def test_reductions_stand_beside_the_built_in_function(folder: Path) -> None:
     shown = by_name(build(folder).devices)["reductions"]
     mine = row(Table("", "", "", shown.columns, [one for one in shown.rows if one[1].text == "device"]), "Test GPU")
-    assert (mine["Grid"], mine["sub_group"], mine["tree"], mine["Built in"]) == ("4 x 64", "2.5 *", "5", "3")
+    assert (mine["Grid"], mine["sub_group"], mine["tree"], mine["Built in"]) == ("4 x 64", "2.50 *", "5.00", "3.00")
 
 
 def test_devices_that_could_not_be_measured_have_a_row() -> None:
@@ -282,7 +282,8 @@ def test_plots_have_their_numbers_in_words(folder: Path) -> None:
     html = build(folder).to_html()
     assert 'aria-label="Published chips. GTX 980 (Nvidia): spin 10 %, ticket 100 %"' in html
     assert (
-        "counter 0.5 at 1, 1.41 at 8; flag 0.7 at 1, 1.98 at 8; tree 1 at 1, 2.83 at 8; relaunch 6 at 1, 6 at 8" in html
+        "counter 0.500 at 1, 1.41 at 8; flag 0.700 at 1, 1.98 at 8; tree 1.00 at 1, 2.83 at 8; relaunch 6.00 at 1, 6.00 at 8"
+        in html
     )
 
 
@@ -388,7 +389,7 @@ def test_a_record_with_many_algorithms_of_its_own_costs_its_own_plot_only() -> N
         devices = collect([(str(n), record(one)) for n, one in enumerate([odd, odd, *others])])
         plots = {plot.title.partition(" (")[0]: plot.text for plot in barrier_plots(devices).plots}
         for other in others:
-            assert "counter 0.5 at 1" in plots[other["facts"]["name"]]
+            assert "counter 0.500 at 1" in plots[other["facts"]["name"]]
         assert "Odd GPU" in Report(devices, 1).to_html()
 
 

@@ -18,11 +18,11 @@ from portbar.records.reading import measured, rows_of, value_of
 from portbar.report.collect import collect
 from portbar.report.compare import compare
 from portbar.report.tables import tables
-from portbar.survey.report_tables import Table, name_cell, time_cell
 from portbar.survey.run import Survey
 from portbar.survey.step import Step, Turn, as_used
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.table import verdict
+from portbar.survey.tables import Table, cells, name_cell
 from tests.checkout import python_path
 from tests.report_support import device as surveyed
 from tests.report_support import record, times
@@ -84,7 +84,7 @@ class Filling(Step):
         return max((row["time"]["value"] for row in rows_of(entry, self.name, having="time")), default=None)
 
     def table(self, devices: Sequence[Json]) -> Table:
-        rows = [[name_cell(one), time_cell(one["filling"])] for one in devices if one["filling"] is not None]
+        rows = [cells(name_cell(one), one["filling"]) for one in devices if one["filling"] is not None]
         return Table("filling", "Filling", "", [("Device", False), ("us", True)], rows)
 
 
@@ -141,7 +141,7 @@ def test_it_is_in_the_report(filling: Filling) -> None:
     devices = collect([("one", record(filled(row(2.0)))), ("two", record())])
     assert [one["filling"] for one in devices] == [2.0, None]
     (table,) = (table for table in tables(devices) if table.name == "filling")
-    assert [[cell.text for cell in line] for line in table.rows] == [["Test GPU (Test platform, 1.0)", "2"]]
+    assert [[cell.text for cell in line] for line in table.rows] == [["Test GPU (Test platform, 1.0)", "2.00"]]
 
 
 def test_a_record_of_it_is_read_where_the_step_is_unknown() -> None:

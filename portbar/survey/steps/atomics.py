@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import shorten
-from typing import TYPE_CHECKING, Final
-
-from rich.text import Text
+from typing import Final
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.report_tables import EMPTY, LONGEST, Cell, Table, common, name_cell
 from portbar.survey.step import Entry, Json, Row, Step, Turn
-from portbar.survey.terminal import fitting, new_table, titled
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from portbar.survey.tables import EMPTY, LONGEST, Cell, Table, common, name_cell, terminal_table
 
 #: Operations in the table; surveys write fewer.
 _MOST_COLUMNS: Final = 40
 _MARKS: Final = {"instruction": "yes", "loop": "loop"}
+_SPACES: Final = ("global", "local")
 _SHORT: Final = {"exchange": "swap", "compare_exchange": "cas"}
 
 
@@ -35,7 +30,7 @@ class Atomics(Step):
         "Atomics: yes, the device's own operation; loop, of compare-exchanges; -, not offered; ?, no time was left."
     )
 
-    def views(self, entry: Entry) -> Iterator[RenderableType]:
+    def views(self, entry: Entry) -> Iterator[Table]:
         """Whether each operation works on each type, and how it is done."""
         rows = rows_of(entry, self.name)
         if not rows:
@@ -44,18 +39,14 @@ class Atomics(Step):
         cells: dict[tuple[str, str], dict[str, str]] = {}
         for row in rows:
             cells.setdefault((row["type"], row["operation"]), {})[row["space"]] = _mark(row)
-        table = new_table()
-        table.add_column("type")
-        for operation in operations:
-            table.add_column(_SHORT.get(operation, operation.removeprefix("fetch_")), justify="center")
-        for kind in fitting(list(dict.fromkeys(row["type"] for row in rows)), table):
-            shown = []
-            for operation in operations:
-                found = cells.get((kind, operation), {})
-                text = "/".join(dict.fromkeys(found[space] for space in ("global", "local") if space in found))
-                shown.append(Text(text, style="bold red" if "WRONG" in text else ""))
-            table.add_row(kind, *shown)
-        yield titled("Atomics in global memory, and in local memory where that differs (after a stroke)", table)
+        shown = []
+        for kind in dict.fromkeys(row["type"] for row in rows):
+            found = [cells.get((kind, operation), {}) for operation in operations]
+            texts = ["/".join(dict.fromkeys(of[space] for space in _SPACES if space in of)) for of in found]
+            shown.append([kind, *(Cell(text, kind="no" if "WRONG" in text else "") for text in texts)])
+        columns = ["type", *(_SHORT.get(name, name.removeprefix("fetch_")) for name in operations)]
+        title = "Atomics in global memory, and in local memory where that differs (after a stroke)"
+        yield terminal_table(title, columns, shown, words=columns)
 
     def faults(self, entry: Entry) -> Iterator[str]:
         """How many operations do not work."""

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.report_tables import Table, count_cell, name_cell, text_cell, time_cell, us_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used, grid_of
-from portbar.survey.terminal import fitting, new_table, number, titled
+from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table, us_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -110,10 +109,10 @@ class Barrier(Step):
             ends = [fastest(one["barrier"], pick) for pick in (min, max)]
             if None in ends:
                 continue
-            row = [name_cell(one, " *" if one["barrier"]["unsteady"] else ""), count_cell(one["barrier"]["local_size"])]
+            row = [name_cell(one, " *" if one["barrier"]["unsteady"] else ""), one["barrier"]["local_size"]]
             for groups, us, again, algorithm in filter(None, ends):
-                row += [count_cell(groups), text_cell(algorithm), time_cell(us), time_cell(again)]
-            rows.append(row)
+                row += [groups, algorithm, us, again]
+            rows.append(cells(*row))
         about = (
             "Microseconds of the fastest barrier between the fewest and the most work-groups that were measured, beside ending "
             "the kernel and launching an empty one."
@@ -123,26 +122,27 @@ class Barrier(Step):
         return Table("barriers", "Time of a barrier", about, columns, rows, remarks)
 
 
-def times_table(entry: Entry) -> RenderableType | None:
+def times_table(entry: Entry) -> Table | None:
     """Microseconds a barrier, by algorithm and group count, beside relaunching; None without any row."""
     rows = Barrier().measured(entry)
     if not rows:
         return None
     present = [name for name in ALTERNATIVES["device_barrier"] if any(row["algorithm"] == name for row in rows)]
     # Long names in two lines: all algorithms of a GPU's record fit 100 columns then.
-    table = new_table(*(name.replace("_", "_\n") for name in ("local", "groups", *present, "relaunch", "ratio")))
+    columns = [name.replace("_", "_\n") for name in ("local", "groups", *present, "relaunch", "ratio")]
     shapes: dict[tuple[int, int], dict[str, Json]] = {}
     for row in rows:
         shapes.setdefault((row["local_size"], row["groups"]), {})[row["algorithm"]] = row
-    for (local, groups), cells in fitting(sorted(shapes.items()), table):
-        least = min(value_of(row["barrier_time"]) for row in cells.values())
-        again = value_of(next(iter(cells.values()))["relaunch_time"])
-        shown = []
-        for name in present:
-            us = value_of(cells[name]["barrier_time"]) if name in cells else None
-            shown.append(Text("" if us is None else number(us), style="bold green" if us == least else ""))
-        table.add_row(str(local), str(groups), *shown, number(again), number(least / again))
-    return titled("Microseconds a barrier, median", table)
+    shown = []
+    for (local, groups), of_shape in sorted(shapes.items()):
+        times = {name: value_of(row["barrier_time"]) for name, row in of_shape.items()}
+        least, again = min(times.values()), value_of(next(iter(of_shape.values()))["relaunch_time"])
+        timed = [
+            Cell(digits(times[name]), kind="best" if times[name] == least else "") if name in times else EMPTY
+            for name in present
+        ]
+        shown.append([local, groups, *timed, float(again), least / again])
+    return terminal_table("Microseconds a barrier, median", columns, shown)
 
 
 def notes(entry: Entry) -> list[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.report_tables import Cell, Table, common, name_cell
 from portbar.survey.step import START_S, Entry, Json, Row, Running, Step, Turn
+from portbar.survey.tables import Cell, Table, common, name_cell
 
 if TYPE_CHECKING:
     import pyopencl as cl

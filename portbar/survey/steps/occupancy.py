@@ -10,9 +10,8 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import mean_of, measured, missing, rows_of, samples_of, value_of
-from portbar.survey.report_tables import EMPTY, Cell, Table, count_cell, name_cell, number_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn
-from portbar.survey.terminal import fitting, new_table, titled
+from portbar.survey.tables import EMPTY, Cell, Table, cells, name_cell, number_of, terminal_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,24 +77,23 @@ class Occupancy(Step):
         rows = self.measured(entry)
         if not rows:
             return
-        table = new_table("local", "bytes", "bound")
         present = [column for column in _COLUMNS if any((row["lock"], row["patience"]) == column for row in rows)]
-        for lock, patience in present:
-            table.add_column(lock if patience else f"{lock}*", justify="right")
         asks = any(value_of(row.get("vendor_bound")) for row in rows)
-        if asks:
-            table.add_column("vendor says", justify="right")
-        for (local, size), of_shape in fitting(sorted(_by_shape(rows).items()), table):
-            cells = {(row["lock"], row["patience"]): _found_text(row) for row in of_shape}
-            bound = of_shape[0].get("best_known_groups")
-            table.add_row(
-                str(local) if local else "",
-                f"{size // 1024}K" if size >= 1024 else str(size) if size else "",
-                "" if bound is None else str(bound),
-                *(cells.get(column, "") for column in present),
-                *([_vendor_text(of_shape)] if asks else []),
+        columns = ["local", "bytes", "bound", *(lock if patience else f"{lock}*" for lock, patience in present)]
+        shown = []
+        for (local, size), of_shape in sorted(_by_shape(rows).items()):
+            found = {(row["lock"], row["patience"]): _found_text(row) for row in of_shape}
+            shown.append(
+                [
+                    local or None,
+                    f"{size // 1024}K" if size >= 1024 else size or None,
+                    of_shape[0].get("best_known_groups"),
+                    *(found.get(column) for column in present),
+                    *([_vendor_text(of_shape)] if asks else []),
+                ]
             )
-        yield titled("Work-groups found, mean of the runs (recall)", table)
+        title = "Work-groups found, mean of the runs (recall)"
+        yield terminal_table(title, [*columns, "vendor says"] if asks else columns, shown)
         parts = []
         for lock, patience in _COLUMNS:
             of_lock = [row for row in rows if (row["lock"], row["patience"]) == (lock, patience)]
@@ -155,19 +153,19 @@ class Occupancy(Step):
                 continue
             vendor = recall["vendor_bound"]
             rows.append(
-                [
+                cells(
                     name_cell(one, ", published" if one["kind"] == "published" else ""),
-                    count_cell(one["compute_units"]),
-                    count_cell(recall["local_size"]),
-                    count_cell(recall["bound"]),
+                    one["compute_units"],
+                    recall["local_size"],
+                    recall["bound"],
                     *(
                         _recall_cell(recall["cells"].get(name))
                         for name in (*locks, *(f"{lock} patient" for lock in locks))
                     ),
                     _range_cell(recall["range"].get("spin")),
                     _range_cell(recall["range"].get("ticket")),
-                    EMPTY if vendor is None else Cell(f"{vendor:g} ({_percent(recall['vendor_recall'])})", vendor),
-                ]
+                    None if vendor is None else Cell(f"{vendor:g} ({_percent(recall['vendor_recall'])})", vendor),
+                )
             )
         about = (
             "Work-groups that discovery found, mean of the runs, and in brackets how much that is of the most that any run "

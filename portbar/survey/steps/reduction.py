@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portbar.records.reading import rows_of
-from portbar.survey.report_tables import Table, common, name_cell, text_cell, time_cell, timed_cells, us_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used, grid_of
-from portbar.survey.terminal import fitting, new_table, optional, strategy_text, time_text, titled
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from portbar.survey.tables import (
+    Table,
+    cells,
+    common,
+    name_cell,
+    strategy_cell,
+    terminal_table,
+    time_text,
+    timed_cells,
+    us_of,
+)
 
 
 class Reduction(Step):
@@ -35,24 +41,25 @@ class Reduction(Step):
         shape = ("level", "operation", "type", "local_size", "groups")
         return as_used(rows_of(entry, self.name), "time", "strategy", shape)
 
-    def views(self, entry: Entry) -> Iterator[RenderableType]:
+    def views(self, entry: Entry) -> Iterator[Table]:
         """Time of a sum of one value a work-item."""
         rows = rows_of(entry, self.name, having="time")
         if not rows:
             return
-        table = new_table("over a", "type", "local", "groups", "strategy", "portbar's", "OpenCL's own")
-        table.columns[0].justify = "left"
-        for row in fitting(rows, table):
-            table.add_row(
+        columns = ("over a", "type", "local", "groups", "strategy", "portbar's", "OpenCL's own")
+        shown = (
+            [
                 row["level"].replace("_", "-"),
                 row["type"],
-                optional(row["local_size"]),
-                optional(row.get("groups")),
-                strategy_text(row),
+                row["local_size"],
+                row.get("groups"),
+                strategy_cell(row),
                 time_text(row["time"]),
                 time_text(row.get("built_in_time")),
-            )
-        yield titled("Time of a sum of one value a work-item, median", table)
+            ]
+            for row in rows
+        )
+        yield terminal_table("Time of a sum of one value a work-item, median", columns, shown, words=["over a"])
 
     def summary(self, entry: Entry) -> dict[str, Json]:
         """Level -> microseconds by strategy, at the largest grid that has the most strategies."""
@@ -82,14 +89,14 @@ class Reduction(Step):
         summaries = [(one, level, of) for one in devices for level, of in one["reduction"].items()]
         names, notes = common((of["times_us"] for _, _, of in summaries), "strategies", most=8)
         rows = [
-            [
+            cells(
                 name_cell(one),
-                text_cell(level.replace("_", "-")),
-                text_cell(f"{of['operation']} {of['type']}"),
-                text_cell(f"{of['groups'] or '?'} x {of['local_size'] or '?'}"),
+                level.replace("_", "-"),
+                f"{of['operation']} {of['type']}",
+                f"{of['groups'] or '?'} x {of['local_size'] or '?'}",
                 *timed_cells(of["times_us"], of["chosen"], names),
-                time_cell(of["built_in_us"]),
-            ]
+                of["built_in_us"],
+            )
             for one, level, of in summaries
         ]
         about = (

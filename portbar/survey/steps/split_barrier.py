@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.report_tables import Table, common, count_cell, name_cell, time_cell, timed_cells, us_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used
-from portbar.survey.terminal import fitting, new_table, number, strategy_text, titled
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells, us_of
 
 
 class SplitBarrier(Step):
@@ -35,18 +30,18 @@ class SplitBarrier(Step):
         """The chosen strategy, or the fastest."""
         return as_used(rows_of(entry, self.name), "time", "strategy", ("local_size",))
 
-    def views(self, entry: Entry) -> Iterator[RenderableType]:
+    def views(self, entry: Entry) -> Iterator[Table]:
         """Nanoseconds of an arrive and a wait."""
         rows = rows_of(entry, self.name, having="time")
         if not rows:
             return
-        table = new_table("local", "strategy", "split", "barrier()", "ratio")
-        for row in fitting(rows, table):
-            whole, split = value_of(row.get("barrier_time")), value_of(row["time"])
-            beside = "" if whole is None else number(whole)
-            ratio = number(split / whole) if whole else ""
-            table.add_row(str(row["local_size"]), strategy_text(row), number(split), beside, ratio)
-        yield titled("Nanoseconds of a split barrier's arrive and wait, median", table)
+        shown = []
+        for row in rows:
+            whole, split = value_of(row.get("barrier_time")), float(value_of(row["time"]))
+            ratio = split / whole if whole else None
+            shown.append([row["local_size"], strategy_cell(row), split, None if whole is None else float(whole), ratio])
+        title = "Nanoseconds of a split barrier's arrive and wait, median"
+        yield terminal_table(title, ["local", "strategy", "split", "barrier()", "ratio"], shown)
 
     def summary(self, entry: Entry) -> Json | None:
         """Nanoseconds by strategy, at the local size measured with the most strategies."""
@@ -69,12 +64,12 @@ class SplitBarrier(Step):
         summaries = [(one, one["split_barrier"]) for one in devices if one["split_barrier"]]
         names, notes = common((of["times_ns"] for _, of in summaries), "strategies", most=8)
         rows = [
-            [
+            cells(
                 name_cell(one),
-                count_cell(of["local_size"]),
+                of["local_size"],
                 *timed_cells(of["times_ns"], of["chosen"], names),
-                time_cell(of["barrier_ns"]),
-            ]
+                of["barrier_ns"],
+            )
             for one, of in summaries
         ]
         about = (

@@ -1,4 +1,4 @@
-"""Tables of a report as rows of text, the same for the page and for Markdown; texts are as the records have them."""
+"""Tables as rows of text, the same for a terminal, a page and Markdown; texts are as the records have them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any, Final
 
+from rich import table as rich_table
+from rich.console import Group
+from rich.text import Text
+
 from portbar.records.reading import value_of
 
 Json = dict[str, Any]
@@ -15,11 +19,17 @@ Json = dict[str, Any]
 #: Most columns that come from names in the records; the names that most devices have go first.
 MOST_COLUMNS: Final = 40
 
+#: Most rows in a terminal; surveys write fewer.
+_MOST_ROWS: Final = 200
+
 #: Longest text of a cell.
 LONGEST: Final = 70
 
 #: Microseconds in a unit of time.
 _US: Final = {"us": 1.0, "ns": 1e-3, "s": 1e6}
+
+#: How a terminal shows a cell of a class.
+_STYLES: Final = {"best": "bold green", "no": "bold red"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,25 @@ class Table:
     notes: Sequence[str] = ()
     matrix: bool = False
 
+    def __rich__(self) -> Group:
+        """The table as a terminal shows it: below its title, which a table of rich's own would wrap to its width."""
+        shown = rich_table.Table(box=None, padding=(0, 1))
+        for title, is_number in self.columns:
+            shown.add_column(title, justify="right" if is_number else "left")
+        for row in self.rows[:_MOST_ROWS]:
+            shown.add_row(*(Text(cell.text, style=_STYLES.get(cell.kind, "")) for cell in row))
+        if len(self.rows) > _MOST_ROWS:
+            shown.caption = f"{len(self.rows) - _MOST_ROWS} more rows: --json has all"
+        return Group(Text(self.title, style="italic"), shown)
+
+
+def terminal_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], words: Sequence[str] = ()
+) -> Table:
+    """A table for a terminal only, of what `cell` takes; all columns but those in `words` hold numbers."""
+    made = [[cell(value) for value in row] for row in rows]
+    return Table("", title, "", [(name, name not in words) for name in columns], made)
+
 
 def number_of(reading: Mapping[str, Any] | None) -> float | None:
     """The number of a reading, if it has one."""
@@ -72,24 +101,25 @@ def name_cell(device: Json, remark: str = "") -> Cell:
     return Cell(f"{device['label']}{remark}", record=device["record"])
 
 
-def text_cell(value: Any) -> Cell:
-    """A cell of a text."""
-    return Cell(shorten(str(value), LONGEST, placeholder=" ...")) if value not in {None, ""} else EMPTY
+def cell(value: Any) -> Cell:
+    """A cell of a text, a count or a time; empty where there is none."""
+    if isinstance(value, Cell):
+        return value
+    if value in {None, ""}:
+        return EMPTY
+    if isinstance(value, str):
+        return Cell(shorten(value, LONGEST, placeholder=" ..."))
+    return Cell(digits(value) if isinstance(value, float) else str(value), value)
 
 
-def count_cell(value: float | None) -> Cell:
-    """A cell of a count."""
-    return EMPTY if value is None else Cell(f"{value:g}", value)
-
-
-def time_cell(value: float | None) -> Cell:
-    """A cell of a time."""
-    return EMPTY if value is None else Cell(digits(value), value)
+def cells(*values: Any) -> list[Cell]:
+    """The cells of a row."""
+    return [cell(value) for value in values]
 
 
 def digits(value: float) -> str:
     """A number with three digits that count."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
 
 
 def common(
@@ -103,6 +133,17 @@ def common(
     )
     more = len(counted) - len(kept)
     return kept, (f"{more} more {what} that fewer devices have are in the output of --json.",) if more else ()
+
+
+def strategy_cell(row: Mapping[str, Any]) -> Cell:
+    """A strategy, marked where it is the chosen one."""
+    return Cell(row["strategy"], kind="best" if row["chosen"] else "")
+
+
+def time_text(reading: Mapping[str, Any] | None) -> str:
+    """A time with its unit, or nothing."""
+    value = value_of(reading)
+    return "" if value is None or reading is None else f"{digits(value)} {reading['unit']}"
 
 
 def timed_cells(times: Mapping[str, float], chosen: str | None, names: Sequence[str]) -> Iterator[Cell]:
