@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.cli.progress import Steps
@@ -31,6 +30,7 @@ from portbar.litmus.patterns import PATTERNS
 from portbar.litmus.results import NAMES, NO_TIME, verdict_of
 from portbar.litmus.tests import TESTS, matching
 from portbar.records.scrubbing import anonymous
+from portbar.survey.tables import terminal_table
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -228,24 +228,18 @@ def _show(entry: dict[str, Any], *, outcomes: bool) -> None:
     if checked is None:
         show(f"  not checked: {entry['reason']}", "")
         return
-    table = Table(box=None, padding=(0, 1))
-    for name in ("test", "scope", "space", "strategy"):
-        table.add_column(name, no_wrap=True)
-    for name in ("instances", "forbidden"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    for result in checked["results"]:
-        ran = result["instances"] > 0
-        table.add_row(
-            result["test"],
-            result["scope"],
-            result["space"],
-            result["strategy"],
-            f"{result['instances']:,}" if ran else "-",
-            f"{sum(result['forbidden'].values()):,}" if ran else "-",
+    words = ("test", "scope", "space", "strategy")
+    rows = (
+        [
+            *(result[name] for name in words),
+            f"{result['instances']:,}" if result["instances"] else "-",
+            f"{sum(result['forbidden'].values()):,}" if result["instances"] else "-",
             result["status"],
-        )
-    show(table)
+        ]
+        for result in checked["results"]
+    )
+    columns = (*words, "instances", "forbidden", "verdict")
+    show(terminal_table("", columns, rows, words=(*words, "verdict")))
     if outcomes:
         for result in checked["results"]:
             counts = ", ".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from textwrap import shorten
 
 import click
@@ -73,9 +74,10 @@ def print_comparisons(first: Named, comparisons: Sequence[tuple[Named, Compariso
 def comparison_view(old: str, new: str, comparison: Comparison) -> RenderableType:
     """A comparison for a terminal: the count in words, then the differences by device and group."""
     parts: list[RenderableType] = [Text(f"old: {old}\nnew: {new}", style="bold"), Text(summary(comparison))]
-    for device, items in groupby(sorted(comparison.differences, key=_device), _device):
+    by_device, by_group = attrgetter("device"), attrgetter("group")
+    for device, items in groupby(sorted(comparison.differences, key=by_device), by_device):
         inner: list[RenderableType] = []
-        for group, of_group in groupby(items, _group):
+        for group, of_group in groupby(items, by_group):
             inner += [
                 Text(group.replace("_", " ").capitalize(), style="italic"),
                 Padding(_rows(of_group), (0, 0, 0, 2)),
@@ -100,14 +102,6 @@ def summary(comparison: Comparison) -> str:
     parts.append(f"{worse} worse, {better} better, {others} otherwise different.")
     parts.append(f"The same: {equal}." if equal else "Nothing is the same.")
     return " ".join(parts)
-
-
-def _device(item: Item) -> str:
-    return item.device
-
-
-def _group(item: Item) -> str:
-    return item.group
 
 
 def _rows(items: Iterable[Item]) -> Table:

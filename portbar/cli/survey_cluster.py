@@ -7,12 +7,11 @@ import json
 import logging
 from typing import Any
 
-from rich.table import Table
-
 from portbar.cli.progress import Steps
 from portbar.cli.shared import INTERRUPTED, err, print_json, show
 from portbar.fleet.cluster import ClusterSurvey, Job
 from portbar.fleet.hosts import HostFolder
+from portbar.survey.tables import Cell, Table, terminal_table
 
 
 def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
@@ -84,21 +83,19 @@ def _devices(folder: HostFolder, label: str) -> dict[str, str] | None:
 
 
 def _table(result: dict[str, Any]) -> Table:
-    table = Table(box=None, padding=(0, 1))
-    table.add_column("host", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("devices", justify="right", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
-    table.add_column("reason")
-    for label, host in result["hosts"].items():
-        table.add_row(
+    rows = (
+        [
             label,
             host["status"],
-            "" if host["devices"] is None else str(len(host["devices"])),
+            None if host["devices"] is None else len(host["devices"]),
             f"{host['seconds']:.0f}",
-            host.get("reason", ""),
-        )
-    return table
+            Cell(host.get("reason", "")),
+        ]
+        for label, host in result["hosts"].items()
+    )
+    return terminal_table(
+        "", ("host", "status", "devices", "seconds", "reason"), rows, words=("host", "status", "reason")
+    )
 
 
 def _status(result: dict[str, Any]) -> int:

@@ -7,6 +7,7 @@ no style attributes, which the page's security policy would refuse.
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import warnings
 from collections import Counter
@@ -101,29 +102,24 @@ def representatives(devices: Sequence[Json], most: int) -> list[Json]:
     return [one for one in devices if any(one is other for other in chosen)]
 
 
-def _note(shown: Sequence[Json], of: Sequence[Json], table: str) -> str:
+def _note(shown: Sequence[Json], of: Sequence[Json]) -> str:
     if len(shown) == len(of):
         return ""
     return (
         f"{len(shown)} of {len(of)} records are drawn, since more could not be read: the newest of each device, those with "
-        f"most work-groups first. The table {table} has all."
+        "most work-groups first. The table below has all."
     )
 
 
 @_own_style()
 def recall_plots(devices: Sequence[Json]) -> Plots:
-    """Recall by lock without patience: published chips, measured devices, and the spread over all where they are many."""
+    """Recall by lock without patience, of published chips and of measured devices."""
     found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in _LOCKS)]
     printed = [one for one in found if one["kind"] == "published"][:MOST_RECALL]
     measured = [one for one in found if one["kind"] != "published"]
     shown = representatives(measured, MOST_RECALL)
-    plots = []
-    for title, some in (("Published chips", printed), ("Measured devices", shown)):
-        if some:
-            plots.append(_recall_plot(title, some))
-    if len(shown) < len(measured):
-        plots.append(_spread_plot(measured))
-    return Plots(plots, _note(shown, measured, "below"))
+    parts = (("Published chips", printed), ("Measured devices", shown))
+    return Plots([_recall_plot(title, some) for title, some in parts if some], _note(shown, measured))
 
 
 def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
@@ -150,30 +146,6 @@ def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
     return Plot(title, _svg(figure), "; ".join(said))
 
 
-def _spread_plot(devices: Sequence[Json]) -> Plot:
-    """Quartiles of recall over all measured devices, by lock, with and without patience."""
-    figure = _figure(340, 250)
-    axes = figure.add_axes((0.3, 0.18, 0.66, 0.78))
-    columns = [(lock, f"{lock}{patience}") for patience in ("", " patient") for lock in _LOCKS]
-    columns = [(lock, name) for lock, name in columns if any(name in one["recall"]["cells"] for one in devices)]
-    said = []
-    for row, (lock, name) in enumerate(columns):
-        shares = sorted(
-            100 * one["recall"]["cells"][name]["recall"] for one in devices if name in one["recall"]["cells"]
-        )
-        low, first, mid, third, high = (shares[round(part * (len(shares) - 1) / 4)] for part in range(5))
-        colour = _LOCKS[lock][0]
-        axes.plot([low, high], [row, row], color=colour, linewidth=1.2)
-        axes.plot([first, third], [row, row], color=colour, linewidth=8, alpha=0.5, solid_capstyle="butt")
-        axes.plot(mid, row, _LOCKS[lock][1], color=colour, markersize=7)
-        said.append(f"{name}: least {low:.0f} %, middle {mid:.0f} %, most {high:.0f} % of {len(shares)} devices")
-    axes.set_ylim(len(columns) - 0.5, -0.5)
-    axes.set_xlim(-3, 103)
-    axes.set_yticks(range(len(columns)), [name for _, name in columns])
-    _finish(axes, "recall, % (line: all, bar: middle half, mark: middle)")
-    return Plot(f"All {len(devices)} measured records", _svg(figure), "; ".join(said))
-
-
 @_own_style()
 def barrier_plots(devices: Sequence[Json]) -> Plots:
     """Barrier time over group count by algorithm, with relaunching as a line of its own; one plot a device."""
@@ -184,7 +156,7 @@ def barrier_plots(devices: Sequence[Json]) -> Plots:
     names = sorted(sorted(counted, key=lambda name: (name not in ours, -counted[name], name))[: len(_MARKERS)])
     drawable = [one for one in found if len(_counts(_lines(one["barrier"], names))) > 1]
     shown = representatives(drawable, MOST_BARRIERS)
-    return Plots([_barrier_plot(one, names) for one in shown], _note(shown, found, "below"))
+    return Plots([_barrier_plot(one, names) for one in shown], _note(shown, found))
 
 
 def _lines(curve: Json, names: Sequence[str]) -> list[tuple[str, Times]]:
@@ -301,26 +273,27 @@ def _svg(figure: Figure) -> str:
 
     file = io.StringIO()
     figure.patch.set_visible(False)
+    # With a salt of its own, no identity of a plot is that of another one on the page.
+    salt = f"plot {next(_serial)}"
     # A name may hold characters that matplotlib's own font lacks; the reader's browser draws them.
-    with warnings.catch_warnings(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "portbar"}):
+    with warnings.catch_warnings(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         warnings.filterwarnings("ignore", message="Glyph")
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return _for_page(file.getvalue())
 
 
-_serial = iter(range(1 << 62))
+_serial = itertools.count()
 
 
 def _for_page(text: str) -> str:
     root = ET.fromstring(text)  # noqa: S314 (written by matplotlib just before)
-    prefix = f"p{next(_serial)}"
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag in {f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"}:
                 parent.remove(child)
     for element in root.iter():
         element.tag = str(element.tag).removeprefix(f"{{{_SVG}}}")
-        for name, value in list(_attributes(element, prefix)):
+        for name, value in list(_attributes(element)):
             element.set(name, value)
     for name in ("version", "width", "height"):
         root.attrib.pop(name, None)
@@ -329,21 +302,13 @@ def _for_page(text: str) -> str:
     return re.sub(r">\s+<", "><", ET.tostring(root, encoding="unicode"))
 
 
-def _attributes(element: ET.Element, prefix: str) -> Iterator[tuple[str, str]]:
-    """Attributes in place of those that refer to others or hold styles; the old ones are taken away."""
-    identity = element.attrib.pop("id", None)
-    if (
-        identity is not None
-        and element.tag in {"path", "clipPath", "g"}
-        and not identity.startswith(("text", "line2d"))
-    ):
-        yield "id", f"{prefix}{identity}"
+def _attributes(element: ET.Element) -> Iterator[tuple[str, str]]:
+    """Attributes in place of styles and of those that no page needs; the old ones are taken away."""
+    if element.tag not in {"path", "clipPath"}:
+        element.attrib.pop("id", None)
     link = element.attrib.pop(_LINK, None)
     if link is not None:
-        yield "href", f"#{prefix}{link.removeprefix('#')}"
-    clip = element.attrib.get("clip-path")
-    if clip is not None:
-        yield "clip-path", clip.replace("url(#", f"url(#{prefix}")
+        yield "href", link
     classes = []
     for rule in element.attrib.pop("style", "").split(";"):
         name, _, value = (part.strip() for part in rule.partition(":"))

@@ -68,12 +68,12 @@ class Table:
         """The table as a terminal shows it: below its title, which a table of rich's own would wrap to its width."""
         shown = rich_table.Table(box=None, padding=(0, 1))
         for title, is_number in self.columns:
-            shown.add_column(title, justify="right" if is_number else "left")
+            shown.add_column(title, justify="right" if is_number else "left", overflow="fold")
         for row in self.rows[:_MOST_ROWS]:
             shown.add_row(*(Text(cell.text, style=_STYLES.get(cell.kind, "")) for cell in row))
         if len(self.rows) > _MOST_ROWS:
             shown.caption = f"{len(self.rows) - _MOST_ROWS} more rows: --json has all"
-        return Group(Text(self.title, style="italic"), shown)
+        return Group(Text(self.title, style="italic"), shown) if self.title else Group(shown)
 
 
 def terminal_table(

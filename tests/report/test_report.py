@@ -305,9 +305,8 @@ def test_only_so_many_devices_are_drawn_and_the_page_says_which() -> None:
     many.append(device("GPU 39", "0.9", bound=82))
     devices = collect([("a", record(*many))])
     html = Report(devices, 1).to_html()
-    assert html.count("<svg") == 2 + MOST_BARRIERS
+    assert html.count("<svg") == 1 + MOST_BARRIERS
     assert f"{MOST_RECALL} of 41 records are drawn" in html
-    assert "All 41 measured records" in html
 
 
 def test_of_a_device_its_newest_record_is_drawn() -> None:
@@ -374,9 +373,13 @@ def test_nothing_of_the_current_folder_is_run_or_obeyed(tmp_path: Path) -> None:
 def test_a_style_of_the_user_changes_no_plot(folder: Path) -> None:
     mpl = pytest.importorskip("matplotlib", reason="plots need matplotlib")
     devices = build(folder).devices
-    usual = [re.sub(r"p\d+", "p", plot.svg) for plot in barrier_plots(devices).plots]
+
+    def drawn() -> list[str]:
+        return [re.sub(r' (id|href|clip-path)="[^"]*"', "", plot.svg) for plot in barrier_plots(devices).plots]
+
+    usual = drawn()
     with mpl.rc_context({"text.usetex": True, "font.size": 40, "axes.grid": False}):
-        assert [re.sub(r"p\d+", "p", plot.svg) for plot in barrier_plots(devices).plots] == usual
+        assert drawn() == usual
 
 
 def test_a_record_with_many_algorithms_of_its_own_costs_its_own_plot_only() -> None:
