@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from portbar.records import measured, missing
+from portbar.records import measured, missing, validate
+from portbar.records.reading import STATUSES, UNITS
 from tests.report_support import Json, occupancy_row, step
 from tests.report_support import device as whole_device
 from tests.report_support import record as whole_record
@@ -63,33 +64,27 @@ def places(value: Any, where: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+_NUMBERS = st.sampled_from([0, 1, 65_535, 2**63 - 1, -1, 0.0, 5e-324, 0.1, 1.0, 1e18, -1e18])
+
+#: Readings that a record may hold.
+_READINGS = st.one_of(
+    st.builds(missing, st.sampled_from(STATUSES), st.just("why")),
+    st.builds(measured, _NUMBERS, st.sampled_from(UNITS), st.lists(_NUMBERS, max_size=5)),
+    st.builds(measured, st.sampled_from([True, False, "pass", "fail", "none"])),
+)
+
 #: What strangers put where something else belongs.
 _ODD = st.one_of(
+    _READINGS,
+    _NUMBERS,
     st.none(),
     st.booleans(),
     st.integers(),
     st.floats(),
     st.text(max_size=20),
-    st.sampled_from(
-        [
-            "",
-            "\x1b[2J",
-            "../../etc/passwd",
-            "a\nb",
-            "4.0",
-            "pass",
-            "fail: ",
-            "unknown: ",
-            4.0,
-            -1,
-            1e300,
-            10**30,
-            [],
-            {},
-            "\ud800",
-        ]
-    ),
-    st.sampled_from(["independent", "2026-99-99T00:00:00Z", "published", "portbar-record", 1, 2, 3, [[]]]),
+    st.sampled_from(["", "\x1b[2J", "../../etc/passwd", "a\nb", "4.0", 4.0, 1e300, 10**30, [], {}, "\ud800"]),
+    st.sampled_from([" ", "{}", "$\\frac{1}{", "a" * 300, "[x](y)|<b>", "\u00e9" * 40, "counter", "pass", "fail: "]),
+    st.sampled_from(["unknown: ", "independent", "2026-99-99T00:00:00Z", "published", "portbar-record", 2, 3, [[]]]),
     st.recursive(
         st.none() | st.integers() | st.text(max_size=5),
         lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=8), below, max_size=3),
@@ -128,3 +123,28 @@ def damaged(draw: st.DrawFn, base: Any) -> Any:
         else:
             holder[key] = draw(_ODD)
     return value
+
+
+def at(value: Any, way: tuple[Any, ...]) -> Any:
+    """What the way leads to."""
+    for part in way:
+        value = value[part]
+    return value
+
+
+def is_reading(value: Any) -> bool:
+    """Whether this is a value with its unit, or the reason why there is none."""
+    return isinstance(value, dict) and ("value" in value or set(value) == {"status", "reason"})
+
+
+@st.composite
+def unlikely(draw: st.DrawFn) -> Any:
+    """A valid record with unlikely values, most of them readings."""
+    value = draw(st.sampled_from([record(), stopped_record()]))
+    ways = [way for way in places(value) if is_reading(at(value, way))]
+    for way in draw(st.lists(st.sampled_from(ways), max_size=30)):
+        changed = copy.deepcopy(value)
+        at(changed, way[:-1])[way[-1]] = draw(_READINGS)
+        value = value if validate(changed) else changed
+    changed = draw(damaged(value))
+    return value if not isinstance(changed, dict) or validate(changed) else changed
