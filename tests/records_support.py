@@ -142,7 +142,7 @@ def unlikely(draw: st.DrawFn) -> Any:
     """A valid record with unlikely values, most of them readings."""
     value = draw(st.sampled_from([record(), stopped_record()]))
     ways = [way for way in places(value) if is_reading(at(value, way))]
-    for way in draw(st.lists(st.sampled_from(ways), max_size=30)):
+    for way in draw(st.lists(st.sampled_from(ways), min_size=20, max_size=30)):
         changed = copy.deepcopy(value)
         at(changed, way[:-1])[way[-1]] = draw(_READINGS)
         value = value if validate(changed) else changed

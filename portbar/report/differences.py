@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
@@ -218,13 +219,15 @@ def middle(reading: Any) -> tuple[float, float]:
 
 
 def ratio(old: Any, new: Any) -> float | None:
-    """`new` over `old`, of the medians of their samples; None where one is zero or their units differ."""
+    """`new` over `old`, of the medians of their samples; None where that is no number or their units differ."""
     if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
         return None
     values = [median(_samples(reading)) if _samples(reading) else number(reading) for reading in (old, new)]
     if not values[0] or not values[1]:
         return None
-    return values[1] / values[0]
+    change = values[1] / values[0]
+    # Of numbers that are too far apart it is zero or infinite.
+    return change if change and math.isfinite(change) else None
 
 
 def within_noise(old: Any, new: Any) -> bool:

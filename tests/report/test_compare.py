@@ -210,8 +210,19 @@ def test_a_device_that_is_gone_is_a_regression() -> None:
     assert [item.mark for item in back.differences] == [""]
 
 
-def test_units_that_differ_are_not_compared_by_ratio() -> None:
-    old, new = changed(lambda entry: entry["split_barrier"]["rows"][0].update(time=times(0.09, "us")))
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (times(90.0, "ns"), times(0.09, "us")),
+        (measured(1e18, "ns"), measured(5e-324, "ns")),
+        (measured(5e-324, "ns"), measured(1e18, "ns")),
+    ],
+    ids=["units", "nothing left", "out of nothing"],
+)
+def test_numbers_that_cannot_be_compared_have_no_ratio(before: Json, after: Json) -> None:
+    old, new = (record() for _ in range(2))
+    for value, reading in ((old, before), (new, after)):
+        value["devices"][0]["split_barrier"]["rows"][0]["time"] = reading
     item = only(compare(old, new))
     assert (item.mark, item.ratio) == ("", None)
 
