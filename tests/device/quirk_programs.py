@@ -213,7 +213,7 @@ def missed_stores(payload: dict[str, Any]) -> dict[str, int]:
     from portbar.litmus.checking import check  # noqa: PLC0415 (it starts processes of its own)
 
     device = DeviceAddress.from_json(payload["address"]).resolve()
-    found = check(device, seconds=payload["seconds"], strategies=("c11",), tests=("SB-device-global-ops",)).results[0]
+    found = check(device, seconds=15, strategies=("c11",), tests=("SB-device-global-ops",)).results[0]
     return {"instances": found["instances"], "both": sum(found["forbidden"].values())}
 
 
@@ -260,8 +260,7 @@ def left_behind(payload: dict[str, Any]) -> int:
     context = cl.Context([device])
     queue = cl.CommandQueue(context)
     chosen = choose(describe(device), {"device_barrier": "counter"})
-    effect = {quirks.LEADER_FORGOTTEN} if payload["forgotten"] else set()
-    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN} | effect)
+    strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN})
     kernel = Program(context, LEFT_BEHIND, strategy=strategy).kernel("left_behind")
     missed = 0
     for _ in range(40):

@@ -24,12 +24,12 @@ from portbar.device import quirks
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, address_of, facts
 from portbar.device.quirks import QUIRKS
-from portbar.device.quirks.entry import Kernel, Program, Quirk, returns
+from portbar.device.quirks.entry import Kernel, Quirk, returns
 from portbar.device.quirks.running import run
 from tests.checkout import ROOT
 
-OF_DEVICES = [quirk for quirk in QUIRKS if quirk.program.platform]
-OF_PLATFORMS = [quirk for quirk in QUIRKS if not quirk.program.platform]
+OF_DEVICES = [quirk for quirk in QUIRKS if quirk.platform]
+OF_PLATFORMS = [quirk for quirk in QUIRKS if not quirk.platform]
 
 
 def named(quirk: Quirk) -> str:
@@ -79,7 +79,7 @@ def test_the_programs_are_right_where_the_fault_is_not(device: Any) -> None:
 @pytest.mark.parametrize("quirk", OF_PLATFORMS, ids=named)
 def test_the_fault_of_the_platform_shows(quirk: Quirk, tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
-    function(quirk.program.task)(tmp_path, quirk.symptom)
+    function(quirk.task)(tmp_path, quirk.symptom)
 
 
 @pytest.fixture
@@ -94,12 +94,10 @@ def throw_away(device: Any) -> Iterator[Quirk]:
         fault="seven is not eight",
         seen="on the device under test",
         workaround="write eight",
-        program=Program(
-            platform=reported.platform_name,
-            kernels=tuple(Kernel(f"kernel void k(global uint *o) {{ o[0] = {n}u; }}", words=1) for n in (8, 7)),
-            controls=1,
-            shows=returns(lambda words: words == [7]),
-        ),
+        platform=reported.platform_name,
+        kernels=tuple(Kernel(f"kernel void k(global uint *o) {{ o[0] = {n}u; }}", words=1) for n in (8, 7)),
+        controls=1,
+        shows=returns(lambda words: words == [7]),
     )
     forget()
 
@@ -131,8 +129,8 @@ def test_an_entry_from_outside_works_like_the_others(device: Any, throw_away: Qu
         with pytest.raises(ValueError, match="throw-away"), quirks.registered(throw_away):
             pass
     assert not any(seen())
-    mended = replace(throw_away.program, kernels=throw_away.program.kernels[:1], controls=0)
-    assert not throw_away.shown_by(run(replace(throw_away, program=mended), address_of(device)))
+    mended = replace(throw_away, kernels=throw_away.kernels[:1], controls=0)
+    assert not mended.shown_by(run(mended, address_of(device)))
 
 
 @pytest.mark.device
@@ -168,10 +166,10 @@ def test_an_entry_is_complete_and_its_command_runs_its_program(quirk: Quirk) -> 
     assert (ROOT / found[2], found[3]) == (Path(__file__).resolve(), quirk.name)
     # `-k` takes parts of names.
     assert [one.name for one in QUIRKS if quirk.name in one.name] == [quirk.name]
-    assert bool(quirk.program.kernels) != bool(quirk.program.task)
-    if quirk.program.task:
+    assert bool(quirk.kernels) != bool(quirk.task)
+    if quirk.task:
         pytest.importorskip("pyopencl")
-        assert callable(function(quirk.program.task))
+        assert callable(function(quirk.task))
 
 
 @pytest.mark.parametrize("effect", sorted({quirk.effect for quirk in QUIRKS} - {""}))

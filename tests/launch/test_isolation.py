@@ -17,7 +17,7 @@ from portbar.errors import BuildError  # noqa: E402
 from portbar.launching import isolation  # noqa: E402
 
 UNDER_IF, LOPSIDED = (
-    kernel.source for quirk in QUIRKS if quirk.name == "pocl-barrier-under-if" for kernel in quirk.program.kernels
+    kernel.source for quirk in QUIRKS if quirk.name == "pocl-barrier-under-if" for kernel in quirk.kernels
 )
 
 RIGHT = """

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from portbar.device.child import ChildResult
+    from portbar.device.child import ChildResult, Status
     from portbar.device.facts import DeviceFacts
 
 #: Whether the end of a program shows the fault; the second argument is the entry's symptom.
@@ -43,39 +43,8 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Program:
-    """How a fault shows itself without portbar's workaround, in a process of its own.
-
-    Attributes
-    ----------
-    platform : str
-        Part of the name and version of the platform to run it on; empty for the fault of a platform that lists no devices.
-    kernels : tuple of Kernel
-        Run one after the other; the value is the last one's buffer, and the others' are reported.
-    task : str
-        In place of kernels: a function of portbar's checkout, for faults that take more of the host.
-    payload : mapping
-        What that function is given beside the device.
-    controls : int
-        How many kernels, from the first on, must come to their end even where the fault is.
-    limit : float
-        Seconds.
-    environment : mapping of str to str
-    """
-
-    platform: str = ""
-    kernels: tuple[Kernel, ...] = ()
-    task: str = ""
-    payload: Mapping[str, Any] = field(default_factory=dict)
-    shows: Shows = lambda _result, _symptom: False
-    controls: int = 0
-    limit: float = 30.0
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Quirk:
-    """One fault of one implementation.
+    """One fault of one implementation, and the program that shows it without portbar's workaround, in a process of its own.
 
     Attributes
     ----------
@@ -84,8 +53,8 @@ class Quirk:
     matches : callable
         Whether a device with these facts has it; the second argument is a build log, the end of a crashed
         process's standard error, or empty.
-    program : Program
-        Shows the fault, and tells when the entry can go.
+    fault, seen, workaround : str
+        What goes wrong; where and when it was seen; what helps.
     symptom : str
         Regular expression of the text that shows this fault at work; empty where it shows itself in no text.
     effect : str
@@ -94,8 +63,20 @@ class Quirk:
         Whether portbar does what helps on every device, because it costs nothing; a comment at each place names the effect.
     loop_limit : int
         Iterations in a whole kernel after which loops end silently; 0 where they do not.
-    fault, seen, workaround : str
-        What goes wrong; where and when it was seen; what helps.
+    platform : str
+        Part of the name and version of the platform to run the program on; empty for the fault of a platform that lists no
+        devices.
+    kernels : tuple of Kernel
+        Run one after the other; the value is the last one's buffer, and the others' are reported.
+    task : str
+        In place of kernels: a function of portbar's checkout, for faults that take more of the host.
+    shows : callable
+        Whether the end of the program shows the fault, and so that the entry must stay.
+    controls : int
+        How many kernels, from the first on, must come to their end even where the fault is.
+    limit : float
+        Seconds.
+    environment : mapping of str to str
     """
 
     name: str
@@ -103,21 +84,27 @@ class Quirk:
     fault: str
     seen: str
     workaround: str
-    program: Program
     symptom: str = ""
     effect: str = ""
     everywhere: bool = False
     loop_limit: int = 0
+    platform: str = ""
+    kernels: tuple[Kernel, ...] = ()
+    task: str = ""
+    shows: Shows = lambda _result, _symptom: False
+    controls: int = 0
+    limit: float = 30.0
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def retire(self) -> str:
         """The command that fails once the fault is gone: a test of portbar's checkout that runs the program."""
         test = f"python -m pytest tests/device/test_quirks.py -k {self.name}"
-        return f'PORTBAR_TEST_PLATFORM="{self.program.platform}" {test}' if self.program.platform else test
+        return f'PORTBAR_TEST_PLATFORM="{self.platform}" {test}' if self.platform else test
 
     def shown_by(self, result: ChildResult) -> bool:
         """Whether the end of the program shows the fault."""
-        return len(result.progress) >= self.program.controls and self.program.shows(result, self.symptom)
+        return len(result.progress) >= self.controls and self.shows(result, self.symptom)
 
 
 #: An error in line 70 of a file, which is the second line of the text.
@@ -131,17 +118,20 @@ def returns(of: Callable[[Any], bool]) -> Shows:
     return lambda result, _symptom: result.status == "ok" and of(result.value)
 
 
-def aborts(result: ChildResult, symptom: str) -> bool:
-    """Whether the process died, with the symptom."""
-    return result.status == "crash" and re.search(symptom, result.message) is not None
+def ends(status: Status, *, matching: bool = False, reports: list[dict[str, Any]] | None = None) -> Shows:
+    """The fault shows in how the program ends: with the symptom if `matching`, after these reports if there are any."""
+    return lambda result, symptom: (
+        result.status == status
+        and (not matching or re.search(symptom, result.message) is not None)
+        and (reports is None or result.progress == reports)
+    )
 
 
-def fails(result: ChildResult, symptom: str) -> bool:
-    """Whether the driver refused, with the symptom."""
-    return result.status == "error" and re.search(symptom, result.message) is not None
-
-
+#: The process died, died with the symptom, or the driver refused with the symptom.
+CRASHES: Final = ends("crash")
+ABORTS: Final = ends("crash", matching=True)
+FAILS: Final = ends("error", matching=True)
 #: A compiler calls the text by a name of its own and counts its lines.
-LINE_UNKNOWN: Shows = lambda result, _symptom: fails(result, r"(input\.cl|<kernel>):2:")  # noqa: E731
+LINE_UNKNOWN: Shows = lambda result, _symptom: FAILS(result, r"(input\.cl|<kernel>):2:")  # noqa: E731
 #: A kernel runs rightly in larger work-groups than it is said to.
 UNDERSTATES: Shows = returns(lambda found: found["right"] and found["said"] < found["size"])

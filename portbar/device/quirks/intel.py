@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, fails, returns
+from portbar.device.quirks.entry import ABORTS, FAILS, Kernel, Quirk, ends, returns
 
 if TYPE_CHECKING:
     from portbar.device.child import ChildResult
@@ -60,9 +60,10 @@ ENTRIES = (
         fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",
         seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, barriers hang from 13 on, 2026-11",
         workaround="take the number of work-groups from discovery, never from the query",
-        program=Program(
-            platform="Intel", task="tests.device.quirk_programs:promised", shows=_hangs_at_the_bound, limit=15
-        ),
+        platform="Intel",
+        task="tests.device.quirk_programs:promised",
+        shows=_hangs_at_the_bound,
+        limit=15,
     ),
     Quirk(
         name="intel-local-atomics",
@@ -77,11 +78,9 @@ ENTRIES = (
             "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's own "
             "__opencl_atomic_ functions are no way out, since this runtime runs them once for several work-items"
         ),
-        program=Program(
-            platform="Intel",
-            kernels=(Kernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
-            shows=returns(lambda out: out == [2]),
-        ),
+        platform="Intel",
+        kernels=(Kernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
+        shows=returns(lambda out: out == [2]),
     ),
     Quirk(
         name="intel-queue-without-context",
@@ -92,7 +91,9 @@ ENTRIES = (
         fault="a command queue does not keep its context: once nothing else refers to the context, using it fails",
         seen="Intel CPU runtime 2026.22.10, 2026-11",
         workaround="keep the context in a variable for as long as its queues; portbar does so for those that it makes",
-        program=Program(platform="Intel", task="tests.device.quirk_programs:without_its_context", shows=fails),
+        platform="Intel",
+        task="tests.device.quirk_programs:without_its_context",
+        shows=FAILS,
     ),
     Quirk(
         name="intel-failed-wait-list",
@@ -107,13 +108,9 @@ ENTRIES = (
             "wait for such an event, which raises an error, before you use what the command should have written, and use a new "
             "queue; portbar refuses to launch behind it"
         ),
-        program=Program(
-            platform="Intel",
-            task="tests.device.quirk_programs:failed",
-            shows=lambda result, _symptom: (
-                result.status == "crash" and result.progress == [{"status": 0, "failed": True}]
-            ),
-        ),
+        platform="Intel",
+        task="tests.device.quirk_programs:failed",
+        shows=ends("crash", reports=[{"status": 0, "failed": True}]),
     ),
     Quirk(
         name="intel-queues-split-threads",
@@ -128,12 +125,10 @@ ENTRIES = (
             "launch grids in one queue, or wait before you use the other; portbar shortens the wait for more work-groups to a "
             "millisecond while another queue has a grid of the same process"
         ),
-        program=Program(
-            platform="Intel",
-            task="tests.device.quirk_programs:split",
-            shows=returns(lambda met: met["two"] < met["one"] - 5),
-            limit=60,
-        ),
+        platform="Intel",
+        task="tests.device.quirk_programs:split",
+        shows=returns(lambda met: met["two"] < met["one"] - 5),
+        limit=60,
     ),
     Quirk(
         name="intel-values-across-barriers",
@@ -148,11 +143,9 @@ ENTRIES = (
             "declare that variable volatile or build with -cl-opt-disable; portbar's reductions take no tree of barriers on "
             "CPUs; isolate_build=True of portbar.Program makes an error of it"
         ),
-        program=Program(
-            platform="Intel",
-            kernels=(Kernel(_CARRIES.replace("KIND", "volatile")), Kernel(_CARRIES.replace("KIND", "const"))),
-            controls=1,
-            shows=aborts,
-        ),
+        platform="Intel",
+        kernels=(Kernel(_CARRIES.replace("KIND", "volatile")), Kernel(_CARRIES.replace("KIND", "const"))),
+        controls=1,
+        shows=ABORTS,
     ),
 )

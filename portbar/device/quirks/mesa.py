@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import UNDERSTATES, Kernel, Program, Quirk, aborts, returns
+from portbar.device.quirks.entry import ABORTS, UNDERSTATES, Kernel, Quirk, ends, returns
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -86,7 +86,7 @@ ENTRIES = (
         fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
         seen="Mesa 22.3.6 and 25.0.7, 2026-11",
         workaround="set RUSTICL_ENABLE to a Mesa driver before Python starts: `RUSTICL_ENABLE=llvmpipe`",
-        program=Program(task="tests.device.quirk_programs_host:rusticl_not_enabled"),
+        task="tests.device.quirk_programs_host:rusticl_not_enabled",
     ),
     Quirk(
         name="clover-without-devices",
@@ -96,7 +96,7 @@ ENTRIES = (
         fault="Clover (mesa.icd) registers itself on machines that it has no device for",
         seen="Mesa 22.3.6, Debian 12, 2026-11",
         workaround="nothing is lost: Mesa has replaced Clover by rusticl, which registers itself separately",
-        program=Program(task="tests.device.quirk_programs_host:clover_without_devices"),
+        task="tests.device.quirk_programs_host:clover_without_devices",
     ),
     Quirk(
         name="llvmpipe-loop-limit",
@@ -109,11 +109,9 @@ ENTRIES = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="use Mesa 25.0 or newer, or another runtime",
-        program=Program(
-            platform="rusticl",
-            kernels=(Kernel(_COUNTS, words=1, arguments=(70_000,)),),
-            shows=returns(lambda out: out == [65_535]),
-        ),
+        platform="rusticl",
+        kernels=(Kernel(_COUNTS, words=1, arguments=(70_000,)),),
+        shows=returns(lambda out: out == [65_535]),
     ),
     Quirk(
         name="llvmpipe-time-stamps",
@@ -124,11 +122,9 @@ ENTRIES = (
         fault="the profiling time stamps of a command are a few nanoseconds apart, whatever ran between them",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a kernel of 5 ms, 2026-11",
         workaround="time kernels on the host; portbar does so where time stamps cannot be right",
-        program=Program(
-            platform="rusticl",
-            task="tests.device.quirk_programs:stamps",
-            shows=returns(lambda seconds: seconds["stamps"] < seconds["wall"] / 1000),
-        ),
+        platform="rusticl",
+        task="tests.device.quirk_programs:stamps",
+        shows=returns(lambda seconds: seconds["stamps"] < seconds["wall"] / 1000),
     ),
     Quirk(
         name="llvmpipe-work-group-size",
@@ -137,7 +133,9 @@ ENTRIES = (
         fault="CL_KERNEL_WORK_GROUP_SIZE is 32 for kernels that run rightly with 256 work-items",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="the device's own limit is checked instead",
-        program=Program(platform="rusticl", task="tests.device.quirk_programs:work_group_sizes", shows=UNDERSTATES),
+        platform="rusticl",
+        task="tests.device.quirk_programs:work_group_sizes",
+        shows=UNDERSTATES,
     ),
     Quirk(
         name="llvmpipe-fences",
@@ -155,11 +153,9 @@ ENTRIES = (
             "work-item takes for others; in your own code keep mem_fence and ordered atomics out of control flow that differs "
             "within a group of more than 8 work-items"
         ),
-        program=Program(
-            platform="rusticl",
-            kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
-            shows=returns(lambda out: sorted(out[1:]) != list(range(1, 65))),
-        ),
+        platform="rusticl",
+        kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
+        shows=returns(lambda out: sorted(out[1:]) != list(range(1, 65))),
     ),
     Quirk(
         name="llvmpipe-fence-flags",
@@ -171,15 +167,13 @@ ENTRIES = (
         fault="the process aborts while it compiles an atomic_work_item_fence whose flags are a function's parameter",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), Debian 12, an inline function with the flags as its argument, 2026-11",
         workaround="write the flags of a fence as literals; portbar's fences do",
-        program=Program(
-            platform="rusticl",
-            kernels=tuple(
-                Kernel(_FENCE.replace("FLAGS", flags), words=1, options=("-cl-std=CL3.0",))
-                for flags in ("CLK_LOCAL_MEM_FENCE", "flags")
-            ),
-            controls=1,
-            shows=aborts,
+        platform="rusticl",
+        kernels=tuple(
+            Kernel(_FENCE.replace("FLAGS", flags), words=1, options=("-cl-std=CL3.0",))
+            for flags in ("CLK_LOCAL_MEM_FENCE", "flags")
         ),
+        controls=1,
+        shows=ABORTS,
     ),
     Quirk(
         name="llvmpipe-long-bodies",
@@ -189,12 +183,10 @@ ENTRIES = (
         fault="the time to compile the body of a loop grows with the square of its length: minutes for thousands of statements",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 256, 1,024 and 2,048 sums in a loop: 0.8, 6 and over 40 s, 2026-11",
         workaround="keep bodies of loops short and do not unroll them; portbar.reduce uses one load in each round there",
-        program=Program(
-            platform="rusticl",
-            kernels=(Kernel(_sums(64), words=64), Kernel(_sums(2048), words=64)),
-            controls=1,
-            shows=lambda result, _symptom: result.status == "timeout",
-            limit=15,
-        ),
+        platform="rusticl",
+        kernels=(Kernel(_sums(64), words=64), Kernel(_sums(2048), words=64)),
+        controls=1,
+        shows=ends("timeout"),
+        limit=15,
     ),
 )

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Program, Quirk, fails, returns
+from portbar.device.quirks.entry import FAILS, LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Quirk, ends, returns
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -66,7 +66,9 @@ ENTRIES = (
         fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, also for those that run with 1,024 work-items",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="the device's own limit is checked instead; a kernel with too many registers fails at its launch",
-        program=Program(platform="CUDA", task="tests.device.quirk_programs:work_group_sizes", shows=UNDERSTATES),
+        platform="CUDA",
+        task="tests.device.quirk_programs:work_group_sizes",
+        shows=UNDERSTATES,
     ),
     Quirk(
         name="nvidia-kernel-without-arguments",
@@ -76,11 +78,9 @@ ENTRIES = (
         fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the assembler is given broken text",
         seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
         workaround="such a program is compiled again without the option; launches of its kernels then check counts only",
-        program=Program(
-            platform="CUDA",
-            kernels=(Kernel("kernel void nothing(void) { }", options=("-cl-kernel-arg-info",)),),
-            shows=fails,
-        ),
+        platform="CUDA",
+        kernels=(Kernel("kernel void nothing(void) { }", options=("-cl-kernel-arg-info",)),),
+        shows=FAILS,
     ),
     Quirk(
         name="nvidia-c11-store-buffering",
@@ -91,13 +91,10 @@ ENTRIES = (
         ),
         seen="driver 580.159.04, H200, 40,532 of 11,083,776 instances of the litmus test SB-device-global-ops, 2026-11",
         workaround="portbar writes its atomics in PTX there, which passes all litmus tests: use portbar/atomics.h",
-        program=Program(
-            platform="CUDA",
-            task="tests.device.quirk_programs:missed_stores",
-            payload={"seconds": 15.0},
-            shows=returns(lambda found: found["both"] > 0),
-            limit=60,
-        ),
+        platform="CUDA",
+        task="tests.device.quirk_programs:missed_stores",
+        shows=returns(lambda found: found["both"] > 0),
+        limit=60,
     ),
     Quirk(
         name="nvidia-ignored-lines",
@@ -106,7 +103,9 @@ ENTRIES = (
         fault="messages of the compiler ignore #line: they count the lines of the text, which they call <kernel>",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="portbar translates the places in its errors and warnings",
-        program=Program(platform="CUDA", kernels=(Kernel(LINE_70),), shows=LINE_UNKNOWN),
+        platform="CUDA",
+        kernels=(Kernel(LINE_70),),
+        shows=LINE_UNKNOWN,
     ),
     Quirk(
         name="nvidia-groups-start-together",
@@ -115,12 +114,10 @@ ENTRIES = (
         fault="no fault, but what others do not promise: the work-groups that run at once start nanoseconds apart",
         seen="driver 580.159.04, H200, 4,224 work-groups within 20 microseconds, 2026-11",
         workaround="portbar waits for the next work-group for 10 microseconds there, in place of 2 milliseconds",
-        program=Program(
-            platform="CUDA",
-            kernels=(Kernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
-            controls=1,
-            shows=returns(_starts_together),
-        ),
+        platform="CUDA",
+        kernels=(Kernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
+        controls=1,
+        shows=returns(_starts_together),
     ),
     Quirk(
         name="nvidia-pointers-stay",
@@ -130,11 +127,9 @@ ENTRIES = (
         fault="an argument of a kernel that was a pointer to shared virtual memory takes no buffer afterwards",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="make another pyopencl.Kernel of the program; portbar keeps one for each set of such arguments",
-        program=Program(
-            platform="CUDA",
-            task="tests.device.quirk_programs:pointer_then_buffer",
-            shows=lambda result, _symptom: result.status == "error" and result.progress == [{"pointer": True}],
-        ),
+        platform="CUDA",
+        task="tests.device.quirk_programs:pointer_then_buffer",
+        shows=ends("error", reports=[{"pointer": True}]),
     ),
     Quirk(
         name="nvidia-conditions-as-arguments",
@@ -144,15 +139,13 @@ ENTRIES = (
         fault="a function with an enable_if condition cannot be called with `||` or `&&` among its arguments",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="put the value in a variable; portbar's headers do",
-        program=Program(
-            platform="CUDA",
-            kernels=tuple(
-                Kernel(_CONDITION.replace("BEFORE", before).replace("GIVEN", given), words=3)
-                for before, given in (("const uint c = a || b;", "c"), ("", "(uint)(a || b)"))
-            ),
-            controls=1,
-            shows=fails,
+        platform="CUDA",
+        kernels=tuple(
+            Kernel(_CONDITION.replace("BEFORE", before).replace("GIVEN", given), words=3)
+            for before, given in (("const uint c = a || b;", "c"), ("", "(uint)(a || b)"))
         ),
+        controls=1,
+        shows=FAILS,
     ),
     Quirk(
         name="nvidia-unknown-constants",
@@ -162,6 +155,8 @@ ENTRIES = (
         fault="__builtin_constant_p in a diagnose_if condition is false for constant arguments, as in clang before version 9",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does for such compilers",
-        program=Program(platform="CUDA", kernels=(Kernel(_CONSTANT, words=3),), shows=fails),
+        platform="CUDA",
+        kernels=(Kernel(_CONSTANT, words=3),),
+        shows=FAILS,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import LINE_70, LINE_UNKNOWN, Kernel, Program, Quirk, aborts, returns
+from portbar.device.quirks.entry import ABORTS, LINE_70, LINE_UNKNOWN, Kernel, Quirk, ends, returns
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -54,15 +54,13 @@ ENTRIES = (
         fault="a kernel into which a function was inlined that returns a structure of more than 16 bytes cannot be created",
         seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
         workaround="portbar/reduction.h keeps its functions out of line there; declare yours __attribute__((noinline))",
-        program=Program(
-            platform="Oclgrind",
-            kernels=(
-                Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
-                Kernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),
-            ),
-            controls=1,
-            shows=aborts,
+        platform="Oclgrind",
+        kernels=(
+            Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
+            Kernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),
         ),
+        controls=1,
+        shows=ABORTS,
     ),
     Quirk(
         name="oclgrind-flush-waits",
@@ -72,12 +70,10 @@ ENTRIES = (
         fault="clFlush runs what is in the queue, so that it never returns behind an event that the same thread sets later",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="set user events before you flush or release a queue, or from another thread",
-        program=Program(
-            platform="Oclgrind",
-            task="tests.device.quirk_programs:flushed",
-            shows=lambda result, _symptom: result.status == "timeout" and result.progress == [{"flushed": 0}],
-            limit=8,
-        ),
+        platform="Oclgrind",
+        task="tests.device.quirk_programs:flushed",
+        shows=ends("timeout", reports=[{"flushed": 0}]),
+        limit=8,
     ),
     Quirk(
         name="oclgrind-claims-all-types",
@@ -85,11 +81,9 @@ ENTRIES = (
         fault="the simulator says that it is a CPU, a GPU and an accelerator at once",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="choose it by its name; do not conclude from GPU that many work-groups are resident",
-        program=Program(
-            platform="Oclgrind",
-            task="tests.device.quirk_programs:types",
-            shows=returns(lambda types: {"CPU", "GPU", "ACCELERATOR"} <= set(types)),
-        ),
+        platform="Oclgrind",
+        task="tests.device.quirk_programs:types",
+        shows=returns(lambda types: {"CPU", "GPU", "ACCELERATOR"} <= set(types)),
     ),
     Quirk(
         name="oclgrind-ignored-lines",
@@ -98,7 +92,9 @@ ENTRIES = (
         fault="messages of the compiler ignore #line: they count the lines of the text, which they call input.cl",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="portbar translates the places in its errors and warnings",
-        program=Program(platform="Oclgrind", kernels=(Kernel(LINE_70),), shows=LINE_UNKNOWN),
+        platform="Oclgrind",
+        kernels=(Kernel(LINE_70),),
+        shows=LINE_UNKNOWN,
     ),
     Quirk(
         name="oclgrind-vector-truth",
@@ -108,10 +104,8 @@ ENTRIES = (
         fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is lost",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="combine logical values of 8 bits one by one, or choose by select(); portbar.reduce has no vectors there",
-        program=Program(
-            platform="Oclgrind",
-            kernels=(Kernel(_TRUTH, words=8),),
-            shows=returns(lambda out: out[0] == 0xFFFFFFFF),
-        ),
+        platform="Oclgrind",
+        kernels=(Kernel(_TRUTH, words=8),),
+        shows=returns(lambda out: out[0] == 0xFFFFFFFF),
     ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import Kernel, Program, Quirk, aborts, fails, returns
+from portbar.device.quirks.entry import ABORTS, CRASHES, FAILS, Kernel, Quirk, ends, returns
 
 if TYPE_CHECKING:
     from portbar.device.child import ChildResult
@@ -250,7 +250,7 @@ ENTRIES = (
             'install another CPU runtime: `pip install "portbar[cpu]"` (that is intel-opencl-rt and '
             "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
         ),
-        program=Program(task="tests.device.quirk_programs_host:unknown_cpu"),
+        task="tests.device.quirk_programs_host:unknown_cpu",
     ),
     Quirk(
         name="pocl-unwritable-cache",
@@ -259,7 +259,7 @@ ENTRIES = (
         fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
         seen="PoCL 3.0-rc2 and 3.1, 2026-11",
         workaround="set POCL_CACHE_DIR to a folder that can be written before Python starts",
-        program=Program(task="tests.device.quirk_programs_host:unwritable_cache"),
+        task="tests.device.quirk_programs_host:unwritable_cache",
     ),
     Quirk(
         name="pocl-barrier-under-if",
@@ -268,16 +268,14 @@ ENTRIES = (
         fault="the process aborts while it compiles a barrier under an if inside a loop",
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
-        program=Program(
-            platform="PoCL",
-            kernels=(
-                Kernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
-                Kernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
-            ),
-            shows=lambda result, _symptom: result.status == "crash",
-            limit=60,
-            environment=_LOOPVEC,
+        platform="PoCL",
+        kernels=(
+            Kernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
+            Kernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
         ),
+        shows=CRASHES,
+        limit=60,
+        environment=_LOOPVEC,
     ),
     Quirk(
         name="pocl-leader-forgotten",
@@ -296,14 +294,11 @@ ENTRIES = (
             "portbar lets every work-item write a private volatile word there, on PoCL 3 at the start of each branch with a "
             "barrier as well; in kernels of your own do likewise, or use another runtime"
         ),
-        program=Program(
-            platform="PoCL",
-            task="tests.device.quirk_programs:left_behind",
-            payload={"forgotten": False},
-            shows=returns(lambda missed: missed > 0),
-            limit=60,
-            environment=_LOOPVEC,
-        ),
+        platform="PoCL",
+        task="tests.device.quirk_programs:left_behind",
+        shows=returns(lambda missed: missed > 0),
+        limit=60,
+        environment=_LOOPVEC,
     ),
     Quirk(
         name="pocl-failed-wait-list",
@@ -313,12 +308,10 @@ ENTRIES = (
         fault="a command behind an event that has failed already never ends, nor does a wait for it",
         seen="PoCL 3.1, a user event in the wait list set to -5 before, 2026-11",
         workaround="look at the status of events before you wait for them; portbar refuses to launch behind one that failed",
-        program=Program(
-            platform="PoCL 3",
-            task="tests.device.quirk_programs:behind_a_failure",
-            shows=lambda result, _symptom: result.status == "timeout" and result.progress == [{"enqueued": True}],
-            limit=15,
-        ),
+        platform="PoCL 3",
+        task="tests.device.quirk_programs:behind_a_failure",
+        shows=ends("timeout", reports=[{"enqueued": True}]),
+        limit=15,
     ),
     Quirk(
         name="pocl-cbs-ids",
@@ -333,11 +326,9 @@ ENTRIES = (
             "take the work-item's number from portbar_global_id(), or keep it in a volatile private word from before the first "
             "barrier; or leave POCL_WORK_GROUP_METHOD unset"
         ),
-        program=Program(
-            platform="PoCL 5",
-            kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
-            shows=returns(lambda out: out != 2 * list(range(1, 9))),
-        ),
+        platform="PoCL 5",
+        kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
+        shows=returns(lambda out: out != 2 * list(range(1, 9))),
     ),
     Quirk(
         name="pocl-cbs-loop",
@@ -348,11 +339,9 @@ ENTRIES = (
         ),
         seen="PoCL 6.0 (Debian 13), `s[l] = a[g]; barrier(...); for (i = 0; i < 3; ++i) a[i * n + g] = s[l] + i;`, 2026-11",
         workaround="let the number of rounds be an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
-        program=Program(
-            platform="PoCL 6",
-            kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
-            shows=returns(lambda out: out == [0] * 48),
-        ),
+        platform="PoCL 6",
+        kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
+        shows=returns(lambda out: out == [0] * 48),
     ),
     Quirk(
         name="pocl-loops-in-branches",
@@ -368,12 +357,10 @@ ENTRIES = (
             "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or make one loop of the two; portbar refuses the barrier "
             "algorithm xf there, and its debug builds of split_barrier.h keep faults without printing them"
         ),
-        program=Program(
-            platform="PoCL 5",
-            kernels=(Kernel(_TWO_LOOPS, words=512, global_size=16, local_size=16, arguments=(8,), local_bytes=64),),
-            shows=aborts,
-            limit=60,
-        ),
+        platform="PoCL 5",
+        kernels=(Kernel(_TWO_LOOPS, words=512, global_size=16, local_size=16, arguments=(8,), local_bytes=64),),
+        shows=ABORTS,
+        limit=60,
     ),
     Quirk(
         name="pocl-break-after-return",
@@ -394,15 +381,12 @@ ENTRIES = (
             "macros end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and jump to the "
             "kernel's last one rather than return after another"
         ),
-        program=Program(
-            platform="PoCL",
-            kernels=tuple(
-                Kernel(source, words=128, global_size=128, local_size=64, arguments=(200,))
-                for source in (_ENDS, _BREAKS)
-            ),
-            shows=_taken_by_all,
-            limit=15,
+        platform="PoCL",
+        kernels=tuple(
+            Kernel(source, words=128, global_size=128, local_size=64, arguments=(200,)) for source in (_ENDS, _BREAKS)
         ),
+        shows=_taken_by_all,
+        limit=15,
     ),
     Quirk(
         name="pocl-uneven-loops",
@@ -416,11 +400,9 @@ ENTRIES = (
             "2026-11"
         ),
         workaround="let the outer bound be an argument of the kernel, or use a PoCL that was built with LLVM 15 or later",
-        program=Program(
-            platform="PoCL 3.0",
-            kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
-            shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
-        ),
+        platform="PoCL 3.0",
+        kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
+        shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
     ),
     Quirk(
         name="pocl-structure-copies",
@@ -438,13 +420,9 @@ ENTRIES = (
             "portbar takes the address of the structures that its reductions keep across barriers; in kernels of your own do "
             'likewise, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL that was built with LLVM 15 or later'
         ),
-        program=Program(
-            platform="PoCL 3.0",
-            kernels=(
-                Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),
-            ),
-            shows=returns(lambda out: out == [8] * 8),
-        ),
+        platform="PoCL 3.0",
+        kernels=(Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),),
+        shows=returns(lambda out: out == [8] * 8),
     ),
     Quirk(
         name="pocl-arguments-unchecked",
@@ -457,11 +435,9 @@ ENTRIES = (
         ),
         seen="PoCL 3.1, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
         workaround="portbar checks the arguments of its launches; in your own, pass NumPy scalars of the parameter's type",
-        program=Program(
-            platform="PoCL 3",
-            task="tests.device.quirk_programs:unchecked_arguments",
-            shows=lambda result, _symptom: result.status == "crash" and result.progress == [{"taken": 8}],
-        ),
+        platform="PoCL 3",
+        task="tests.device.quirk_programs:unchecked_arguments",
+        shows=ends("crash", reports=[{"taken": 8}]),
     ),
     Quirk(
         name="pocl-rewritten-logs",
@@ -471,12 +447,10 @@ ENTRIES = (
         fault='a build log has none of the compiler\'s notes, and places come after the word "error"',
         seen="PoCL 3.1, a function called with too few arguments, 2026-11",
         workaround="look for the declaration yourself: the error names neither it nor its place",
-        program=Program(
-            platform="PoCL 3",
-            kernels=(Kernel(_TOO_FEW),),
-            shows=lambda result, _symptom: (
-                fails(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
-            ),
+        platform="PoCL 3",
+        kernels=(Kernel(_TOO_FEW),),
+        shows=lambda result, _symptom: (
+            FAILS(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
         ),
     ),
     Quirk(
@@ -487,11 +461,9 @@ ENTRIES = (
         fault="CL_KERNEL_LOCAL_MEM_SIZE is 0 for kernels that have local memory",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="count it yourself; portbar reads the kernel's text where it must know whether there is any",
-        program=Program(
-            platform="PoCL",
-            task="tests.device.quirk_programs:told_local_memory",
-            shows=returns(lambda told: told == 0),
-        ),
+        platform="PoCL",
+        task="tests.device.quirk_programs:told_local_memory",
+        shows=returns(lambda told: told == 0),
     ),
     Quirk(
         name="pocl-vectorised-assembly",
@@ -501,11 +473,9 @@ ENTRIES = (
         fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
         seen="PoCL 5.0 (Debian, 16 cores of an Intel Xeon with AVX-512), `pause` by one work-item, 2026-11",
         workaround="write no inline assembly for such a device; portbar uses only what its probe found to work",
-        program=Program(
-            platform="PoCL 5",
-            kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
-            shows=lambda result, _symptom: result.status == "crash",
-        ),
+        platform="PoCL 5",
+        kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
+        shows=CRASHES,
     ),
     Quirk(
         name="pocl-cbs-assembly",
@@ -518,10 +488,8 @@ ENTRIES = (
         ),
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only what its probe found to work",
-        program=Program(
-            platform="PoCL",
-            kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
-            shows=lambda result, _symptom: result.status == "crash",
-        ),
+        platform="PoCL",
+        kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
+        shows=CRASHES,
     ),
 )

@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 def run(quirk: Quirk, address: DeviceAddress) -> child.ChildResult:
     """Run the program that shows a fault; `Quirk.shown_by` says of the result whether it did."""
-    program = quirk.program
-    kernels = [asdict(kernel) for kernel in program.kernels]
     return child.run_task(
-        program.task or "portbar.device.quirks.running:kernels_task",
-        {"address": address.to_json(), "kernels": kernels, **program.payload},
-        timeout=program.limit,
+        quirk.task or "portbar.device.quirks.running:kernels_task",
+        {"address": address.to_json(), "kernels": [asdict(kernel) for kernel in quirk.kernels]},
+        timeout=quirk.limit,
         # What a compiler gets wrong must be compiled.
-        env={"PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0", **program.environment},
+        env={"PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0", **quirk.environment},
     )
 
 
