@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -107,22 +107,16 @@ class State:
         return found
 
 
+#: Held while anything is made: a queue has one state only.
 _lock = threading.RLock()
-_states: OrderedDict[int, State] = OrderedDict()
-_programs: OrderedDict[Any, tuple[cl.Context, cl.Program]] = OrderedDict()
+_kept_state = lru_cache(maxsize=_MOST_STATES)(State)
+_kept_program = lru_cache(maxsize=_MOST_PROGRAMS)(compile_program)
 
 
 def state_of(queue: cl.CommandQueue) -> State:
     """The state of a queue."""
     with _lock:
-        state = _states.get(queue.int_ptr)
-        if state is None:
-            # The state holds the queue, so that no other one gets its address.
-            state = _states[queue.int_ptr] = State(queue)
-            while len(_states) > _MOST_STATES:
-                _states.popitem(last=False)
-        _states.move_to_end(queue.int_ptr)
-        return state
+        return _kept_state(queue)
 
 
 @dataclass
@@ -417,19 +411,11 @@ def _kernel(program: cl.Program, kept: tuple[Any, ...]) -> cl.Kernel:
 def _program(queue: cl.CommandQueue, strategy: Strategy, job: Job) -> cl.Program:
     text = resolve_includes(job.text(strategy), strategy, name="portbar_reduce.cl")
     context, device = queue.context, queue.device
-    key = (context.int_ptr, device.int_ptr, text)
-    with _lock:
-        found = _programs.get(key)
-        if found is None:
-            try:
-                program = compile_program(context, device, text, build_options(strategy, ()))
-            except BuildError as error:
-                raise _explained(context, device, strategy, job, error) from error
-            found = _programs[key] = (context, program)
-            while len(_programs) > _MOST_PROGRAMS:
-                _programs.popitem(last=False)
-        _programs.move_to_end(key)
-        return found[1]
+    try:
+        with _lock:
+            return _kept_program(context, device, text, build_options(strategy, ()))
+    except BuildError as error:
+        raise _explained(context, device, strategy, job, error) from error
 
 
 def _explained(context: cl.Context, device: cl.Device, strategy: Strategy, job: Job, error: BuildError) -> BuildError:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
 from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.reduction.code import each_part, struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
     Array,
@@ -21,8 +22,8 @@ from portbar.primitives.reduction.types import (
     Struct,
     Type,
     Vector,
-    declaration,
     scalars_in,
+    structs_in,
 )
 from portbar.primitives.strategy import Strategy
 from portbar.text.templates import render_def
@@ -276,27 +277,14 @@ def _contribution(output: Output, inputs: Sequence[Input]) -> str:
     return f"    return {expression};"
 
 
-def _leaves(kind: Type, path: str) -> Iterator[tuple[str, Type]]:
-    if isinstance(kind, Struct):
-        for name, member in kind.members:
-            yield from _leaves(member, f"{path}.{name}")
-    elif isinstance(kind, Array):
-        for place in range(kind.count):
-            yield from _leaves(kind.element, f"{path}[{place}]")
-    else:
-        yield path, kind
-
-
-def leaf_types(kind: Type) -> list[Type]:
-    """What built-in operators work on, one after another."""
-    return [leaf for _, leaf in _leaves(kind, "")]
-
-
 def _combined(kind: Type, op: BuiltIn | Operator) -> str:
     if isinstance(op, Operator):
         return f"    return {op.expression};"
     if isinstance(kind, Struct):
-        each = [f"    both{path} = {op.combine(leaf, f'a{path}', f'b{path}')};" for path, leaf in _leaves(kind, "")]
+        each = [
+            f"    {head}both{path} = {op.combine(part, f'a{path}', f'b{path}')};"
+            for head, path, part in each_part(kind)
+        ]
         return "\n".join([f"    {kind.c} both;", *each, "    return both;"])
     return f"    return {op.combine(kind, 'a', 'b')};"
 
@@ -308,7 +296,7 @@ def _neutral(output: Output) -> str:
     if isinstance(op, Operator):
         return f"    return {literal(op.neutral)};"
     if isinstance(kind, Struct):
-        each = [f"    none{path} = {op.neutral(leaf)};" for path, leaf in _leaves(kind, "")]
+        each = [f"    {head}none{path} = {op.neutral(part)};" for head, path, part in each_part(kind)]
         return "\n".join([f"    {kind.c} none;", *each, "    return none;"])
     return f"    return {op.neutral(kind)};"
 
@@ -417,9 +405,8 @@ class Job:
         """Structures that the kernel's types are made of, inner ones first."""
         found: dict[str, str] = {}
         for kind in [*(kind for _, kind in self.arrays), *(out.kind for out in self.wanted)]:
-            for struct in _structs(kind):
-                members = " ".join(f"{declaration(member, name)};" for name, member in struct.members)
-                found[struct.c] = f"typedef struct {{ {members} }} {struct.c};"
+            for struct in structs_in(kind, defined=True):
+                found[struct.c] = f"typedef struct {{ {' '.join(struct_lines(struct))} }} {struct.c};"
             if isinstance(kind, Indexed):
                 found[kind.c] = f"typedef struct {{ {kind.part.c} value; long index; }} {kind.c};"
         return list(found.values())
@@ -453,15 +440,6 @@ class Job:
         context = {"job": self, **word_context(strategy)}
         head = '#include "portbar/atomics.h"\n' if self.atomic else ""
         return _QUIET + head + "\n".join(render_def(template, name, context) for template, name in pieces)
-
-
-def _structs(kind: Type) -> Iterator[Struct]:
-    if isinstance(kind, Array):
-        yield from _structs(kind.element)
-    elif isinstance(kind, Struct):
-        for _, member in kind.members:
-            yield from _structs(member)
-        yield kind
 
 
 def is_native_atomic(output: Output, strategy: Strategy) -> bool:

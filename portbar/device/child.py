@@ -121,6 +121,16 @@ def run_task(
     reports: list[dict[str, Any]] = []
     answer: dict[str, Any] | None = None
     late = False
+
+    def take(message: dict[str, Any]) -> None:
+        nonlocal answer
+        if "progress" in message:
+            reports.append(message["progress"])
+            if on_progress is not None:
+                on_progress(message["progress"])
+        elif "status" in message:
+            answer = message
+
     deadline = start + timeout
     try:
         while answer is None:
@@ -133,12 +143,7 @@ def run_task(
                 message = None if _has_ended(process) else {}
             if message is None:
                 break
-            if "progress" in message:
-                reports.append(message["progress"])
-                if on_progress is not None:
-                    on_progress(message["progress"])
-            elif "status" in message:
-                answer = message
+            take(message)
             if answer is None and time.monotonic() >= deadline:
                 late = True
                 break
@@ -151,13 +156,7 @@ def run_task(
     for thread in threads:
         thread.join(timeout=1.0)
     while answer is None and not messages.empty():
-        message = messages.get()
-        if message is not None and "progress" in message:
-            reports.append(message["progress"])
-            if on_progress is not None:
-                on_progress(message["progress"])
-        elif message is not None and "status" in message:
-            answer = message
+        take(messages.get() or {})
     seconds = time.monotonic() - start
     if answer is not None:
         return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports)

@@ -7,6 +7,7 @@ Importing this module changes nothing; the environment differs only while the lo
 from __future__ import annotations
 
 import atexit
+import functools
 import hashlib
 import os
 import shutil
@@ -40,7 +41,6 @@ _NO_PLATFORM = (
 _lock = threading.RLock()
 _loaded = False
 _left_out: frozenset[str] = frozenset()
-_own_folders: dict[str, Path] = {}
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
     if len(kept) == len(files) and not _added(environ):
         return {}
     # The variable replaces the system's folder, so that folder's entries are repeated, dead ones too.
-    folder = str(_vendors_folder({file.name: file.content for file in kept}))
-    return folder_variables(folder, environ)
+    return folder_variables(str(_vendors_folder({file.name: file.content for file in kept})), environ)
 
 
 def folder_variables(folder: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -158,9 +157,7 @@ def vendor_files(environ: Mapping[str, str]) -> list[VendorFile]:
     chosen = environ.get("OCL_ICD_VENDORS") or environ.get("OPENCL_VENDOR_PATH")
     if chosen:
         return [file for part in chosen.split(os.pathsep) for file in _files_of(Path(part))]
-    folder = _system_folder()
-    system = [VendorFile(name, str(folder / name), content) for name, content in _system_entries().items()]
-    return [*system, *_added(environ)]
+    return [*_read(_system_folder()), *_added(environ)]
 
 
 def leave_out(files: Iterable[VendorFile]) -> None:
@@ -173,7 +170,7 @@ def _added(environ: Mapping[str, str]) -> list[VendorFile]:
     """Files for the runtimes of Python packages that the system's folder lacks; none where the user has chosen."""
     if any(environ.get(name) for name in _USERS_OWN):
         return []
-    listed = [text for content in _system_entries().values() if (text := content.decode(errors="replace").strip())]
+    listed = [file.library for file in _read(_system_folder())]
     return [
         VendorFile(f"portbar-{runtime.name}.icd", runtime.library, f"{runtime.library}\n".encode())
         for runtime in wheel_runtimes()
@@ -193,32 +190,28 @@ def hiding_variable(environ: Mapping[str, str]) -> str:
         chosen = environ.get(name)
         if not chosen:
             continue
-        listed = [entry for part in chosen.split(os.pathsep) for entry in _entries_of(Path(part))]
+        listed = [file.library for part in chosen.split(os.pathsep) for file in _files_of(Path(part))]
         installed = [runtime.library for runtime in wheel_runtimes() if runtime.library and not runtime.problem]
         if name != "OCL_ICD_FILENAMES":
-            known = (content.decode(errors="replace").strip() for content in _system_entries().values())
+            known = (file.library for file in _read(_system_folder()))
             installed += [entry for entry in known if entry and ("/" not in entry or Path(entry).exists())]
         if any(not _is_listed(library, listed) for library in installed):
             return name
     return ""
 
 
-def _entries_of(place: Path) -> list[str]:
-    """Libraries that a vendor folder names, or the one that is named directly."""
-    return [file.library for file in _files_of(place) if file.library]
-
-
 def _files_of(place: Path) -> list[VendorFile]:
     """The files of a vendor folder; a single file or library that is named in its place counts as one."""
     if place.is_dir():
-        return [VendorFile(path.name, str(path), content) for path, content in _read(place)]
+        return list(_read(place))
     if place.suffix == ".icd":
         with suppress(OSError):
             return [VendorFile(place.name, str(place), place.read_bytes())]
     return [VendorFile(f"{place.name}.icd", str(place), f"{place}\n".encode())]
 
 
-def _read(folder: Path) -> Iterator[tuple[Path, bytes]]:
+def _read(folder: Path) -> Iterator[VendorFile]:
+    """The files of a folder, which need not be there."""
     try:
         paths = sorted(folder.glob("*.icd"))
     except OSError:
@@ -227,7 +220,7 @@ def _read(folder: Path) -> Iterator[tuple[Path, bytes]]:
         # What we may not read, the loader may not read either; reading a pipe could last for ever.
         with suppress(OSError):
             if path.is_file():
-                yield path, path.read_bytes()
+                yield VendorFile(path.name, str(path), path.read_bytes())
 
 
 @contextmanager
@@ -300,10 +293,6 @@ def _system_folder() -> Path:
     return SYSTEM_VENDORS
 
 
-def _system_entries() -> dict[str, bytes]:
-    return {path.name: content for path, content in _read(_system_folder())}
-
-
 def _is_listed(library: str, listed: list[str]) -> bool:
     """Tell whether an entry already leads to a library, or to a copy of it: two in one process clash."""
     wanted = {Path(library).name, os.path.realpath(library)}
@@ -322,45 +311,29 @@ def _vendors_folder(entries: dict[str, bytes]) -> Path:
         digest.update(f"{len(name)} {len(content)} {name}\n".encode() + content)
     name = f"vendors-{digest.hexdigest()[:16]}"
     with _lock:
-        if name in _own_folders and _holds(_own_folders[name], entries):
-            return _own_folders[name]
         base = cache.cache_dir()
         if base is not None:
             with suppress(OSError):
-                return _publish(base / name, entries)
-        # A guessable name in a shared folder would let others choose what we load: this one is random.
-        own = Path(tempfile.mkdtemp(prefix="portbar-"))
-        atexit.register(shutil.rmtree, own, ignore_errors=True)
-        _own_folders[name] = _publish(own / name, entries)
-        return _own_folders[name]
+                return _filled(base / name, entries)
+        return _filled(_own_folder() / name, entries)
 
 
-def _publish(folder: Path, entries: dict[str, bytes]) -> Path:
-    if _holds(folder, entries):
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".writing-"))
-    try:
-        for name, content in entries.items():
-            (fresh / name).write_bytes(content)
-        with suppress(OSError):
-            fresh.rename(folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-    if not _holds(folder, entries):
-        # Somebody tidied a part of it away, or wrote into it: mend it file by file.
-        for name, content in entries.items():
-            cache.write_atomically(folder / name, content)
-        for extra in folder.glob("*.icd"):
-            if extra.name not in entries:
-                extra.unlink()
+@functools.cache
+def _own_folder() -> Path:
+    """A folder of this process: a guessable name in a shared folder would let others choose what we load."""
+    own = Path(tempfile.mkdtemp(prefix="portbar-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return own
+
+
+def _filled(folder: Path, entries: dict[str, bytes]) -> Path:
+    """A folder with exactly these files; what another process has put there already stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in entries.items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            cache.write_atomically(path, content)
+    for extra in folder.glob("*.icd"):
+        if extra.name not in entries:
+            extra.unlink(missing_ok=True)
     return folder
-
-
-def _holds(folder: Path, entries: dict[str, bytes]) -> bool:
-    try:
-        if {path.name for path in folder.glob("*.icd")} != set(entries):
-            return False
-        return all((folder / name).read_bytes() == content for name, content in entries.items())
-    except OSError:
-        return False

@@ -51,7 +51,6 @@ def fake(tmp_path, monkeypatch):
     installation = Installation(tmp_path)
     monkeypatch.setattr(sys, "path", [str(installation.packages)])
     monkeypatch.setattr(icd, "SYSTEM_VENDORS", installation.vendors)
-    monkeypatch.setattr(icd, "_own_folders", {})
     monkeypatch.setenv("PORTBAR_CACHE_DIR", str(installation.cache))
     for name in icd._USERS_OWN:
         monkeypatch.delenv(name, raising=False)
@@ -184,8 +183,8 @@ def test_many_at_once_agree_on_one_whole_folder(fake):
     entries = {f"{n}.icd": b"lib.so" for n in range(20)}
 
     def publish():
-        folder = icd._publish(fake.cache / "vendors-x", entries)
-        answers.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        folder = icd._filled(fake.cache / "vendors-x", entries)
+        answers.append({path.name: path.read_bytes() for path in folder.glob("*.icd")})
 
     threads = [threading.Thread(target=publish) for _ in range(8)]
     for thread in threads:
@@ -193,7 +192,7 @@ def test_many_at_once_agree_on_one_whole_folder(fake):
     for thread in threads:
         thread.join()
     assert answers == [entries] * 8
-    assert [path.name for path in fake.cache.iterdir()] == ["vendors-x"]
+    assert {path.name for path in (fake.cache / "vendors-x").iterdir()} == set(entries)
 
 
 @pytest.mark.parametrize("why", ["unwritable", "off"])

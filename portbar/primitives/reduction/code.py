@@ -51,16 +51,16 @@ def _indexed_in(kind: Type) -> Iterator[Indexed]:
         yield kind
 
 
-def _each(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Type]]:
+def each_part(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Type]]:
     """Loop heads, the path to a part, and the part's type, for each part of a value that an operator takes whole."""
     if isinstance(kind, Array):
         i = f"i{depth}"
         head = f"for (uint {i} = 0; {i} < {kind.count}u; ++{i}) "
-        for inner, path, part in _each(kind.element, depth + 1):
+        for inner, path, part in each_part(kind.element, depth + 1):
             yield head + inner, f"[{i}]{path}", part
     elif isinstance(kind, Struct):
         for name, member in kind.members:
-            for inner, path, part in _each(member, depth):
+            for inner, path, part in each_part(member, depth):
                 yield inner, f".{name}{path}", part
     else:
         yield "", "", kind
@@ -69,7 +69,7 @@ def _each(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Type]]:
 def parts(reduction: Reduction, kind: Type) -> list[tuple[str, str, Type]]:
     """As the operator sees a field: every element of an array for an `Operator`, every number for a built-in one."""
     if isinstance(reduction.operator, BuiltIn):
-        return list(_each(kind))
+        return list(each_part(kind))
     if isinstance(kind, Array):
         return [(f"for (uint i0 = 0; i0 < {kind.count}u; ++i0) ", "[i0]", kind.element)]
     return [("", "", kind)]

@@ -323,13 +323,13 @@ def scalars_in(kind: Type) -> Iterator[Scalar]:
             yield from scalars_in(member)
 
 
-def structs_in(kind: Type) -> Iterator[Struct]:
-    """Every structure in a type that portbar defines, inner ones first."""
+def structs_in(kind: Type, *, defined: bool = False) -> Iterator[Struct]:
+    """Every structure in a type that portbar defines, inner ones first; with `defined` those that an author's text has, too."""
     if isinstance(kind, Array):
-        yield from structs_in(kind.element)
-    elif isinstance(kind, Struct) and not kind.defined:
+        yield from structs_in(kind.element, defined=defined)
+    elif isinstance(kind, Struct) and (defined or not kind.defined):
         for _, member in kind.members:
-            yield from structs_in(member)
+            yield from structs_in(member, defined=defined)
         yield kind
 
 
