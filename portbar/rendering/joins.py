@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from portbar.primitives.backend import work_of_all
 from portbar.primitives.reduction.loops import LEVELS
-from portbar.text.source import without_comments
+from portbar.text.source import BRACKETS, UnreadableError, closed, without_comments
 
 _BARRIER: Final = "barrier(CLK_LOCAL_MEM_FENCE);"
 _LABEL: Final = "portbar_joined"
@@ -31,13 +31,8 @@ _DIRECTIVE: Final = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _DEFINE: Final = re.compile(r"#[ \t]*define[ \t]+(?P<name>\w+)(?P<body>.*)", re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _LABELLED: Final = re.compile(r"(?:case\b[^:;{}]*|default\s*|[A-Za-z_]\w*\s*):(?!:)")
-_CLOSING: Final = {"(": ")", "{": "}", "[": "]"}
 
 _Kind = Literal["block", "if", "loop", "switch", "label", "jump", "plain"]
-
-
-class _UnreadableError(Exception):
-    """The text is not what it was taken for."""
 
 
 @dataclass
@@ -108,10 +103,10 @@ def _functions(code: str) -> Iterator[_Function]:
     while at < len(code):
         if code[at] == ";":
             begin = at + 1
-        elif code[at] in _CLOSING:
+        elif code[at] in BRACKETS:
             try:
-                end = _closed(code, at)
-            except _UnreadableError:
+                end = closed(code, at)
+            except UnreadableError:
                 return
             if code[at] == "{":
                 head = re.sub(r"__attribute__\s*\(\(.*?\)\)", "", code[begin:at], flags=re.DOTALL)
@@ -119,7 +114,7 @@ def _functions(code: str) -> Iterator[_Function]:
                 if named and "=" not in head:
                     try:
                         body, _ = _read(code, at)
-                    except _UnreadableError:
+                    except UnreadableError:
                         return
                     yield _Function(named[1], begin, re.search(r"\b(?:__)?kernel\b", head) is not None, body)
                     begin = end
@@ -128,22 +123,11 @@ def _functions(code: str) -> Iterator[_Function]:
         at += 1
 
 
-def _closed(code: str, start: int) -> int:
-    """Where the bracket that opens at `start` has been closed."""
-    depth = 0
-    opening, closing = code[start], _CLOSING[code[start]]
-    for found in re.compile(f"[{re.escape(opening + closing)}]").finditer(code, start):
-        depth += 1 if found[0] == opening else -1
-        if depth == 0:
-            return found.end()
-    raise _UnreadableError
-
-
 def _skip(code: str, at: int) -> int:
     while at < len(code) and code[at].isspace():
         at += 1
     if at == len(code):
-        raise _UnreadableError
+        raise UnreadableError
     return at
 
 
@@ -159,7 +143,7 @@ def _read(code: str, at: int) -> tuple[_Statement, int]:
             at = _skip(code, at)
         return _ended(made, at + 1)
     if code[at] in ")]}":
-        raise _UnreadableError
+        raise UnreadableError
     labelled = _LABELLED.match(code, at)
     if labelled:
         return _ended(_Statement("label", at), labelled.end())
@@ -181,8 +165,8 @@ def _headed(code: str, at: int, word: str) -> tuple[_Statement, int]:
     made = _Statement("if" if word == "if" else "switch" if word == "switch" else "loop", at)
     opening = _skip(code, at + len(word))
     if code[opening] != "(":
-        raise _UnreadableError
-    end = _closed(code, opening)
+        raise UnreadableError
+    end = closed(code, opening)
     made.condition = code[opening:end]
     part, end = _read(code, end)
     made.parts.append(part)
@@ -201,15 +185,15 @@ def _ended(made: _Statement, end: int) -> tuple[_Statement, int]:
 def _plain_end(code: str, at: int) -> int:
     """Where a statement without parts ends."""
     while at < len(code):
-        if code[at] in _CLOSING:
-            at = _closed(code, at)
+        if code[at] in BRACKETS:
+            at = closed(code, at)
         elif code[at] in ")]}":
-            raise _UnreadableError
+            raise UnreadableError
         elif code[at] == ";":
             return at + 1
         else:
             at += 1
-    raise _UnreadableError
+    raise UnreadableError
 
 
 class _Joiner:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
-from portbar.text.source import without_comments
+from portbar.text.source import UnreadableError, closed, without_comments
 
 #: Names that no reader of the source alone can know: made of pieces, spelled otherwise, or in files that portbar does not read.
 _HIDDEN: Final = re.compile(
@@ -26,7 +26,6 @@ _NO_FUNCTION: Final = re.compile(r"\s*(?:typedef|enum)\b|[^({]*[={]")
 _HEAD_WORD: Final = re.compile(r"[\s*]*([A-Za-z_]\w*)\s*(\()?")
 _MACRO: Final = re.compile(r"__attribute__|[A-Z][A-Z0-9_]*")
 _OF_AUTHOR: Final = re.compile(r"^\s*#\s*line\b", re.MULTILINE)
-_BRACKET: Final = re.compile(r"[()]")
 
 #: Types that overloads differ by, beside `int` and `uint`, which any expression may have; `uchar` counts as `char`.
 _FAMILIES: Final = ("char", "short", "long", "half", "float", "double")
@@ -50,10 +49,6 @@ _PLAIN_CALLS: Final = re.compile(
 _FLOAT_LITERAL: Final = re.compile(
     r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE][+-]?\d))(?:[eE][+-]?\d+)?([fFhH]?)|0[xX][\da-fA-F.]*[pP]"
 )
-
-
-class _UnreadableError(Exception):
-    """The text is not what it was taken for."""
 
 
 @dataclass(eq=False)
@@ -148,7 +143,7 @@ def pruned(texts: Sequence[str], source: str, options: Sequence[str] = ()) -> li
     try:
         headers = [_runs(text) for text in texts]
         live = _Reach([item for runs in headers for item in _items(runs)]).live(code)
-    except _UnreadableError:
+    except UnreadableError:
         return list(texts)
     return ["".join(f"{line}\n" for line in _written(runs, live, set())) for runs in headers]
 
@@ -215,14 +210,14 @@ class _Reach:
         for pasted in _PASTED.finditer(code):
             prefix, parameter = pasted.groups()
             if prefix in parameters or parameter not in parameters:
-                raise _UnreadableError
+                raise UnreadableError
             for name in [name for name in self._by_word if name.startswith(prefix)]:
                 ending = name.removeprefix(prefix)
                 self._by_word[ending] += self._by_word[name]
                 if ending in self._words:
                     self._new.append(ending)
         if code.count("##") != len(_PASTED.findall(code)):
-            raise _UnreadableError
+            raise UnreadableError
 
 
 @lru_cache(maxsize=4096)
@@ -294,7 +289,7 @@ def _runs(text: str) -> list[_Run]:
     reader = _Reader(text)
     runs = reader.runs(())
     if not reader.is_done:
-        raise _UnreadableError
+        raise UnreadableError
     return runs
 
 
@@ -346,7 +341,7 @@ class _Reader:
         while "*/" not in self._lines[end]:
             end += 1
             if end == len(self._lines) or self._code[end].strip():
-                raise _UnreadableError
+                raise UnreadableError
         return self._take(end + 1)[0]
 
     def _directive(self) -> tuple[str, str]:
@@ -354,7 +349,7 @@ class _Reader:
         while self._code[end].rstrip().endswith("\\"):
             end += 1
             if end == len(self._lines):
-                raise _UnreadableError
+                raise UnreadableError
         return self._take(end + 1)
 
     def _region(self, regions: tuple[str, ...]) -> _Region:
@@ -368,25 +363,25 @@ class _Reader:
                 return made
             inner = (*inner, code)
             made.branches.append((directive, self.runs(inner)))
-        raise _UnreadableError
+        raise UnreadableError
 
     def _macro(self, kind: str, regions: tuple[str, ...]) -> _Item:
         text, code = self._directive()
         named = re.match(r"\s*#\s*(?:define|undef)\s+(\w+)", code)
         if kind in {"define", "undef"} and named is None:
-            raise _UnreadableError
+            raise UnreadableError
         return _Item(text, code, (named[1],) if named else (), regions)
 
     def _declaration(self, regions: tuple[str, ...]) -> _Item:
         end, braces, brackets = self._at, 0, 0
         while end == self._at or braces or brackets or self._code[end - 1].rstrip()[-1:] not in {";", "}"}:
             if end == len(self._code):
-                raise _UnreadableError
+                raise UnreadableError
             line = self._code[end]
             braces += line.count("{") - line.count("}")
             brackets += line.count("(") - line.count(")")
             if braces < 0 or brackets < 0:
-                raise _UnreadableError
+                raise UnreadableError
             end += 1
         text, code = self._take(end)
         if _OF_AUTHOR.search(code):
@@ -409,22 +404,12 @@ def _function(code: str) -> tuple[tuple[str, ...], str, str] | None:
         if not call:
             head.append(word)
             continue
-        end = _closed(code, at)
+        end = closed(code, at - 1)
         if not _MACRO.fullmatch(word):
             return tuple(head), word, code[at : end - 1]
         head += [word, *_WORD.findall(code, at, end)]
         at = end
     return None
-
-
-def _closed(code: str, start: int) -> int:
-    """Where the bracket that opens before `start` has been closed."""
-    depth = 1
-    for found in _BRACKET.finditer(code, start):
-        depth += 1 if found[0] == "(" else -1
-        if depth == 0:
-            return found.end()
-    raise _UnreadableError
 
 
 def _type_names(code: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 _TOKEN = re.compile(
     r"""
@@ -31,6 +32,9 @@ _KERNEL = re.compile(
     re.DOTALL,
 )
 
+#: An opening bracket -> its closing one.
+BRACKETS: Final = {"(": ")", "{": "}", "[": "]"}
+
 #: What a declaration may hold without doing anything: attributes, built-in functions that only compute, pointers to arrays.
 _HARMLESS = re.compile(
     r"""
@@ -53,6 +57,10 @@ _ACTION = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+class UnreadableError(Exception):
+    """A text is not what it was taken for."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,23 @@ def _directives(text: str) -> Iterator[re.Match[str]]:
     # To a preprocessor, a comment is one space: a directive goes on behind one that ends lines later.
     code = _TOKEN.sub(lambda match: match[0] if match["string"] is not None else " " * len(match[0]), text)
     return _DIRECTIVE.finditer(code)
+
+
+def closed(code: str, start: int) -> int:
+    """Where the bracket that opens at `start` has been closed.
+
+    Raises
+    ------
+    UnreadableError
+        It is not.
+    """
+    depth = 0
+    opening, closing = code[start], BRACKETS[code[start]]
+    for found in re.compile(f"[{re.escape(opening + closing)}]").finditer(code, start):
+        depth += 1 if found[0] == opening else -1
+        if depth == 0:
+            return found.end()
+    raise UnreadableError
 
 
 def line_of(text: str, position: int) -> int:
