@@ -1,4 +1,4 @@
-"""The environment of a child process that is to find this very portbar, installed or not.
+"""Child processes of tests: the environment in which they find this very portbar, interrupts, and their end.
 
 Not for device tests alone, so it imports nothing but the standard library.
 """
@@ -6,7 +6,12 @@ Not for device tests alone, so it imports nothing but the standard library.
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -20,3 +25,32 @@ def python_path(*folders: Path) -> str:
 def environment(**variables: str) -> dict[str, str]:
     """Return this process's environment with the checkout in front of its path, and more variables."""
     return {**os.environ, "PYTHONPATH": python_path(), **variables}
+
+
+def interruptible(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """Start a process that takes SIGINT, which a shell that starts tests in the background has its children ignore."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        **options,
+    )
+
+
+def have_ended(pids: Sequence[int], within: float = 10.0) -> bool:
+    """Whether all of these processes end in time; one that nobody has waited for counts as ended."""
+    deadline = time.monotonic() + within
+    while running := [pid for pid in pids if _is_running(pid)]:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return not running
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -16,6 +16,7 @@ from tests import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     import pyopencl as cl
 
@@ -109,6 +110,30 @@ def context(device: cl.Device, findings: Findings | None) -> cl.Context:
     import pyopencl as cl  # noqa: PLC0415
 
     return cl.Context([device])
+
+
+@pytest.fixture
+def selector(device: cl.Device, findings: Findings | None) -> str:
+    """Return what selects the device under test on the command line."""
+    from portbar.device.facts import address_of  # noqa: PLC0415
+
+    address = address_of(device)
+    return f"{address.platform_index}:{address.device_index}"
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the folder of an empty cache that this test alone uses; it is not there yet."""
+    from portbar.choices.profile import forget  # noqa: PLC0415
+    from portbar.system import cache  # noqa: PLC0415
+
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(cache, "_memory", {})
+    monkeypatch.setattr(cache, "_warned", set())
+    forget()
+    yield tmp_path / "cache"
+    monkeypatch.undo()
+    forget()
 
 
 @pytest.fixture

@@ -287,9 +287,8 @@ def time_barriers(
     local_sizes: Sequence[int] = (1,),
     *,
     budget_s: float,
-    strategy_overrides: Mapping[str, str] | None = None,
-    on_step: Callable[[str], None] | None = None,
-    on_row: Callable[[BarrierTime], None] | None = None,
+    on_step: Callable[[str], None] = lambda _: None,
+    on_row: Callable[[BarrierTime], None] = lambda _: None,
 ) -> list[BarrierTime]:
     """Time one device barrier for each algorithm and group count, in turns, so that a busy machine is unfair to none.
 
@@ -305,8 +304,6 @@ def time_barriers(
         Measured one after the other; the budget is shared out among them.
     budget_s : float
         Seconds that the measurement may take, compiling included. The first samples are taken even if it is spent.
-    strategy_overrides : mapping of str to str, optional
-        Choices for the other primitives, such as ``{"atomics": "cl12"}``.
     on_step : callable, optional
         Called with what is done next, in words.
     on_row : callable, optional
@@ -324,10 +321,8 @@ def time_barriers(
     """
     budget, times = Budget(budget_s), []
     for index, local_size in enumerate(local_sizes):
-        turns = _Turns(
-            profiled_queue(queue), algorithms or bounded(), local_size, strategy_overrides or {}, on_step, on_row
-        )
-        times += turns.run(group_counts, budget.part(1 / (len(local_sizes) - index)))
+        turns = _Turns(profiled_queue(queue), algorithms or bounded(), local_size, on_step)
+        times += turns.run(group_counts, budget.part(1 / (len(local_sizes) - index)), on_row)
     return times
 
 
@@ -335,20 +330,9 @@ class _Turns:
     """Times the algorithms at one local size, in turns."""
 
     def __init__(
-        self,
-        queue: cl.CommandQueue,
-        algorithms: Sequence[str],
-        local_size: int,
-        overrides: Mapping[str, str],
-        on_step: Callable[[str], None] | None,
-        on_row: Callable[[BarrierTime], None] | None,
+        self, queue: cl.CommandQueue, algorithms: Sequence[str], local_size: int, on_step: Callable[[str], None]
     ) -> None:
-        self._queue = queue
-        self._algorithms = algorithms
-        self._local = local_size
-        self._overrides = overrides
-        self._on_step = on_step or (lambda _: None)
-        self._on_row = on_row or (lambda _: None)
+        self._queue, self._algorithms, self._local, self._on_step = queue, algorithms, local_size, on_step
         self._timers: dict[str, BarrierTimer] = {}
         self._bounds: dict[str, int] = {}
         #: Algorithms that have no times at this local size -> why not.
@@ -357,7 +341,9 @@ class _Turns:
         self._unsupported: set[str] = set()
         self._tried = False
 
-    def run(self, group_counts: Sequence[int] | None, budget: Budget) -> list[BarrierTime]:
+    def run(
+        self, group_counts: Sequence[int] | None, budget: Budget, on_row: Callable[[BarrierTime], None]
+    ) -> list[BarrierTime]:
         """Measure every group count, the largest first, and return the times with the smallest first."""
         self._compile(budget.part(0.6))
         counts = default_counts(max(self._bounds.values(), default=1)) if group_counts is None else group_counts
@@ -367,7 +353,7 @@ class _Turns:
             late = self._tried and budget.left() <= 0
             found = self._count(groups, late, budget.part(1 / (len(descending) - done)))
             for row in found:
-                self._on_row(row)
+                on_row(row)
             times = found + times
         return times
 
@@ -379,7 +365,7 @@ class _Turns:
                 continue
             self._on_step(f"compiling {name} for work-groups of {self._local}")
             try:
-                timer = BarrierTimer(self._queue, self._local, {**self._overrides, "device_barrier": name})
+                timer = BarrierTimer(self._queue, self._local, {"device_barrier": name})
             except Error as error:
                 errors.append(error)
                 self._refused[name] = in_one_line(error)
@@ -460,10 +446,10 @@ class _Turns:
         return samples
 
 
-def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) -> BarrierTable:
+def barrier_table(times: Iterable[BarrierTime]) -> BarrierTable:
     """Condense times to a table: for each local size, from which group count on which algorithm is the one to take.
 
-    An algorithm replaces a simpler one only where it is faster by more than `advantage`, so that noise does not decide.
+    An algorithm replaces a simpler one only where it is faster by more than `ADVANTAGE`, so that noise does not decide.
 
     Returns
     -------
@@ -480,7 +466,7 @@ def barrier_table(times: Iterable[BarrierTime], advantage: float = ADVANTAGE) ->
         names = [name for name in bounded() if name in found]
         best = names[0]
         for name in names[1:]:
-            if found[name] < found[best] * (1 - advantage):
+            if found[name] < found[best] * (1 - ADVANTAGE):
                 best = name
         if not table or table[-1][0] != local_size or table[-1][2] != best:
             table.append((local_size, groups, best))

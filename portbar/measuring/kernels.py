@@ -21,6 +21,7 @@ from portbar.device.facts import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.findings.findings import RATES, Findings
 from portbar.launching.program import Program
+from portbar.measuring.probe import FEATURES
 from portbar.measuring.rounds import rounds_for
 from portbar.primitives import layout
 from portbar.primitives.atomics import word_context, word_pieces
@@ -30,32 +31,11 @@ from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
 from portbar.text.templates import render_def
 
-#: Feature -> whether it needs a language level of OpenCL C 2.0 or later.
-FEATURES: Final = {
-    "fp64": False,
-    "fp16": False,
-    "int64_atomics": False,
-    "sub_groups": True,
-    "work_group_collectives": True,
-    "generic_address_space": True,
-    "program_scope_variables": True,
-    "float_atomics": True,
-    "float_atomics_local": True,
-    "double_atomics": True,
-    "double_atomics_local": True,
-    "printf": False,
-    "mbarrier": False,
-    "one_way_fences": False,
-}
-
 #: Features in PTX, which no other compiler should be given.
 _PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
 
 #: Work-items of the kernels that try inline assembly, so many that a compiler vectorises them: the effect ASSEMBLY_ABORTS.
 _HOST_CALL_LOCAL_SIZE: Final = 64
-
-#: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
-HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
 
 #: What the calls of `portbar_probe_words` return on a device that does them right.
 _ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
@@ -182,7 +162,7 @@ class Probes:
 
     # Compile probes.
 
-    def language_level(self, std: str) -> bool:
+    def level(self, std: str) -> bool:
         """Whether a kernel compiles with `-cl-std=std` and works."""
         return self._feature_works("language_level", std)
 
@@ -200,7 +180,7 @@ class Probes:
         return any("cl_nv_" in extension for extension in self.facts.extensions)
 
     def host_call(self, name: str) -> bool:
-        """Whether one of `HOST_CALLS` compiles and comes back. Inline assembly may take a driver down: probe these last."""
+        """Whether one of the host's calls compiles and comes back. Inline assembly may take a driver down: probe these last."""
         if "CPU" not in self.facts.type:
             return False
         if name == "x86_pause":
@@ -219,14 +199,18 @@ class Probes:
         linux = sys.platform == "linux" and platform.machine() == "x86_64"
         return linux and bool(self.known.builds.get("x86_pause"))
 
-    def atomics(self, name: str, std: str | None) -> bool:
-        """Whether every word function of an atomics strategy compiles, runs and gives the right answers."""
+    def atomics(self, probe: str) -> bool:
+        """Whether every word function of an atomics strategy compiles, runs and gives the right answers.
+
+        The strategy may have a language level after an `@`.
+        """
+        name, _, std = probe.partition("@")
         if VARIANTS[name].by_ptx and not self._takes_ptx:
             return False
         groups, local_size = 4, 16
         word, answers = self._buffer(2 * layout.LINE_WORDS), self._buffer(len(_ANSWERS))
         try:
-            program = self._build(words_text(name) + "\n" + _probe_text("words", "words"), std)
+            program = self._build(words_text(name) + "\n" + _probe_text("words", "words"), std or None)
             self._run(cl.Kernel(program, "portbar_probe_words"), groups, local_size, word, answers)
             right = tuple(map(int, self._read(answers))) == _ANSWERS
             return right and int(self._read(word)[layout.LINE_WORDS]) == 3 * groups * local_size

@@ -24,8 +24,29 @@ if TYPE_CHECKING:
 
     from portbar.measuring.kernels import Probes
 
-#: What is measured, in the order in which later measurements need earlier ones: a kind and what it is about. Inline assembly
-#: comes last, since it may take a driver down.
+#: Feature -> whether it needs a language level of OpenCL C 2.0 or later.
+FEATURES: Final = {
+    "fp64": False,
+    "fp16": False,
+    "int64_atomics": False,
+    "sub_groups": True,
+    "work_group_collectives": True,
+    "generic_address_space": True,
+    "program_scope_variables": True,
+    "float_atomics": True,
+    "float_atomics_local": True,
+    "double_atomics": True,
+    "double_atomics_local": True,
+    "printf": False,
+    "mbarrier": False,
+    "one_way_fences": False,
+}
+
+#: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
+HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
+
+#: What is measured, in the order in which later measurements need earlier ones: a method of `Probes` and what it is about.
+#: Inline assembly comes last, since it may take a driver down.
 STEPS: Final = (
     *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
     *(f"atomics {name}" for variant in VARIANTS.values() for name in variant.probes),
@@ -36,26 +57,16 @@ STEPS: Final = (
     # Those that the barriers of the next steps are written with.
     "feature one_way_fences",
     *(f"ordering {atomics}" for atomics in VARIANTS),
-    *(
-        f"feature {name}"
-        for name in (
-            "fp64",
-            "fp16",
-            "int64_atomics",
-            "sub_groups",
-            "work_group_collectives",
-            "generic_address_space",
-            "program_scope_variables",
-            "float_atomics",
-            "float_atomics_local",
-            "double_atomics",
-            "double_atomics_local",
-            "printf",
-            "mbarrier",
-        )
-    ),
-    *(f"host_call {name}" for name in ("x86_pause", "yield_syscall", "asm_anywhere")),
+    *(f"feature {name}" for name in FEATURES if name != "one_way_fences"),
+    *(f"host_call {name}" for name in HOST_CALLS),
 )
+
+#: Kind of steps about one thing each -> the mapping of findings that they add to.
+_MAPPINGS: Final = {
+    **dict.fromkeys(("level", "atomics", "feature", "host_call"), "builds"),
+    "progress": "progress",
+    "ordering": "ordering",
+}
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.
 _STEP_S: Final = 10.0
@@ -146,36 +157,29 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
     """Make one measurement; what it raises becomes the finding. The findings that it adds, as JSON values."""
     kind, _, what = step.partition(" ")
     try:
-        if kind == "level":
-            return {"builds": {what: probes.language_level(what)}}
-        if kind == "atomics":
-            name, _, std = what.partition("@")
-            return {"builds": {what: probes.atomics(name, std or None)}}
-        if kind == "host_call":
-            return {"builds": {what: probes.host_call(what)}}
-        if kind == "feature":
-            return {"builds": {what: probes.feature(what)}}
-        if kind == "progress":
-            return {"progress": {what: probes.progress(what)}}
-        if kind == "ordering":
-            return {"ordering": {what: probes.ordering(what)}} if probes.builds(what) else {}
-        return {kind: getattr(probes, kind)()}
+        if kind == "ordering" and not probes.builds(what):
+            return {}
+        measure = getattr(probes, kind)
+        return _finding(step, measure(what) if what else measure())
     except Error as error:
         return _lost(step, _gist(str(error)), hung=False)
     except Exception as error:  # noqa: BLE001 (one measurement must not cost the others)
         return _lost(step, _gist(f"{type(error).__name__}: {error}"), hung=False)
 
 
+def _finding(step: str, value: Any) -> dict[str, Any]:
+    """What a step found, as a part of findings."""
+    kind, _, what = step.partition(" ")
+    return {_MAPPINGS[kind]: {what: value}} if what else {kind: value}
+
+
 def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
     """The finding that stands for a measurement that did not end well."""
     kind, _, what = step.partition(" ")
-    if kind in {"level", "atomics", "feature", "host_call"}:
-        return {"builds": {what: False}}
-    if kind == "progress":
-        return {"progress": {what: f"unknown: {why}"}}
-    if kind == "ordering":
-        return {"ordering": {what: f"{'untested' if hung else 'fail'}: {why}"}}
-    return {kind: None, "lost": {kind: why}}
+    if not what:
+        return {kind: None, "lost": {kind: why}}
+    untold = {"progress": f"unknown: {why}", "ordering": f"{'untested' if hung else 'fail'}: {why}"}
+    return _finding(step, untold.get(kind, False))
 
 
 def _probe_in_children(address: DeviceAddress, timeout: float, crashes: list[str]) -> Findings:

@@ -23,6 +23,14 @@ def _queue(payload: dict[str, Any]) -> tuple[cl.Context, cl.CommandQueue]:
     return context, cl.CommandQueue(context)
 
 
+def _ready(context: cl.Context, source: str, size: int, *arguments: Any) -> tuple[cl.Kernel, cl.Buffer]:
+    """The kernel of a source, with a buffer of `size` bytes and more arguments, and that buffer."""
+    (kernel,) = cl.Program(context, source).build().all_kernels()
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, size)
+    kernel.set_args(buffer, *arguments)
+    return kernel, buffer
+
+
 NAMES_ITSELF = "kernel void names_itself(global uint *out) { out[get_global_id(0)] = 7u + (uint)get_local_id(0); }"
 
 
@@ -30,12 +38,10 @@ def work_group_sizes(payload: dict[str, Any]) -> dict[str, Any]:
     """What a kernel says it can have as a work-group, what the device says, and whether the latter gives right numbers."""
     context, queue = _queue(payload)
     device = context.devices[0]
-    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
-    said = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
     size = min(256 if "CPU" in facts(device).type else 1024, device.max_work_group_size)
     found = np.zeros(2 * size, np.uint32)
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, found.nbytes)
-    kernel.set_args(buffer)
+    kernel, buffer = _ready(context, NAMES_ITSELF, found.nbytes)
+    said = kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device)
     cl.enqueue_nd_range_kernel(queue, kernel, (2 * size,), (size,))
     cl.enqueue_copy(queue, found, buffer)
     right = bool((found == 7 + np.arange(2 * size) % size).all())
@@ -93,9 +99,7 @@ def failed(payload: dict[str, Any]) -> None:
     """Let a command fail by its wait list; report its status, whether a wait says more, then whether another one runs."""
     context, _ = _queue(payload)
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
-    kernel = cl.Program(context, "kernel void one(global uint *out) { out[0] = 1; }").build().one
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
-    kernel.set_args(buffer)
+    kernel, _buffer = _ready(context, NAMES_ITSELF, 4)
     cause = cl.UserEvent(context)
     event = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[cause])
     queue.flush()
@@ -113,9 +117,7 @@ def failed(payload: dict[str, Any]) -> None:
 def behind_a_failure(payload: dict[str, Any]) -> None:
     """Wait for a command whose wait list had failed before."""
     context, queue = _queue(payload)
-    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4)
-    kernel.set_args(buffer)
+    kernel, _buffer = _ready(context, NAMES_ITSELF, 4)
     cause = cl.UserEvent(context)
     cause.set_status(-5)
     event = cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,), wait_for=[cause])
@@ -138,9 +140,7 @@ def stamps(payload: dict[str, Any]) -> dict[str, float]:
     """Seconds that a kernel of some milliseconds took by its time stamps, and on the host."""
     context, _ = _queue(payload)
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    kernel = cl.Program(context, COUNTS).build().counts
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 64)
-    kernel.set_args(buffer, np.uint32(30_000))
+    kernel, _buffer = _ready(context, COUNTS, 4 * 64, np.uint32(30_000))
     # What the first launch compiles is no part of the time.
     for _ in range(2):
         began = time.perf_counter()
@@ -199,10 +199,8 @@ _kept: list[object] = []
 
 
 def _flushed(context: cl.Context, queue: cl.CommandQueue, wait_for: list[cl.Event]) -> int:
-    kernel = cl.Program(context, NAMES_ITSELF).build().names_itself
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 64)
+    kernel, buffer = _ready(context, NAMES_ITSELF, 64)
     _kept.append(buffer)
-    kernel.set_args(buffer)
     cl.enqueue_nd_range_kernel(queue, kernel, (8,), (8,), wait_for=wait_for)
     queue.flush()
     return len(wait_for)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from portbar.device import child
-from tests.checkout import environment, python_path
+from tests.checkout import environment, have_ended, python_path
 
 TASKS = """
 import os, subprocess, sys, time
@@ -64,8 +64,7 @@ def environment(payload):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
+def run(tmp_path, own_cache):
     tasks = tmp_path / "tasks"
     tasks.mkdir()
     (tasks / "portbar_test_tasks.py").write_text(TASKS)
@@ -76,13 +75,6 @@ def run(tmp_path, monkeypatch):
         return child.run_task(task, payload or {}, timeout=timeout, env=env, **options)
 
     return run
-
-
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_task_gets_its_payload_and_returns_its_value(run):
@@ -139,10 +131,7 @@ def test_a_task_that_sleeps_past_the_limit_is_killed_and_keeps_progress(run):
 def test_what_a_task_started_is_killed_with_it(run):
     result = run("sleep", {"spawn": True}, timeout=2.0)
     (pid,) = [report["pid"] for report in result.progress if "pid" in report]
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_alive(pid)
+    assert have_ended([pid])
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -203,7 +192,4 @@ def test_an_interrupt_of_the_parent_kills_the_child(run, tmp_path):
         parent.send_signal(signal.SIGINT)
         _, errors = parent.communicate(timeout=20)
     assert "KeyboardInterrupt" in errors
-    deadline = time.monotonic() + 5
-    while is_alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_alive(pid)
+    assert have_ended([pid])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,8 +17,7 @@ from portbar.device import icd, listing, usable
 from portbar.device.child import ChildResult
 from portbar.device.listing import FaultyDriver
 from portbar.errors import DeviceError
-from portbar.system import cache
-from tests.checkout import environment
+from tests.checkout import environment, interruptible
 from tests.fake_icd import vendors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
@@ -37,15 +35,7 @@ main()
 
 def start(folder, *arguments):
     variables = {"OCL_ICD_VENDORS": str(folder), "PORTBAR_CACHE_DIR": str(folder.parent / "cache")}
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, *map(str, arguments)],
-        env=environment(**variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that starts tests in the background has them ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
+    return interruptible([sys.executable, "-c", COMMAND, *map(str, arguments)], env=environment(**variables))
 
 
 def run(folder, *arguments, timeout=100):
@@ -162,10 +152,8 @@ def test_ctrl_c_ends_devices_at_once_with_status_130(tmp_path, stage):
 
 
 @pytest.fixture
-def fakes(tmp_path, monkeypatch):
+def fakes(tmp_path, monkeypatch, own_cache):
     """Results of the next children by the files that they see; what is not there fails."""
-    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_memory", {})
     monkeypatch.setattr(icd, "_left_out", frozenset())
     monkeypatch.setattr(icd, "_added", lambda _: [])
     folder = tmp_path / "vendors"
@@ -230,9 +218,7 @@ def test_what_no_driver_causes_is_blamed_on_none(monkeypatch, value, kind):
         listing.look(7)
 
 
-def test_a_check_that_was_interrupted_is_remembered_by_nobody(monkeypatch, tmp_path):
-    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
-
+def test_a_check_that_was_interrupted_is_remembered_by_nobody(monkeypatch, own_cache):
     def interrupted(*_, stop, **__):
         assert stop is not None
         raise KeyboardInterrupt
@@ -240,4 +226,4 @@ def test_a_check_that_was_interrupted_is_remembered_by_nobody(monkeypatch, tmp_p
     monkeypatch.setattr(usable.child, "run_task", interrupted)
     with pytest.raises(KeyboardInterrupt):
         usable.check_listed([(listing.DeviceAddress(0, 0, "P", "D"), listing.DeviceFacts(name="D"))])
-    assert not list(tmp_path.rglob("*.json"))
+    assert not list(own_cache.rglob("*.json"))

@@ -25,10 +25,7 @@ RIGHT = ChildResult("ok", {"right": True}, "", 1.0)
 WRONG = ChildResult("ok", {"right": False, "stage": "comparing", "log": "3 of 64 numbers are wrong"}, "", 1.0)
 
 
-@pytest.fixture(autouse=True)
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_memory", {})
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

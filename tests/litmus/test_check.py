@@ -15,7 +15,7 @@ pytest.importorskip("pyopencl")
 from portbar import cli
 from portbar.cli import check as command_module
 from portbar.cli import shared
-from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
+from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
 from portbar.litmus import CheckResult
@@ -203,23 +203,9 @@ def test_wrong_usage_is_status_2(portbar_command: Run, fake: FakeDevice, argumen
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_the_device_under_test_passes_a_short_check(portbar_command: Run, device: Any, findings: Any) -> None:
-    address = address_of(device)
-    selector = f"{address.platform_index}:{address.device_index}"
-    arguments = (
-        "check",
-        "-d",
-        selector,
-        "--seconds",
-        8,
-        "--test",
-        "CoRR",
-        "-t",
-        "MP-device-local",
-        "--no-store",
-        "--json",
-    )
-    code, out, err = portbar_command(*arguments)
+def test_the_device_under_test_passes_a_short_check(portbar_command: Run, selector: str) -> None:
+    tests = ("--test", "CoRR", "-t", "MP-device-local")
+    code, out, err = portbar_command("check", "-d", selector, "--seconds", 8, *tests, "--no-store", "--json")
     (entry,) = json.loads(out)
     results = entry["check"]["results"]
     # A busy machine may take all of the time for compiling.

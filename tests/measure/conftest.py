@@ -15,9 +15,6 @@ from tests.checkout import ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pyopencl as cl
-
-    from portbar.findings.findings import Findings
 
 Done = subprocess.CompletedProcess[str]
 
@@ -66,20 +63,11 @@ def check_targeted(row: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def selected(device: cl.Device, findings: Findings | None) -> str:
-    """Return what selects the device under test."""
-    from portbar.device.facts import address_of  # noqa: PLC0415 (a host test's own imports decide what it needs)
-
-    address = address_of(device)
-    return f"{address.platform_index}:{address.device_index}"
-
-
-@pytest.fixture
-def on_device(selected: str) -> Callable[..., Done]:
+def on_device(selector: str) -> Callable[..., Done]:
     """Return what runs a piece of Python that finds the device under test as `device`."""
     head = "import sys\nimport pyopencl as cl\nfrom portbar.device.facts import select_devices\n"
 
     def call(code: str) -> Done:
-        return python(f"{head}device = select_devices(sys.argv[1:])[0][1]\n{code}", selected)
+        return python(f"{head}device = select_devices(sys.argv[1:])[0][1]\n{code}", selector)
 
     return call

@@ -34,37 +34,36 @@ def times(rows: dict[int, dict[str, float | None]], local_size: int = 1) -> list
     ]
 
 
-def test_table_keeps_only_the_counts_where_the_winner_changes() -> None:
-    measured = times(
-        {
-            1: {"counter": 1.0, "tree": 2.0},
-            2: {"counter": 1.0, "tree": 1.5},
-            4: {"counter": 3.0, "tree": 2.0},
-            8: {"counter": 5.0, "tree": 2.0},
-            16: {"counter": 1.0, "tree": 2.0},
-        }
-    )
-    assert benching.barrier_table(reversed(measured)) == ((1, 1, "counter"), (1, 4, "tree"), (1, 16, "counter"))
-
-
-@pytest.mark.parametrize(("challenger", "winner"), [(0.98, "counter"), (0.971, "counter"), (0.969, "xf"), (0.5, "xf")])
-def test_challenger_needs_more_than_three_percent_to_replace_the_simpler_one(challenger: float, winner: str) -> None:
-    assert benching.barrier_table(times({2: {"xf": challenger, "counter": 1.0}})) == ((1, 2, winner),)
+@pytest.mark.parametrize(
+    ("rows", "table"),
+    [
+        ({}, ()),
+        ({2: {"counter": None, "flag": None}}, ()),
+        ({2: {"counter": None, "flag": 9.0}}, ((1, 2, "flag"),)),
+        # A challenger needs more than three per cent.
+        *(({2: {"xf": us, "counter": 1.0}}, ((1, 2, "counter"),)) for us in (0.98, 0.971)),
+        *(({2: {"xf": us, "counter": 1.0}}, ((1, 2, "xf"),)) for us in (0.969, 0.5)),
+        # An algorithm without a spin limit never enters.
+        ({2: {"counter": 1.0, "intel_device_barrier": 0.1}}, ((1, 2, "counter"),)),
+        # Only counts where the winner changes.
+        (
+            {
+                groups: {"counter": us, "tree": 2.0}
+                for groups, us in ((1, 1.0), (2, 1.5), (4, 3.0), (8, 5.0), (16, 1.0))
+            },
+            ((1, 1, "counter"), (1, 4, "tree"), (1, 16, "counter")),
+        ),
+    ],
+)
+def test_a_table_names_the_fastest_where_it_changes(
+    rows: dict[int, dict[str, float | None]], table: tuple[tuple[int, int, str], ...]
+) -> None:
+    assert benching.barrier_table(reversed(times(rows))) == table
 
 
 def test_simplest_of_equals_wins_in_any_order() -> None:
     for order in itertools.permutations(bounded()):
         assert benching.barrier_table(times({3: dict.fromkeys(order, 0.7)})) == ((1, 3, "counter"),)
-
-
-def test_what_was_not_measured_never_enters_the_table() -> None:
-    assert benching.barrier_table([]) == ()
-    assert benching.barrier_table(times({2: {"counter": None, "flag": None}})) == ()
-    assert benching.barrier_table(times({2: {"counter": None, "flag": 9.0}})) == ((1, 2, "flag"),)
-
-
-def test_barrier_without_a_spin_limit_never_enters_the_table() -> None:
-    assert benching.barrier_table(times({2: {"counter": 1.0, "intel_device_barrier": 0.1}})) == ((1, 2, "counter"),)
 
 
 def test_each_local_size_has_a_table_of_its_own() -> None:
@@ -182,18 +181,12 @@ def test_relaunch_takes_time(queue: cl.CommandQueue) -> None:
 
 @pytest.mark.device
 def test_stored_table_is_what_describe_tells_next(
-    device: cl.Device, findings: Findings | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    device: cl.Device, findings: Findings | None, own_cache: Path
 ) -> None:
-    key = device_key(facts(device))
-    known = replace(profile.describe(device).findings or Findings(), barrier_table=(), polls_per_second=12345.0)
-    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
-    try:
-        with pytest.raises(Error, match="probe"):
-            benching.store_table(device, ((1, 1, "flag"),))
-        cache.store(CACHE_KIND, key, known.to_json())
-        stored = benching.store_table(device, ((1, 1, "flag"), (1, 2, "counter")))
-        assert stored == replace(known, barrier_table=((1, 1, "flag"), (1, 2, "counter")))
-        assert profile.describe(device).findings == stored
-    finally:
-        monkeypatch.undo()
-        profile.forget()
+    known = replace(findings or Findings(), barrier_table=(), polls_per_second=12345.0)
+    with pytest.raises(Error, match="probe"):
+        benching.store_table(device, ((1, 1, "flag"),))
+    cache.store(CACHE_KIND, device_key(facts(device)), known.to_json())
+    stored = benching.store_table(device, ((1, 1, "flag"), (1, 2, "counter")))
+    assert stored == replace(known, barrier_table=((1, 1, "flag"), (1, 2, "counter")))
+    assert profile.describe(device).findings == stored

@@ -146,9 +146,9 @@ def test_what_it_cannot_measure_is_refused(module: str, arguments: tuple[str, ..
     ids=["device_barrier", "atomics", "split_barrier"],
 )
 def test_without_json_there_is_a_table(
-    selected: str, platform: str, module: str, arguments: tuple[str, ...], words: tuple[str, ...]
+    selector: str, platform: str, module: str, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    device = ("--platform", platform) if module == "device_barrier" else ("--device", selected)
+    device = ("--platform", platform) if module == "device_barrier" else ("--device", selector)
     done = run(module, "--quick", *arguments, *device)
     assert done.returncode == 0, done.stderr
     assert all(word in done.stdout for word in words)
@@ -157,8 +157,8 @@ def test_without_json_there_is_a_table(
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_every_line_of_the_build_benchmark_is_valid(selected: str) -> None:
-    rows = rows_of(run("build", "--json", "--quick", "--device", selected))
+def test_every_line_of_the_build_benchmark_is_valid(selector: str) -> None:
+    rows = rows_of(run("build", "--json", "--quick", "--device", selector))
     assert {row["benchmark"] for row in rows} >= {"atomic", "work-group sum"}
     for row in rows:
         check_row(row)
@@ -169,8 +169,8 @@ def test_every_line_of_the_build_benchmark_is_valid(selected: str) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_atomics_benchmark_prints_one_document_with_right_sums(selected: str, findings: Findings | None) -> None:
-    done = run("atomics", "--json", "--quick", "--device", selected)
+def test_atomics_benchmark_prints_one_document_with_right_sums(selector: str, findings: Findings | None) -> None:
+    done = run("atomics", "--json", "--quick", "--device", selector)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document["benchmark"], document["quick"]) == ("atomics", True)
@@ -239,9 +239,9 @@ def test_a_side_with_wrong_sums_is_left_out_and_ours_makes_the_row_an_error(on_d
 @pytest.mark.device
 @pytest.mark.slow
 def test_split_barrier_benchmark_prints_a_line_a_row_with_right_results(
-    selected: str, findings: Findings | None
+    selector: str, findings: Findings | None
 ) -> None:
-    rows = rows_of(run("split_barrier", "--json", "--quick", "--device", selected))
+    rows = rows_of(run("split_barrier", "--json", "--quick", "--device", selector))
     for row in rows:
         check_targeted(row)
         assert set(row) >= {"strategy", "local_size", "groups", "time_ratio", "by"}

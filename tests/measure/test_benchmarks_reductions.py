@@ -20,8 +20,8 @@ def _is_fast_enough(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_every_line_is_valid(selected: str) -> None:
-    rows = rows_of(run("reductions", "--json", "--quick", "--device", selected))
+def test_every_line_is_valid(selector: str) -> None:
+    rows = rows_of(run("reductions", "--json", "--quick", "--device", selector))
     for row in rows:
         check_targeted(row)
         scale = row["threads"] if row["peer"] == "NumPy, one thread" else 1
@@ -33,8 +33,8 @@ def test_every_line_is_valid(selected: str) -> None:
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_the_table_names_what_was_measured(selected: str) -> None:
-    done = run("reductions", "--quick", "--device", selected, "--only", "call", "--only", "together")
+def test_the_table_names_what_was_measured(selector: str) -> None:
+    done = run("reductions", "--quick", "--device", selector, "--only", "call", "--only", "together")
     assert done.returncode == 0, done.stderr
     assert "target met" in done.stdout
     assert "sum_min_max" in done.stdout

@@ -13,11 +13,8 @@ from portbar.system import cache
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_memory", {})
-    monkeypatch.setattr(cache, "_warned", set())
-    return tmp_path / "cache"
+def folder(own_cache):
+    return own_cache
 
 
 def only_file(folder):

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -100,11 +99,8 @@ def test_older_tables_without_local_sizes_speak_for_few_work_items() -> None:
     "damage", [{"barrier_table": [[1, "No Name"]]}, {"groups_in_flight": "x"}, {"polls_per_second": 1e14}]
 )
 def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_absent(
-    damage: dict[str, object], tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    damage: dict[str, object], own_cache: Path
 ) -> None:
-    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(cache, "_memory", {})
-    monkeypatch.setattr(cache, "_warned", set())
     cache.store(CACHE_KIND, device_key(FACTS), {**FOUND.to_json(), **damage})
     with pytest.warns(cache.CacheWarning, match=f"{device_key(FACTS)}.json") as caught:
         assert profile.stored_findings(FACTS) is None
@@ -115,14 +111,11 @@ def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_abs
 
 
 @pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def known(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A device with findings in a cache of its own."""
-    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(cache, "_memory", {})
     monkeypatch.setattr(profile, "facts", lambda _: FACTS)
     cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
-    yield SimpleNamespace(name=FACTS.name)
-    profile.forget()
+    return SimpleNamespace(name=FACTS.name)
 
 
 def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
@@ -150,8 +143,7 @@ for _ in range(40):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are kept apart where the system has flock")
-def test_changes_of_several_processes_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path))
+def test_changes_of_several_processes_are_all_kept(own_cache: Path) -> None:
     environment = checkout.environment()
     children = [subprocess.Popen([sys.executable, "-c", _COUNTING], env=environment) for _ in range(3)]
     assert [one.wait(60) for one in children] == [0] * 3
@@ -159,10 +151,10 @@ def test_changes_of_several_processes_are_all_kept(tmp_path: Path, monkeypatch: 
 
 
 def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(
-    known: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    known: Any, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_LOCK_S", 0.05)
-    held = files.lock(tmp_path / ".lock")
+    held = files.lock(own_cache / ".lock")
     assert held is not None
     try:
         profile.change_findings(known, "nothing", lambda found: replace(found, source="changed"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portbar.arrays import shape as host_shape
-from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
+from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
@@ -146,10 +146,14 @@ def test_an_unknown_name_or_value_lists_the_alternatives(monkeypatch, overrides,
     assert all(word in refusal(STRONG) for word in words)
 
 
-@pytest.mark.parametrize("text", ["tree", "device_barrier", "=tree", "device_barrier=tree=flag", "device_barrier:tree"])
-def test_a_variable_that_cannot_be_read_is_an_error(text):
-    with pytest.raises(UnsupportedFeatureError, match=r"choices|strategies"):
-        parse_overrides(text)
+@pytest.mark.parametrize(
+    "text",
+    ["tree", "device_barrier", "=tree", "device_barrier=tree=flag", "device_barrier:tree", "foo=1", "atomics=wishful"],
+)
+def test_a_variable_that_cannot_be_read_is_an_error_that_names_it(monkeypatch, text):
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(UnsupportedFeatureError, match=rf"{VARIABLE}={text}: .*(choices|strategies): "):
+        choose(DeviceProfile(STRONG))
 
 
 def test_an_override_cannot_ask_for_what_the_device_cannot_do():
@@ -266,13 +270,6 @@ def test_an_override_of_the_barrier_sets_the_table_aside():
     found = findings(builds={"c11@CL3.0": True}, barrier_table=TABLE)
     strategy = choose(DeviceProfile(STRONG, found), {"device_barrier": "xf"})
     assert strategy.for_groups(10_000).device_barrier.value == "xf"
-
-
-@pytest.mark.parametrize("text", ["foo=1", "device_barrier=wishful", "tree"])
-def test_a_wrong_override_from_outside_names_the_variable(monkeypatch, text):
-    monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(UnsupportedFeatureError, match=rf"{VARIABLE}={text}: .*(choices|strategies): "):
-        choose(DeviceProfile(STRONG))
 
 
 def test_the_pause_is_one_that_was_seen_to_compile():
