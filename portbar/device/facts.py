@@ -22,24 +22,13 @@ T = TypeVar("T")
 
 _SAME_ARCHITECTURE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
-_TYPES = ((1 << 1, "CPU"), (1 << 2, "GPU"), (1 << 3, "ACCELERATOR"), (1 << 4, "CUSTOM"))
-
+#: Names of bits, the lowest first; the first bit of a type says that it is the platform's default.
+_TYPES = ("", "CPU", "GPU", "ACCELERATOR", "CUSTOM")
 _ATOMIC_CAPABILITIES = (
-    (1 << 0, "relaxed"),
-    (1 << 1, "acq_rel"),
-    (1 << 2, "seq_cst"),
-    (1 << 3, "scope_work_item"),
-    (1 << 4, "scope_work_group"),
-    (1 << 5, "scope_device"),
-    (1 << 6, "scope_all_devices"),
+    *("relaxed", "acq_rel", "seq_cst"),
+    *("scope_work_item", "scope_work_group", "scope_device", "scope_all_devices"),
 )
-
-_SVM_CAPABILITIES = (
-    (1 << 0, "coarse_grain_buffer"),
-    (1 << 1, "fine_grain_buffer"),
-    (1 << 2, "fine_grain_system"),
-    (1 << 3, "atomics"),
-)
+_SVM_CAPABILITIES = ("coarse_grain_buffer", "fine_grain_buffer", "fine_grain_system", "atomics")
 
 _NVIDIA = {
     "compute_capability_major": "COMPUTE_CAPABILITY_MAJOR_NV",
@@ -434,11 +423,11 @@ def _c_versions(all_versions: object, one_version: object) -> tuple[str, ...]:
     return tuple(f"{major}.{minor}" for major, minor in sorted(pairs))
 
 
-def _names_of_bits(bits: int, names: tuple[tuple[int, str], ...]) -> tuple[str, ...]:
-    return tuple(name for bit, name in names if bits & bit)
+def _names_of_bits(bits: int, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for place, name in enumerate(names) if name and bits >> place & 1)
 
 
-def _capabilities(value: object, names: tuple[tuple[int, str], ...] = _ATOMIC_CAPABILITIES) -> tuple[str, ...] | None:
+def _capabilities(value: object, names: tuple[str, ...] = _ATOMIC_CAPABILITIES) -> tuple[str, ...] | None:
     # Relaxed order at work-group scope is mandatory: no bit at all is no answer.
     bits = _integer(value)
     return _names_of_bits(bits, names) if bits else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
@@ -22,31 +23,31 @@ DISTURBED: Final = 8
 MOST_THREADS: Final = 4
 MOST_LOCATIONS: Final = 3
 
-#: Number -> its word in the buffer that kernels get, `n` in the templates; of those with one a column or location the first.
-NUMBERS: Final[Mapping[str, int]] = {
-    "teams": 0,
-    "rounds": 1,
-    "polls": 2,
-    "first_polls": 3,
-    "block": 4,
-    "group_mul": 5,
-    "group_add": 6,
-    "before": 7,
-    "disturb": 8,
-    "warm": 9,
-    "pattern": 10,
-    "items": 11,
-    "mixed": 12,
-    "slot_mul": 13,
-    "slot_add": 16,
-    "offset": 19,
-    "lane_mul": 22,
-    "lane_add": 26,
-    "seed": 30,
-    "members": 31,
-    "spins": 32,
+#: Numbers with one word for each location or thread; all others have one.
+_WIDE: Final = {
+    **dict.fromkeys(("slot_mul", "slot_add", "offset"), MOST_LOCATIONS),
+    **dict.fromkeys(("lane_mul", "lane_add"), MOST_THREADS),
 }
-_WORDS: Final = 33
+_NAMES: Final = (
+    *(
+        "teams",
+        "rounds",
+        "polls",
+        "first_polls",
+        "block",
+        "group_mul",
+        "group_add",
+        "before",
+        "disturb",
+        "warm",
+        "pattern",
+    ),
+    *("items", "mixed", "seed", "members", "spins", *_WIDE),
+)
+_ENDS: Final = tuple(accumulate(_WIDE.get(name, 1) for name in _NAMES))
+
+#: Number -> its word in the buffer that kernels get, `n` in the templates; of those with several the first.
+NUMBERS: Final[Mapping[str, int]] = dict(zip(_NAMES, (0, *_ENDS[:-1]), strict=True))
 
 #: Above this a product of a multiplier and a team could exceed 32 bits.
 _MOST_MULTIPLIER: Final = 4093
@@ -96,7 +97,7 @@ def stress_numbers(seed: str, size: Size) -> np.ndarray[Any, np.dtype[np.uint32]
     numbers["first_polls"] = size.first_polls if numbers["polls"] else 0
     block, numbers["offset"] = _offsets(draw, size)
     numbers["block"] = block
-    words = np.zeros(_WORDS, np.uint32)
+    words = np.zeros(_ENDS[-1], np.uint32)
     for name, value in numbers.items():
         values = value if isinstance(value, list) else [value]
         words[NUMBERS[name] : NUMBERS[name] + len(values)] = values
