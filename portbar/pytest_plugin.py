@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -62,18 +63,10 @@ class _Devices:
 
     selectors: tuple[str, ...]
     required: bool
-    groups: dict[tuple[Any, int], int | str] = field(default_factory=dict)
-    _found: _Found | None = None
 
-    @property
-    def is_known(self) -> bool:
-        return self._found is not None
-
-    @property
+    @cached_property
     def found(self) -> _Found:
-        if self._found is None:
-            self._found = _find(self.selectors)
-        return self._found
+        return _find(self.selectors)
 
     def parameters(self) -> list[Any]:
         """The parameters of the fixture: usable devices, or what stands for their absence."""
@@ -170,30 +163,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("portbar")
     if marker is None:
         return
-    needs = _needs(marker)
+    try:
+        groups, local_size, extensions = _needs(*marker.args, **marker.kwargs)
+    except TypeError as error:
+        wrong = str(error).replace("_needs()", "it")
+        raise pytest.UsageError(f"{item.nodeid}: the marker is {_MARKER.partition(': ')[0]}, and {wrong}") from error
     device = getattr(item, "funcargs", {}).get(_FIXTURE)
     if device is None:
         raise pytest.UsageError(
             f"{item.nodeid}: the marker portbar says what a device must have, and the test takes none"
         )
-    for name in needs["extensions"]:
+    for name in extensions:
         if name not in device.extensions.split():
             pytest.skip(f"{device.name.strip()} lacks {name}")
-    if needs["groups"] is not None:
-        groups = _groups(item.config.stash[_KEY], device, needs["local_size"])
-        if isinstance(groups, str):
-            pytest.skip(groups)
-        if groups < needs["groups"]:
+    if groups is not None:
+        there = _groups(device, local_size)
+        if isinstance(there, str):
+            pytest.skip(there)
+        if there < groups:
             pytest.skip(
-                f"{device.name.strip()} runs {groups} work-group(s) of {needs['local_size']} at once, the test needs "
-                f"{needs['groups']}"
+                f"{device.name.strip()} runs {there} work-group(s) of {local_size} at once, the test needs {groups}"
             )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Name the devices that tests ran on, and those that did not work."""
     devices = config.stash[_KEY]
-    if not devices.is_known:
+    if "found" not in vars(devices):
         return
     for address, _ in devices.found.usable:
         terminalreporter.write_line(f"portbar device: {address}")
@@ -201,18 +197,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"portbar: not used: {problem}")
 
 
-def _needs(marker: pytest.Mark) -> dict[str, Any]:
-    unknown = set(marker.kwargs) - {"groups", "local_size", "extensions"}
-    if marker.args or unknown:
-        raise pytest.UsageError(
-            f"{_MARKER.partition(':')[0]} takes no {', '.join(unknown) or 'argument without a name'}"
-        )
-    extensions = marker.kwargs.get("extensions", ())
-    return {
-        "groups": marker.kwargs.get("groups"),
-        "local_size": int(marker.kwargs.get("local_size", 64)),
-        "extensions": (extensions,) if isinstance(extensions, str) else tuple(extensions),
-    }
+def _needs(
+    *, groups: int | None = None, local_size: int = 64, extensions: str | Iterable[str] = ()
+) -> tuple[int | None, int, tuple[str, ...]]:
+    """The arguments of the marker."""
+    return groups, int(local_size), (extensions,) if isinstance(extensions, str) else tuple(extensions)
 
 
 def _find(selectors: tuple[str, ...]) -> _Found:
@@ -255,15 +244,9 @@ def _why(found: _Found) -> str:
     return "; ".join(found.problems) or "this machine has none"
 
 
-def _groups(devices: _Devices, device: cl.Device, local_size: int) -> int | str:
+@cache
+def _groups(device: cl.Device, local_size: int) -> int | str:
     """How many work-groups of a small kernel meet at a barrier, or why none do; measured once a session."""
-    key = (device, local_size)
-    if key not in devices.groups:
-        devices.groups[key] = _measured_groups(device, local_size)
-    return devices.groups[key]
-
-
-def _measured_groups(device: cl.Device, local_size: int) -> int | str:
     import pyopencl as cl  # noqa: PLC0415 (this module is loaded by every pytest)
 
     import portbar  # noqa: PLC0415 (the same)

@@ -33,7 +33,7 @@ def find(selectors):
     return pytest_plugin._Found(usable, (BROKEN,), empty)
 
 pytest_plugin._find = find
-pytest_plugin._measured_groups = lambda device, size: {"First CPU": 4, "Second CPU": 1}[device.name]
+pytest_plugin._groups = lambda device, size: {"First CPU": 4, "Second CPU": 1}[device.name]
 """
 
 ASKING = """
@@ -175,8 +175,8 @@ def test_little(portbar_device):
     ("marker", "arguments", "message"),
     [
         ("groups=1", "", "*takes none*"),
-        ("nonsense=1", "portbar_device", "*takes no nonsense*"),
-        ("2", "portbar_device", "*takes no argument without a name*"),
+        ("nonsense=1", "portbar_device", "*it got an unexpected keyword argument 'nonsense'*"),
+        ("2", "portbar_device", "*it takes 0 positional arguments*"),
     ],
 )
 def test_a_wrong_marker_is_an_error(inner, marker, arguments, message):
