@@ -6,11 +6,10 @@ Not relied on for any launch: the survey shows it beside what discovery found.
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
-import re
+import importlib
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -19,36 +18,18 @@ if TYPE_CHECKING:
 _EXTENSION: Final = "cl_intel_concurrent_dispatch"
 _QUERY: Final = b"clGetKernelMaxConcurrentWorkGroupCountINTEL"
 
-_MAPS: Final = Path("/proc/self/maps")
-
-
-def _candidates() -> list[str]:
-    """Libraries that may be the OpenCL loader of this process, the one that PyOpenCL has loaded first."""
-    found: list[str] = []
-    try:
-        text = _MAPS.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    for line in text.splitlines():
-        # Address, permissions, offset, device and inode come before the path, which may hold spaces.
-        path = line.split(maxsplit=5)[5] if len(line.split(maxsplit=5)) == 6 else ""
-        if re.fullmatch(r"libOpenCL\b[^/]*\.so[^/]*", Path(path).name) and path not in found:
-            found.append(path)
-    name = ctypes.util.find_library("OpenCL")
-    return found or ([name] if name else [])
-
 
 @cache
 def loader() -> Any:
     """The OpenCL loader that PyOpenCL has loaded into this process: another one would load every driver again."""
-    for name in _candidates():
-        try:
-            library = ctypes.CDLL(name)
-            library.clGetExtensionFunctionAddressForPlatform  # noqa: B018 (looked up, or AttributeError)
-        except (OSError, AttributeError):
-            continue
-        return library
-    return None
+    # Looked up in a library, names are found in those that it was linked with, too; not so on Windows.
+    name = "OpenCL" if sys.platform == "win32" else importlib.import_module("pyopencl._cl").__file__
+    try:
+        library = ctypes.CDLL(name)
+        library.clGetExtensionFunctionAddressForPlatform  # noqa: B018 (looked up, or AttributeError)
+    except (OSError, AttributeError):
+        return None
+    return library
 
 
 @cache
