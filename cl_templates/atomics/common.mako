@@ -56,6 +56,7 @@
 #define PORTBAR_BOTH_FENCES (CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 % endif
 % if "ushort" in floats:
+/* The type half. */
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
 % endif
 </%def>
@@ -191,12 +192,7 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
             "generic": "PORTBAR_BOTH_FENCES",
         }[space]
 
-    def begin(folds, name):
-        """Where a block begins that source-less headers turn into a macro."""
-        return f"/*{{ {name} */\n" if folds else ""
-
-    def finish(folds):
-        return "/*} */\n" if folds else ""
+    from portbar.text.folding import begin, finish
 
     def raw(kind, space, name, value):
         """A call of a raw operation on the bits of a whole word."""
@@ -282,10 +278,7 @@ PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int 
 {
     portbar_raw_store((${at(space, word)})p, ${kind.to_bits("v")}, order, scope);
 }
-PORTBAR_ATOMIC ${T} portbar_atomic_exchange_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return ${kind.from_bits(raw(kind, space, "exchange", kind.to_bits("v")))};
-}
+${rmw(kind, P, "exchange", kind.from_bits(raw(kind, space, "exchange", kind.to_bits("v"))))}\
 PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, private ${T} *expected, ${T} desired, int success,
                                                                     int failure, int scope) PORTBAR_CAS_RULES
 {
@@ -302,38 +295,23 @@ ${word_loop(kind, space, op, P)}\
 % endfor
 ${finish(folds)}${begin(folds, "FLOAT_ADDITIONS")}\
 % if (T, space) in native_add:
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_add_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return portbar_raw_add(p, v, order, scope);
-}
+${rmw(kind, P, "fetch_add", "portbar_raw_add(p, v, order, scope)")}\
 % else:
 ${word_loop(kind, space, "add", P)}\
 % endif
 % else:
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return ${kind.from_bits(raw(kind, space, "add", f"({word})0 - {kind.to_bits('v')}"))};
-}
+${rmw(kind, P, "fetch_sub", kind.from_bits(raw(kind, space, "add", f"({word})0 - {kind.to_bits('v')}")))}\
 % for op in ("add", "and", "or", "xor"):
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return ${kind.from_bits(raw(kind, space, op, kind.to_bits("v")))};
-}
+${rmw(kind, P, f"fetch_{op}", kind.from_bits(raw(kind, space, op, kind.to_bits("v"))))}\
 % endfor
 % for op in ("min", "max"):
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return portbar_raw_${op}(p, v, order, scope);
-}
+${rmw(kind, P, f"fetch_{op}", f"portbar_raw_{op}(p, v, order, scope)")}\
 % endfor
 % if kind.kind == "uint":
 ${finish(folds)}${begin(folds, "WRAPPING_ATOMICS")}\
 % for op in ("inc", "dec"):
 % if T == "uint" and wraps:
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return portbar_raw_${op}(p, v, order, scope);
-}
+${rmw(kind, P, f"fetch_{op}", f"portbar_raw_{op}(p, v, order, scope)")}\
 % else:
 ${word_loop(kind, space, op, P)}\
 % endif
@@ -342,14 +320,7 @@ ${word_loop(kind, space, op, P)}\
 % endif
 % endif
 % if kind.kind == "float":
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_sub_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-% if (T, space) in native_add:
-    return portbar_raw_add(p, -v, order, scope);
-% else:
-    return portbar_float_add(p, -v, order, scope);
-% endif
-}
+${rmw(kind, P, "fetch_sub", f"portbar_{'raw' if (T, space) in native_add else 'float'}_add(p, -v, order, scope)")}\
 % endif
 ${finish(folds)}${begin(folds, "WAITS")}\
 PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, uint polls)
@@ -409,6 +380,12 @@ ${finish(folds)}\
 ${end(space)}\
 % endfor
 </%def>
+<%def name="rmw(kind, P, name, value)">\
+PORTBAR_ATOMIC ${kind.name} portbar_atomic_${name}_explicit(${P}p, ${kind.name} v, int order, int scope) PORTBAR_RMW_RULES
+{
+    return ${value};
+}
+</%def>
 <%def name="word_loop(kind, space, op, P)">
 <%
     T, bits, word = kind.name, kind.bits_type, kind.word
@@ -437,10 +414,7 @@ PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
     PORTBAR_LOOP_AFTER(${flags(space)}, order, scope);
     return ${kind.from_bits("seen")};
 }
-PORTBAR_ATOMIC ${T} portbar_atomic_fetch_${op}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return ${inner}(p, v, order, scope);
-}
+${rmw(kind, P, f"fetch_{op}", f"{inner}(p, v, order, scope)")}\
 </%def>
 <%def name="small_rmw(kind, space, op, P)">
 <%
@@ -474,10 +448,7 @@ PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int 
     (void)${inner}(p, v, order, scope);
 }
 % else:
-PORTBAR_ATOMIC ${T} portbar_atomic_${public}_explicit(${P}p, ${T} v, int order, int scope) PORTBAR_RMW_RULES
-{
-    return ${inner}(p, v, order, scope);
-}
+${rmw(kind, P, public, f"{inner}(p, v, order, scope)")}\
 % endif
 </%def>
 <%def name="value_of(kind, op, found)" filter="trim">

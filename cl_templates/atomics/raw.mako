@@ -11,11 +11,7 @@
     def pointer(space, kind):
         return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *p"
 
-    def begin(folds, name):
-        return f"/*{{ {name} */\n" if folds else ""
-
-    def finish(folds):
-        return "/*} */\n" if folds else ""
+    from portbar.text.folding import begin, finish
 %>\
 <%def name="raw(op, kind, space)">\
 <% value = "" if op == "load" else f"{kind} v, " %>\
@@ -40,6 +36,8 @@ ${own.operation(op, kind, space)}\
     portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst <%text>\</%text>
                              : PORTBAR_ACQUIRES(order) ? memory_order_acquire : memory_order_relaxed, scope)
 % endif
+/* What a loop of compare-exchanges starts with: a stale value only goes round once more. */
+#define PORTBAR_GUESS(p, scope) ${"(*(p))" if loads_write else "portbar_raw_load(p, memory_order_relaxed, scope)"}
 /* Public functions call these with constant orders and scopes, so that one branch is left. */
 ${own.fences()}
 % for space in spaces:

@@ -38,7 +38,8 @@ static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile glo
 {
     portbar_check_arrival(grid, complete - portbar_word_arrive(p) - 1u, grid->num_groups);
     /* Groups that wait for the same counter may have been at `q` once more, and others once less. */
-    portbar_check_arrival(grid, complete + grid->num_groups - portbar_word_arrive(q) - 1u, 3u * grid->num_groups);
+    const uint groups = grid->num_groups;
+    portbar_check_arrival(grid, complete + groups - portbar_word_arrive(q) - 1u, 3u * groups);
 }
 </%def>
 <%def name="phase_before_barrier()"></%def>

@@ -25,38 +25,18 @@ static inline bool ${barrier_name}(portbar_grid *grid)
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
 }
 </%def>
-<%def name="counters()">
-/* The counter of one kind that a barrier counts in. */
-typedef struct {
-    volatile global uint *own;
-} portbar_counters;
-
-/* Fills in the counter's word. Caller: a leader. */
-static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
-{
-    const uint own = portbar_unknown(grid->first);
-    counters->own = grid->state + own + word;
-}
-
-/* Arrives, release, device scope; returns how many arrivals the phase lacks then. Caller: a leader. */
-static inline uint portbar_arrive_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase)
-{
-    const uint lacking = phase * grid->num_groups - portbar_word_arrive(counters->own) - 1u;
-    portbar_check_arrival(grid, lacking, grid->num_groups);
-    return lacking;
-}
-</%def>
+<%def name="counters()"></%def>
 <%def name="missing()">
 /* How many arrivals the work-group's counter lacks for a phase. */
-static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+static inline uint portbar_missing(const portbar_grid *grid, volatile global uint *counter, uint phase)
 {
     /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes.
        */
-    const uint beyond = ${poll}(counters->own) - phase * grid->num_groups;
+    const uint beyond = ${poll}(counter) - phase * grid->num_groups;
     return beyond < grid->num_groups ? 0u : 0u - beyond;
 }
 </%def>
 <%def name="acquire()">
-    portbar_word_acquire(counters->own);
+    portbar_word_acquire(counter);
 </%def>
 <%def name="place_pair()"></%def>

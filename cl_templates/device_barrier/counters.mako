@@ -1,7 +1,30 @@
 ## -*- coding: utf-8 -*-
 ## The barrier of algorithms whose counters only grow, in slots. The algorithm's own template says how many there are
 ## and at which of them a work-group arrives. How long the waiting groups leave the counters alone follows from how
-## many are missing, as in the proportional back-off of Mellor-Crummey and Scott (TOCS 1991).
+## many are missing, as in the proportional back-off of Mellor-Crummey and Scott (TOCS 1991). Functions take the one
+## counter by its address, two in a structure.
+<%def name="here(word, indent)">\
+% if counters_given == "counter":
+${indent}volatile global uint *counter = grid->state + portbar_unknown(grid->first_slot) + ${word};
+% else:
+${indent}portbar_counters counters;
+${indent}portbar_counters_of(grid, ${word}, &counters);
+% endif
+</%def>
+<%def name="arrival(phase)" filter="trim">
+% if counters_given == "counter":
+${phase} * grid->num_groups - portbar_word_arrive(counter) - 1u
+% else:
+portbar_arrive_counters(grid, &counters, ${phase})
+% endif
+</%def>
+<%def name="acquire(indent)">\
+% if counters_given != "counter":
+${indent}portbar_acquire_counters(&counters);
+% elif not acquire_polls:
+${indent}portbar_word_acquire(counter);
+% endif
+</%def>
 <%def name="device_barrier()">
 /* By ${counted_by}. Cost: two work-group barriers, the arrivals, polls
    of the counters that a work-group waits for, and where the result is used a load from local memory. */
@@ -11,13 +34,12 @@ ${own("phase_before_barrier")}\
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (PORTBAR_LEADS(grid)) {
 ${own("phase_after_barrier")}\
-        portbar_counters counters;
-        portbar_counters_of(grid, PORTBAR_SLOT_WHOLE, &counters);
-        const uint missing = portbar_arrive_counters(grid, &counters, phase);
+${here("PORTBAR_SLOT_WHOLE", "        ")}\
+        const uint missing = ${arrival("phase")};
         grid->shared[PORTBAR_SHARED_TARGET] = phase;
-        if (!portbar_wait_counters(grid, &counters, phase, missing))
+        if (!portbar_wait_counters(grid, ${counters_given}, phase, missing))
             PORTBAR_GIVE_UP(grid);
-        portbar_acquire_counters(&counters);
+${acquire("        ")}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     return grid->shared[PORTBAR_SHARED_OK] != 0u;
@@ -25,8 +47,8 @@ ${own("phase_after_barrier")}\
 </%def>
 <%def name="wait_counters()">
 /* Waits until no group is missing in a phase; `missing` is about how many are. At the limit it reports how many have
-   arrived. True when all have; portbar_acquire_counters is then due. Caller: a leader. */
-static inline bool portbar_wait_counters(const portbar_grid *grid, const portbar_counters *counters, uint phase,
+   arrived. True when all have; an acquire is then due. Caller: a leader. */
+static inline bool portbar_wait_counters(const portbar_grid *grid, ${counters_type}, uint phase,
                                          uint missing)
 {
 % if holds:
@@ -34,7 +56,7 @@ static inline bool portbar_wait_counters(const portbar_grid *grid, const portbar
         portbar_hold(missing, grid->num_groups);
 % endif
 ${own("first_polls_of_counters")}\
-    return missing == 0u || portbar_wait_longer(grid, counters, phase) == PORTBAR_WAIT_REACHED;
+    return missing == 0u || portbar_wait_longer(grid, ${counters_name}, phase);
 }
 </%def>
 <%def name="acquire_counters()">
@@ -51,7 +73,7 @@ ${acquire_lines}\
 </%def>
 <%def name="wait_longer()">
 /* The wait with its limit; portbar_wait_counters says the rest. */
-static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type}, uint phase)
 {
     uint missing = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
@@ -59,9 +81,9 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_c
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
 % endif
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u; --i) {
-            missing = portbar_missing(grid, counters, phase);
+            missing = portbar_missing(grid, ${counters_name}, phase);
             if (missing == 0u)
-                return PORTBAR_WAIT_REACHED;
+                return true;
 % if rest_ns:
             portbar_sleep(${rest_ns}u);
 % elif pauses:
@@ -69,10 +91,11 @@ static inline uint portbar_wait_longer(const portbar_grid *grid, const portbar_c
 % endif
         }
         if (portbar_draining(grid))
-            return PORTBAR_WAIT_DRAIN;
+            return false;
         portbar_yield(round);
     }
-    portbar_time_out(grid, missing);
-    return PORTBAR_WAIT_LIMIT;
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
+                         grid->num_groups - min(missing, grid->num_groups), grid->group_id);
+    return false;
 }
 </%def>

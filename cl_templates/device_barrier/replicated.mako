@@ -11,8 +11,8 @@ typedef struct {
 static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
 {
     const bool odd = (grid->group_id & 1u) != 0u;
-    const uint own = portbar_unknown(odd ? grid->second : grid->first);
-    const uint other = portbar_unknown(odd ? grid->first : grid->second);
+    const uint own = portbar_unknown(odd ? grid->second_slot : grid->first_slot);
+    const uint other = portbar_unknown(odd ? grid->first_slot : grid->second_slot);
     counters->own = grid->state + own + word;
     counters->other = grid->state + other + word;
 }
@@ -23,6 +23,18 @@ static inline uint portbar_arrive_counters(const portbar_grid *grid, const portb
     portbar_arrive_at_both(grid, counters->own, counters->other, phase * grid->num_groups);
     return grid->num_groups;
 }
+</%def>
+<%def name="missing()">
+/* How many arrivals the work-group's counter lacks for a phase. */
+static inline uint portbar_missing(const portbar_grid *grid, const portbar_counters *counters, uint phase)
+{
+    /* As for one counter. */
+    const uint beyond = ${poll}(counters->own) - phase * grid->num_groups;
+    return beyond < grid->num_groups ? 0u : 0u - beyond;
+}
+</%def>
+<%def name="acquire()">
+    portbar_word_acquire(counters->own);
 </%def>
 <%def name="place_pair()">
             first_target += count;

@@ -10,7 +10,7 @@ typedef struct {
 /* Fills in the counters' words. Caller: a leader. */
 static inline void portbar_counters_of(const portbar_grid *grid, uint word, portbar_counters *counters)
 {
-    const uint first = portbar_unknown(grid->first), second = portbar_unknown(grid->second);
+    const uint first = portbar_unknown(grid->first_slot), second = portbar_unknown(grid->second_slot);
     counters->first = grid->state + first + word;
     counters->second = grid->state + second + word;
 }

@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
 ## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
+<%namespace name="slots" file="device_barrier/counters.mako"/>
 <%def name="token_type()">
 /* What an arrival returns and a wait takes: where the barrier counts to in this phase. */
 typedef uint portbar_device_token;
@@ -21,9 +22,8 @@ static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *g
         grid->shared[PORTBAR_SHARED_TESTS] = 0u;
         if (PORTBAR_LEADS(grid)) {
 % if counts_in_slots:
-            portbar_counters counters;
-            portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
-            (void)portbar_arrive_counters(grid, &counters, token);
+${slots.here("PORTBAR_SLOT_SPLIT", "            ")}\
+            (void)(${slots.arrival("token")});
 % else:
             const uint before = portbar_word_arrive(grid->state + PORTBAR_STATE_SPLIT);
             portbar_check_arrival(grid, token - before - 1u, grid->num_groups);
@@ -44,11 +44,10 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
     barrier(CLK_LOCAL_MEM_FENCE);
 % if counts_in_slots:
     if (PORTBAR_LEADS(grid)) {
-        portbar_counters counters;
-        portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
-        if (!portbar_wait_counters(grid, &counters, token, portbar_missing(grid, &counters, token)))
+${slots.here("PORTBAR_SLOT_SPLIT", "        ")}\
+        if (!portbar_wait_counters(grid, ${counters_given}, token, portbar_missing(grid, ${counters_given}, token)))
             PORTBAR_GIVE_UP(grid);
-        portbar_acquire_counters(&counters);
+${slots.acquire("        ")}\
     }
 % else:
     volatile global uint *counter = grid->state + PORTBAR_STATE_SPLIT;
@@ -64,11 +63,11 @@ static inline bool portbar_device_barrier_wait(portbar_grid *grid, portbar_devic
 static inline uint portbar_split_missing(const portbar_grid *grid, portbar_device_token token)
 {
 % if counts_in_slots:
-    portbar_counters counters;
-    portbar_counters_of(grid, PORTBAR_SLOT_SPLIT, &counters);
-    const uint missing = portbar_missing(grid, &counters, token);
-    if (missing == 0u)
-        portbar_acquire_counters(&counters);
+${slots.here("PORTBAR_SLOT_SPLIT", "    ")}\
+    const uint missing = portbar_missing(grid, ${counters_given}, token);
+    if (missing == 0u) {
+${slots.acquire("        ")}\
+    }
     return missing;
 % else:
     /* As in portbar_wait_word: a counter far beyond the token was overwritten. */
@@ -92,7 +91,8 @@ static inline bool portbar_test_goes_on(const portbar_grid *grid, uint missing)
     if (tests / ${tests_in_round}u < min(grid->limit, 0xffffffffu / ${tests_in_round}u))
         return true;
 % endif
-    portbar_time_out(grid, missing);
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
+                         grid->num_groups - min(missing, grid->num_groups), grid->group_id);
     return false;
 }
 </%def>

@@ -13,7 +13,9 @@ static inline void portbar_hold(uint missing, uint groups)
     const uint each = ${by_groups(hold_table)};
     if (each == 0u)
         return;
-    portbar_spin(min(missing, groups) * each / 16u);
+    const uint cycles = min(missing, groups) * each / 16u, begin = portbar_clock();
+    while (portbar_clock() - begin < cycles)
+        ;
 }
 </%def>
 <%def name="hold_all()">
@@ -22,13 +24,7 @@ static inline void portbar_hold(uint missing, uint groups)
 static inline void portbar_hold(uint missing, uint groups)
 {
     (void)missing;
-    portbar_spin(${by_groups(first_poll)});
-}
-</%def>
-<%def name="spin()">
-/* Lets some cycles of the device's clock pass, and nothing else. Any work-item. */
-static inline void portbar_spin(uint cycles)
-{
+    const uint cycles = ${by_groups(first_poll)};
     const uint begin = portbar_clock();
     while (portbar_clock() - begin < cycles)
         ;
@@ -44,19 +40,18 @@ static inline bool portbar_draining(const portbar_grid *grid)
     return true;
 }
 </%def>
-<%def name="time_out()">
-/* Tells the host that a wait reached the limit while so many groups were missing. Caller: a leader. */
-#define portbar_time_out(grid, missing) <%text>\</%text>
-    portbar_report_fault((grid)->state, (grid)->epoch, PORTBAR_STATUS_TIMEOUT, <%text>\</%text>
-                         (grid)->num_groups - min(missing, (grid)->num_groups), (grid)->group_id)
-</%def>
 <%def name="wait_word()">
 /* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
    most `limit` rounds; acquire. Result: PORTBAR_WAIT_REACHED, PORTBAR_WAIT_DRAIN when another group reported a fault,
    PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
 static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
 {
-${own("first_polls_of_word")}\
+${polls("PORTBAR_WAIT_REACHED", "PORTBAR_WAIT_DRAIN")}\
+    return PORTBAR_WAIT_LIMIT;
+}
+</%def>
+<%def name="polls(reached, draining)">\
+${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {reached}")}\
     for (uint round = 0; round < grid->limit; ++round) {
         bool reached = false;
 % if pauses:
@@ -78,24 +73,23 @@ ${own("first_polls_of_word")}\
 % if not acquire_polls:
             portbar_word_acquire(word);
 % endif
-            return PORTBAR_WAIT_REACHED;
+            return ${reached};
         }
         if (portbar_draining(grid))
-            return PORTBAR_WAIT_DRAIN;
+            return ${draining};
         portbar_yield(round);
     }
-    return PORTBAR_WAIT_LIMIT;
-}
 </%def>
 <%def name="wait_counted()">
-/* Waits until `word` has come to `target`, and reports at the limit how many groups had arrived: those that `arrivals`
-   is not short of `complete`. True when it has. Caller: a leader. */
+/* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
+   most `limit` rounds; acquire. At the limit it reports how many groups had arrived: those that `arrivals` is not short
+   of `complete`. True when all have. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {
-    const uint outcome = portbar_wait_word(grid, word, target);
-    if (outcome == PORTBAR_WAIT_LIMIT)
-        portbar_time_out(grid, complete - portbar_word_load(arrivals));
-    return outcome == PORTBAR_WAIT_REACHED;
+${polls("true", "false")}\
+    const uint missing = min(complete - portbar_word_load(arrivals), grid->num_groups);
+    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - missing, grid->group_id);
+    return false;
 }
 </%def>

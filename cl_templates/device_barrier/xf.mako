@@ -29,7 +29,8 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     if (me == 0u) {
         if (grid->shared[PORTBAR_SHARED_OK] != 0u)
-            for (uint other = PORTBAR_ITEM(grid) + 1u; other < grid->num_groups; other += portbar_local_linear_size())
+            for (uint other = PORTBAR_ITEM(grid) + 1u; other < grid->num_groups;
+                 other += portbar_local_linear_size())
                 portbar_word_store_release(released + other, stamp);
     }
     if (me != 0u && sound && PORTBAR_LEADER(grid) && !portbar_wait_stamp(grid, arrived, released + me, stamp))

@@ -34,51 +34,41 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
     for (uint tries = 0; tries < PORTBAR_DISCOVERY_LIMIT(launch); ++tries) {
         const uint found = portbar_word_load(word);
         if (PORTBAR_TAG_OF(launch.x, found) == tag)
-            return portbar_word_add_release(word, 1u);
+            return portbar_word_arrive(word);
         if (portbar_word_compare_exchange(word, found, tag | 1u) == found)
             return tag;
     }
     return PORTBAR_POLL_CLOSED;
 }
 </%def>
-<%def name="poll_publish()">
-/* Publishes how many groups take part; returns their number. Caller: the leader that closed the poll and knows the
-   state to be prepared. Order: what it knew is visible to all participants. */
-static inline uint portbar_poll_publish(volatile global uint *state, uint4 launch, uint tag, uint count)
-{
-    portbar_word_store(PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK) + 2, count);
-    portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | count);
-    return count;
-}
-</%def>
 <%def name="discover()">
 /* Occupancy discovery after Sorensen et al. (OOPSLA 2016), with one word in place of the mutex. Group 0 prepares the
-   state and keeps the poll open until `expected` groups came, or none for `patience` rounds; the last group expected
-   closes it. Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at
-   the limit. Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
+   state and keeps the poll open until the expected groups came, or none for the launch's patience; the last group that
+   is expected closes it. Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless
+   surplus, and 0 at the limit. Order: what group 0 prepared is visible to every participant. Cost: one atomic, one
+   wait. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
     const uint tag = PORTBAR_TAG(launch.x, epoch);
-    const uint expected = launch.y;
     volatile global uint *word = state + ((epoch & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN);
-    uint old = portbar_word_add_release(word, 1u);
+    uint old = portbar_word_arrive(word);
     if (PORTBAR_TAG_OF(launch.x, old) != tag)
         old = portbar_poll_heal(word, launch, tag);
     if (old & PORTBAR_POLL_CLOSED)
         return PORTBAR_SURPLUS;
 
     const uint id = PORTBAR_COUNT_OF(launch.x, old);
-    bool closes = id + 1u == expected && (old & PORTBAR_POLL_READY);
+    bool closes = id + 1u == launch.y && (old & PORTBAR_POLL_READY);
     if (id == 0u) {
         portbar_state_prepare(state, launch);
         portbar_word_store(state + ((epoch & 1u) ? PORTBAR_STATE_POLL_EVEN : PORTBAR_STATE_POLL_ODD),
                            PORTBAR_TAG(launch.x, epoch + 1u));
         uint now = portbar_word_or(word, PORTBAR_POLL_READY);
         uint seen = PORTBAR_COUNT_OF(launch.x, now), idle = 0u;
-        while (seen < expected && idle < launch.z && (now & PORTBAR_POLL_CLOSED) == 0u) {
+        while (seen < launch.y && idle < launch.z && (now & PORTBAR_POLL_CLOSED) == 0u) {
             const uint before = seen;
-            for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && seen < expected; --i) {
+            for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && seen < launch.y; --i) {
                 now = portbar_word_load(word);
                 seen = PORTBAR_COUNT_OF(launch.x, now);
             }
@@ -90,9 +80,13 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         (void)portbar_word_load_acquire(word);
     /* One place to wait: compilers would copy the loop to each. */
     const uint found = closes ? portbar_word_or(word, PORTBAR_POLL_CLOSED) : PORTBAR_POLL_CLOSED;
-    *count = (found & PORTBAR_POLL_CLOSED) != 0u
-                 ? portbar_await_publication(state, word, launch, tag)
-                 : portbar_poll_publish(state, launch, tag, PORTBAR_COUNT_OF(launch.x, found));
+    if ((found & PORTBAR_POLL_CLOSED) != 0u) {
+        *count = portbar_await_publication(state, word, launch, tag);
+    } else {
+        *count = PORTBAR_COUNT_OF(launch.x, found);
+        portbar_word_store(PORTBAR_REPORT(state, epoch) + 2, *count);
+        portbar_word_store_release(state + PORTBAR_STATE_PUBLISHED, tag | *count);
+    }
     return id;
 }
 </%def>

@@ -8,12 +8,12 @@ typedef struct {
     uint group_id;
     uint num_groups;
     uint epoch;
-    uint capacity;
+    uint capacity;  /* where capacity is used */
     uint limit;
 % if counts_in_slots:
-    uint first;
+    uint first_slot;  /* where first_slot is used */
 % if shards > 1:
-    uint second;
+    uint second_slot;  /* where first_slot is used */
 % endif
 % endif
 ${own("grid_fields")}\
@@ -27,8 +27,8 @@ ${own("grid_fields")}\
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
     portbar_grid grid;                                           ${"\\"}
-    const portbar_grid *const portbar_entered_grid = &grid;      ${"\\"}
-    (void)portbar_entered_grid;                                  ${"\\"}
+    const portbar_grid *const portbar_entered_grid = &grid;      /* where PORTBAR_ENTERED_GRID is used */ ${"\\"}
+    (void)portbar_entered_grid;                                  /* where PORTBAR_ENTERED_GRID is used */ ${"\\"}
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
 <%def name="enter()">
@@ -48,14 +48,10 @@ ${own("enter_first")}\
         shared[PORTBAR_SHARED_COUNT] = count;
         shared[PORTBAR_SHARED_OK] = 1u;
 % if counts_in_slots:
-        shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;
-% if placing:
-        if (id != PORTBAR_SURPLUS)
-            shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);
-% endif
+        shared[PORTBAR_SHARED_PLACE] = ${"portbar_place(state, id, count, launch.w)" if placing else "PORTBAR_PLACE_DEFAULT"};  /* where first_slot is used */
 % endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
-        shared[PORTBAR_SHARED_SPLIT] = 0u;
+        shared[PORTBAR_SHARED_SPLIT] = 0u;  /* where portbar_device_token is used */
 ${enter_lines}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -64,13 +60,13 @@ ${enter_lines}\
     grid->group_id = shared[PORTBAR_SHARED_ID];
     grid->num_groups = shared[PORTBAR_SHARED_COUNT];
     grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
-    grid->capacity = PORTBAR_CAPACITY_OF(launch.x);
+    grid->capacity = PORTBAR_CAPACITY_OF(launch.x);  /* where capacity is used */
     grid->limit = launch.w;
 % if counts_in_slots:
-    const uint place = shared[PORTBAR_SHARED_PLACE];
-    grid->first = PORTBAR_SLOT_AT(PORTBAR_PLACE_FIRST(place));
+    const uint place = shared[PORTBAR_SHARED_PLACE];  /* where first_slot is used */
+    grid->first_slot = PORTBAR_SLOT_AT(PORTBAR_PLACE_FIRST(place));  /* where first_slot is used */
 % if shards > 1:
-    grid->second = PORTBAR_SLOT_AT(PORTBAR_PLACE_SECOND(place));
+    grid->second_slot = PORTBAR_SLOT_AT(PORTBAR_PLACE_SECOND(place));  /* where first_slot is used */
 % endif
 % endif
 ${own("enter_last")}\

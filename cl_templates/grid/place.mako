@@ -25,17 +25,17 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
 </%def>
 <%def name="place()">
 /* Finds the slots at which barriers are fastest, once for each state: an H200's cache is in parts, and a barrier
-   through some of them takes a twentieth less. Caller: the leader of a participating group. Result: two slots, the same
-   in all groups. Cost: one load; the first time a fifth of a millisecond or more, a third for two counters. */
+   through some of them takes a twentieth less. Caller: a leader. Result: two slots, the same in all participating
+   groups. Cost: one load; the first time a fifth of a millisecond or more, a third for two counters. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((known & PORTBAR_PLACE_MEASURED) != 0u)
         return known;
     /* With few groups it hardly matters, and with many other things cost more. */
-    if (count < ${placing[0]}u || count > ${placing[1]}u)
+    if (id == PORTBAR_SURPLUS || count < ${placing[0]}u || count > ${placing[1]}u)
         return PORTBAR_PLACE_DEFAULT;
-    uint best = 0u, best_cycles = 0xffffffffu, second = 1u, second_cycles = 0xffffffffu;
+    uint best = 0u, best_cycles = 0xffffffffu;
     const uint slots = PORTBAR_ROLLED(PORTBAR_SLOTS, limit), rounds = PORTBAR_ROLLED(${placing[2]}u, limit);
     for (uint slot = 0; slot < slots; ++slot) {
         volatile global uint *counter = state + PORTBAR_SLOT_AT(slot) + PORTBAR_SLOT_PLACING;
@@ -48,22 +48,17 @@ static inline uint portbar_place(volatile global uint *state, uint id, uint coun
         }
         const uint cycles = portbar_clock() - begin;
         if (cycles < best_cycles) {
-            second = best;
-            second_cycles = best_cycles;
             best = slot;
             best_cycles = cycles;
-        } else if (cycles < second_cycles) {
-            second = slot;
-            second_cycles = cycles;
         }
     }
 % if place_lines:
     /* Two counters that are both near are not always fast together, so the best one is tried with each of the others.
        */
-    best = PORTBAR_PLACE_FIRST(portbar_place_agree(state, id, best | second << 8, count));
+    best = PORTBAR_PLACE_FIRST(portbar_place_agree(state, id, best, count));
     volatile global uint *first = state + PORTBAR_SLOT_AT(best) + PORTBAR_SLOT_PLACING;
     const bool odd = (id & 1u) != 0u;
-    uint first_target = rounds * count;
+    uint first_target = rounds * count, second = best == 0u ? 1u : 0u;
     best_cycles = 0xffffffffu;
     for (uint slot = 0; slot < slots; ++slot) {
         if (slot == best)
@@ -81,7 +76,8 @@ ${place_lines}\
             best_cycles = cycles;
         }
     }
+    best |= second << 8;
 % endif
-    return portbar_place_agree(state, id, PORTBAR_PLACE_MEASURED | second << 8 | best, count);
+    return portbar_place_agree(state, id, PORTBAR_PLACE_MEASURED | best, count);
 }
 </%def>

@@ -40,11 +40,10 @@ ${work_of_all}\
 #define PORTBAR_REPORT(state, epoch) <%text>\</%text>
     ((state) + PORTBAR_STATE_REPORTS + ((epoch) % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS)
 
-/* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
-   publishes the group count. A group that gives up before closes the poll first, so that this one is lost, too. */
-static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
-{
 % if counts_in_slots:
+/* Sets the counters in slots. Caller: as for portbar_state_prepare. */
+static inline void portbar_slots_prepare(volatile global uint *state)
+{
     /* Slots other than this launch's hold what they did when the state was made, or nobody will count in them again.
        */
 % if placing:
@@ -59,11 +58,21 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
     const uint place = PORTBAR_PLACE_DEFAULT;
 % endif
 % for slot in ["FIRST", "SECOND"][:shards]:
-    portbar_word_store(state + PORTBAR_SLOT_AT(PORTBAR_PLACE_${slot}(place)) + PORTBAR_SLOT_WHOLE, 0u);
-    portbar_word_store(state + PORTBAR_SLOT_AT(PORTBAR_PLACE_${slot}(place)) + PORTBAR_SLOT_SPLIT, 0u);
+    volatile global uint *${slot.lower()} = state + PORTBAR_SLOT_AT(PORTBAR_PLACE_${slot}(place));
+    portbar_word_store(${slot.lower()} + PORTBAR_SLOT_WHOLE, 0u);
+    portbar_word_store(${slot.lower()} + PORTBAR_SLOT_SPLIT, 0u);  /* where portbar_device_token is used */
 % endfor
+}
+
+% endif
+/* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
+   publishes the group count. A group that gives up before closes the poll first, so that this one is lost, too. */
+static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
+{
+% if counts_in_slots:
+    portbar_slots_prepare(state);  /* where first_slot is used */
 % else:
-    portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);
+    portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);  /* where portbar_device_token is used */
 % endif
     portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
 ${prepare_lines}\
@@ -79,7 +88,7 @@ ${prepare_lines}\
 static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);
-    const bool told = portbar_word_exchange(state + PORTBAR_STATE_ABORT, 1u) != 0u;
+    const bool told = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;
     if (told && status != PORTBAR_STATUS_LOST) {
         /* Whoever set it in this launch stores another status, before this or after. */
         (void)portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN);

@@ -22,6 +22,7 @@
 #ifndef PORTBAR_REDUCTION_POLLS
 #define PORTBAR_REDUCTION_POLLS ${polls}u
 #endif
+/* Functions that all work-items of a group call together. */
 % if inlines:
 #define PORTBAR_COLLECTIVE static inline __attribute__((overloadable, always_inline))
 % else:

@@ -39,7 +39,8 @@ ${level("work_group", "the linear local ids", "from", own.group_broadcast, own.g
 </%def>
 <%def name="caller(name)">\
 % if name == "work_group":
-   Caller: all work-items of the work-group, in uniform control flow. Cost: one or two barriers, or a few per doubling. */
+   Caller: all work-items of the work-group, in uniform control flow. Cost: one or two barriers, or a few per
+   doubling. */
 % else:
    Caller: all work-items of the work-group, or of the sub-group where PORTBAR_REDUCTION_TREE is not defined, in uniform
    control flow. Cost: a built-in or shuffles where the device has them, else barriers as over a work-group. */

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -15,9 +17,9 @@ from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.joins import with_joins
-from portbar.text.folding import folded, narrow
+from portbar.text.folding import COLUMNS, folded, narrow
 from portbar.text.pruning import pruned
-from portbar.text.source import ends_of_skipped, includes, line_of
+from portbar.text.source import ends_of_skipped, includes, line_of, without_comments
 from portbar.text.templates import render_def
 
 #: Every header. A new primitive adds one entry.
@@ -65,8 +67,12 @@ def _text(header: Header, strategy: Strategy, *, folds: bool = False) -> str:
     std = strategy.capabilities.std
     parts = [
         f"/* portbar/{header.name}.h: {header.summary}",
-        f"   Rendered by portbar {__version__} for: {strategy.summary()}.",
-        f"   Build options: {f'-cl-std={std}' if std else 'none needed'}. */",
+        textwrap.fill(
+            f"Rendered by portbar {__version__} for: {strategy.summary()}.{f' Build with -cl-std={std}.' if std else ''} */",
+            COLUMNS,
+            initial_indent="   ",
+            subsequent_indent="   ",
+        ),
         f"#ifndef {guard}",
         f"#define {guard}",
         f"#define PORTBAR_{header.name.upper()} 1",
@@ -129,7 +135,7 @@ def pruned_folder(
     """As `whole_headers`, without what `source` cannot reach."""
     headers = _with_required(names, use)
     texts = pruned([_text(header, strategy) for header in headers], source, options)
-    return {header.name: narrow(_including(text, header)) for header, text in zip(headers, texts, strict=True)}
+    return {header.name: narrow(_including(_slim(text), header)) for header, text in zip(headers, texts, strict=True)}
 
 
 def _including(text: str, header: Header) -> str:
@@ -145,7 +151,25 @@ def _pruned_includes(
     """Texts of headers, each with those that it requires before it, without what `source` cannot reach."""
     parts = [_with_required([name], use) for name in names]
     texts = iter(pruned([_text(header, strategy) for made in parts for header in made], source, options))
-    return ["".join(next(texts) for _ in made) for made in parts]
+    found: list[str] = []
+    for made in parts:
+        *required, own = (next(texts) for _ in made)
+        found.append("".join(_slim(text) for text in (*(text for text in required if not _is_shell(text)), own)))
+    return found
+
+
+def _slim(text: str) -> str:
+    """A pruned header without directives against warnings, which only overloads deserve."""
+    if "overloadable" in text:
+        return text
+    return re.sub(r"\n{3,}", "\n\n", text.replace(_UNUSED_BEGIN, "").replace(_UNUSED_END + "\n", ""))
+
+
+def _is_shell(text: str) -> bool:
+    """Whether nothing is left of a header but its guard."""
+    code = without_comments(text)
+    is_other = re.search(r"^[ \t]*(?:[^#\s]|#pragma OPENCL)", code, re.MULTILINE)
+    return is_other is None and code.count("#define") == 1
 
 
 def _header(name: str, use: Use | None = None) -> Header:

@@ -33,6 +33,16 @@ _NAMES: Final = {
 }
 
 
+def begin(folds: bool, name: str) -> str:
+    """The mark before a block, for templates; nothing where the text is not `folded`."""
+    return f"/*{{ {name} */\n" if folds else ""
+
+
+def finish(folds: bool) -> str:
+    """The mark after a block."""
+    return "/*} */\n" if folds else ""
+
+
 def folded(text: str) -> str:
     """`text` with each kind of block as a macro, and without the marks."""
     groups: dict[tuple[str, str], list[str]] = {}

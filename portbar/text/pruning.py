@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Final
 
+from portbar.text.aliases import written_out
 from portbar.text.source import UnreadableError, closed, without_comments
 
 #: Names that no reader of the source alone can know: made of pieces, spelled otherwise, or in files that portbar does not read.
@@ -26,6 +27,8 @@ _NO_FUNCTION: Final = re.compile(r"\s*(?:typedef|enum)\b|[^({]*[={]")
 _HEAD_WORD: Final = re.compile(r"[\s*]*([A-Za-z_]\w*)\s*(\()?")
 _MACRO: Final = re.compile(r"__attribute__|[A-Z][A-Z0-9_]*")
 _OF_AUTHOR: Final = re.compile(r"^\s*#\s*line\b", re.MULTILINE)
+#: A line of a function, a type or a macro that stays only where something else uses the name.
+_LINE_FOR: Final = re.compile(r"/\* where (\w+) is used \*/(?:[ \t]*\\)?$")
 
 #: Types that overloads differ by, beside `int` and `uint`, which any expression may have; `uchar` counts as `char`.
 _FAMILIES: Final = ("char", "short", "long", "half", "float", "double")
@@ -67,6 +70,8 @@ class _Item:
         Macros before a function's name.
     parameters : str or None
         Of a function.
+    lines : dict of int to _Item
+        Lines of it that stay only where the name that they are for is used, with what they use themselves.
     """
 
     text: str
@@ -75,6 +80,7 @@ class _Item:
     regions: tuple[str, ...]
     head: tuple[str, ...] = ()
     parameters: str | None = None
+    lines: dict[int, _Item] = field(default_factory=dict)
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -141,7 +147,7 @@ def pruned(texts: Sequence[str], source: str, options: Sequence[str] = ()) -> li
     if _HIDDEN.search(code):
         return list(texts)
     try:
-        headers = [_runs(text) for text in texts]
+        headers = [_runs(text) for text in written_out(texts)]
         live = _Reach([item for runs in headers for item in _items(runs)]).live(code)
     except UnreadableError:
         return list(texts)
@@ -247,6 +253,7 @@ def _items(runs: Iterable[_Run]) -> Iterator[_Item]:
         for part in run.parts:
             if isinstance(part, _Item):
                 yield part
+                yield from part.lines.values()
             else:
                 for _, inner in part.branches:
                     yield from _items(inner)
@@ -274,7 +281,10 @@ def _written(runs: Iterable[_Run], live: set[_Item], told: set[tuple[str, ...]])
 
 def _part_lines(part: _Item | _Region, live: set[_Item], told: set[tuple[str, ...]]) -> list[str]:
     if isinstance(part, _Item):
-        return [part.text] if part in live else []
+        dropped = {number for number, line in part.lines.items() if line not in live}
+        return (
+            [line for number, line in enumerate(part.text.split("\n")) if number not in dropped] if part in live else []
+        )
     branches = [(directive, _written(runs, live, told)) for directive, runs in part.branches]
     while branches and not branches[-1][1]:
         branches.pop()
@@ -370,7 +380,8 @@ class _Reader:
         named = re.match(r"\s*#\s*(?:define|undef)\s+(\w+)", code)
         if kind in {"define", "undef"} and named is None:
             raise UnreadableError
-        return _Item(text, code, (named[1],) if named else (), regions)
+        code, lines = _lines_for(text, code, regions)
+        return _Item(text, code, (named[1],) if named else (), regions, lines=lines)
 
     def _declaration(self, regions: tuple[str, ...]) -> _Item:
         end, braces, brackets = self._at, 0, 0
@@ -387,9 +398,21 @@ class _Reader:
         if _OF_AUTHOR.search(code):
             # An author's expression is compiled though nothing uses it: what is wrong with it must be told.
             return _Item(text, code, (), regions)
+        code, lines = _lines_for(text, code, regions)
         if found := _function(code):
-            return _Item(text, code, (found[1],), regions, found[0], found[2])
-        return _Item(text, code, _type_names(code), regions)
+            return _Item(text, code, (found[1],), regions, found[0], found[2], lines)
+        return _Item(text, code, _type_names(code), regions, lines=lines)
+
+
+def _lines_for(text: str, code: str, regions: tuple[str, ...]) -> tuple[str, dict[int, _Item]]:
+    """The code of what always stays, and each line that does not, by its number."""
+    always, lines = [], {}
+    for number, (line, words) in enumerate(zip(text.split("\n"), code.split("\n"), strict=True)):
+        if found := _LINE_FOR.search(line):
+            lines[number] = _Item(line, words, (found[1],), regions)
+        else:
+            always.append(words)
+    return "\n".join(always), lines
 
 
 def _function(code: str) -> tuple[tuple[str, ...], str, str] | None:

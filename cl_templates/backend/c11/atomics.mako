@@ -26,8 +26,6 @@
 <%def name="fences()">
 /* OpenCL C's atomics get literals, since some compilers take nothing else, and the branches on constants go away. The scope is never
    narrower than asked for: a sub-group's is its work-group's. */
-/* What a loop of compare-exchanges starts with. */
-#define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 #define PORTBAR_LOOP_BEFORE(flags, order, scope)
 #define PORTBAR_LOOP_ORDER(order) (order)
 #define PORTBAR_LOOP_AFTER(flags, order, scope)

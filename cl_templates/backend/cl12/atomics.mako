@@ -55,8 +55,6 @@ static inline void portbar_word_fence(void)
 /* OpenCL 1.2's relaxed atomics, with fences before and after by the order. It has no fence between work-groups, so the strongest is
    issued, whatever the scope; that it holds on this device was measured by litmus tests and by the ordering probe, not read in a
    specification. Loads are read-modify-writes: OpenCL 1.2 does not promise that a plain load ever sees another group's store. */
-/* What a loop of compare-exchanges starts with: a plain load, which is cheap; a stale one only goes round once more. */
-#define PORTBAR_GUESS(p, scope) (*(p))
 % if fences_are_barriers:
 /* This device makes a barrier of each fence, which loses work-items wherever not all of a group come to it. Its atomics are
    sequentially consistent by themselves and its work-items share a thread, so none is issued; litmus tests are the evidence. */

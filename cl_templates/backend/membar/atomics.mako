@@ -16,8 +16,6 @@ ${nvidia.operation(op, kind, space, text)}\
 </%def>
 <%def name="fences()">
 /* Relaxed instructions with membar before a release and after an acquire, as libcu++ does before sm_70. */
-/* What a loop of compare-exchanges starts with. */
-#define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 <%text>#define PORTBAR_PTX_RMW(order, op, after, ...) \
     do { \
         if (PORTBAR_RELEASES(order)) \

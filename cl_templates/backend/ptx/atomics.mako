@@ -16,8 +16,6 @@ ${nvidia.operation(op, kind, space, text)}\
 <%def name="fences()">
 /* PTX has one instruction for relaxed, acquire, release and acq_rel; fence.sc before it makes seq_cst. The mapping is that of libcu++,
    after "A Formal Analysis of the NVIDIA PTX Memory Consistency Model" (ASPLOS 2019). */
-/* What a loop of compare-exchanges starts with. */
-#define PORTBAR_GUESS(p, scope) portbar_raw_load(p, memory_order_relaxed, scope)
 <%text>/* In a loop of compare-exchanges the fence of seq_cst stands before the loop. */
 #define PORTBAR_LOOP_BEFORE(flags, order, scope) \
     portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : memory_order_relaxed, scope)

@@ -115,7 +115,7 @@ static inline local uint *portbar_local_pointer(local uint *p)
 <%def name="first_polls_of_counters()">
     /* Most waits end here, in the fewest instructions from poll to poll. */
     for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u && missing != 0u; --polls) {
-        missing = portbar_missing(grid, counters, phase);
+        missing = portbar_missing(grid, ${counters_name}, phase);
 % if pauses:
         if (missing != 0u)
             portbar_relax(missing);

@@ -3,9 +3,6 @@
 <%inherit file="reduction/lanes/tree.mako"/>
 <%namespace name="tree" file="reduction/lanes/tree.mako"/>
 <%namespace name="ptx" file="backend/ptx/lanes.mako"/>
-<%!
-    STEPS = (1, 2, 4, 8, 16)
-%>
 <%def name="head()"></%def>
 <%def name="slots()">\
 /* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each
@@ -89,29 +86,27 @@ ${indent}}
            */
 ${redux_of(form, "0xffffffff", "        ")}\
         /* After each step both of a pair have the same value. */
-% for step in STEPS:
-        if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
-            const ${form.kind} other = portbar_shuffle_bfly(x, ${step}u, PORTBAR_WARP);
+#pragma unroll
+        for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
+            const ${form.kind} other = portbar_shuffle_bfly(x, step, PORTBAR_WARP);
 % if form.symmetric:
             x = ${form.combine}(x, other);
 % else:
-            const bool after = (id & ${step}u) != 0u;
+            const bool after = (id & step) != 0u;
             x = ${form.combine}(after ? other : x, after ? x : other);
 % endif
         }
-% endfor
         return x;
     }
     const uint mask = portbar_warp_mask(warp);
 ${redux_of(form, "mask", "    ")}\
     const uint lane = id & (PORTBAR_SUB_GROUP_SIZE - 1u), size = portbar_sub_group_size();
-% for step in STEPS:
-    if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
-        const ${form.kind} other = portbar_shuffle_down(x, ${step}u, mask);
-        if (lane + ${step}u < size)
+#pragma unroll
+    for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
+        const ${form.kind} other = portbar_shuffle_down(x, step, mask);
+        if (lane + step < size)
             x = ${form.combine}(x, other);
     }
-% endfor
     return portbar_shuffle_idx(x, (id - lane) & 31u, mask);
 </%def>
 <%def name="scan(form, which)">\
@@ -121,13 +116,12 @@ ${redux_of(form, "mask", "    ")}\
 % endif
     if (warp == 32u) {
 % for mask in ("PORTBAR_WARP", "mask"):
-% for step in STEPS:
-        if (${step}u < PORTBAR_SUB_GROUP_SIZE) {
-            const ${form.kind} before = portbar_shuffle_up(x, ${step}u, ${mask});
-            if (lane >= ${step}u)
+#pragma unroll
+        for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
+            const ${form.kind} before = portbar_shuffle_up(x, step, ${mask});
+            if (lane >= step)
                 x = ${form.combine}(before, x);
         }
-% endfor
 % if which == "exclusive":
         shifted = portbar_shuffle_up(x, 1u, ${mask});
 % endif

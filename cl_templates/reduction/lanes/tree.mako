@@ -15,8 +15,8 @@
         "sub_group_local_id": "portbar_reduction_id() % PORTBAR_SUB_GROUP_SIZE",
         "num_sub_groups": "(portbar_reduction_size() + PORTBAR_SUB_GROUP_SIZE - 1u) / PORTBAR_SUB_GROUP_SIZE",
         "sub_group_size":
-            "min(portbar_reduction_size() - portbar_sub_group_id() * PORTBAR_SUB_GROUP_SIZE, "
-            "(uint)PORTBAR_SUB_GROUP_SIZE)",
+            "min((uint)PORTBAR_SUB_GROUP_SIZE,\n"
+            "               portbar_reduction_size() - portbar_sub_group_id() * PORTBAR_SUB_GROUP_SIZE)",
         "sub_group_max_size": "min(portbar_reduction_size(), (uint)PORTBAR_SUB_GROUP_SIZE)",
     }
 

@@ -84,6 +84,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "floats": dict(bits for name, bits in _INFINITIES.items() if name in table.types),
         "fences_are_barriers": strategy.has(quirks.FENCES_ARE_BARRIERS),
         "loops_fenced": variant.loops_fenced,
+        "loads_write": variant.loads_write,
         "small_word": "portbar_raw",
         "yields": strategy.capabilities.asm_anywhere,
         "small_access": variant.by_ptx,

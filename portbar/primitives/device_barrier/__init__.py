@@ -29,6 +29,19 @@ _STATE_PIECES: Final = (
 )
 
 
+#: How functions take the counters of a barrier, and are given those that stand in the caller.
+_ONE_COUNTER: Final = {
+    "counters_type": "volatile global uint *counter",
+    "counters_name": "counter",
+    "counters_given": "counter",
+}
+_COUNTERS: Final = {
+    "counters_type": "const portbar_counters *counters",
+    "counters_name": "counters",
+    "counters_given": "&counters",
+}
+
+
 def _algorithm(strategy: Strategy) -> BarrierAlgorithm:
     return BARRIERS[strategy.device_barrier.value]
 
@@ -54,6 +67,11 @@ def _counting(strategy: Strategy, name: str) -> Piece:
     return template if has_def(template, name) else "device_barrier/counter.mako", name
 
 
+def _counts_in_one(strategy: Strategy) -> bool:
+    """Whether the counter is one word, which needs no structure."""
+    return _counting(strategy, "counters")[0] == "device_barrier/counter.mako"
+
+
 def _pieces(strategy: Strategy) -> list[Piece]:
     algorithm, pause = _algorithm(strategy), pause_of(strategy)
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
@@ -69,7 +87,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces += DISCOVERIES[strategy.discovery.value].pieces(strategy)
     if _holds(strategy):
         pieces += backend.pieces(strategy, "clock")
-        pieces += [("device_barrier/wait.mako", name) for name in ("spin", _own_context(strategy)["hold_by"])]
+        pieces.append(("device_barrier/wait.mako", _own_context(strategy)["hold_by"]))
     if _counts_in_slots(strategy) and backend.defines(strategy, "word_arrive_twice"):
         pieces += backend.pieces(strategy, "word_arrive_twice")
     if _places(strategy):
@@ -79,13 +97,13 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
     pieces += backend.pause_piece(pause)
     pieces += backend.pieces(strategy, "check_arrival")
-    pieces += [("device_barrier/wait.mako", name) for name in ("time_out", "wait_word", "wait_counted")]
+    pieces += [("device_barrier/wait.mako", name) for name in ("wait_word", "wait_counted")]
     if _counts_in_slots(strategy):
         pieces += backend.pieces(strategy, "unknown", "arrive_at_both")
         pieces += [_counting(strategy, name) for name in ("counters", "missing")]
-        pieces += [
-            ("device_barrier/counters.mako", name) for name in ("wait_longer", "wait_counters", "acquire_counters")
-        ]
+        pieces += [("device_barrier/counters.mako", name) for name in ("wait_longer", "wait_counters")]
+        if not _counts_in_one(strategy):
+            pieces.append(("device_barrier/counters.mako", "acquire_counters"))
     pieces.append(("device_barrier/contract.mako", "contract"))
     pieces += algorithm.pieces(strategy)
     pieces += [("device_barrier/split.mako", name) for name in _SPLIT_PIECES]
@@ -120,6 +138,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "slots": layout.SLOTS,
         "slot_words": layout.SLOT_WORDS,
         "counts_in_slots": _counts_in_slots(strategy),
+        **(_ONE_COUNTER if _counts_in_one(strategy) else _COUNTERS),
         "placing": strategy.tuning.placing if _places(strategy) else (),
         "holds": _holds(strategy),
         "release_flags": layout.RELEASE_FLAGS,

@@ -12,5 +12,5 @@ VARIANT: Final = Discovery(
     "packed",
     0,
     "lock-free, one atomic a group; needs nothing but 32-bit atomics",
-    pieces=lambda _: [(_TEMPLATE, name) for name in ("await_publication", "poll_heal", "poll_publish", "discover")],
+    pieces=lambda _: [(_TEMPLATE, name) for name in ("await_publication", "poll_heal", "discover")],
 )

@@ -240,10 +240,10 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         wanted |= {("work_group", "broadcast", "")}
     wanted = _closure(wanted, by_sub_groups)
     forms = (
-        *short_forms(scalars, frozenset(op for _, _, op in wanted)),
+        *_told_forms(use, short_forms(scalars, frozenset(op for _, _, op in wanted))),
         *(code.form_of(loop, keeps=strategy.has(quirks.COPIES_SHARED)) for loop in use.loops),
     )
-    kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, wanted, forms))
+    kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, use, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
     slot = _alignment_room(forms, use.loops)
     size = use.sub_group_size or (8 if folds else 32)
@@ -295,9 +295,21 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     }
 
 
-def _is_needed(kind: str, wanted: Wanted, forms: tuple[Form, ...]) -> bool:
-    """Whether a scalar type has any function: broadcasts are for all of them, and the gangs broadcast a uint."""
-    return any(what == "broadcast" for _, what, _ in wanted) or any(form.kind == kind for form in forms)
+def _told_forms(use: Use, forms: tuple[Form, ...]) -> list[Form]:
+    """The forms for types that the source tells; all of an operator that does not take each of those types.
+
+    The compiler then names them all in its message, and converts no value.
+    """
+    takes = {form.op: frozenset(other.kind for other in forms if other.op == form.op) for form in forms}
+    told = {op: kinds for op, kinds in use.told if kinds <= takes.get(op, frozenset())}
+    return [form for form in forms if form.kind in told.get(form.op, takes[form.op])]
+
+
+def _is_needed(kind: str, use: Use, wanted: Wanted, forms: tuple[Form, ...]) -> bool:
+    """Whether a scalar type has any function; the gangs broadcast a uint."""
+    broadcast = any(what == "broadcast" for _, what, _ in wanted)
+    told = {} if use.loops else dict(use.told)
+    return (broadcast and kind in told.get("", {kind})) or any(form.kind == kind for form in forms)
 
 
 def pieces(use: Use) -> list[Piece]:

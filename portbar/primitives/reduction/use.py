@@ -6,11 +6,12 @@ Not for rendering it (`portbar.rendering.reduction`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from portbar.errors import BuildError
+from portbar.primitives.reduction.argument_types import Declarations
 from portbar.primitives.reduction.loops import LEVELS, ReductionLoop
 from portbar.primitives.reduction.uniform import divergent_call
 from portbar.text.source import includes, kernel_names, mentions, without_comments
@@ -46,6 +47,8 @@ class Use:
     wanted : frozenset of (level, what, operator), or None
         The short forms that it calls; None for all there are.
     loops : tuple of ReductionLoop
+    told : tuple of (operator, types)
+        The operators of short forms all of whose values are of these types; "" is for broadcasts.
     local_size, sub_group_size : int or None
         The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
     exact : bool
@@ -72,6 +75,7 @@ class Use:
     locks: bool = False
     exact: bool = False
     whole_groups: bool = False
+    told: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = ()) -> Use:
@@ -99,7 +103,19 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
         whole_groups=bool(loops)
         and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
+        told=tuple(_told(without_comments(source, keep_strings=False), tuple(options), wanted or frozenset())),
     )
+
+
+def _told(code: str, options: tuple[str, ...], wanted: Wanted) -> Iterator[tuple[str, frozenset[str]]]:
+    """The operators whose values are of types that the source tells, with those."""
+    declarations = Declarations(code, options)
+    for op in sorted({op for _, _, op in wanted}):
+        calls = [(f"portbar_{level}_{what}_{op}".rstrip("_"), level) for level, what, of in wanted if of == op]
+        # The grid stands before the scratch memory and the value.
+        kinds = [declarations.of_calls(name, 2 if level == "device" else 1) for name, level in calls]
+        if all(kinds):
+            yield op, frozenset().union(*(kind for kind in kinds if kind))
 
 
 def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> None:
