@@ -339,7 +339,9 @@ def share_of(configuration: Configuration, first: str, *, quick: bool) -> str:
         return "first"
     if other_threads(configuration):
         return "threads"
-    return "sample" if configuration.is_pocl or name in {"Intel(R) OpenCL", "Oclgrind x1"} else "whole"
+    if configuration.is_pocl:
+        return "relative"
+    return {"Intel(R) OpenCL": "sample", "Oclgrind x1": "sample", "rusticl": "second"}.get(name, "whole")
 
 
 def other_threads(configuration: Configuration) -> bool:
