@@ -48,8 +48,11 @@ ${own("enter_first")}\
         shared[PORTBAR_SHARED_COUNT] = count;
         shared[PORTBAR_SHARED_OK] = 1u;
 % if counts_in_slots:
-<% place = "portbar_place(state, id, count, launch.w)" if placing else "PORTBAR_PLACE_DEFAULT" %>\
-        shared[PORTBAR_SHARED_PLACE] = ${place};  /* where first_slot is used */
+        shared[PORTBAR_SHARED_PLACE] = PORTBAR_PLACE_DEFAULT;  /* where first_slot is used */
+% if placing:
+        if (id != PORTBAR_SURPLUS)  /* where first_slot is used */
+            shared[PORTBAR_SHARED_PLACE] = portbar_place(state, id, count, launch.w);  /* where first_slot is used */
+% endif
 % endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
         shared[PORTBAR_SHARED_SPLIT] = 0u;  /* where portbar_device_token is used */

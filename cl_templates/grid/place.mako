@@ -25,15 +25,15 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
 </%def>
 <%def name="place()">
 /* Finds the slots at which barriers are fastest, once for each state: an H200's cache is in parts, and a barrier
-   through some of them takes a twentieth less. Caller: a leader. Result: two slots, the same in all participating
-   groups. Cost: one load; the first time a fifth of a millisecond or more, a third for two counters. */
+   through some of them takes a twentieth less. Caller: the leader of a participating group. Result: two slots, the same
+   in all groups. Cost: one load; the first time a fifth of a millisecond or more, a third for two counters. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((known & PORTBAR_PLACE_MEASURED) != 0u)
         return known;
     /* With few groups it hardly matters, and with many other things cost more. */
-    if (id == PORTBAR_SURPLUS || count < ${placing[0]}u || count > ${placing[1]}u)
+    if (count < ${placing[0]}u || count > ${placing[1]}u)
         return PORTBAR_PLACE_DEFAULT;
     uint best = 0u, best_cycles = 0xffffffffu;
     const uint slots = PORTBAR_ROLLED(PORTBAR_SLOTS, limit), rounds = PORTBAR_ROLLED(${placing[2]}u, limit);
