@@ -3,53 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
-
-from portbar.text.source import without_comments
 
 _DEFINITION: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(([^()]*)\))?[ \t]*(.*)$", re.MULTILINE)
 #: The argument itself; a call that passes on names and numbers; nothing.
 _SHORT: Final = re.compile(
     r"\(\w+\)|\w+\((?:\w+(?:, \w+)*)?\)|\(\(void\)\w+\((?:\w+(?:, \w+)*)?\)\)|\(\(void\)\(\w+\)\)|do \{ \} while \(0\)"
 )
+_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 _CALL: Final = re.compile(r"^([ \t]*)\((\(void\)\w+\([^()]*\))\);$", re.MULTILINE)
 _NOTHING: Final = re.compile(r"[ \t]*(?:\(\(void\)\(\w+\)\)|do \{ \} while \(0\));")
 
 
+#: A macro's name, its parameters, None without brackets, and what it stands for.
+_Macro = tuple[str, str | None, str]
+
+
 def written_out(texts: Sequence[str]) -> list[str]:
     """Headers of one program with short macros of portbar's written out; their definitions stay."""
-    aliases = _aliases(texts)
-    if not aliases:
-        return list(texts)
-    call = re.compile(rf"\b({'|'.join(aliases)})\(")
-    return [_without_nothing(_expanded(text, aliases, call)) if call.search(text) else text for text in texts]
+    macros = frozenset().union(*map(_macros, texts))
+    ways = Counter(name for name, _, _ in macros)
+    short = frozenset(macro for macro in macros if ways[macro[0]] == 1 and _is_short(macro))
+    return [_rewritten(text, short) for text in texts]
 
 
-def _aliases(texts: Iterable[str]) -> dict[str, tuple[list[str], str]]:
-    """Short macros, each with its parameters and what it stands for; those that are defined in one way only."""
-    found: dict[str, set[tuple[str | None, str]]] = {}
-    for text in texts:
-        for made in _DEFINITION.finditer(without_comments(text)):
-            found.setdefault(made[1], set()).add((made[2], made[3].strip()))
-    single = {name: ways.pop() for name, ways in found.items() if len(ways) == 1}
-    return {
-        name: ([part.strip() for part in parameters.split(",")], body)
-        for name, (parameters, body) in single.items()
-        if parameters is not None and _SHORT.fullmatch(body) and name.lower().startswith("portbar_")
+# What is known about a text is kept, as most programs have the same texts.
+
+
+@lru_cache(maxsize=32)
+def _macros(text: str) -> frozenset[_Macro]:
+    """Every definition of a macro."""
+    return frozenset((made[1], made[2], _COMMENT.sub("", made[3]).strip()) for made in _DEFINITION.finditer(text))
+
+
+def _calls(text: str, name: str) -> bool:
+    """Whether there is more than a macro's definition."""
+    return text.count(f"{name}(") > text.count(f"define {name}(")
+
+
+def _is_short(macro: _Macro) -> bool:
+    """Whether a macro can be written out, and is none that authors call."""
+    name, parameters, body = macro
+    is_own = name.lower().startswith("portbar_") and not name.startswith("portbar_atomic_")
+    return is_own and parameters is not None and _SHORT.fullmatch(body) is not None
+
+
+@lru_cache(maxsize=32)
+def _rewritten(text: str, macros: frozenset[_Macro]) -> str:
+    aliases = {
+        name: ([part.strip() for part in (parameters or "").split(",")], body)
+        for name, parameters, body in macros
+        if _calls(text, name)
     }
+    if not aliases:
+        return text
+    return _without_nothing(_expanded(text, aliases, re.compile(rf"\b({'|'.join(aliases)})\(")))
 
 
 def _expanded(text: str, aliases: dict[str, tuple[list[str], str]], call: re.Pattern[str]) -> str:
-    code = without_comments(text)
     parts: list[str] = []
     done = 0
-    for found in call.finditer(code):
-        line = code.rfind("\n", 0, found.start()) + 1
-        if found.start() < done or re.match(r"[ \t]*#[ \t]*define[ \t]+\w*$", code[line : found.start()]):
+    for found in call.finditer(text):
+        start = found.start()
+        is_comment = text.rfind("/*", 0, start) > text.rfind("*/", 0, start)
+        if start < done or is_comment or text.endswith("define ", 0, start):
             continue
         parameters, body = aliases[found[1]]
-        arguments, end = _arguments(code, found.end())
+        arguments, end = _arguments(text, found.end())
         if len(arguments) != len(parameters):
             continue
         given = dict(zip(parameters, (_expanded(argument, aliases, call) for argument in arguments), strict=True))
@@ -58,31 +81,28 @@ def _expanded(text: str, aliases: dict[str, tuple[list[str], str]], call: re.Pat
             made = argument if re.fullmatch(r"\w+", argument) else f"({argument})"
         else:
             made = "".join(given.get(part, part) for part in re.split(r"(\w+)", body))
-        parts += [text[done : found.start()], made]
+        parts += [text[done:start], made]
         done = end
     return "".join([*parts, text[done:]])
 
 
-def _arguments(code: str, start: int) -> tuple[list[str], int]:
+def _arguments(text: str, start: int) -> tuple[list[str], int]:
     """The arguments of a call whose bracket opens before `start`, and where it ends."""
     arguments, depth, begin = [], 1, start
-    for at in range(start, len(code)):
-        depth += (code[at] in "([{") - (code[at] in ")]}")
-        if depth == 0 or (depth == 1 and code[at] == ","):
-            arguments.append(code[begin:at].strip())
+    for at in range(start, len(text)):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if depth == 0 or (depth == 1 and text[at] == ","):
+            arguments.append(text[begin:at].strip())
             begin = at + 1
         if depth == 0:
             return arguments, at + 1
-    return [], len(code)
+    return [], len(text)
 
 
 def _without_nothing(text: str) -> str:
     """`text` without statements that do nothing, where each stands on a line after a whole statement."""
     lines: list[str] = []
-    before = ";"
-    for line, code in zip(text.split("\n"), without_comments(text).split("\n"), strict=True):
-        if _NOTHING.fullmatch(line) and before in {";", "{", "}"}:
-            continue
-        lines.append(line)
-        before = code.rstrip()[-1:] or before
+    for line in text.split("\n"):
+        if not (_NOTHING.fullmatch(line) and _COMMENT.sub("", "\n".join(lines[-9:])).rstrip()[-1:] in {";", "{", "}"}):
+            lines.append(line)
     return _CALL.sub(r"\1\2;", "\n".join(lines))
