@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -65,14 +64,11 @@ def _text(header: Header, strategy: Strategy, *, folds: bool = False) -> str:
     context = {**header.context(strategy), "folds": folds}
     guard = f"PORTBAR_{header.name.upper()}_H"
     std = strategy.capabilities.std
+    rendered = f"   Rendered by portbar {__version__} for:"
+    made_for = f"{strategy.summary()}.{f' Build with -cl-std={std}.' if std else ''} */"
     parts = [
         f"/* portbar/{header.name}.h: {header.summary}",
-        textwrap.fill(
-            f"Rendered by portbar {__version__} for: {strategy.summary()}.{f' Build with -cl-std={std}.' if std else ''} */",
-            COLUMNS,
-            initial_indent="   ",
-            subsequent_indent="   ",
-        ),
+        f"{rendered} {made_for}" if len(f"{rendered} {made_for}") <= COLUMNS else f"{rendered}\n   {made_for}",
         f"#ifndef {guard}",
         f"#define {guard}",
         f"#define PORTBAR_{header.name.upper()} 1",
