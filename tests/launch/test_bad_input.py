@@ -19,13 +19,9 @@ import pyopencl.array as cl_array  # noqa: E402
 
 import portbar  # noqa: E402
 from portbar.choices import profile  # noqa: E402
-from portbar.device import child, icd, usable  # noqa: E402
-from portbar.device.facts import DeviceAddress, address_of, list_devices  # noqa: E402
+from portbar.device import icd  # noqa: E402
+from portbar.device.facts import address_of, list_devices  # noqa: E402
 from portbar.launching import arguments, program  # noqa: E402
-from portbar.launching import build as build_module  # noqa: E402
-from portbar.records.reading import value_of  # noqa: E402
-from portbar.survey.step import run_step  # noqa: E402
-from portbar.survey.steps import Barrier  # noqa: E402
 from portbar.survey.tasks.session import context_of  # noqa: E402
 from portbar.system import cache  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
@@ -81,54 +77,6 @@ def test_no_platform_at_all_says_what_would_help(monkeypatch, get_platforms):
         icd.load_platforms()
     with pytest.raises(portbar.DeviceError, match=r"portbar\[cpu\]"):
         list_devices()
-
-
-def test_an_empty_loader_is_told_by_the_command(tmp_path):
-    """In a child, since the loader looks once a process; PyOpenCL's wheel may still bring a PoCL of its own."""
-    environment = {**os.environ, "OCL_ICD_VENDORS": str(tmp_path), "OCL_ICD_FILENAMES": "", "PORTBAR_CACHE_DIR": "off"}
-    code = "import portbar\ntry: print('found', portbar.load_platforms())\nexcept portbar.DeviceError as e: print('none', e)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("found") or "portbar[cpu]" in done.stdout
-
-
-def test_an_unknown_device_is_named_beside_those_that_there_are():
-    address = DeviceAddress(97, 3, "No Such Platform", "No Such Device")
-    try:
-        icd.load_platforms()
-    except portbar.DeviceError:
-        pytest.skip("no platform on this machine")
-    with pytest.raises(portbar.DeviceError, match="No Such Device"):
-        address.resolve()
-
-
-def test_an_unusable_device_is_told_with_the_reason_and_a_remedy(monkeypatch):
-    result = child.ChildResult("crash", None, "ended by SIGABRT", 1.0)
-    monkeypatch.setenv("PORTBAR_CACHE_DIR", "off")
-    monkeypatch.setattr(child, "run_task", lambda *_, **__: result)
-    verdict = usable._check(DeviceAddress(0, 0, "P", "D"), portbar.DeviceFacts(name="D of this test"), 5, refresh=True)
-    assert not verdict.usable
-    assert "SIGABRT" in verdict.reason
-    assert verdict.remedy
-
-
-def test_a_compiler_that_does_not_know_the_processor_is_told_with_another_way_to_a_device(monkeypatch):
-    class Refusing:
-        def build(self, *_, **__):
-            raise cl.RuntimeError("clBuildProgram failed: error: unknown target CPU 'generic'")
-
-    class Device:
-        name = "pthread-of-a-newer-kind"
-
-    pocl = portbar.DeviceFacts(platform_version="OpenCL 3.0 PoCL 3.0-rc2")
-    monkeypatch.setattr(build_module, "facts", lambda _: pocl)
-    monkeypatch.setattr(build_module, "_uncached", lambda *_: Refusing())
-    with pytest.raises(portbar.BuildError) as caught:
-        build_module.compile_program(None, Device(), "kernel void k(void) { }", ())
-    for word in ("unknown target CPU", "portbar.load_platforms()", "portbar doctor"):
-        assert word in str(caught.value)
 
 
 @pytest.fixture
@@ -199,37 +147,78 @@ def test_sizes_that_cannot_be(queue, scale, data, size, local, more, words):
     refused(words, scale, queue, size, local, data, np.uint32(1), **more)
 
 
-@on_device
-@pytest.mark.parametrize("count", [0, 1, 3, 4])
-def test_a_wrong_number_of_arguments(queue, scale, data, count):
-    args = [data, np.uint32(1), np.uint32(2), np.uint32(3)][:count]
-    refused(["'scale'", "takes 2 arguments", f"{count} given"], scale, queue, None, (4,), *args)
-
-
-@on_device
-@pytest.mark.parametrize(
-    ("index", "wrong", "words"),
-    [
-        (1, 5, ["argument 1", "'n'", "Python int", "np.uint32(5)"]),
-        (1, 5.0, ["argument 1", "Python float"]),
-        (1, np.int64(5), ["argument 1", "int64", "np.uint32"]),
-        (1, np.float32(5), ["argument 1", "float32", "uint"]),
-        (1, None, ["argument 1", "'n'"]),
-        (0, np.zeros(4, np.float32), ["argument 0", "'data'", "NumPy array", "to_device"]),
-        (0, np.uint32(1), ["argument 0", "pointer"]),
-        (0, 7, ["argument 0", "pointer"]),
-        (0, "text", ["argument 0", "pointer"]),
-        (0, [1, 2], ["argument 0", "'data'", "list", "pointer", "pyopencl.Buffer"]),
-        (0, object(), ["argument 0", "'data'", "object", "pointer"]),
-        (2, np.float32(1), ["argument 2", "'shelf'", "LocalMemory"]),
-        (2, 64, ["argument 2", "LocalMemory"]),
-    ],
+TYPEDEFS = (
+    HEADER
+    + """
+typedef float real;
+typedef real extent;   /* typedef double extent; */
+#ifdef WIDE
+typedef ulong index;
+#else
+typedef unsigned int index;
+#endif
+kernel void sized(PORTBAR_GRID_PARAM, global float *data, const extent by, const index at)
+{
+    PORTBAR_ENTER(grid);
+    data[at] = by;
+}
+"""
 )
-def test_an_argument_of_the_wrong_type(queue, meet, data, index, wrong, words):
+
+
+#: Kernel, its arguments in place of right ones, words of the error.
+ARGUMENTS = [
+    *(("scale", {}, count, ["takes 2 arguments", f"{count} given"]) for count in (0, 1, 3, 4)),
+    *(
+        (kernel, {index: wrong}, None, [f"argument {index}", *words])
+        for kernel, index, wrong, words in [
+            ("meet", 1, 5, ["'n'", "Python int", "np.uint32(5)"]),
+            ("meet", 1, 5.0, ["Python float"]),
+            ("meet", 1, np.int64(5), ["int64", "np.uint32"]),
+            ("meet", 1, np.float32(5), ["float32", "uint"]),
+            ("meet", 1, None, ["'n'"]),
+            ("meet", 0, np.zeros(4, np.float32), ["'data'", "NumPy array", "to_device"]),
+            ("meet", 0, np.uint32(1), ["pointer"]),
+            ("meet", 0, 7, ["pointer"]),
+            ("meet", 0, "text", ["pointer"]),
+            ("meet", 0, [1, 2], ["'data'", "list", "pointer", "pyopencl.Buffer"]),
+            ("meet", 0, object(), ["'data'", "object", "pointer"]),
+            ("meet", 2, np.float32(1), ["'shelf'", "LocalMemory"]),
+            ("meet", 2, 64, ["LocalMemory"]),
+            # The author's own names of types.
+            ("sized", 1, np.float64(2.5), ["'by'", "float64", "np.float32"]),
+            ("sized", 1, np.int32(2), ["int32"]),
+            ("sized", 1, 2.5, ["Python float"]),
+            ("sized", 2, np.uint16(1), ["'at'", "uint16", "uint32"]),
+        ]
+    ),
+]
+
+
+@on_device
+@pytest.mark.parametrize(("name", "wrong", "count", "words"), ARGUMENTS)
+def test_arguments_of_a_wrong_number_or_type(context, queue, data, name, wrong, count, words):
     """Also after right ones."""
-    right = [data, np.uint32(1), cl.LocalMemory(64)]
-    meet(queue, None, (4,), *right).wait()
-    refused(["'meet'", *words], meet, queue, None, (4,), *(wrong if i == index else one for i, one in enumerate(right)))
+    made = support.kernel(context, TYPEDEFS if name == "sized" else SOURCE, name)
+    right = {
+        "scale": [data, np.uint32(1)],
+        "meet": [data, np.uint32(1), cl.LocalMemory(64)],
+        "sized": [data, np.float32(2.5), np.uint32(1)],
+    }[name]
+    made(queue, None, (4,), *right).wait()
+    assert name != "sized" or support.uints(queue, data)[:3].view(np.float32).tolist() == [0, 2.5, 0]
+    given = [wrong.get(index, one) for index, one in enumerate(right)]
+    given = given if count is None else [*given, np.uint32(2), np.uint32(3)][:count]
+    refused([f"'{name}'", *words], made, queue, None, (4,), *given)
+
+
+def test_names_of_scalar_types_are_followed_to_what_they_may_stand_for():
+    found = arguments.scalar_typedefs(
+        "typedef float real; typedef real length;\n#if X\ntypedef uint n;\n#else\ntypedef ulong n;\n#endif\n"
+        "// typedef double real;\ntypedef unsigned  int m; typedef float4 v; typedef struct { int a; } s;"
+        "typedef a b; typedef b a;"
+    )
+    assert found == {"real": ("float",), "length": ("float",), "n": ("uint", "ulong"), "m": ("unsigned int",)}
 
 
 @on_device
@@ -273,54 +262,6 @@ def test_what_is_no_image_or_no_sampler(context, queue, index):
         args[index] = wrong
         refused(["'look'", f"argument {index}", name, kind], look, queue, (1,), (1,), *args)
     look(queue, (1,), (1,), picture, how, out).wait()
-
-
-TYPEDEFS = (
-    HEADER
-    + """
-typedef float real;
-typedef real extent;   /* typedef double extent; */
-#ifdef WIDE
-typedef ulong index;
-#else
-typedef unsigned int index;
-#endif
-kernel void sized(PORTBAR_GRID_PARAM, global float *data, const extent by, const index at)
-{
-    PORTBAR_ENTER(grid);
-    data[at] = by;
-}
-"""
-)
-
-
-@on_device
-@pytest.mark.parametrize(
-    ("by", "at", "words"),
-    [
-        (np.float64(2.5), np.uint32(1), ["argument 1", "'by'", "float64", "np.float32"]),
-        (np.int32(2), np.uint32(1), ["argument 1", "int32"]),
-        (np.float32(2.5), np.uint16(1), ["argument 2", "'at'", "uint16", "uint32"]),
-        (2.5, np.uint32(1), ["argument 1", "Python float"]),
-    ],
-)
-def test_a_scalar_of_the_wrong_width_for_the_authors_own_name_of_its_type(context, queue, by, at, words):
-    made = support.kernel(context, TYPEDEFS, "sized")
-    data = support.filled(queue, 4)
-    refused(["'sized'", *words], made, queue, None, (1,), data, by, at)
-    made(queue, None, (1,), data, np.float32(2.5), np.uint32(1)).wait()
-    found = np.zeros(4, np.float32)
-    cl.enqueue_copy(queue, found, data)
-    assert found.tolist() == [0, 2.5, 0, 0]
-
-
-def test_names_of_scalar_types_are_followed_to_what_they_may_stand_for():
-    found = arguments.scalar_typedefs(
-        "typedef float real; typedef real length;\n#if X\ntypedef uint n;\n#else\ntypedef ulong n;\n#endif\n"
-        "// typedef double real;\ntypedef unsigned  int m; typedef float4 v; typedef struct { int a; } s;"
-        "typedef a b; typedef b a;"
-    )
-    assert found == {"real": ("float",), "length": ("float",), "n": ("uint", "ulong"), "m": ("unsigned int",)}
 
 
 @on_device
@@ -426,22 +367,6 @@ def test_a_queue_of_a_device_that_the_program_was_not_built_for(context, device,
     refused(words, made.occupancy, foreign, (4,), error=portbar.DeviceError)
     words = [other.name.strip(), "not a device of"]
     refused(words, portbar.Program, context, SOURCE, devices=[other], error=portbar.DeviceError)
-
-
-@on_device
-def test_one_of_two_devices_of_a_context(device):
-    parts = device.platform.get_devices()[:2]
-    if len(parts) < 2:
-        pytest.skip("no platform with two devices")
-    both = cl.Context(parts)
-    try:
-        made = portbar.Program(both, SOURCE, devices=parts[:1]).kernel("scale")
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
-    queue = cl.CommandQueue(both, parts[1])
-    refused(
-        ["not built for"], made, queue, None, (4,), support.filled(queue, 64), np.uint32(1), error=portbar.DeviceError
-    )
 
 
 @on_device
@@ -713,20 +638,6 @@ def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, mon
         cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.mark.few
-@on_device
-def test_a_survey_without_a_home_has_its_barrier_rows(context, device, monkeypatch, block):
-    known = portbar.describe(device).findings
-    monkeypatch.setenv("HOME", str(block))
-    address = address_of(device).to_json()
-    payload = {"address": address, "local_sizes": [2], "budget_s": 2.0, "findings": known.to_json()}
-    rows = []
-    outcome = run_step(Barrier(), payload, 90, rows)
-    assert outcome["status"] in {"ok", "partial"}, outcome
-    assert any(value_of(row["barrier_time"]) for row in rows)
-    assert all(value_of(row["relaunch_time"]) for row in rows if value_of(row["barrier_time"]))
 
 
 @on_device

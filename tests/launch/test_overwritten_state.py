@@ -194,15 +194,6 @@ def test_an_overwritten_word(context, queue, monkeypatch, algorithm, discovery, 
     tried.meet()
 
 
-@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
-def test_a_barrier_that_the_abort_flag_ended_is_an_error(context, queue, monkeypatch, algorithm):
-    tried = Trampled(context, queue, monkeypatch, device_barrier=algorithm)
-    tried.meet()
-    outcomes = [tried.run(when=1, word=layout.OFFSETS["ABORT"], value=1) for _ in range(3)]
-    assert len(outcomes) == 3  # each was an error, or right as no group happened to wait
-    tried.meet()
-
-
 @pytest.mark.parametrize("more", [1, 3, 40], ids=str)
 @pytest.mark.parametrize("algorithm", ["counter", "counter_backoff", "sharded", "replicated", "tree"])
 def test_a_counter_that_ran_ahead_is_an_error(context, queue, monkeypatch, algorithm, more):

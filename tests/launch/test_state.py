@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
+from itertools import pairwise
 
-import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from portbar.device import quirks  # noqa: E402
 from portbar.device.facts import facts  # noqa: E402
-from portbar.launching.state import QueueState, Report  # noqa: E402
+from portbar.launching.state import QueueState  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
+from portbar.primitives.strategy import Choice, Strategy  # noqa: E402
+from portbar.rendering.headers import render_header  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 SOURCE = """
@@ -28,19 +33,6 @@ kernel void meet(PORTBAR_GRID_PARAM, global uint *passed)
         atomic_inc(passed);
 }
 """
-
-
-def words(*values):
-    return np.array([*values, *([0] * (layout.REPORT_WORDS - len(values)))], np.uint32)
-
-
-def test_a_report_is_read_word_by_word():
-    assert Report.from_words(words(9, layout.STATUS_TIMEOUT, 5, 3, 4), 9) == Report(layout.STATUS_TIMEOUT, 5, 3, 4)
-    assert Report.from_words(words(9, layout.STATUS_OPEN, 5), 9).status == layout.STATUS_OPEN
-
-
-def test_another_launch_s_report_counts_as_none():
-    assert Report.from_words(words(9, layout.STATUS_OPEN, 5), 9 + layout.REPORTS).status == 0
 
 
 @pytest.mark.device
@@ -155,3 +147,48 @@ def test_memory_that_the_host_sees_outlives_its_state_while_a_launch_may_run(con
     launched()[0].wait()
     gc.collect()
     assert kept() is None
+
+
+# The words of the state: regions do not overlap, and those that are polled have a cache line each.
+
+PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("tree", "test"))
+
+
+def test_words_that_are_polled_while_others_are_written_have_a_line_each():
+    polled = ("POLL_EVEN", "PUBLISHED", "COUNTER", "SPLIT", "FLAG", "LOCK_NEXT", "LOCK_SERVING", "LOCK_HELD")
+    lines = [layout.OFFSETS[name] // layout.LINE_WORDS for name in polled]
+    assert len(set(lines)) == len(lines)
+    assert layout.OFFSETS["GROUPS"] % layout.LINE_WORDS == 0
+    assert layout.LINE_WORDS * 4 >= 128
+
+
+def test_regions_do_not_overlap():
+    starts = sorted(layout.OFFSETS.values())
+    sizes = {layout.OFFSETS["REPORTS"]: layout.REPORTS * layout.REPORT_WORDS}
+    for start, following in pairwise(starts):
+        assert start + sizes.get(start, 1) <= following
+    assert max(layout.OFFSETS, key=lambda name: layout.OFFSETS[name]) == "GROUPS"
+
+
+@given(st.integers(0, 24))
+def test_the_state_holds_two_flags_a_group_and_a_line_a_tree_node(log2):
+    capacity = 1 << log2
+    nodes = -(-capacity // layout.TREE_FAN)
+    last = layout.OFFSETS["GROUPS"] + 2 * capacity + (nodes - 1) * layout.LINE_WORDS
+    assert last < layout.state_words(capacity)
+    assert layout.state_words(capacity) <= last + layout.LINE_WORDS
+
+
+def test_every_field_of_the_hidden_words_holds_what_is_put_there():
+    assert layout.EPOCH_MASK == (1 << 24) - 1
+    assert layout.MAX_LAUNCHED_GROUPS <= layout.EPOCH_MASK
+    assert layout.MAX_LAUNCHED_GROUPS.bit_length() < 1 << 5
+    assert layout.DRY_RUN == 1 << 31
+    assert len({0, layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_LOST}) == 4
+    assert (layout.EPOCH_MASK + 1) % layout.REPORTS == 0
+
+
+@pytest.mark.parametrize("name", layout.OFFSETS)
+def test_the_rendered_text_and_the_host_agree(name):
+    text = render_header("device_barrier", PLAIN)
+    assert re.findall(rf"^#define PORTBAR_STATE_{name} (\d+)u$", text, re.MULTILINE) == [str(layout.OFFSETS[name])]
