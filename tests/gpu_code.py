@@ -140,6 +140,13 @@ def compiled_alone(target: Target, text: str, folder: Path, *more: str) -> str:
     return (folder / "out.s").read_text(encoding="utf-8")
 
 
+def complaints(target: Target, text: str, *more: str) -> str:
+    """Return what clang says against OpenCL C for a target; nothing is compiled."""
+    options = [option for option in target.options if option != "-emit-llvm"]
+    command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", *options, *more, "-fsyntax-only", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60).stderr
+
+
 def assembled(target: Target, folder: Path) -> None:
     """Assemble what `compiled` left in the folder; skips without an assembler that knows the target.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,15 +12,14 @@ from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.strategy import Choice
 from portbar.rendering.headers import header_names, render_header
 from tests import gpu_code
-from tests.gpu_code import TARGETS, Target, strategy_for
+from tests.gpu_code import TARGETS, Target, complaints, strategy_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyopencl as cl
 
-CASES = [(target, "device_barrier", barrier) for target in TARGETS for barrier in ALTERNATIVES["device_barrier"]] + [
-    (target, header, "counter") for target in TARGETS for header in header_names() if header != "device_barrier"
+#: Headers, and the algorithm of the device barrier's.
+CASES = [("device_barrier", barrier) for barrier in ALTERNATIVES["device_barrier"]] + [
+    (header, "counter") for header in header_names() if header != "device_barrier"
 ]
 EMPTY = "\nkernel void empty(global int *p) { p[0] = 1; }\n"
 
@@ -29,31 +27,14 @@ EMPTY = "\nkernel void empty(global int *p) { p[0] = 1; }\n"
 @pytest.mark.slow
 @pytest.mark.skipif(gpu_code.clang() is None, reason="clang is not installed")
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-def test_clang_warns_of_nothing(target: Target, tmp_path: Path) -> None:
-    for case, header, barrier in CASES:
-        if case is not target:
-            continue
+def test_clang_warns_of_nothing(target: Target) -> None:
+    for header, barrier in CASES:
         discovery = "ticket" if barrier == "xf" else "packed"
         strategy = replace(
             strategy_for(target), device_barrier=Choice(barrier, "test"), discovery=Choice(discovery, "test")
         )
-        file = tmp_path / f"{header}_{barrier}.cl"
-        file.write_text(render_header(header, strategy) + EMPTY, encoding="utf-8")
-        command = [
-            str(gpu_code.clang()),
-            "-x",
-            "cl",
-            "-Xclang",
-            "-finclude-default-header",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-        ]
-        options = [option for option in target.options if option != "-emit-llvm"]
-        done = subprocess.run(
-            [*command, *options, "-fsyntax-only", str(file)], capture_output=True, text=True, check=False, timeout=60
-        )
-        assert done.returncode == 0, f"{header}, {barrier}: {done.stderr[:3000]}"
+        said = complaints(target, render_header(header, strategy) + EMPTY, "-Wall", "-Wextra")
+        assert not said, f"{header}, {barrier}: {said[:3000]}"
 
 
 def build_log(context: cl.Context, source: str) -> tuple[str, list[warnings.WarningMessage]]:
