@@ -40,7 +40,6 @@ FILES = {
         "test_order.py",
         "test_overwritten_state.py",
         "test_probing.py",
-        "test_reduction_after_fault.py",
         "test_reduction_bad_input.py",
         "test_reduction_device.py",
         "test_reduction_faults.py",

@@ -5,8 +5,10 @@ Not fixtures (`conftest.py`) and not tests. Tests that call these take the fixtu
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,14 +34,30 @@ class Scale:
     many_rounds: int
     launches: int
     surplus: int
+    local_sizes: tuple[int, ...]
     is_simulator: bool
+    is_cut_short: bool
 
 
 def scale(device: cl.Device) -> Scale:
-    """Return sizes for a device: tiny ones for a simulator, whose barrier takes a thousand times as long."""
-    if "Oclgrind" in device.name:
-        return Scale(rounds=6, many_rounds=40, launches=140, surplus=6, is_simulator=True)
-    return Scale(rounds=60, many_rounds=5_000, launches=140, surplus=64, is_simulator=False)
+    """Return sizes for a device: tiny ones for a simulator, whose barrier takes a thousand times as long.
+
+    Local sizes are whole and partial sub-groups, one work-item, and one more than a power of two.
+    """
+    simulator, llvmpipe = "Oclgrind" in device.name, "llvmpipe" in device.name
+    sizes = (1, 5, 33) if simulator else (1, 5, 32, 33, 96, 100, 256)
+    sizes = tuple(size for size in sizes if size <= device.max_work_group_size)
+    rounds, many_rounds, surplus = (6, 40, 6) if simulator else (60, 5_000, 64)
+    return Scale(rounds, many_rounds, 140, surplus, sizes, is_simulator=simulator, is_cut_short=llvmpipe)
+
+
+@contextlib.contextmanager
+def skipped_where_refused() -> Iterator[None]:
+    """Skip a test where portbar refuses the device, with its reason."""
+    try:
+        yield
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
 
 
 @functools.lru_cache(maxsize=256)
@@ -51,10 +69,8 @@ def _built(
 
 def program(context: cl.Context, source: str, *, spin_limit: float = 20.0, **overrides: str) -> portbar.Program:
     """Build a program, once for each source and strategy; skip where portbar refuses the device, with its reason."""
-    try:
+    with skipped_where_refused():
         return _built(context, source, tuple(sorted(overrides.items())), spin_limit)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
 
 
 def kernel(
@@ -102,8 +118,13 @@ def to_device(queue: cl.CommandQueue, values: np.ndarray[Any, Any]) -> cl.Buffer
     return cl.Buffer(queue.context, flags, hostbuf=np.ascontiguousarray(values))
 
 
-def uints(queue: cl.CommandQueue, buffer: cl.Buffer) -> UInts:
-    """Return what a buffer of uints holds, after all that was enqueued before."""
-    values = np.empty(buffer.size // 4, np.uint32)
+def host_array(queue: cl.CommandQueue, buffer: cl.Buffer, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return what a buffer holds, after all that was enqueued before."""
+    values = np.empty(buffer.size // np.dtype(dtype).itemsize, dtype)
     cl.enqueue_copy(queue, values, buffer)
     return values
+
+
+def uints(queue: cl.CommandQueue, buffer: cl.Buffer) -> UInts:
+    """Return what a buffer of uints holds, after all that was enqueued before."""
+    return host_array(queue, buffer, np.uint32)

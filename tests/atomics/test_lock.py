@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.support import scale, to_device, uints
+from tests.support import scale, skipped_where_refused, to_device, uints
 
 SOURCE = r"""
 #include "portbar/lock.h"
@@ -62,10 +62,8 @@ kernel void gives_up(volatile global portbar_spin_lock *spin, volatile global po
 
 @pytest.fixture
 def program(context):
-    try:
+    with skipped_where_refused():
         return portbar.Program(context, SOURCE)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
 
 
 @pytest.mark.device

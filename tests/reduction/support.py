@@ -8,10 +8,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import portbar
@@ -20,35 +19,21 @@ from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import OPERATORS
 from portbar.primitives.reduction.types import Scalar, Type, scalars_in
 from portbar.primitives.strategy import Strategy
+from tests.support import host_array, skipped_where_refused, to_device
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 #: How the strategies under test are told apart; `None` is what portbar chooses.
 STRATEGIES = (None, "tree", "fold")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Sizes that take a device about the same time."""
-
-    local_sizes: tuple[int, ...]
-    is_simulator: bool
-    is_cut_short: bool
-
-
-def scale(device: cl.Device) -> Scale:
-    """Return local sizes for a device: whole and partial sub-groups, one work-item, and one more than a power of two."""
-    simulator, llvmpipe = "Oclgrind" in device.name, "llvmpipe" in device.name
-    sizes = (1, 5, 33) if simulator else (1, 5, 32, 33, 96, 100, 256)
-    return Scale(tuple(size for size in sizes if size <= device.max_work_group_size), simulator, llvmpipe)
 
 
 def strategy(context: cl.Context, name: str | None, *, ordering: str = "device") -> Strategy:
     """Return the strategy of the device under test with one way to combine lanes; skip where the device cannot have it."""
     profile = portbar.describe(context.devices[0])
     asked = {"tree": "tree", "fold": "tree"}.get(name or "", name)
-    try:
+    with skipped_where_refused():
         chosen = choose(profile, {} if asked is None else {"reduction": asked}, ordering=ordering)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
     if name in {"tree", "fold"}:
         if name == "fold" and profile.findings is not None and profile.findings.loop_limit is not None:
             pytest.skip("the device ends loops early, so that nothing folds there")
@@ -79,10 +64,8 @@ def program(
         pytest.skip(
             "Intel's compiler crashes over structures that change between the barriers of a loop; portbar folds there"
         )
-    try:
+    with skipped_where_refused():
         return _built(context, source, how, ordering, tuple(loops), tuple(options))
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
 
 
 def scalars(context: cl.Context, op: str) -> list[Scalar]:
@@ -153,7 +136,7 @@ def launched(
     queue: cl.CommandQueue, kernel: portbar.Kernel, groups: int | None, local: int, *args: Any
 ) -> tuple[portbar.Launch, list[np.ndarray[Any, Any]]]:
     """Launch a kernel once, wait, and return the launch and what its arrays hold then, in the order of the arguments."""
-    held = [device_array(queue, value) if isinstance(value, np.ndarray) else value for value in args]
+    held = [to_device(queue, value) if isinstance(value, np.ndarray) else value for value in args]
     launch = kernel(queue, None if groups is None else (groups * local,), (local,), *held)
     launch.wait()
     pairs = zip(held, args, strict=True)
@@ -177,19 +160,6 @@ def composed(maps: Iterable[tuple[int, int]], start: tuple[int, int] = (1, 0)) -
         p, q = found[-1]
         found.append((p * factor % 2**32, (factor * q + more) % 2**32))
     return found
-
-
-def device_array(queue: cl.CommandQueue, made: np.ndarray[Any, Any]) -> cl.Buffer:
-    """Return a buffer with a copy of an array."""
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    return cl.Buffer(queue.context, flags, hostbuf=np.ascontiguousarray(made))
-
-
-def host_array(queue: cl.CommandQueue, buffer: cl.Buffer, dtype: Any) -> np.ndarray[Any, Any]:
-    """Return what a buffer holds, after all that was enqueued before."""
-    made = np.empty(buffer.size // np.dtype(dtype).itemsize, dtype)
-    cl.enqueue_copy(queue, made, buffer)
-    return made
 
 
 #: The levels that most of GCC's files name: gang, worker, vector, and one loop over all.

@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.types import type_of
-from tests.reduction.support import USUAL, Case, device_array, host_array, program
+from tests.reduction.support import USUAL, Case
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -88,34 +87,6 @@ def shared(real: Any, kind: str, exact: float, levels: tuple[str, ...]) -> Case:
         "zproduct": (pair, "*", 1, pytest.approx(zproduct, rel=4 * exact)),
     }
     return Case(100, body, fields, levels, local=32)
-
-
-#: The record of reduction-structs-1.c.
-RECORD = np.dtype(
-    [
-        ("i", np.int32),
-        ("d", np.float64),
-        ("f", np.float32),
-        ("a", np.int32, (10,)),
-        ("p", np.dtype([("x", np.int32), ("y", np.int32)], align=True)),
-        ("q", np.dtype([("m", np.float32), ("n", np.float32)], align=True)),
-    ],
-    align=True,
-)
-LEAVES = {"i": "int", "d": "double", "f": "float", "p.x": "int", "p.y": "int", "q.m": "float", "q.n": "float"}
-
-
-def filled(number: int) -> np.ndarray[Any, Any]:
-    """Return one record all of whose leaves are a number."""
-    pair = (number, number)
-    return np.array([(number, number, number, [number] * 10, pair, pair)], RECORD)
-
-
-def records(op: str, start: int, result: int) -> Case:
-    """Return a reduction of every leaf of a record."""
-    body = " ".join(step(op, kind, f"mine.s.{leaf}") for leaf, kind in LEAVES.items())
-    body += f" for (int k = 0; k < 10; ++k) {{ {step(op, 'int', 'mine.s.a[k]')} }}"
-    return Case(10, body, {"s": (RECORD, op, filled(start), filled(result))}, LEVELS, local=64)
 
 
 def arrays(dtype: Any, kind: str, results: Mapping[str, tuple[str, Any, Any]], levels: tuple[str, ...]) -> Case:
@@ -185,10 +156,6 @@ CASES = {
         {"z": (np.complex64, "*", 1, 65536)},
         ("vector", "worker_vector", "gang"),
     ),
-    "reduction_structs_1_sum": records("+", 0, 55),
-    "reduction_structs_1_product": records("*", 1, 3628800),
-    "reduction_structs_1_least": records("min", 11, 1),
-    "reduction_structs_1_most": records("max", -1, 10),
     "reduction_arrays_1_int": arrays(I32, "int", INT_ARRAYS, LEVELS),
     "reduction_arrays_1_float": arrays(np.float32, "float", FLOAT_ARRAYS | {"product": ("*", 1, math.inf)}, SINGLE),
     "reduction_arrays_1_double": arrays(F64, "double", FLOAT_ARRAYS | {"product": ("*", 1, FACTORIAL)}, SINGLE),
@@ -247,22 +214,3 @@ CASES = {
 )
 def test_a_loop_has_the_result_of_gcc_s_file(context, queue, name, level):
     CASES[name].check(context, queue, level)
-
-
-@pytest.mark.parametrize("ordered", [True, False], ids=["in order", "out of order"])
-@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.float32, np.float64, np.int64])
-def test_template_reduction_reduction_8_and_pr70688_launches_that_nobody_waits_for(context, dtype, ordered):
-    """One kernel for any type; each launch goes on from what the last one left."""
-    properties = 0 if ordered else cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    try:
-        queue = cl.CommandQueue(context, properties=properties)
-    except cl.Error:
-        pytest.skip("the device has no out-of-order queues")
-    case = added(100, "i + 1u", 5050, ("gang",), 0, dtype)
-    case.need(context)
-    kernel = program(context, case.source("gang"), loops=[case.loop]).kernel("k")
-    v = device_array(queue, np.zeros(1, dtype))
-    launches = [kernel(queue, (10,), (1,), v) for _ in range(3)]
-    for launch in launches:
-        launch.wait()
-    assert host_array(queue, v, dtype)[0] == 3 * 5050

@@ -9,7 +9,8 @@ import pytest
 
 import portbar
 from portbar.device import quirks
-from tests.reduction.support import STRATEGIES, head, launched, program, scale
+from tests.reduction.support import STRATEGIES, head, launched, program
+from tests.support import scale
 
 pytestmark = pytest.mark.device
 
@@ -126,11 +127,6 @@ LOOSE = portbar.ReductionLoop(
     },
     deterministic=False,
 )
-LOCKED = portbar.ReductionLoop(
-    "locked",
-    {"sum": portbar.Reduction(np.complex64, "+"), "least": portbar.Reduction(np.int32, "argmin")},
-    deterministic=False,
-)
 ATOMICALLY = (
     head(128)
     + """
@@ -150,19 +146,6 @@ kernel void k(PORTBAR_REDUCTION_PARAM, global float *total, global float *peak, 
 }
 """
 )
-UNDER_A_LOCK = (
-    head(128)
-    + """
-kernel void k(PORTBAR_REDUCTION_PARAM, global float2 *sum, global portbar_indexed_int *least)
-{
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const locked_results results = { sum, least };
-    const int i = (int)get_global_id(0);
-    const locked_local mine = { (float2)(i, -i), { (i * 37) % 101 - 7, i } };
-    locked_reduce_gang_worker_vector(scratch, results, mine);
-}
-"""
-)
 
 
 def test_without_determinism_receivers_are_updated_by_atomics(context, queue):
@@ -171,12 +154,3 @@ def test_without_determinism_receivers_are_updated_by_atomics(context, queue):
     _, got = launched(queue, kernel, 50, 8, *start)
     product = 7 * 3 ** len(range(0, 400, 17)) % 2**32
     assert [value[0] for value in got] == [4 + 0.5 * (400 * 399 // 2), 399, product, 1]
-
-
-def test_without_determinism_what_has_no_atomics_is_updated_under_a_lock(context, queue):
-    kernel = program(context, UNDER_A_LOCK, loops=[LOCKED]).kernel("k")
-    start = np.array([1 + 1j], np.complex64), np.array([(50, 3)], LOCKED.fields["least"].result_dtype)
-    _, (total, least) = launched(queue, kernel, 101, 2, *start)
-    assert total[0] == 1 + 1j + (1 - 1j) * (202 * 201 // 2)
-    values = [(i * 37) % 101 - 7 for i in range(202)]
-    assert least[0].tolist() == (min(values), values.index(min(values)))

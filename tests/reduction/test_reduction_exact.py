@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.reduction.support import device_array, head, kernel_text, launched, program
+from tests.reduction.support import head, kernel_text, launched, program
+from tests.support import to_device
 
 BODY = """
     const uint i = (uint)get_global_id(0);
@@ -44,4 +45,4 @@ def test_groups_of_the_promised_size_reduce_as_others_do(context, queue, local):
 )
 def test_another_local_size_is_refused_at_the_launch(context, queue, global_size, local_size):
     with pytest.raises(portbar.LaunchError, match=r"'sums'.*(PORTBAR_REDUCTION_EXACT|PORTBAR_REDUCTION_LOCAL_SIZE)"):
-        sums(context, 32)(queue, (global_size,), local_size, *[device_array(queue, np.zeros(64, np.int32))] * 3)
+        sums(context, 32)(queue, (global_size,), local_size, *[to_device(queue, np.zeros(64, np.int32))] * 3)

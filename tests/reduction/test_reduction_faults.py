@@ -1,4 +1,4 @@
-"""Faults at gang level are reported by the launch that made them, and disturb no other."""
+"""Faults at gang level are reported by the launch that made them, and disturb no other; loops over a grid end after one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 import portbar
 from portbar.primitives.reduction.header import LAUNCHES
-from tests.reduction.support import device_array, head, host_array, kernel_text, program
+from tests import support
+from tests.reduction.support import head, kernel_text, program
+from tests.support import host_array, to_device
 
 pytestmark = pytest.mark.device
 
@@ -37,8 +39,10 @@ SOURCE = "".join(
             """
     if (get_global_id(0) == 0) {
         taken[0] += sum_lock_gang(scratch);
-        if (give_back)
+        if (give_back == 1u)
             sum_unlock_gang(scratch);
+        if (give_back == 2u)
+            taken[0] += 100 * sum_lock_gang(scratch);  /* gives up, since it is held */
     }""",
             "gangs",
         ),
@@ -51,7 +55,7 @@ ALL = GROUPS  # no group has this id, so that all make the call
 @pytest.fixture
 def launch(context, queue):
     """Return a function that launches a kernel with one number, and what it adds to."""
-    made, total = program(context, SOURCE, loops=[SUM]), device_array(queue, np.zeros(1, np.int32))
+    made, total = program(context, SOURCE, loops=[SUM]), to_device(queue, np.zeros(1, np.int32))
 
     def run(name, number, on=queue):
         return made.kernel(name)(on, (GROUPS * LOCAL,), (LOCAL,), total, np.uint32(number))
@@ -96,11 +100,13 @@ def test_more_uses_than_declared_are_told_by_their_own_launch(launch):
 
 
 def test_a_lock_that_one_launch_keeps_is_free_in_the_next(launch):
-    launches = [launch("hold", give_back) for give_back in (0, 1, 1)]
-    assert launch.total() == 3
+    launches = [launch("hold", give_back) for give_back in (0, 1, 2, 1)]
+    assert launch.total() == 4
     with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' .*not given back.*sum_unlock_gang"):
         launches[0].wait()
-    assert faults(launches) == [0]
+    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' was not given back within"):
+        launches[2].wait()
+    assert faults(launches) == [0, 2]
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
@@ -135,3 +141,97 @@ def test_waiting_beside_a_thread_that_launches_reports_every_fault(launch):
     waiting.join(60)
     assert not waiting.is_alive()
     assert told == list(range(0, 4 * LAUNCHES, 5))
+
+
+# Over a grid, where answers end the loops around them.
+
+#: A loop that only a fault ends, since group 0 leaves -> the type of its value, its condition and the call.
+LOOPS = {
+    "sum_above": ("float", "value > 0.5f", "portbar_device_reduce_add(&grid, scratch, 1.0f)"),
+    "changed": ("int", "value", "portbar_device_reduce_logical_or(&grid, scratch, 1)"),
+    "greatest_above": ("float", "value > -1000.0f", "portbar_device_reduce_max(&grid, scratch, 3.0f)"),
+    "least_below": ("int", "value < 1000", "portbar_device_reduce_min(&grid, scratch, 3)"),
+    "not_all": ("uint", "!value", "portbar_device_reduce_logical_and(&grid, scratch, 0u)"),
+    "scanned": ("uint", "value != 0u", "portbar_device_scan_inclusive_add(&grid, scratch, 1u)"),
+    "broadcast": ("uint", "value", "portbar_device_broadcast(&grid, scratch, 1u, 0u)"),
+    "declared": ("uint", "value", "sum_reduce_gang_worker_vector(&grid, scratch, (sum_local){ 1u }).v"),
+    "asks": (
+        "uint",
+        "value < 1000000u && portbar_device_ok(&grid)",
+        "portbar_device_reduce_add(&grid, scratch, 1u)",
+    ),
+}
+
+HEADERS = """
+#define PORTBAR_REDUCTION_LOCAL_SIZE 8
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+"""
+
+#: `most` turns end a loop that a fault does not end.
+KERNEL = """
+kernel void go_on(PORTBAR_GRID_PARAM, global uint *ends, const uint most)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    TYPE value = CALL;
+    const bool began = (CONDITION) && portbar_device_ok(&grid);
+    if (portbar_group_id(&grid) == 0u)
+        return;
+    uint turns = 0u;
+    for (; (CONDITION) && turns < most; ++turns)
+        value = CALL;
+    ends[portbar_global_id(&grid)] = (began ? 1u : 0u) + (turns != 0u && turns < most ? 2u : 0u)
+        + (portbar_device_ok(&grid) ? 4u : 0u) + (portbar_device_barrier(&grid) ? 8u : 0u);
+}
+"""
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_around_a_reduction_ends_after_a_fault(context, queue, name):
+    kind, condition, call = LOOPS[name]
+    source = HEADERS + KERNEL.replace("TYPE", kind).replace("CONDITION", condition).replace("CALL", call)
+    loop = portbar.ReductionLoop("sum", {"v": portbar.Reduction(np.uint32, "+")})
+    made = portbar.Program(context, source, reductions=[loop] if name == "declared" else [], spin_limit=0.02).kernel(
+        "go_on"
+    )
+    bound = support.need_groups(made, queue, (8,), 2)
+    most = 1_000 if support.scale(queue.device).is_simulator else 100_000
+    for _ in range(20):
+        ends = support.filled(queue, 8 * 4)
+        launch = made(queue, None, (8,), ends, np.uint32(most), num_groups=min(bound, 4))
+        if launch.num_groups >= 2:
+            break
+    else:
+        pytest.skip("the busy machine never ran 2 work-groups at once")
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    assert (support.uints(queue, ends)[8 : 8 * launch.num_groups] == 3).all()
+
+
+def test_a_reduction_orders_plain_stores_as_a_barrier_does(context, queue):
+    source = (
+        HEADERS
+        + """
+    kernel void ring(PORTBAR_GRID_PARAM, global uint *values, global uint *wrong, const uint rounds)
+    {
+        PORTBAR_ENTER(grid);
+        PORTBAR_REDUCTION_SCRATCH(scratch);
+        const uint me = portbar_global_id(&grid), all = portbar_global_size(&grid);
+        uint bad = 0u;
+        for (uint r = 1u; r <= rounds; ++r) {
+            values[me] = r * (me + 1u);
+            bad += portbar_device_reduce_max(&grid, scratch, r) != r;
+            const uint other = (me + 8u * r + 3u) % all;
+            bad += values[other] != r * (other + 1u);
+            bad += portbar_device_broadcast(&grid, scratch, r, 0u) != r;
+        }
+        wrong[me] = bad;
+    }
+    """
+    )
+    made = portbar.Program(context, source).kernel("ring")
+    values, wrong = support.cells(made, queue, (8,)), support.cells(made, queue, (8,))
+    rounds = support.scale(queue.device).rounds
+    made(queue, None, (8,), values, wrong, np.uint32(rounds)).wait()
+    assert not support.uints(queue, wrong).any()

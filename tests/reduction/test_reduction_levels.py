@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import portbar
 from portbar.primitives.reduction.loops import LEVELS
-from tests.reduction.support import STRATEGIES, device_array, head, kernel_text, launched, program, scale
+from tests.reduction.support import STRATEGIES, head, kernel_text, launched, program
+from tests.support import scale, to_device
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -75,7 +78,7 @@ def run(queue, made, groups, local, x, receive):
     kernel = made.kernel("k")
     room = (groups or 1) * local
     if groups is None:
-        empty = [device_array(queue, np.zeros(1, np.int32))] * 9
+        empty = [to_device(queue, np.zeros(1, np.int32))] * 9
         room = 2 * local * kernel.occupancy(queue, (local,), empty[0], np.uint32(0), np.uint32(0), *empty[1:]).groups
     many = [np.zeros(room, dtype) for dtype in DTYPES.values()]
     given = x if len(x) else np.zeros(1, np.int32)
@@ -85,64 +88,34 @@ def run(queue, made, groups, local, x, receive):
     return dict(zip(START, found[:4], strict=True)), dict(zip(START, found[4:], strict=True)), launch
 
 
-WITHIN = [level for level in LEVELS if not level.startswith("gang")]
 GANGS = [level for level in LEVELS if level.startswith("gang")]
 
 
 @pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("level", WITHIN)
-def test_levels_within_a_group_give_every_member_the_result_once(context, queue, level, how):
-    made = program(context, source(level), how, ordering="work_group", loops=[SUMS])
-    for local in (1, 33, 64):
-        for n in (0, 1, 1000):
-            x = numbers(n, local)
-            for receive in (0, 1):
-                receivers, many, _ = run(queue, made, 2, local, x, receive)
-                start = START | {"total": START["total"] + receive}
-                for name, value in expected(x, start).items():
-                    got = set(many[name].tolist())
-                    assert got == {value}, (name, local, n, receive)
-                    held = receivers[name].tolist()
-                    assert value in held if receive else set(held) == {START[name] + (name == "total")}
-
-
-@pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("level", GANGS)
-def test_gang_levels_leave_the_result_in_the_receivers(context, queue, level, how):
-    made = program(context, source(level), how, loops=[SUMS])
+@pytest.mark.parametrize(
+    ("level", "grid"), [*((level, False) for level in LEVELS), *((level, True) for level in GANGS)]
+)
+def test_every_member_and_receiver_has_the_result_once(context, queue, level, grid, how):
+    """Within a group its members have it, in a grid all work-items do, and gangs without a grid leave it in the receivers."""
+    gangs = level in GANGS
+    made = program(context, source(level, grid=grid), how, ordering="device" if gangs else "work_group", loops=[SUMS])
     many_groups = 40 if scale(context.devices[0]).is_simulator else 700
-    for groups, local in ((1, 1), (1, 33), (7, 5), (many_groups, 8)):
-        for n in (0, 1, 3000):
-            x = numbers(n, groups)
-            start = START | {"total": START["total"] + 1}
-            for _ in range(2):  # nothing is cleared between launches
-                receivers, _, _ = run(queue, made, groups, local, x, 1)
-                for name, value in expected(x, start).items():
-                    assert receivers[name][0] == value, (name, groups, local, n)
-
-
-@pytest.mark.parametrize("level", GANGS)
-def test_gang_levels_without_receivers_stay_within_the_group(context, queue, level):
-    made = program(context, source(level), loops=[SUMS])
-    x = numbers(500, 3)
-    receivers, many, _ = run(queue, made, 1, 33, x, 0)
-    assert set(receivers["total"].tolist()) == {START["total"] + 1}
-    # With one group, the group's own result is the whole.
-    assert many["total"][0] == expected(x, START)["total"]
-
-
-@pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("level", GANGS)
-def test_in_a_grid_every_work_item_of_every_group_gets_the_result(context, queue, level, how):
-    made = program(context, source(level, grid=True), how, loops=[SUMS])
-    for local in (1, 33):
-        for n in (0, 2000):
-            x = numbers(n, local)
-            for receive in (0, 1):
-                receivers, many, launch = run(queue, made, None, local, x, receive)
-                start = START | {"total": START["total"] + receive}
-                taking_part = launch.num_groups * local
-                for name, value in expected(x, start).items():
-                    assert set(many[name][:taking_part].tolist()) == {value}, (name, local, n, receive)
-                    if receive:
-                        assert receivers[name][0] == value
+    sizes = [(2, 1), (2, 33), (2, 64)]
+    if gangs:
+        sizes = [(None, 1), (None, 33)] if grid else [(1, 1), (1, 33), (7, 5), (many_groups, 8)]
+    for (groups, local), n, receive in itertools.product(sizes, (0, 1, 3000), (0, 1)):
+        x = numbers(n, local)
+        right = expected(x, START | {"total": START["total"] + receive})
+        for _ in range(2):  # nothing is cleared between launches
+            receivers, many, launch = run(queue, made, groups, local, x, receive)
+            for name, value in right.items():
+                where, held, got = (name, groups, local, n, receive), receivers[name].tolist(), many[name]
+                if grid or not gangs:
+                    members = launch.num_groups * local if grid else None
+                    assert set(got[:members].tolist()) == {value}, where
+                elif name == "total" and groups == 1 and not receive:
+                    assert got[0] == value, where
+                if receive:
+                    assert value == held[0] if gangs else value in held, where
+                else:
+                    assert set(held) == {START[name] + (name == "total")}, where

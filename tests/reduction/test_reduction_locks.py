@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.reduction.support import device_array, head, host_array, kernel_text, launched, program, scale
+from tests.reduction.support import head, kernel_text, launched, program
+from tests.support import host_array, scale, to_device
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -45,12 +46,6 @@ GANGS = (
     + guarding("gangs", "gang", "gangs", "get_local_id(0) == 0")
     + guarding("grids", "gang", "grid", "get_local_id(0) == 0")
     + kernel_text(
-        "never_given_back",
-        "global uint *data",
-        "    data[0] = loop_lock_gang(scratch);\n    data[1] = loop_lock_gang(scratch);",
-        "gangs",
-    )
-    + kernel_text(
         "other_lock",
         "global uint *data",
         """
@@ -71,7 +66,7 @@ WORKERS = head(128) + guarding(
 def test_one_holder_at_a_time_sees_what_the_last_one_wrote(context, queue, kernel):
     size = scale(context.devices[0])
     rounds = 3 if size.is_simulator or size.is_cut_short else 200
-    data, fault = (device_array(queue, np.zeros(length, np.uint32)) for length in (128 * 16, 2))
+    data, fault = (to_device(queue, np.zeros(length, np.uint32)) for length in (128 * 16, 2))
     source = WORKERS if kernel == "workers" else GANGS
     locking = program(context, source, loops=LOOPS).kernel(kernel)
     args = (data, fault, np.uint32(rounds))
@@ -89,14 +84,6 @@ def test_one_holder_at_a_time_sees_what_the_last_one_wrote(context, queue, kerne
         assert counts == [workers * rounds] * 16
     else:
         assert counts[0] == rounds * (16 if kernel == "gangs" else launch.num_groups)
-
-
-def test_a_lock_that_is_not_given_back_is_told_to_the_host(context, queue):
-    data = device_array(queue, np.zeros(2, np.uint32))
-    kernel = program(context, GANGS, loops=LOOPS, options=["-DPORTBAR_REDUCTION_POLLS=1000"]).kernel("never_given_back")
-    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'loop' was not given back"):
-        kernel(queue, (1,), (1,), data).wait()
-    assert host_array(queue, data, np.uint32).tolist() == [1, 0]
 
 
 def test_every_loop_has_a_lock_of_its_own(context, queue):

@@ -17,7 +17,8 @@ import pytest
 import portbar
 from tests.checkout import ROOT
 from tests.reduce.support import put, reducer
-from tests.reduction.support import STRATEGIES, affine, composed, head, kernel_text, launched, program, scale
+from tests.reduction.support import STRATEGIES, affine, composed, head, kernel_text, launched, program
+from tests.support import scale
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -6,19 +6,9 @@ import numpy as np
 import pytest
 
 from portbar.primitives.reduction.operators import short_form_operators
-from tests.reduction.support import (
-    STRATEGIES,
-    folded,
-    head,
-    kernel_text,
-    launched,
-    program,
-    scalars,
-    scale,
-    values,
-    wrapped,
-)
+from tests.reduction.support import STRATEGIES, folded, head, kernel_text, launched, program, scalars, values, wrapped
 from tests.rows import some
+from tests.support import scale
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

@@ -1,9 +1,7 @@
-"""Loops on complex numbers, vectors, structures, values with an index and sections of arrays, by each strategy."""
+"""Loops on vectors, structures, values with an index and sections of arrays, by each strategy."""
 
 from __future__ import annotations
 
-import functools
-import operator
 from unittest.mock import ANY
 
 import numpy as np
@@ -12,7 +10,8 @@ import pyopencl.cltypes
 import pytest
 
 import portbar
-from tests.reduction.support import STRATEGIES, Case, device_array, head, host_array, kernel_text, program
+from tests.reduction.support import STRATEGIES, Case, head, kernel_text, program
+from tests.support import host_array, to_device
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
@@ -24,16 +23,6 @@ ITEMS = range(N)
 
 def case(body, **fields):
     return Case(N, body, fields, ENDS, local=33)
-
-
-def complexes(dtype, real):
-    """Return a sum, and a product of powers of i."""
-    body = f"""mine.sum += ({real}2)(i, 2 * (int)i + 1);
-        const {real}2 f = ({real}2)(0, i % 7 == 0 ? 1 : -1), p = mine.product;
-        mine.product = ({real}2)(p.x * f.x - p.y * f.y, p.x * f.y + p.y * f.x);"""
-    total = 1 + 2j + sum(complex(i, 2 * i + 1) for i in ITEMS)
-    product = functools.reduce(operator.mul, [1j if i % 7 == 0 else -1j for i in ITEMS], 3 - 1j)
-    return case(body, sum=(dtype, "+", 1 + 2j, total), product=(dtype, "*", 3 - 1j, product))
 
 
 INNER = np.dtype([("x", np.int64), ("y", np.uint8)], align=True)
@@ -75,8 +64,6 @@ def indexed(op, choose):
 
 SUM = N * (N - 1) // 2
 CASES = {
-    "complex64": complexes(np.complex64, "float"),
-    "complex128": complexes(np.complex128, "double"),
     "components of vectors": case(
         """mine.peak = fmax(mine.peak, (float4)(i, -(int)i, i % 5, 7));
         mine.sum += (int3)(i, 1, -(int)i);
@@ -137,7 +124,7 @@ def test_only_the_section_of_an_array_changes(context, queue, how, level):
     kernel = program(context, head(64) + text, how, loops=[loop]).kernel("k")
     local = 12 if level != "vector" else 4
     items = local * (2 if gangs else 1)
-    v, outside = device_array(queue, ARRAY), device_array(queue, np.zeros(items, np.uint32))
+    v, outside = to_device(queue, ARRAY), to_device(queue, np.zeros(items, np.uint32))
     expected = ARRAY.copy()
     for offset, length in SECTIONS:
         kernel(queue, (items,), (local,), v, np.uint32(offset), np.uint32(length), outside).wait()
@@ -158,7 +145,7 @@ def test_only_the_section_of_an_array_changes_by_atomics_too(context, queue, op)
     a_reduce_gang_worker_vector(scratch, results, mine);"""
     text = kernel_text("k", "global uint *v, uint offset, uint length", body, "gangs")
     kernel = program(context, head(64) + text, loops=[loop]).kernel("k")
-    v, expected = device_array(queue, ARRAY), ARRAY.tolist()
+    v, expected = to_device(queue, ARRAY), ARRAY.tolist()
     for offset, length in ((1, 2), (0, 5), (3, 3), (4, 0)):
         kernel(queue, (12,), (4,), v, np.uint32(offset), np.uint32(length)).wait()
         for k in range(offset, offset + (length or 6 - offset)):

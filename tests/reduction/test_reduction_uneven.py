@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from itertools import product
 
 import numpy as np
 import pyopencl as cl
@@ -12,17 +13,8 @@ import pytest
 import portbar
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives import layout
-from tests.reduction.support import (
-    AFFINE,
-    affine,
-    composed,
-    device_array,
-    head,
-    host_array,
-    kernel_text,
-    program,
-    strategy,
-)
+from tests.reduction.support import AFFINE, affine, composed, head, kernel_text, program, strategy
+from tests.support import host_array, to_device
 
 pytestmark = pytest.mark.device
 
@@ -94,21 +86,19 @@ def dealt(context, queue, level, sizes):
     """Check that each of 300 numbers is dealt once, and that their sum is right."""
     n = 300
     kernel = program(context, DEALT[level], loops=[SUM]).kernel("dealt")
-    times, total = device_array(queue, np.zeros(n, np.uint32)), device_array(queue, np.zeros(1, np.int32))
+    times, total = to_device(queue, np.zeros(n, np.uint32)), to_device(queue, np.zeros(1, np.int32))
     launched(kernel, queue, sizes, times, np.uint32(n), total)
     assert set(host_array(queue, times, np.uint32).tolist()) == {1}
     assert host_array(queue, total, np.int32)[0] == n * (n - 1) // 2
 
 
-@pytest.mark.parametrize("level", FIRSTS)
-@pytest.mark.parametrize("sizes", EVEN, ids=str)
-def test_whole_groups_deal_every_number_once(context, queue, level, sizes):
-    dealt(context, queue, level, sizes)
-
-
-@pytest.mark.parametrize("level", ["gang", "gang_worker_vector"])
-@pytest.mark.parametrize("sizes", UNEVEN, ids=str)
-def test_smaller_last_groups_deal_every_number_once(context, queue, level, sizes):
+@pytest.mark.parametrize(
+    ("level", "sizes"),
+    [*product(FIRSTS, EVEN), *product(["gang", "gang_worker_vector"], UNEVEN)],
+    ids=str,
+)
+def test_groups_deal_every_number_once(context, queue, level, sizes):
+    """Also where the last groups are smaller."""
     dealt(context, queue, level, sizes)
 
 
@@ -120,7 +110,7 @@ def test_sub_groups_of_smaller_groups_are_refused_their_share(context, queue, le
 
 @pytest.mark.parametrize("sizes", UNEVEN, ids=str)
 def test_smaller_last_groups_keep_the_order_of_the_ids(context, queue, sizes):
-    held = device_array(queue, np.array([(1, 0)], AFFINE))
+    held = to_device(queue, np.array([(1, 0)], AFFINE))
     launched(program(context, COMPOSE, loops=[F]).kernel("compose"), queue, sizes, held)
     wanted = composed((3, i) for i in range(math.prod(sizes[0])))[-1]
     assert host_array(queue, held, AFFINE)[0].tolist() == wanted
@@ -129,7 +119,7 @@ def test_smaller_last_groups_keep_the_order_of_the_ids(context, queue, sizes):
 @pytest.mark.parametrize("sizes", UNEVEN[:3], ids=str)
 def test_smaller_groups_reduce_and_scan_their_own_work_items(context, queue, sizes):
     whole, local = (*sizes[0], 1)[:2], (*sizes[1], 1)[:2]
-    sums, scans = (device_array(queue, np.zeros(math.prod(whole), np.int32)) for _ in range(2))
+    sums, scans = (to_device(queue, np.zeros(math.prod(whole), np.int32)) for _ in range(2))
     launched(program(context, WITHIN, ordering="work_group").kernel("within"), queue, sizes, sums, scans)
     got = [host_array(queue, held, np.int32).reshape(whole[1], whole[0]) for held in (sums, scans)]
     for y in range(0, whole[1], local[1]):
@@ -163,10 +153,10 @@ def test_a_foreign_host_s_smaller_groups_take_no_part_in_a_grid(context, queue, 
     chosen = strategy(context, None)
     made = program(context, GRID)
     kernel = cl.Kernel(compile_program(context, device, made.rendered(device), build_options(chosen, ())), "shared")
-    times, wrong = device_array(queue, np.zeros(n, np.uint32)), device_array(queue, np.zeros(1, np.uint32))
+    times, wrong = to_device(queue, np.zeros(n, np.uint32)), to_device(queue, np.zeros(1, np.uint32))
     state = np.zeros(layout.state_words(64) + 4096, np.uint32)
     state[layout.OFFSETS["POLL_ODD"]] = 128
-    words = device_array(queue, state)
+    words = to_device(queue, state)
     kernel.set_args(words, bytearray(struct.pack("=4I", 6 << 24 | 1, 2, 1 << 12, 1 << 24)), times, np.uint32(n), wrong)
     launched(lambda *args: cl.enqueue_nd_range_kernel(*args[:1], kernel, *args[1:]), queue, sizes)
     assert host_array(queue, wrong, np.uint32)[0] == 0

@@ -12,7 +12,7 @@ from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.reduction.operators import OPERATORS, BuiltIn
 from portbar.primitives.reduction.strategies import VARIANTS, Lanes
 from portbar.survey.tasks.reduction import usable_strategies
-from tests.reduction.support import device_array, host_array
+from tests.support import host_array, to_device
 
 pytestmark = pytest.mark.device
 
@@ -66,8 +66,8 @@ def check_levels(queue, op, combine, neutral, *, strategy=None, is_serial=False)
     """Launch the kernel of all three levels and compare with the operator on the host, in the work-items' order."""
     made = portbar.Program(queue.context, SOURCE.replace("OP", op), strategy=strategy or {}).kernel("levels")
     values = np.random.default_rng(7).integers(0, 1 << 32, KEPT, dtype=np.uint32)
-    out = device_array(queue, np.zeros((KEPT, 6), np.uint32))
-    launch = made(queue, None, (LOCAL,), device_array(queue, values), out)
+    out = to_device(queue, np.zeros((KEPT, 6), np.uint32))
+    launch = made(queue, None, (LOCAL,), to_device(queue, values), out)
     launch.wait()
     size = launch.num_groups * LOCAL
     shown = min(size, KEPT)
@@ -123,7 +123,7 @@ def test_an_operator_from_outside_is_one_entry_and_gone_afterwards(context, queu
         portbar.Reduction(np.uint32, "grow")
     with pytest.raises((portbar.BuildError, portbar.Error)):
         portbar.Program(context, SOURCE.replace("OP", "grow")).kernel("levels")(
-            queue, None, (LOCAL,), device_array(queue, values), device_array(queue, values)
+            queue, None, (LOCAL,), to_device(queue, values), to_device(queue, values)
         ).wait()
 
 

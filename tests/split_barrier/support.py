@@ -18,7 +18,7 @@ import pytest
 
 import portbar
 from portbar.primitives.split_barrier.selection import VARIANTS
-from tests.support import filled, scale, to_device, uints
+from tests.support import filled, scale, skipped_where_refused, to_device, uints
 
 #: How a test is built: by portbar's choice, by a strategy on request, and by portbar's choice with its checks on the device.
 MODES = ("default", *VARIANTS, "debug")
@@ -158,10 +158,8 @@ def _built(context: cl.Context, source: str, mode: str, require: tuple[str, ...]
 
 def kernel(context: cl.Context, source: str, mode: str, *require: str) -> portbar.Kernel:
     """Return the only kernel of a source behind the prelude; skip where portbar refuses the device, with its reason."""
-    try:
+    with skipped_where_refused():
         made = _built(context, source, mode, require)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
     (name,) = made.kernel_names()
     return made.kernel(name)
 

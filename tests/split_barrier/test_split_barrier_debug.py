@@ -17,7 +17,7 @@ from portbar.device import quirks
 from portbar.device.facts import facts
 from tests.checkout import ROOT, environment
 from tests.split_barrier.support import OVERLAPPING, PRELUDE
-from tests.support import filled, uints
+from tests.support import filled, skipped_where_refused, uints
 
 pytestmark = pytest.mark.device
 
@@ -111,10 +111,8 @@ def source_of(misuse: Misuse) -> str:
 
 def build(context, misuse, mode, *, debug=True):
     strategy = {} if mode == "default" else {"split_barrier": mode}
-    try:
+    with skipped_where_refused():
         made = portbar.Program(context, source_of(misuse), strategy=strategy, require=(OVERLAPPING,), debug=debug)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
     chosen = made.strategy(context.devices[0]).split_barrier.value
     if misuse.uniform_only and chosen != "uniform":
         pytest.skip(f"{chosen} waits until its limit for a phase that cannot complete")
