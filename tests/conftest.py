@@ -147,8 +147,7 @@ def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
 
 #: Files of tests that Oclgrind, which interprets every instruction, would take longer for than its row may; it runs the others.
 _TOO_LONG_FOR_OCLGRIND = {
-    f"test_reduction_{name}.py"
-    for name in ("catalogue", "catalogue_nests", "host", "host_shapes", "levels", "short_forms", "types")
+    f"test_reduction_{name}.py" for name in ("catalogue", "host", "host_shapes", "levels", "short_forms", "types")
 }
 
 

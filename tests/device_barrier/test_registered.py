@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -74,26 +73,22 @@ static inline void portbar_discovery_unlock(volatile global uint *state)
 </%def>
 """
 
-BARRIER_MODULE = SimpleNamespace(
-    VARIANT=BarrierAlgorithm(
-        "knock",
-        99,
-        "one counter, counted up by compare-and-exchange",
-        words=(("KNOCKS",),),
-        lacks=lambda facts: "nobody knocks there" if facts.name == "Deaf" else None,
-        pieces=lambda _: [("outside/knock.mako", "device_barrier")],
-        context=lambda _: {"guess": 0},
-        prepare=lambda _: ("outside/knock.mako", "prepare"),
-    )
+KNOCKING = BarrierAlgorithm(
+    "knock",
+    99,
+    "one counter, counted up by compare-and-exchange",
+    words=(("KNOCKS",),),
+    lacks=lambda facts: "nobody knocks there" if facts.name == "Deaf" else None,
+    pieces=lambda _: [("outside/knock.mako", "device_barrier")],
+    context=lambda _: {"guess": 0},
+    prepare=lambda _: ("outside/knock.mako", "prepare"),
 )
-DISCOVERY_MODULE = SimpleNamespace(
-    VARIANT=Discovery(
-        "latch",
-        99,
-        "the published protocol under a latch",
-        words=(PUBLISHED_WORDS, ("LATCH",)),
-        pieces=lambda _: [("outside/latch.mako", "lock"), ("discovery/published.mako", "discover")],
-    )
+LATCHED = Discovery(
+    "latch",
+    99,
+    "the published protocol under a latch",
+    words=(PUBLISHED_WORDS, ("LATCH",)),
+    pieces=lambda _: [("outside/latch.mako", "lock"), ("discovery/published.mako", "discover")],
 )
 
 
@@ -106,8 +101,8 @@ def _outside(tmp_path: Path) -> Iterator[None]:
     offsets = dict(layout.OFFSETS)
     with (
         templates_in(tmp_path),
-        BARRIERS.registered(BARRIER_MODULE.VARIANT),
-        DISCOVERIES.registered(DISCOVERY_MODULE.VARIANT),
+        BARRIERS.registered(KNOCKING),
+        DISCOVERIES.registered(LATCHED),
     ):
         yield
     assert {name: tuple(ALTERNATIVES[name]) for name in before} == before

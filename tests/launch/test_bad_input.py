@@ -325,13 +325,6 @@ def test_a_program_that_cannot_be(context, more, error, words):
     refused(words, portbar.Program, context, **{"source": SOURCE, **more}, error=error)
 
 
-@on_device
-def test_one_header_may_be_rendered_by_its_name_alone(context):
-    strategy = support.program(context, SOURCE).strategy(context.devices[0])
-    device = context.devices[0]
-    assert portbar.render(device, "device_barrier", strategy) == portbar.render(device, ("device_barrier",), strategy)
-
-
 @pytest.mark.parametrize("wrong", [None, "cpu", 3])
 def test_describe_of_what_is_no_device(wrong):
     with pytest.raises(portbar.DeviceError, match=r"describe takes a pyopencl\.Device"):

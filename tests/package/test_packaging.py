@@ -55,6 +55,11 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return str(done.stdout)
 
 
+def pip(command: str, *more: str | Path) -> None:
+    """Run pip without a network."""
+    run(sys.executable, "-m", "pip", command, "-q", "--no-deps", "--no-index", *more)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a wheel from a copy of the checkout, with the setuptools that is installed."""
@@ -76,19 +81,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 copy = source / path.relative_to(ROOT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(path.read_bytes())
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "-w",
-        target,
-        source,
-    )
+    pip("wheel", "--no-build-isolation", "-w", target, source)
     (built,) = target.glob("*.whl")
     return built
 
@@ -97,7 +90,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install the wheel, without its dependencies, into an empty folder."""
     target = tmp_path_factory.mktemp("installed")
-    run(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", target, wheel)
+    pip("install", "--target", target, wheel)
     return target
 
 
