@@ -40,14 +40,6 @@ kernel void note(PORTBAR_GRID_PARAM, global uint *ran, global uint *items, globa
         atomic_inc(wrong);
 }
 
-kernel void shelf(PORTBAR_GRID_PARAM, global uint *out, local uint *data)
-{
-    PORTBAR_ENTER(grid);
-    data[get_local_id(0)] = 5u;
-    portbar_device_barrier(&grid);
-    out[portbar_global_id(&grid)] = data[get_local_size(0) - 1u - get_local_id(0)];
-}
-
 /* Group `skipper` leaves before the barrier. */
 kernel void skip(PORTBAR_GRID_PARAM, global uint *out, const uint skipper)
 {
@@ -223,19 +215,6 @@ def test_the_first_launch_does_not_wait_for_an_event_that_the_same_thread_sets_l
     assert not waited
     launches[0].wait()
     assert notes.found()[2] == 0
-
-
-def test_occupancy_with_local_memory_needs_the_arguments(context, queue):
-    made = support.kernel(context, SOURCE, "shelf")
-    out = support.filled(queue, 8)
-    with pytest.raises(portbar.LaunchError, match=r"'data'.*pass the kernel's arguments"):
-        made.occupancy(queue, (8,))
-    assert made.occupancy(queue, (8,), out, cl.LocalMemory(32)).groups >= 1
-    assert not support.uints(queue, out).any()
-    out = support.filled(queue, 8 * support.room(made, queue, (8,), out, cl.LocalMemory(64)))
-    launch = made(queue, None, (8,), out, cl.LocalMemory(64))
-    launch.wait()
-    assert (support.uints(queue, out)[: 8 * launch.num_groups] == 5).all()
 
 
 def test_launches_in_a_row_need_no_clearing_and_are_all_told_apart(note, queue):

@@ -227,6 +227,8 @@ def test_the_local_size_may_be_left_to_the_kernel_s_own(context, queue):
 
 def test_local_memory_arguments_of_different_sizes(context, queue):
     made = support.kernel(context, SOURCE, "staged")
+    with pytest.raises(portbar.LaunchError, match=r"'first'.*pass the kernel's arguments"):
+        made.occupancy(queue, (8,))
     for items in (4, 8, 4):
         first, second = cl.LocalMemory(4 * items), cl.LocalMemory(8 * items)
         room = support.room(made, queue, (items,), first, support.filled(queue, 1), second)

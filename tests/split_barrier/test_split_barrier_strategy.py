@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
+from portbar.choices.strategy import VARIABLE, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
@@ -108,13 +108,6 @@ def test_a_strategy_that_the_device_cannot_have_is_refused_with_the_reason(facts
     message = refusal(facts, found, name)
     for word in [facts.name, f"{name} was asked for", *words]:
         assert word in message
-
-
-def test_an_unknown_strategy_lists_the_known_ones():
-    message = refusal(CPU, None, "mbarier")
-    assert set(ALTERNATIVES["split_barrier"]) == {"mbarrier", "counter", "uniform"}
-    for name in ALTERNATIVES["split_barrier"]:
-        assert name in message
 
 
 def test_a_device_that_ends_loops_early_gets_no_strategy_that_polls():
