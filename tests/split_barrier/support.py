@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,6 +149,17 @@ def keep(context: cl.Context, queue: cl.CommandQueue, mode: str, promise: Promis
     room = local_uints(promise.words * n + 64)
     arguments = (np.uint32(turns), to_device(queue, salt), far, room)
     judge(queue, made, local, *arguments, groups=promise.groups, note=f"seed {seed}")
+
+
+def kept(promises: Sequence[Promise]) -> Callable[..., None]:
+    """Return a test of each promise in each mode."""
+
+    @by_mode
+    @each(promises)
+    def test(context: cl.Context, queue: cl.CommandQueue, mode: str, promise: Promise, local: tuple[int, ...]) -> None:
+        keep(context, queue, mode, promise, local)
+
+    return test
 
 
 @functools.lru_cache(maxsize=512)

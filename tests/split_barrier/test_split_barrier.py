@@ -7,17 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.split_barrier.support import (
-    LARGEST,
-    OVERLAPPING,
-    Promise,
-    by_mode,
-    each,
-    judge,
-    keep,
-    kernel,
-    with_and_without_counts,
-)
+from tests.split_barrier.support import LARGEST, OVERLAPPING, Promise, judge, kept, kernel, with_and_without_counts
 
 pytestmark = pytest.mark.device
 
@@ -417,10 +407,7 @@ PROMISES = [
 ]  # fmt: skip
 
 
-@by_mode
-@each(PROMISES)
-def test_promise(context, queue, mode, promise, local):
-    keep(context, queue, mode, promise, local)
+test_promise = kept(PROMISES)
 
 
 MISSING = r"""

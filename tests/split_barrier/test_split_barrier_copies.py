@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.split_barrier.support import OVERLAPPING, Promise, by_mode, each, judge, keep, kernel, local_uints
+from tests.split_barrier.support import OVERLAPPING, Promise, by_mode, judge, kept, kernel, local_uints
 from tests.support import to_device
 
 pytestmark = pytest.mark.device
@@ -132,10 +132,7 @@ PROMISES = [
 ]  # fmt: skip
 
 
-@by_mode
-@each(PROMISES)
-def test_promise(context, queue, mode, promise, local):
-    keep(context, queue, mode, promise, local)
+test_promise = kept(PROMISES)
 
 
 GROUP = r"""

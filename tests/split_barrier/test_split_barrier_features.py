@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import portbar
-from tests.split_barrier.support import OVERLAPPING, PRELUDE, Promise, by_mode, each, keep, kernel, program
+from tests.split_barrier.support import OVERLAPPING, PRELUDE, Promise, by_mode, kept, kernel, program
 from tests.support import filled, uints
 
 pytestmark = pytest.mark.device
@@ -254,7 +254,4 @@ PROMISES = [
 ]  # fmt: skip
 
 
-@by_mode
-@each(PROMISES)
-def test_promise(context, queue, mode, promise, local):
-    keep(context, queue, mode, promise, local)
+test_promise = kept(PROMISES)
