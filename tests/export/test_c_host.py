@@ -121,14 +121,8 @@ def test_sizes_and_launches_are_those_of_the_runtime(header: DeviceProfile, tmp_
 @pytest.mark.parametrize("header", ["measured"], indirect=True)
 def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
     assert header.findings is not None
-    statuses = [
-        0,
-        layout.STATUS_OPEN,
-        layout.STATUS_TIMEOUT,
-        layout.STATUS_LOST,
-        layout.STATUS_WAIT,
-        layout.STATUS_OVERWRITTEN,
-    ]
+    names = ("OPEN", "TIMEOUT", "LOST", "WAIT", "OVERWRITTEN")
+    statuses = [0, *(getattr(layout, f"STATUS_{name}") for name in names)]
     statements = f"""
     const uint32_t epochs[] = {{ 1u, 64u, 1000u }}, statuses[] = {{ {", ".join(f"{s}u" for s in statuses)} }};
     for (int i = 0; i < 3; ++i)

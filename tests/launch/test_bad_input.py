@@ -441,35 +441,27 @@ def test_a_source_file_and_the_author_s_lines_are_named_in_the_log(context, tmp_
 ENTERED = "PORTBAR_ENTER(grid); portbar_device_barrier(&grid);"
 
 
+def one_kernel(parameters, body):
+    return f"{HEADER}kernel void k({parameters}) {{ {body} }}"
+
+
+GRID = "PORTBAR_GRID_PARAM"
+LATE = ["line 2", "'k'", "before PORTBAR_ENTER", "surplus work-groups"]
+NO_GRID = ["Hint: ", "'mesh'", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER(mesh);"]
+#: What is wrong with a grid -> the source, and words of the error.
+MISUSES = {
+    "no parameter": (one_kernel("global int *p", ENTERED), ["PORTBAR_GRID_PARAM", "first"]),
+    "entered twice": (one_kernel(GRID, f"PORTBAR_ENTER(other); {ENTERED}"), ["PORTBAR_ENTER", "twice"]),
+    "twice by one name": (one_kernel(GRID, f"PORTBAR_ENTER(grid); {ENTERED}"), ["PORTBAR_ENTER", "twice"]),
+    "never entered": (one_kernel(f"{GRID}, global int *p", "p[0] = 1;"), ["PORTBAR_ENTER", "first statement"]),
+    "entered late": (one_kernel(f"{GRID}, global int *p", f"*p = 1; {ENTERED}"), LATE),
+    "no grid": (one_kernel("global int *p", "portbar_device_barrier( &mesh ); p[0] = 1;"), NO_GRID),
+    "no header": (f"kernel void k({GRID}) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
+}
+
+
 @on_device
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (HEADER + f"kernel void k(global int *p) {{ {ENTERED} }}", ["PORTBAR_GRID_PARAM", "first"]),
-        (
-            HEADER + f"kernel void k(PORTBAR_GRID_PARAM) {{ PORTBAR_ENTER(other); {ENTERED} }}",
-            ["PORTBAR_ENTER", "twice"],
-        ),
-        (
-            HEADER + f"kernel void k(PORTBAR_GRID_PARAM) {{ PORTBAR_ENTER(grid); {ENTERED} }}",
-            ["PORTBAR_ENTER", "twice"],
-        ),
-        (
-            HEADER + "kernel void k(PORTBAR_GRID_PARAM, global int *p) { p[0] = 1; }",
-            ["PORTBAR_ENTER", "first statement"],
-        ),
-        (
-            HEADER + f"kernel void k(PORTBAR_GRID_PARAM, global int *p) {{ *p = 1; {ENTERED} }}",
-            ["line 2", "'k'", "before PORTBAR_ENTER", "surplus work-groups"],
-        ),
-        (
-            HEADER + "kernel void k(global int *p) { portbar_device_barrier( &mesh ); p[0] = 1; }",
-            ["Hint: ", "'mesh'", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER(mesh);"],
-        ),
-        (f"kernel void k(PORTBAR_GRID_PARAM) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
-    ],
-    ids=["no parameter", "entered twice", "twice by one name", "never entered", "entered late", "no grid", "no header"],
-)
+@pytest.mark.parametrize(("source", "words"), MISUSES.values(), ids=MISUSES)
 def test_a_grid_that_is_used_wrongly_does_not_build(context, source, words):
     error = refused(words, build, context, source, error=portbar.BuildError)
     if error.source_path:
@@ -478,8 +470,8 @@ def test_a_grid_that_is_used_wrongly_does_not_build(context, source, words):
 
 @on_device
 def test_the_grid_parameter_must_be_the_first(context):
-    source = HEADER + f"kernel void k(global int *p, PORTBAR_GRID_PARAM) {{ {ENTERED} }}"
-    refused(["'k'", "first parameter"], build(context, source).kernel, "k", error=portbar.LaunchError)
+    made = build(context, one_kernel(f"global int *p, {GRID}", ENTERED))
+    refused(["'k'", "first parameter"], made.kernel, "k", error=portbar.LaunchError)
 
 
 @on_device

@@ -69,11 +69,13 @@ def one_call_each(calls: dict[str, str]) -> str:
     return '#include "portbar/atomics.h"\n' + "".join(kernels)
 
 
+def one_call(name: str, given: str, order: str, scope: str = "device") -> str:
+    answer = "out[0] = " if name == "load" or name.startswith("fetch") else ""
+    return f"{answer}portbar_atomic_{name}_explicit({given}, memory_order_{order}, memory_scope_{scope});"
+
+
 def fetch_adds(scope: str = "device") -> dict[str, str]:
-    return {
-        order: f"out[0] = portbar_atomic_fetch_add_explicit(p, v, memory_order_{order}, memory_scope_{scope});"
-        for order in gpu_code.ORDERS
-    }
+    return {order: one_call("fetch_add", "p, v", order, scope) for order in gpu_code.ORDERS}
 
 
 def of_memory(instructions: list[str]) -> list[str]:
@@ -157,42 +159,18 @@ def test_an_ordered_operation_is_one_instruction_of_that_order_and_scope(scope, 
 
 
 def test_loads_stores_and_fences_are_one_instruction_each(tmp_path) -> None:
-    at = "memory_scope_device"
+    fence = "portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_{}, memory_scope_device);"
     wanted = {
-        "load": (
-            f"out[0] = portbar_atomic_load_explicit(p, memory_order_relaxed, {at});",
-            ["ld.relaxed.gpu.global.b32"],
-        ),
-        "load_acquire": (
-            f"out[0] = portbar_atomic_load_explicit(p, memory_order_acquire, {at});",
-            ["ld.acquire.gpu.global.b32"],
-        ),
-        "store": (f"portbar_atomic_store_explicit(p, v, memory_order_relaxed, {at});", ["st.relaxed.gpu.global.b32"]),
-        "store_release": (
-            f"portbar_atomic_store_explicit(p, v, memory_order_release, {at});",
-            ["st.release.gpu.global.b32"],
-        ),
-        "store_byte": (
-            f"portbar_atomic_store_explicit((global uchar *)p, (uchar)v, memory_order_release, {at});",
-            ["st.release.gpu.global.u8"],
-        ),
-        "fence": (
-            f"portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acq_rel, {at});",
-            ["fence.acq_rel.gpu"],
-        ),
-        "no_fence": (f"portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_relaxed, {at});", []),
-        "shared": (
-            "portbar_atomic_or_explicit(l, v, memory_order_relaxed, memory_scope_work_group);",
-            ["atom.relaxed.cta.shared.or.b32"],
-        ),
-        "real_add": (
-            f"portbar_atomic_add_explicit(f, x, memory_order_relaxed, {at});",
-            ["atom.relaxed.gpu.global.add.f32"],
-        ),
-        "wrap": (
-            f"out[0] = portbar_atomic_fetch_inc_explicit(p, v, memory_order_acq_rel, {at});",
-            ["atom.acq_rel.gpu.global.inc.u32"],
-        ),
+        "load": (one_call("load", "p", "relaxed"), ["ld.relaxed.gpu.global.b32"]),
+        "load_acquire": (one_call("load", "p", "acquire"), ["ld.acquire.gpu.global.b32"]),
+        "store": (one_call("store", "p, v", "relaxed"), ["st.relaxed.gpu.global.b32"]),
+        "store_release": (one_call("store", "p, v", "release"), ["st.release.gpu.global.b32"]),
+        "store_byte": (one_call("store", "(global uchar *)p, (uchar)v", "release"), ["st.release.gpu.global.u8"]),
+        "fence": (fence.format("acq_rel"), ["fence.acq_rel.gpu"]),
+        "no_fence": (fence.format("relaxed"), []),
+        "shared": (one_call("or", "l, v", "relaxed", "work_group"), ["atom.relaxed.cta.shared.or.b32"]),
+        "real_add": (one_call("add", "f, x", "relaxed"), ["atom.relaxed.gpu.global.add.f32"]),
+        "wrap": (one_call("fetch_inc", "p, v", "acq_rel"), ["atom.acq_rel.gpu.global.inc.u32"]),
     }
     kernels = ptx_kernels(compiled(PTX, one_call_each({name: call for name, (call, _) in wanted.items()}), tmp_path))
     for name, (_, instructions) in wanted.items():
