@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,6 @@ from portbar.text.source import without_comments
 from tests.checkout import ROOT
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
-TEMPLATES = Path(__file__).parents[2] / "cl_templates"
 INCLUDE = '#include "portbar/device_barrier.h"'
 
 BROKEN = """\
