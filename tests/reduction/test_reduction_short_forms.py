@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -15,22 +17,23 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 OPERATORS = [op.name for op in short_form_operators()]
 
 
-REDUCE = """
+#: What each work-item stores: of its work-group, and then the same of its sub-group.
+FORMS = {
+    "reduce": """
     out[i] = portbar_work_group_reduce_{op}(scratch, x);
     out[n + i] = portbar_sub_group_reduce_{op}(scratch, x);
-"""
-SCAN = """
+""",
+    "scan": """
     out[i] = portbar_work_group_scan_inclusive_{op}(scratch, x);
     out[n + i] = portbar_work_group_scan_exclusive_{op}(scratch, x);
     out[2 * n + i] = portbar_sub_group_scan_inclusive_{op}(scratch, x);
     out[3 * n + i] = portbar_sub_group_scan_exclusive_{op}(scratch, x);
-"""
-BROADCAST = """
+""",
+    "broadcast": """
     out[i] = portbar_work_group_broadcast(scratch, x, (uint)get_local_size(0) - 1u);
     out[n + i] = portbar_sub_group_broadcast(scratch, x, portbar_sub_group_size() - 1u);
-"""
-
-
+""",
+}
 PLACES = """
     where[i] = portbar_sub_group_id();
     where[n + i] = portbar_sub_group_local_id();
@@ -60,13 +63,17 @@ def neutral_of(op, kind):
     return {"mul": 1, "and": -1, "logical_and": 1, "logical_eqv": 1}.get(op, 0)
 
 
-def scanned(op, x, neutral, inclusive):
-    found, total = [], neutral
+def expected(form, op, kind, x):
+    """Return what members with values `x` get, a list for each row."""
+    if form == "broadcast":
+        return [[x[-1]] * len(x)]
+    totals = [neutral_of(op, kind)]
     for item in x.tolist():
-        before = total
-        total = folded(op, [total, item])
-        found.append(total if inclusive else before)
-    return found
+        totals.append(folded(op, [totals[-1], item]))
+    if form == "reduce":
+        return [[wrapped(folded(op, x, totals[0]), kind.dtype)] * len(x)]
+    found = [wrapped(total, kind.dtype) for total in totals]
+    return [found[1:], found[:-1]]
 
 
 def runs(context, queue, made, kind, op, local, rows):
@@ -94,46 +101,17 @@ def size_for(context, number, op):
 
 
 @pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("op", OPERATORS)
-def test_every_operator_on_every_type_is_valid_in_every_work_item(context, queue, op, how):
-    kinds = some(scalars(context, op), OPERATORS.index(op))
-    made = program(context, source(REDUCE, kinds, op), how, ordering="work_group")
+@pytest.mark.parametrize(("form", "op"), [*product(("reduce", "scan"), OPERATORS), ("broadcast", "max")])
+def test_every_form_is_valid_in_every_work_item(context, queue, form, op, how):
+    """Of every operator on every type; of scans on some."""
+    kinds = [kind for kind in scalars(context, op) if form != "scan" or kind.c in {"uchar", "int", "float", "ulong"}]
+    kinds = kinds if form == "broadcast" else some(kinds, OPERATORS.index(op))
+    made = program(context, source(FORMS[form], kinds, op), how, ordering="work_group")
+    rows = FORMS[form].count("out[")
     for number, kind in enumerate(kinds):
         local = size_for(context, number, op)
-        for x, got, parts in runs(context, queue, made, kind, op, local, 2):
-            neutral = neutral_of(op, kind)
-            expected = wrapped(folded(op, x, neutral), kind.dtype)
-            assert got[0].tolist() == [expected] * local, (kind.c, local, "work-group")
-            for part in parts:
-                expected = wrapped(folded(op, x[part], neutral), kind.dtype)
-                assert got[1][part].tolist() == [expected] * len(part), (kind.c, local, "sub-group")
-
-
-@pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize("op", OPERATORS)
-def test_scans_hold_what_comes_before_each_work_item(context, queue, op, how):
-    kinds = [kind for kind in scalars(context, op) if kind.c in {"uchar", "int", "float", "ulong"}]
-    kinds = some(kinds, OPERATORS.index(op))
-    made = program(context, source(SCAN, kinds, op), how, ordering="work_group")
-    for number, kind in enumerate(kinds):
-        local = size_for(context, number, op)
-        for x, got, parts in runs(context, queue, made, kind, op, local, 4):
-            neutral = neutral_of(op, kind)
-            for row, where in ((0, [np.arange(local)]), (2, parts)):
-                for part in where:
-                    for exclusive in (0, 1):
-                        expected = scanned(op, x[part], neutral, inclusive=not exclusive)
-                        expected = [wrapped(item, kind.dtype) for item in expected]
-                        assert got[row + exclusive][part].tolist() == expected, (kind.c, local, row, exclusive)
-
-
-@pytest.mark.parametrize("how", STRATEGIES)
-def test_a_broadcast_reaches_every_work_item(context, queue, how):
-    kinds = scalars(context, "max")
-    made = program(context, source(BROADCAST, kinds), how, ordering="work_group")
-    for number, kind in enumerate(kinds):
-        local = size_for(context, number, "max")
-        for x, got, parts in runs(context, queue, made, kind, "max", local, 2):
-            assert got[0].tolist() == [x[-1]] * local, (kind.c, local, "work-group")
-            for part in parts:
-                assert got[1][part].tolist() == [x[part[-1]]] * len(part), (kind.c, local, "sub-group")
+        for x, got, parts in runs(context, queue, made, kind, op, local, rows):
+            for where, members in ((got[: rows // 2], [np.arange(local)]), (got[rows // 2 :], parts)):
+                for part in members:
+                    for row, wanted in zip(where, expected(form, op, kind, x[part]), strict=True):
+                        assert row[part].tolist() == wanted, (kind.c, local, len(part))
