@@ -35,30 +35,22 @@ from portbar.survey.tables import terminal_table
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Seconds a device, everything included: a quick check stays under 30 with what cannot be planned.
-_QUICK_S: Final = 22.0
-_THOROUGH_S: Final = 300.0
+#: Seconds a device, everything included: with what cannot be planned it stays under 30.
+_USUAL_S: Final = 22.0
 
 
 @click.command(
     name="check",
     epilog=examples(
         "portbar check --device pocl",
-        "portbar check --thorough --seconds 3600 --json",
+        "portbar check --seconds 3600 --json",
         'portbar check --strategy cl12 --test "MP-*" --seed 7 --outcomes',
         "portbar check --list",
     ),
 )
 @device_option
 @json_option
-@click.option(
-    "--quick/--thorough", default=True, help="Under 30 seconds a device (the default), or as long as --seconds says."
-)
-@seconds_option(
-    "--seconds",
-    1,
-    f"Time for each device, compiling included; {_QUICK_S:g} when quick, {_THOROUGH_S:g} when thorough.",
-)
+@seconds_option("--seconds", 1, "Time for each device, compiling included.", _USUAL_S)
 @click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Draw places and stress from this seed.")
 @click.option(
     "--strategy",
@@ -84,8 +76,7 @@ _THOROUGH_S: Final = 300.0
 def command(
     devices: tuple[str, ...],
     as_json: bool,
-    quick: bool,
-    seconds: float | None,
+    seconds: float,
     seed: int | None,
     strategies: tuple[str, ...],
     patterns: tuple[str, ...],
@@ -111,10 +102,9 @@ def command(
     if listing:
         _list(matching(NAMES, patterns or None), as_json=as_json)
         return
-    budget = seconds if seconds is not None else _QUICK_S if quick else _THOROUGH_S
 
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
-        _check_into(entry, steps, address, device, budget, seed, strategies, patterns, store=store)
+        _check_into(entry, steps, address, device, seconds, seed, strategies, patterns, store=store)
 
     words = ("it was checked", "what was found before is shown")
     found, interrupted = each_device(devices, work, *words, stored=False, check=None)

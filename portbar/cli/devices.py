@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -13,25 +12,21 @@ from rich.table import Table
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     CHECK_S,
+    device_json,
     device_option,
     err,
     examples,
     explained,
     json_option,
     listed,
-    number,
-    platform_title,
     print_json,
     show,
     tell_faulty,
 )
 from portbar.device.facts import DeviceAddress, DeviceFacts, select
-from portbar.device.listing import FaultyDriver
 from portbar.device.quirks import loop_notice
-from portbar.device.usable import EmptyPlatform, Usability, check_listed, explain_empty
+from portbar.device.usable import Usability, check_listed, explain_empty
 from portbar.errors import DeviceError
-
-Entry = tuple[DeviceAddress, DeviceFacts, Usability, str]
 
 
 @click.command(
@@ -57,17 +52,20 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
         steps.step("", f"checking {_counted(len(known))}", CHECK_S * len(known) if refresh else 0.0)
         verdicts = check_listed(known, refresh=refresh)
     reported = dict(known)
-    entries = [
-        (address, reported[address], verdict, _notice(reported[address]) if verdict.usable else "")
-        for address, verdict in verdicts
-    ]
-    empty = [] if devices else [explain_empty(platform) for platform in found.empty]
+    report = {
+        "devices": [_device(address, reported[address], verdict) for address, verdict in verdicts],
+        "empty_platforms": [
+            {"name": platform.name, "reason": platform.reason, "remedy": platform.remedy}
+            for platform in map(explain_empty, () if devices else found.empty)
+        ],
+        "faulty_drivers": [fault.to_json() for fault in found.faulty],
+    }
     if as_json:
-        print_json(_as_json(entries, empty, found.faulty))
+        print_json(report)
     else:
-        _show(entries, empty)
+        _show(report)
         tell_faulty(found.faulty)
-    if not any(verdict.usable for _, _, verdict, _ in entries):
+    if not any(entry["usable"] for entry in report["devices"]):
         sys.exit(3)
 
 
@@ -75,55 +73,40 @@ def _counted(devices: int) -> str:
     return "1 device" if devices == 1 else f"{devices} devices"
 
 
-def _notice(of: DeviceFacts) -> str:
-    """What to know of a device that works, from findings that are there already; empty for most."""
+def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
+    """A device as JSON values, with what to know of one that works, from findings that are there already."""
     from portbar.choices.profile import profile_of  # noqa: PLC0415 (`listed` imports it while the drivers are listed)
 
-    profile = profile_of(of)
-    return "" if profile.loop_limit is None else loop_notice(profile.facts, profile.loop_limit)
-
-
-def _as_json(entries: list[Entry], empty: list[EmptyPlatform], faulty: Sequence[FaultyDriver]) -> dict[str, Any]:
-    return {
-        "devices": [
-            {
-                "device": number(address),
-                "address": address.to_json(),
-                "facts": of.to_json(),
-                "usable": verdict.usable,
-                "reason": verdict.reason,
-                "remedy": verdict.remedy,
-                "notice": notice,
-            }
-            for address, of, verdict, notice in entries
-        ],
-        "empty_platforms": [{"name": p.name, "reason": p.reason, "remedy": p.remedy} for p in empty],
-        "faulty_drivers": [fault.to_json() for fault in faulty],
+    profile, notice = profile_of(of), ""
+    if verdict.usable and profile.loop_limit is not None:
+        notice = loop_notice(profile.facts, profile.loop_limit)
+    return device_json(address, of, verdict) | {
+        "address": address.to_json(),
+        "facts": of.to_json(),
+        "notice": notice,
     }
 
 
-def _show(entries: list[Entry], empty: list[EmptyPlatform]) -> None:
+def _show(report: dict[str, Any]) -> None:
     table = Table(box=None, padding=(0, 1), pad_edge=False)
-    table.add_column("")
-    table.add_column("device", overflow="fold")
-    table.add_column("platform", overflow="fold")
-    table.add_column("units", justify="right")
-    table.add_column("works")
-    for address, of, verdict, _ in entries:
-        units = "" if of.compute_units is None else str(of.compute_units)
-        works = "yes" if verdict.usable else "no"
-        table.add_row(number(address), of.name, platform_title(of), units, works)
-    for platform in empty:
-        table.add_row("", "no device", platform.name, "", "no")
+    for name in ("", "device", "platform", "units", "works"):
+        table.add_column(name, overflow="fold", justify="right" if name == "units" else "left")
+    for entry in report["devices"]:
+        units = entry["facts"]["compute_units"]
+        works = "yes" if entry["usable"] else "no"
+        table.add_row(entry["device"], entry["name"], entry["platform"], "" if units is None else str(units), works)
+    for platform in report["empty_platforms"]:
+        table.add_row("", "no device", platform["name"], "", "no")
     show(table)
     # Reasons take sentences, and sentences take the whole width.
-    for address, of, verdict, notice in entries:
-        if not verdict.usable:
-            show(f"\n{number(address)} {of.name} does not work:", style="bold")
-            show(Padding(explained(verdict.reason, verdict.remedy), (0, 0, 0, 2)))
-        elif notice:
-            show(f"\n{number(address)} {of.name} works, but:", style="bold")
-            show(Padding(f"{notice}.", (0, 0, 0, 2)))
-    for platform in empty:
-        show(f"\n{platform.name} has no device:", style="bold")
-        show(Padding(explained(platform.reason, platform.remedy), (0, 0, 0, 2)))
+    for entry in report["devices"]:
+        title = f"\n{entry['device']} {entry['name']}"
+        if not entry["usable"]:
+            show(f"{title} does not work:", style="bold")
+            show(Padding(explained(entry["reason"], entry["remedy"]), (0, 0, 0, 2)))
+        elif entry["notice"]:
+            show(f"{title} works, but:", style="bold")
+            show(Padding(f"{entry['notice']}.", (0, 0, 0, 2)))
+    for platform in report["empty_platforms"]:
+        show(f"\n{platform['name']} has no device:", style="bold")
+        show(Padding(explained(platform["reason"], platform["remedy"]), (0, 0, 0, 2)))

@@ -14,13 +14,12 @@ from portbar.choices.strategy import choose
 from portbar.cli.progress import Steps
 from portbar.cli.shared import (
     CHECK_S,
+    device_json,
     err,
     examples,
     explained,
     json_option,
     listed,
-    number,
-    platform_title,
     print_json,
     show,
 )
@@ -114,20 +113,9 @@ def _examine() -> dict[str, Any]:
 
 def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
     return {
-        "device": number(address),
-        "name": of.name,
-        "platform": platform_title(of),
-        "usable": verdict.usable,
-        "reason": verdict.reason,
-        "remedy": verdict.remedy,
+        **device_json(address, of, verdict),
         "quirks": [
-            {
-                "name": quirk.name,
-                "fault": quirk.fault,
-                "seen": quirk.seen,
-                "workaround": quirk.workaround,
-                "retire": quirk.retire,
-            }
+            {name: getattr(quirk, name) for name in ("name", "fault", "seen", "workaround", "retire")}
             for quirk in quirks.matching(of, "" if verdict.usable else verdict.reason)
         ],
     }

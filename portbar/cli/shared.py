@@ -18,7 +18,7 @@ from portbar.cli.progress import Steps
 from portbar.device import listing
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts, select, select_devices
 from portbar.device.listing import FaultyDriver, Listing
-from portbar.device.usable import check
+from portbar.device.usable import Usability, check
 from portbar.errors import DeviceError
 from portbar.system.plain import harmless
 
@@ -157,6 +157,18 @@ def each_device(
             steps.say(f"portbar: interrupted; {kept}")
             return found, True
     return found, False
+
+
+def device_json(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
+    """Who a device is and whether it works, as JSON values."""
+    return {
+        "device": number(address),
+        "name": of.name,
+        "platform": platform_title(of),
+        "usable": verdict.usable,
+        "reason": verdict.reason,
+        "remedy": verdict.remedy,
+    }
 
 
 def explained(reason: str, remedy: str) -> str:
