@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,3 +55,10 @@ def _is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def portbar(*arguments: object, timeout: float = 60.0, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own; what it printed, and its exit status."""
+    command = [sys.executable, "-m", "portbar", *map(str, arguments)]
+    env = environment(**variables)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)

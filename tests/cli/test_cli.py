@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -29,6 +27,7 @@ from portbar.device.usable import EmptyPlatform, Usability
 from portbar.errors import DeviceError
 from portbar.rendering.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT, python_path
+from tests.checkout import portbar as portbar_process
 from tests.export.test_export import KERNEL
 
 #: Those that need a device.
@@ -139,13 +138,7 @@ def test_without_any_platform_the_status_is_3_and_the_remedy_is_named(portbar_co
 def test_a_real_process_without_opencl_leaves_with_a_message(program, tmp_path):
     # Devices are listed in a child process, which imports this, too.
     (tmp_path / "sitecustomize.py").write_text(program, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "portbar", "devices"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": python_path(tmp_path)},
-    )
+    done = portbar_process("devices", PYTHONPATH=python_path(tmp_path))
     if "not_there" in program:
         # A mistake of our own is no message for a user: it keeps its traceback.
         assert done.returncode == 1

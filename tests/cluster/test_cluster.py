@@ -28,7 +28,7 @@ from portbar.errors import Error
 from portbar.fleet import cluster
 from portbar.fleet.cluster import ClusterSurvey, Job
 from portbar.fleet.hosts import HostFolder, host_name
-from tests.checkout import environment, python_path
+from tests.checkout import portbar, python_path
 from tests.report_support import device as made_up_device
 from tests.report_support import record
 
@@ -388,15 +388,8 @@ def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes
 def test_a_host_is_surveyed_through_a_worker_process(device, tmp_path):
     address = address_of(device)
     selector = f"{address.platform_index}:{address.device_index}"
-    arguments = ["survey", "--dask", "local", "--quick", "--timeout", "8", "-d", selector, "-o", f"{tmp_path}/out/"]
-    done = subprocess.run(
-        [sys.executable, "-m", "portbar", *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    options = ("--quick", "--timeout", 8, "-d", selector, "-o", f"{tmp_path}/out/")
+    done = portbar("survey", "--dask", "local", *options, timeout=110)
     assert done.returncode == 0, done.stderr
     ((path, found),) = records.read_folder(tmp_path / "out")
     assert path.stem in done.stdout

@@ -43,7 +43,7 @@ from portbar.survey.tasks.barrier import barrier_sizes
 from portbar.survey.tasks.litmus import LitmusRun
 from portbar.survey.tasks.occupancy import LOCKS, occupancy_cells
 from portbar.survey.tasks.session import Session
-from tests.checkout import ROOT, environment, python_path
+from tests.checkout import ROOT, portbar, python_path
 from tests.survey.support import UNUSABLE, entry, record, shown
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
@@ -337,15 +337,7 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
 @pytest.mark.slow
 def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp_path):
     output = tmp_path / "out" / "record.json"
-    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
-    done = subprocess.run(
-        [sys.executable, "-m", "portbar", *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
+    done = portbar("survey", "--quick", "--json", "-o", output, "-d", selector(address), timeout=110)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found == json.loads(output.read_text(encoding="utf-8"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from copy import deepcopy
 from types import SimpleNamespace
 
@@ -20,7 +18,7 @@ from portbar.fleet.cluster import Job
 from portbar.records import measured, missing
 from portbar.report.compare import compare, matched
 from portbar.survey.device import Device
-from tests.checkout import environment
+from tests.checkout import portbar
 from tests.report_support import MEASURED, both, device, groups, published, put, record, times, without
 
 
@@ -245,14 +243,7 @@ def test_an_interrupted_check_judges_nothing(check):
     ],
 )
 def test_wrong_usage_says_what_is_wrong(arguments, message):
-    done = subprocess.run(
-        [sys.executable, "-m", "portbar", "survey", *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = portbar("survey", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in " ".join(done.stderr.split())
 
@@ -264,29 +255,10 @@ def test_a_machine_is_checked_against_its_own_record(device, tmp_path):
     address = address_of(device)
     stored, selector = tmp_path / "record.json", f"{address.platform_index}:{address.device_index}"
 
-    def portbar(*arguments):
-        return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "portbar",
-                "survey",
-                "--quick",
-                "--timeout",
-                "8",
-                "--json",
-                "-d",
-                selector,
-                *arguments,
-            ],
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+    def survey(*arguments):
+        return portbar("survey", "--quick", "--timeout", 8, "--json", "-d", selector, *arguments, timeout=100)
 
-    made = portbar("-o", str(stored))
+    made = survey("-o", stored)
     record = records.load(stored)
     (entry,) = record["devices"]
     if entry["status"] == "refused":
@@ -297,7 +269,7 @@ def test_a_machine_is_checked_against_its_own_record(device, tmp_path):
         pytest.skip("there is nothing that this device lacks")
     lost["result"] = measured(True)
     stored.write_text(records.text(record), encoding="utf-8")
-    done = portbar("--check", str(stored), "--factor", "1000")
+    done = survey("--check", stored, "--factor", 1000)
     assert done.returncode == 1, done.stderr
     (result,) = json.loads(done.stdout)
     worse = [one for one in result["differences"] if one["mark"] == "regression"]
