@@ -46,17 +46,7 @@ class Steps:
         )
 
     def step(self, name: str, text: str, seconds_expected: float | None = None) -> None:
-        """Begin a step, which ends the one before.
-
-        Parameters
-        ----------
-        name : str
-            What the step is done to, such as a device; may be empty.
-        text : str
-            What is done.
-        seconds_expected : float, optional
-            About how long it will take; None if unknown.
-        """
+        """Begin a step, which ends the one before; `name` is what it is done to, such as a device, and may be empty."""
         self._end_step()
         self._title = f"{name}: {text}" if name else text
         if seconds_expected is None or seconds_expected >= WORTH_SAYING_S:

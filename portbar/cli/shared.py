@@ -127,15 +127,8 @@ def each_device(
 ) -> tuple[list[dict[str, Any]], bool]:
     """Work on the devices that `--device` selects, where they are usable; the entry of each, and whether Ctrl-C ended this.
 
-    Parameters
-    ----------
-    patterns : sequence of str
-    work : callable
-        Called with a device's entry, to be filled in, the progress, its address and itself.
-    done, kept : str
-        What Ctrl-C came before, and what is shown all the same.
-    **members
-        What an entry holds before, beside who it is and why there is no more.
+    `work` fills in a device's entry, which holds `members` before. `done` says what Ctrl-C came before, and `kept` what is
+    shown all the same.
     """
     found: list[dict[str, Any]] = []
     with Steps(err()) as steps:

@@ -20,15 +20,7 @@ from portbar.survey.device import Device
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:
     """Survey the devices of a record and say what has become worse; the exit status.
 
-    Parameters
-    ----------
-    name : str
-        File or slug of the record.
-    factor : float
-    job : Job
-    survey : callable
-        Surveys a list of devices, quickly or not, and writes the record or not.
-    as_json : bool
+    `survey` surveys a list of devices, quickly or not, and writes the record or not.
 
     Raises
     ------

@@ -78,12 +78,7 @@ VERSIONS: Final = frozenset({"driver_version", "numpy", "platform_version", "pyo
 class Examined(NamedTuple):
     """What a value holds that no record may, as sentences with a JSON pointer; at most a few of each.
 
-    Attributes
-    ----------
-    faults : list of str
-        What is out of the bounds above, and values that JSON does not have.
-    told : list of str
-        What tells of its machine's owner.
+    `faults` are what is out of bounds or no JSON; `told` is what tells of its machine's owner.
     """
 
     faults: list[str]

@@ -155,14 +155,7 @@ def _member(part: str) -> str:
 
 
 def _without_personal_data(text: str, name: str) -> str:
-    """A text in which whatever `told_by` would find has been replaced by words for what it was.
-
-    Parameters
-    ----------
-    text : str
-    name : str
-        The member that holds it: versions look like addresses.
-    """
+    """A text of a member in which whatever `told_by` would find has been replaced by words for what it was."""
     while told_by(text, name):
         for pattern, what in KINDS:
             if pattern is not IPV4 or name not in VERSIONS:

@@ -13,13 +13,7 @@ Json = dict[str, Any]
 
 
 def collect(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Json]:
-    """Summaries of all devices.
-
-    Parameters
-    ----------
-    records : iterable of (str, dict)
-        Name of the record, and the record.
-    """
+    """Summaries of all devices of records, which come with their names."""
     return [summary(name, record, Device(entry)) for name, record in records for entry in record["devices"]]
 
 

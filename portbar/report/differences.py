@@ -40,19 +40,7 @@ _CLOCK_S: Final = 5e-9
 
 @dataclass(frozen=True)
 class Leaf:
-    """One value of a device.
-
-    Attributes
-    ----------
-    group : str
-        The part of the record that it stands in.
-    row : str
-        The row within the group, in words; empty where the group has no rows.
-    name : str
-        What it is.
-    value : object
-        A reading, or a plain value.
-    """
+    """One value of a device, a reading or a plain one: the part of the record, the row in it if it has rows, and its name."""
 
     group: str
     row: str

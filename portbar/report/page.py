@@ -32,19 +32,7 @@ def page(
     plots: Mapping[str, Plots],
     unread: Sequence[tuple[str, str]],
 ) -> str:
-    """The whole page.
-
-    Parameters
-    ----------
-    title : str
-    intro : sequence of str
-        Paragraphs below the title.
-    tables : sequence of Table
-    plots : mapping of str to Plots
-        Name of a table -> the plots above it.
-    unread : sequence of (str, str)
-        Names of files that are no records, and why.
-    """
+    """The whole page; the plots go by the name of the table that they stand above, and files that are no records come last."""
     css, js = (_template().get_def(name).render() for name in ("style", "script"))
     policy = "; ".join(
         (

@@ -11,13 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Device:
-    """An entry of a record's `devices`.
-
-    Parameters
-    ----------
-    entry : mapping
-        Of a valid record.
-    """
+    """An entry of the `devices` of a valid record."""
 
     entry: Mapping[str, Any]
 

@@ -56,12 +56,6 @@ def settled_findings(before: Findings | None, found: Findings) -> Findings:
 
     Progress that was seen, work-groups that were seen at once and loops that were seen to run whole are facts, which a machine
     that is too busy to show them again does not refute. Stale data is one, too.
-
-    Parameters
-    ----------
-    before : Findings or None
-        Of an earlier probe with the same driver, if there was one.
-    found : Findings
     """
     if before is None:
         return found

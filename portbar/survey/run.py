@@ -247,17 +247,9 @@ class _Device:
         return True
 
     def _step(self, step: Step, budget: float, end: float, *, spent: bool) -> bool:
-        """Run one step; its rows go into the entry as they come. False when it did not end well.
+        """Run one step in about `budget` seconds, unless its time is spent; at `end` it is killed.
 
-        Parameters
-        ----------
-        step : Step
-        budget : float
-            Seconds that it should take, beside the start of a process.
-        end : float
-            When it is killed at the latest.
-        spent : bool
-            Whether no time is left for it.
+        Its rows go into the entry as they come. False when it did not end well.
         """
         part: dict[str, Any] = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": []}
         self.entry[step.name] = part

@@ -177,16 +177,9 @@ def measure(payload: Json) -> Json:
 
 
 def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
-    """Measure in a child process and tell how that went.
+    """Measure in a child process, which is killed after `limit` seconds, and tell how that went.
 
-    Parameters
-    ----------
-    step : Step
-    payload : dict
-    limit : float
-        Seconds until the child is killed.
-    rows : list
-        Each row is appended as it comes, so that what was measured before a crash is kept.
+    Rows are appended as they come, so that those before a crash are kept.
 
     Returns
     -------
@@ -219,13 +212,7 @@ def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
 def as_used(rows: Sequence[Row], time: str, way: str, shape: tuple[str, ...]) -> Iterator[Row]:
     """For each shape the time of the way that portbar chose, or else of the fastest; of all others whether they work.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-    time, way : str
-        The members that hold the time, and which of several ways it is of.
-    shape : tuple of str
-        The members that tell what is comparable.
+    `time` and `way` name the members that hold the time and what it is of; `shape` those that tell what is comparable.
     """
     best: dict[tuple[Any, ...], Row] = {}
     for row in rows:

@@ -174,13 +174,7 @@ def source(of: Sequence[Case]) -> str:
 
 
 def _run(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]:
-    """Compile and run cases of one type and address space; a reading for each.
-
-    Raises
-    ------
-    Error, pyopencl.Error
-        They do not build, or do not run.
-    """
+    """Compile and run cases of one type and address space; a reading for each."""
     context = queue.context
     program = Program(context, source(of))
     before, operands = (np.array(values) for values in zip(*map(values_of, of), strict=True))

@@ -89,14 +89,7 @@ def _is_unsteady(times: Sequence[BarrierTime]) -> bool:
 
 
 def settled_table(known: BarrierTable, times: Sequence[BarrierTime]) -> BarrierTable:
-    """The table of these times, in which an algorithm of the known table stays unless another is clearly faster.
-
-    Parameters
-    ----------
-    known : tuple of (int, int, str)
-        Local size, group count, algorithm: what the device's findings say now.
-    times : sequence of BarrierTime
-    """
+    """The table of these times, in which an algorithm of the known table stays unless another is clearly faster."""
     fastest: dict[tuple[int, int], float] = {}
     for time in times:
         if time.us is not None:

@@ -22,17 +22,7 @@ QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
 
 @dataclass
 class LitmusRun:
-    """Litmus tests under way: their results are kept as they come.
-
-    Attributes
-    ----------
-    results : list of dict
-        As in `portbar.litmus.checking.CheckResult`.
-    verdicts : dict of str to str
-        Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
-    seed : int
-    quick : bool
-    """
+    """Litmus tests under way: results and verdicts, as in `portbar.litmus.checking.CheckResult`, are kept as they come."""
 
     seed: int
     quick: bool

@@ -50,20 +50,9 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 
 @dataclass(frozen=True)
 class Cell:
-    """One occupancy measurement.
+    """One occupancy measurement: so many runs of a discovery strategy.
 
-    Attributes
-    ----------
-    local_size : int
-        Work-items a work-group.
-    local_bytes : int
-        Local memory a work-group.
-    lock : str
-        A discovery strategy.
-    patience : bool
-        Whether the poll waits for groups that have not arrived; without, it closes as the published protocol does.
-    runs : int
-        Launches.
+    With patience the poll waits for groups that have not arrived; without, it closes as the published protocol does.
     """
 
     local_size: int
@@ -84,14 +73,7 @@ def occupancy_cells(
 ) -> list[Cell]:
     """The cells of the occupancy step, in the order in which to measure them.
 
-    Parameters
-    ----------
-    profile : DeviceProfile
-    quick : bool
-    largest : int, optional
-        Most work-items a work-group; by default what the device says, which may be more than a kernel can have.
-    max_groups : int, optional
-        From the strategy: the most groups that a grid may have.
+    `largest` is the most work-items that a work-group of the kernel can have, which may be fewer than the device says.
     """
     cpu = is_cpu(profile)
     everything = max(SMALL_BYTES, (profile.facts.local_mem_size or 16384) - _RESERVED_BYTES)

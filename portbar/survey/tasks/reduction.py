@@ -250,15 +250,7 @@ class _Reductions:
         return members
 
     def _own(self, kind: str, local: int) -> cl.Program:
-        """OpenCL's own work_group_reduce_add, where it builds.
-
-        Raises
-        ------
-        UnsupportedFeatureError
-            The probe could not build it.
-        Error
-            It cannot be built after all.
-        """
+        """OpenCL's own work_group_reduce_add; an error where it does not build."""
         findings = self.session.profile.findings
         builds = findings.builds if findings is not None else {}
         if not builds.get("work_group_collectives"):

@@ -47,21 +47,7 @@ def context_of(payload: Mapping[str, Any]) -> cl.Context:
 class Session:
     """A task under way: its device, its time, and its rows, which are reported as they come.
 
-    Parameters
-    ----------
-    payload : mapping
-        `address`, `findings`, `budget_s` and `quick`.
-
-    Attributes
-    ----------
-    budget : Budget
-    quick : bool
-    context : pyopencl.Context
-    queue : pyopencl.CommandQueue
-        With time stamps, if the device has them.
-    profile : DeviceProfile
-    skipped : int
-        Rows so far that there was no time for.
+    The queue has time stamps if the device has them; `skipped` counts rows that there was no time for.
     """
 
     def __init__(self, payload: Mapping[str, Any]) -> None:
@@ -91,22 +77,10 @@ class Session:
     def programs(
         self, primitive: str, source: str, unusable: Mapping[str, str], what: str, *, late: bool = True
     ) -> tuple[dict[str, Program], dict[str, dict[str, Any]]]:
-        """Compile a source with each strategy of a primitive.
+        """Compile a source with each strategy of a primitive; with `late`, only one of them where the time is spent.
 
-        Parameters
-        ----------
-        primitive, source : str
-        unusable : mapping of str to str
-            Strategy -> why the device cannot use it; empty where it can.
-        what : str
-            What is compiled, in words.
-        late : bool
-            Whether all but the first are left out where the time is spent.
-
-        Returns
-        -------
-        tuple of (dict, dict)
-            Strategy -> program; strategy -> the reading in place of its times.
+        `unusable` says of each why the device cannot use it, if so. Returned are the programs, and for the strategies
+        without one the reading in place of their times.
         """
         programs: dict[str, Program] = {}
         refused: dict[str, dict[str, Any]] = {}
@@ -147,15 +121,7 @@ def possible_sizes(wanted: Sequence[int], profile: DeviceProfile, largest: int |
 class Loop:
     """A kernel `(global T *left, const uint rounds)` on one queue; `launch` runs it and checks what it left.
 
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-    kernel : pyopencl.Kernel
-    groups, local_size : int
-    dtype : numpy type
-        Of 32 bits.
-    expected : callable
-        Rounds -> what each work-item leaves.
+    T has 32 bits. `expected` gives, for a number of rounds, what each work-item leaves.
     """
 
     def __init__(
@@ -174,13 +140,7 @@ class Loop:
         self._left = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
 
     def launch(self, rounds: int) -> float:
-        """Seconds that a launch of so many rounds took.
-
-        Raises
-        ------
-        Error
-            It left wrong values.
-        """
+        """Seconds that a launch of so many rounds took; `Error` where it left wrong values."""
         queue, (total, local) = self._queue, self._sizes
         cl.enqueue_fill_buffer(queue, self._left, np.zeros(1, np.uint32), 0, self._values.nbytes)
         self._kernel.set_args(self._left, np.uint32(rounds))
@@ -195,13 +155,7 @@ class Loop:
 
 
 def check(left: Any, expected: Any, rounds: int) -> None:
-    """Compare what work-items left with what they should have, floats to a thousandth.
-
-    Raises
-    ------
-    Error
-        They differ.
-    """
+    """Raise `Error` where work-items left something else than they should have, floats to a thousandth."""
     wrong = ~np.isclose(left, expected, rtol=1e-3) if left.dtype.kind == "f" else left != expected
     if wrong.any():
         raise Error(f"{int(wrong.sum())} of {left.size} values are wrong after {rounds} rounds")
@@ -227,18 +181,8 @@ def time_in_turns(
 ) -> tuple[dict[str, list[float]], dict[str, str]]:
     """Seconds a round of each side, its launches in turns with those of the others, so that a busy machine is unfair to none.
 
-    Parameters
-    ----------
-    sides : mapping of str to callable
-    most : int
-        Rounds that one launch may have.
-    budget : Budget
-        The first samples are taken even if it is spent.
-
-    Returns
-    -------
-    tuple of (dict, dict)
-        Side -> seconds a round, one number a launch; side -> what went wrong, in place of times.
+    A launch has at most `most` rounds; the first samples are taken even if the budget is spent. Returned is for each side a
+    number a launch, or what went wrong in their place.
     """
     least, long = _LAUNCH_S
     wanted = max(least, min(long, budget.left() / (len(sides) * 2 * _REPEATS[1])))
