@@ -154,7 +154,9 @@ def barrier_plots(devices: Sequence[Json]) -> Plots:
     counted = Counter(name for one in found for name in one["barrier"]["algorithms"])
     ours = ALTERNATIVES["device_barrier"]
     names = sorted(sorted(counted, key=lambda name: (name not in ours, -counted[name], name))[: len(_MARKERS)])
-    drawable = [one for one in found if len(_counts(_lines(one["barrier"], names))) > 1]
+    drawable = [
+        one for one in found if len({groups for _, times in _lines(one["barrier"], names) for groups, _ in times}) > 1
+    ]
     shown = representatives(drawable, MOST_BARRIERS)
     return Plots([_barrier_plot(one, names) for one in shown], _note(shown, found))
 
@@ -169,11 +171,6 @@ def _drawn(times: Times) -> Times:
     """The times that a plot can show: from a picosecond to an hour, and of very many every so many."""
     possible = [(groups, us) for groups, us in times if groups and 1e-6 <= us <= 3.6e9]
     return possible[:: 1 + len(possible) // _MOST_POINTS]
-
-
-def _counts(lines: Sequence[tuple[str, Times]]) -> list[int]:
-    """The counts of work-groups on these lines."""
-    return sorted({groups for _, times in lines for groups, _ in times})
 
 
 def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
@@ -200,13 +197,11 @@ def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
         said.append(f"relaunch {_ends(again)}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    counts = _counts(lines)
-    axes.set_xticks(_thinned(counts), [str(count) for count in _thinned(counts)])
     low, high = axes.get_ylim()
     if high / low < 300:
         axes.yaxis.set_major_locator(_log_locator((1, 2, 5) if high / low < 30 else (1, 3)))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(lambda _value, _position: "")
     axes.set_ylabel("us a barrier", color=_INK, fontsize=8)
     axes.grid(color=_FAINT, linewidth=0.6)
@@ -226,15 +221,6 @@ def _log_locator(steps: Sequence[float]) -> Any:
 def _ends(times: Sequence[Sequence[float]]) -> str:
     (first, start), (last, end) = times[0], times[-1]
     return f"{digits(start)} at {first:g}, {digits(end)} at {last:g}"
-
-
-def _thinned(counts: Sequence[int]) -> list[int]:
-    """Counts that are far enough apart on a logarithmic axis for their numbers not to touch."""
-    kept = [counts[0]]
-    for count in counts[1:]:
-        if (counts[-1] / counts[0]) ** 0.13 * kept[-1] <= count:
-            kept.append(count)
-    return kept
 
 
 def _short(device: Json) -> str:
