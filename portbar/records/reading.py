@@ -11,6 +11,9 @@ from typing import Any, Final
 #: Units that a reading may have; plain words and truth values have none.
 UNITS: Final = ("us", "ns", "s", "work-groups", "work-items", "bytes", "1", "1/s", "polls/s", "instances")
 
+#: Seconds in a unit of time.
+TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
+
 #: Why a value may be missing.
 STATUSES: Final = ("unsupported", "skipped", "refused", "error", "crash", "timeout", "interrupted")
 
@@ -47,6 +50,12 @@ def missing(status: str, reason: str) -> dict[str, Any]:
 def value_of(reading: Mapping[str, Any] | None, default: Any = None) -> Any:
     """The value of a reading; `default` where there is none, or no reading at all."""
     return default if reading is None else reading.get("value", default)
+
+
+def number_of(reading: Any) -> float | None:
+    """The number that a reading holds, or that a plain value is."""
+    value = reading.get("value") if isinstance(reading, Mapping) else reading
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from portbar.records.reading import rows_of
-from portbar.report.differences import BETTER, TIMES, WORSE, Leaf, is_missing, judge, said, unit
+from portbar.records.reading import TIMES, rows_of
+from portbar.report.differences import BETTER, WORSE, Leaf, is_missing, judge, said, unit
 from portbar.survey.device import Device
 from portbar.survey.steps import STEPS
 

@@ -9,6 +9,7 @@ from statistics import median, quantiles
 from typing import Any, Final
 
 from portbar.choices.strategy import ALTERNATIVES
+from portbar.records.reading import TIMES, number_of
 
 WORSE: Final = "regression"
 BETTER: Final = "improvement"
@@ -27,9 +28,6 @@ _BADNESS: Final = {"refused": 1, "error": 1, "crash": 1, "timeout": 1, "unusable
 
 #: Choices whose strategies are listed from the best guarantee to the least; the others' order says nothing by itself.
 _RANKED: Final = ("atomics", "discovery")
-
-#: Units of time; of two times the smaller one is better.
-TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
 
 #: How far a time without samples may be from another and still count as the same.
 _UNKNOWN_SPREAD: Final = 0.10
@@ -68,7 +66,7 @@ def judge(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
         return None
     if is_missing(old.value) or is_missing(new.value):
         return _judge_missing(old, new)
-    if number(old.value) is not None and number(new.value) is not None:
+    if number_of(old.value) is not None and number_of(new.value) is not None:
         return _judge_numbers(old, new, factor)
     return _judge_words(old, new)
 
@@ -109,7 +107,7 @@ def _judge_missing(old: Leaf, new: Leaf) -> Judgement | None:
 def _judge_numbers(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
     text = f"{said(old.value)} -> {said(new.value)}"
     if old.name == "loop_limit":
-        shorter = (number(new.value) or 0) < (number(old.value) or 0)
+        shorter = (number_of(new.value) or 0) < (number_of(old.value) or 0)
         return Judgement(WORSE if shorter else BETTER, text)
     if within_noise(old.value, new.value):
         return None
@@ -174,12 +172,6 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, Mapping) and "value" not in value and "status" in value
 
 
-def number(reading: Any) -> float | None:
-    """The number of a reading, or None where it has none."""
-    value = reading.get("value") if isinstance(reading, Mapping) else reading
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
 def unit(reading: Any) -> str | None:
     """The unit of a reading."""
     found = reading.get("unit") if isinstance(reading, Mapping) else None
@@ -201,7 +193,7 @@ def middle(reading: Any) -> tuple[float, float]:
         return low, high
     if len(samples) >= 2:
         return min(samples), max(samples)
-    value = samples[0] if samples else number(reading) or 0.0
+    value = samples[0] if samples else number_of(reading) or 0.0
     spread = _UNKNOWN_SPREAD * abs(value) if unit(reading) in TIMES or unit(reading) in {"1/s", "polls/s"} else 0.0
     return value - spread, value + spread
 
@@ -210,7 +202,7 @@ def ratio(old: Any, new: Any) -> float | None:
     """`new` over `old`, of the medians of their samples; None where that is no number or their units differ."""
     if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
         return None
-    values = [median(_samples(reading)) if _samples(reading) else number(reading) for reading in (old, new)]
+    values = [median(_samples(reading)) if _samples(reading) else number_of(reading) for reading in (old, new)]
     if not values[0] or not values[1]:
         return None
     change = values[1] / values[0]

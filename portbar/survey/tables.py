@@ -12,7 +12,7 @@ from rich import table as rich_table
 from rich.console import Group
 from rich.text import Text
 
-from portbar.records.reading import value_of
+from portbar.records.reading import TIMES, number_of, value_of
 
 Json = dict[str, Any]
 
@@ -24,9 +24,6 @@ _MOST_ROWS: Final = 200
 
 #: Longest text of a cell.
 LONGEST: Final = 70
-
-#: Microseconds in a unit of time.
-_US: Final = {"us": 1.0, "ns": 1e-3, "s": 1e6}
 
 #: How a terminal shows a cell of a class.
 _STYLES: Final = {"best": "bold green", "no": "bold red"}
@@ -84,16 +81,14 @@ def terminal_table(
     return Table("", title, "", [(name, name not in words) for name in columns], made)
 
 
-def number_of(reading: Mapping[str, Any] | None) -> float | None:
-    """The number of a reading, if it has one."""
-    value = value_of(reading)
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
 def us_of(reading: Mapping[str, Any] | None) -> float | None:
     """The microseconds of a reading, if it has a number."""
     value = number_of(reading)
-    return None if value is None or reading is None else value * _US.get(reading.get("unit", "us"), 1.0)
+    return (
+        None
+        if value is None or reading is None
+        else value * (TIMES.get(reading.get("unit", ""), TIMES["us"]) / TIMES["us"])
+    )
 
 
 def name_cell(device: Json, remark: str = "") -> Cell:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.records.reading import mean_of, measured, missing, rows_of, samples_of, value_of
+from portbar.records.reading import mean_of, measured, missing, number_of, rows_of, samples_of, value_of
 from portbar.survey.step import Entry, Json, Row, Step, Turn
-from portbar.survey.tables import EMPTY, Cell, Table, cells, name_cell, number_of, terminal_table
+from portbar.survey.tables import EMPTY, Cell, Table, cells, name_cell, terminal_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
