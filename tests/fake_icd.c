@@ -178,12 +178,12 @@ static int build_info(void *p, void *d, uint32_t what, size_t room, void *out, s
 
 static int kernel_info(void *of, uint32_t what, size_t room, void *out, size_t *needed)
 {
-    const uint32_t two = 2;
+    const uint32_t one = 1;
     void *const owner = what == 0x1193 ? (void *)&context : (void *)&program;
     (void)of;
     if (what == 0x1193 || what == 0x1194) return answer(&owner, sizeof owner, room, out, needed);
     if (what == 0x1190) return text("portbar_usable", room, out, needed);
-    return what == 0x1191 ? answer(&two, sizeof two, room, out, needed) : INVALID_VALUE;
+    return what == 0x1191 ? answer(&one, sizeof one, room, out, needed) : INVALID_VALUE;
 }
 
 static int run(void *q, void *k, uint32_t n, void *o, void *g, void *l, uint32_t w, void *ws, void **out)

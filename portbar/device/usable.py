@@ -11,7 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from portbar.device import child, icd, quirks
 from portbar.device.facts import (
@@ -20,6 +20,8 @@ from portbar.device.facts import (
     device_key,
     facts,
 )
+from portbar.device.quirks.entry import Kernel
+from portbar.device.quirks.running import KERNELS_TASK
 from portbar.system import cache
 from portbar.system.plain import plain_text
 
@@ -35,15 +37,15 @@ _KEEP_FAILURE_S = 3600.0
 
 _AT_A_TIME = 2
 
+_GROUPS = 4
 _PROBE = """
-kernel void portbar_usable(global const int *in, global int *out)
+kernel void portbar_usable(global uint *out)
 {
-    local int mirror[16];
-    const int i = (int)get_local_id(0), n = (int)get_local_size(0);
-    const int first = (int)get_group_id(0) * n;
-    mirror[n - 1 - i] = in[first + i] * 3 - (int)get_group_id(0);
+    local uint mirror[16];
+    const uint i = (uint)get_local_id(0), n = (uint)get_local_size(0), first = (uint)get_group_id(0) * n;
+    mirror[n - 1u - i] = out[first + i] + (first + i) * 3u + 7u;
     barrier(CLK_LOCAL_MEM_FENCE);
-    out[first + i] = mirror[i] ^ (mirror[(i + 1) % n] >> 2);
+    out[first + i] = mirror[i] ^ (mirror[(i + 1u) % n] >> 2);
 }
 """
 
@@ -169,32 +171,43 @@ def _check(
     known = None if refresh else _recall(key)
     if known is not None:
         return known
+    size = min(16, reported.max_work_group_size or 16)
+    kernel = Kernel(_PROBE, words=_GROUPS * size, global_size=_GROUPS * size, local_size=size)
     result = child.run_task(
-        "portbar.device.usable:probe_task",
-        {"address": address.to_json()},
+        KERNELS_TASK,
+        {"address": address.to_json(), "kernels": [asdict(kernel)]},
         timeout=timeout,
         # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
         env={"PYOPENCL_NO_CACHE": "1"},
         stop=stop,
     )
-    verdict = _judge(reported, result)
+    verdict = _judge(reported, result, size)
     cache.store("usable", key, {**asdict(verdict), "checked": time.time()})
     return verdict
 
 
-def _judge(reported: DeviceFacts, result: child.ChildResult) -> Usability:
+def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usability:
     """Turn what became of the child into a verdict."""
+    log = result.message
     if result.status == "ok":
-        if result.value["right"]:
+        wrong = sum(found != right for found, right in zip(result.value, expected(size), strict=True))
+        if not wrong:
             right = "the probe kernel compiled, ran and gave the right answer"
             return Usability(True, right, "", result.seconds)
-        log = str(result.value["log"])
-        reason = f"the probe kernel did not work: {result.value['stage']}: {_gist(log)}"
+        reason = f"the probe kernel did not work: comparing: {wrong} of {_GROUPS * size} numbers are wrong"
+    elif result.status == "error":
+        stage = "compiling" if "BUILD_PROGRAM_FAILURE" in log else "running"
+        reason = f"the probe kernel did not work: {stage}: {_gist(log)}"
     else:
-        log = result.message
         reason = f"the child process that runs the probe kernel failed: {log}"
     remedy = quirks.remedy(reported, log) or "update the driver, or choose another device"
     return Usability(False, reason, remedy, result.seconds)
+
+
+def expected(size: int) -> list[int]:
+    """The right answers of the probe kernel with work-groups of `size`."""
+    mirrors = [[3 * k + 7 for k in reversed(range(first, first + size))] for first in range(0, _GROUPS * size, size)]
+    return [mirror[i] ^ mirror[(i + 1) % size] >> 2 for mirror in mirrors for i in range(size)]
 
 
 def _gist(log: str) -> str:
@@ -216,43 +229,3 @@ def _recall(key: str) -> Usability | None:
     except (KeyError, TypeError, ValueError):
         return None
     return verdict if verdict.usable or 0 <= age < _KEEP_FAILURE_S else None
-
-
-def probe_task(payload: dict[str, Any]) -> dict[str, Any]:
-    """Run the probe kernel: the child's side of `check`.
-
-    Returns
-    -------
-    dict
-        ``right``, whether the answer was right; if not, ``stage``, what failed, and ``log``, what was said.
-    """
-    import numpy as np  # noqa: PLC0415 (only the child computes)
-    import pyopencl as cl  # noqa: PLC0415 (the same)
-
-    device = DeviceAddress.from_json(payload["address"]).resolve()
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context, device)
-    program = cl.Program(context, _PROBE)
-    try:
-        program.build()
-    except cl.Error as error:
-        return {"right": False, "stage": "compiling", "log": str(error)}
-    groups, size = 4, min(16, device.max_work_group_size)
-    numbers = np.arange(7, 7 + 5 * groups * size, 5, dtype=np.int32)
-    out = np.full_like(numbers, -1)
-    flags = cl.mem_flags
-    source = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=numbers)
-    target = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=out)
-    try:
-        kernel = cl.Kernel(program, "portbar_usable")
-        kernel.set_args(source, target)
-        cl.enqueue_nd_range_kernel(queue, kernel, (groups * size,), (size,))
-        cl.enqueue_copy(queue, out, target)
-        queue.finish()
-    except cl.Error as error:
-        return {"right": False, "stage": "running", "log": str(error)}
-    mirror = (numbers.reshape(groups, size) * 3 - np.arange(groups, dtype=np.int32)[:, None])[:, ::-1]
-    wrong = int(np.count_nonzero((mirror ^ (np.roll(mirror, -1, axis=1) >> 2)).ravel() != out))
-    if wrong:
-        return {"right": False, "stage": "comparing", "log": f"{wrong} of {out.size} numbers are wrong"}
-    return {"right": True}

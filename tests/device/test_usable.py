@@ -21,8 +21,8 @@ POCL = DeviceFacts(
     platform_version="OpenCL 3.0 PoCL 3.0-rc2",
     name="pthread-EPYC",
 )
-RIGHT = ChildResult("ok", {"right": True}, "", 1.0)
-WRONG = ChildResult("ok", {"right": False, "stage": "comparing", "log": "3 of 64 numbers are wrong"}, "", 1.0)
+RIGHT = ChildResult("ok", usable.expected(16), "", 1.0)
+WRONG = ChildResult("ok", [*usable.expected(16)[:61], 0, 0, 0], "", 1.0)
 
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -81,8 +81,8 @@ def test_a_damaged_memory_is_measured_again(children):
 
 
 def test_a_build_failure_gives_the_compilers_line_and_the_remedy_of_its_quirk(children):
-    log = "clBuildProgram failed: BUILD_PROGRAM_FAILURE\n\nerror: unknown target CPU 'generic'\n"
-    children.append(ChildResult("ok", {"right": False, "stage": "compiling", "log": log}, "", 1.0))
+    log = "RuntimeError: clBuildProgram failed: BUILD_PROGRAM_FAILURE\n\nerror: unknown target CPU 'generic'\n"
+    children.append(ChildResult("error", None, log, 1.0))
     verdict = judge()
     assert verdict.reason.endswith("compiling: error: unknown target CPU 'generic'")
     assert "portbar[cpu]" in verdict.remedy

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import child
 from portbar.device.facts import DeviceAddress
@@ -11,11 +12,14 @@ from portbar.device.facts import DeviceAddress
 if TYPE_CHECKING:
     from portbar.device.quirks.entry import Quirk
 
+#: Builds and runs kernels in a child process.
+KERNELS_TASK: Final = "portbar.device.quirks.running:kernels_task"
+
 
 def run(quirk: Quirk, address: DeviceAddress) -> child.ChildResult:
     """Run the program that shows a fault; `Quirk.shown_by` says of the result whether it did."""
     return child.run_task(
-        quirk.task or "portbar.device.quirks.running:kernels_task",
+        quirk.task or KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel) for kernel in quirk.kernels]},
         timeout=quirk.limit,
         # What a compiler gets wrong must be compiled.
@@ -35,12 +39,13 @@ def kernels_task(payload: dict[str, Any]) -> list[int]:
     for number, one in enumerate(payload["kernels"]):
         if number:
             child.progress({"found": found})
-        (kernel,) = cl.Program(context, one["source"]).build(list(one["options"])).all_kernels()
+        program = cl.Program(context, one["source"]).build(list(one["options"]))
+        kernel = cl.Kernel(program, re.findall(r"^kernel void (\w+)", one["source"], re.MULTILINE)[0])
         if not one["words"]:
             continue
         words = np.zeros(one["words"], np.uint32)
         buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=words)
-        local = [cl.LocalMemory(one["local_bytes"])] if one["local_bytes"] else []
+        local: list[Any] = [cl.LocalMemory(one["local_bytes"])] if one["local_bytes"] else []
         kernel.set_args(buffer, *map(np.uint32, one["arguments"]), *local)
         cl.enqueue_nd_range_kernel(queue, kernel, (one["global_size"],), (one["local_size"],))
         cl.enqueue_copy(queue, words, buffer)
