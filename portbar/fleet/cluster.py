@@ -60,20 +60,16 @@ class Job:
         Seconds that one device may take.
     devices : tuple of str
         Selectors, as of `--device`.
-    limit : float
-        Seconds that a host may take in all; by default half an hour, or ten minutes when quick, or longer where thirty
-        devices may take longer.
     """
 
     quick: bool = False
     timeout: float = 120.0
     devices: tuple[str, ...] = ()
-    limit: float = 0.0
 
     @property
     def limit_s(self) -> float:
-        """Seconds that a host may take."""
-        return self.limit or (600.0 if self.quick else max(1800.0, 30 * self.timeout))
+        """Seconds that a host may take in all: longer than half an hour where thirty devices may take longer."""
+        return 600.0 if self.quick else max(1800.0, 30 * self.timeout)
 
     @property
     def invocation(self) -> dict[str, Any]:

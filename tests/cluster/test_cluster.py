@@ -23,12 +23,11 @@ import cloudpickle
 import distributed
 
 from portbar import __version__, records
-from portbar.device.facts import address_of
 from portbar.errors import Error
 from portbar.fleet import cluster
 from portbar.fleet.cluster import ClusterSurvey, Job
 from portbar.fleet.hosts import HostFolder, host_name
-from tests.checkout import portbar, python_path
+from tests.checkout import have_ended, interruptible, portbar, python_path
 from tests.report_support import device as made_up_device
 from tests.report_support import record
 
@@ -130,14 +129,6 @@ def run(folder, address, job=None, heard=lambda *_event: None):
     return survey
 
 
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.slow
 def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fakes, tmp_path):
     folder = HostFolder(tmp_path / "records")
@@ -156,10 +147,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
     died = [(always, attempt, "die") for attempt in range(1, 5)]
     assert ran == sorted([(twice, 1, "die"), (twice, 2, "work"), (dies, 1, "die"), *died, (fails, 1, "fail")])
     # What a dead worker leaves behind ends by itself.
-    deadline = time.monotonic() + 10
-    while any(map(is_running, processes)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not [pid for pid in processes if is_running(pid)]
+    assert have_ended(processes)
 
     hosts = survey.hosts
     assert {label: host.status for label, host in hosts.items()} == {
@@ -192,16 +180,17 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
 
 
 @pytest.mark.slow
-def test_a_host_that_takes_too_long_is_ended_and_another_survey_is_not_overwritten(fakes, tmp_path):
+def test_a_host_that_takes_too_long_is_ended_and_another_survey_is_not_overwritten(fakes, tmp_path, monkeypatch):
+    monkeypatch.setattr(Job, "limit_s", 3.0)
     folder = HostFolder(tmp_path / "records")
     twice, dies = folder.label("twice"), folder.label("dies")
     (fakes / "plan.json").write_text(json.dumps({dies: {"1": "hang"}}), encoding="utf-8")
     with start("twice", "dies") as workers:
-        survey = run(folder, workers.scheduler_address, Job(quick=True, limit=3.0))
+        survey = run(folder, workers.scheduler_address)
         _, processes = log_of(fakes)
         assert {label: host.status for label, host in survey.hosts.items()} == {twice: "done", dies: "failed"}
         assert "reached its time limit: no answer within 3 s" in survey.hosts[dies].reason
-        assert not [pid for pid in processes if is_running(pid)]
+        assert have_ended(processes, within=0)
         before = folder.file(twice).read_bytes()
         with pytest.raises(Error, match="name another folder"):
             run(HostFolder(tmp_path / "records"), workers.scheduler_address, Job(quick=False))
@@ -244,15 +233,7 @@ def interrupt(fakes, tmp_path, address, name):
     label = folder.label(name)
     (fakes / "plan.json").write_text(json.dumps({label: {"1": "hang"}}), encoding="utf-8")
     arguments = ["survey", "--dask", address, "--quick", "--json", "-o", f"{folder.path}/"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PATCHED, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # A shell that starts tests in the background has them ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
+    process = interruptible([sys.executable, "-c", PATCHED, *arguments], start_new_session=True)
     deadline = time.monotonic() + 60
     while not (fakes / "log").exists() and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
@@ -264,11 +245,7 @@ def interrupt(fakes, tmp_path, address, name):
     assert "Traceback" not in err
     host = json.loads(out)["hosts"][label]
     assert (host["status"], host["devices"], host["attempts"]) == ("interrupted", None, 1)
-    deadline = time.monotonic() + 10
-    _, (pid,) = log_of(fakes)
-    while is_running(pid) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not is_running(pid)
+    assert have_ended(log_of(fakes)[1])
 
 
 def test_a_local_survey_lets_no_other_user_in():
@@ -385,9 +362,7 @@ def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_a_host_is_surveyed_through_a_worker_process(device, tmp_path):
-    address = address_of(device)
-    selector = f"{address.platform_index}:{address.device_index}"
+def test_a_host_is_surveyed_through_a_worker_process(device, selector, tmp_path):
     options = ("--quick", "--timeout", 8, "-d", selector, "-o", f"{tmp_path}/out/")
     done = portbar("survey", "--dask", "local", *options, timeout=110)
     assert done.returncode == 0, done.stderr

@@ -63,16 +63,12 @@ def test_shell_and_workflow_are_well_formed():
 
 
 @pytest.mark.device
-def test_the_test_on_the_page_passes(pytester, monkeypatch, device):
-    from portbar.device.facts import address_of  # noqa: PLC0415 (needs PyOpenCL, as the fixture does)
-
+def test_the_test_on_the_page_passes(pytester, monkeypatch, selector):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     (program,) = blocks("ci", "python")
     pytester.makepyfile(program)
-    address = address_of(device)
-    selector = f"{address.platform_index}:{address.device_index}"
     result = pytester.runpytest_subprocess(
         "-p", "portbar.pytest_plugin", "-rsA", "--portbar-require", "--portbar-device", selector, timeout=100
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import time
 
@@ -14,7 +13,7 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar.fleet.hosts import SIZES
-from tests.checkout import environment
+from tests.checkout import environment, interruptible
 from tests.report_support import record
 
 pytestmark = pytest.mark.slow
@@ -64,15 +63,8 @@ def launch(tmp_path, monkeypatch):
             "FAKE_HOST": host,
             "FAKE_SECONDS": str(seconds),
         }
-        return subprocess.Popen(
-            [sys.executable, "-c", FAKED, "survey", *arguments],
-            env=environment(**fakes, **variables),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A shell that starts tests in the background has them ignore the signal.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-        )
+        command = [sys.executable, "-c", FAKED, "survey", *arguments]
+        return interruptible(command, env=environment(**fakes, **variables))
 
     def run(*jobs, expected=0):
         """Run jobs of (host, variables, arguments) at once; their standard errors, and the hosts that were surveyed."""
