@@ -9,8 +9,7 @@ import pytest
 
 from portbar.device import child, quirks, usable
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceAddress, DeviceFacts, list_devices
-from portbar.device.facts import facts as device_facts
+from portbar.device.facts import DeviceAddress, DeviceFacts, facts, list_devices
 from portbar.system import cache
 
 pytest.importorskip("pyopencl")
@@ -98,12 +97,8 @@ def test_a_child_that_fails_is_not_usable_and_says_how(children, status):
     assert verdict.remedy
 
 
-def facts(**values):
-    return DeviceFacts(**values)
-
-
 def test_the_smaller_of_the_measured_and_the_known_loop_limit_holds():
-    old = facts(name="llvmpipe (LLVM 15)", driver_version="22.3.6")
+    old = DeviceFacts(name="llvmpipe (LLVM 15)", driver_version="22.3.6")
     assert quirks.loop_limit(old, None) == 65_535
     assert quirks.loop_limit(old, 1000) == 1000
     assert quirks.loop_limit(old, 100_000) == 65_535
@@ -140,7 +135,7 @@ def test_a_runtime_that_cannot_know_the_processor_names_another_one_that_works(m
 
 def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():
     abort = 'addContextSaveRestore: Assertion `0 && "Cannot add context restore for a PHI node"\' failed.'
-    pocl6 = facts(platform_version="OpenCL 3.0 PoCL 6.0")
+    pocl6 = DeviceFacts(platform_version="OpenCL 3.0 PoCL 6.0")
     assert "POCL_WORK_GROUP_METHOD=cbs" in quirks.remedy(pocl6, abort)
     assert quirks.remedy(pocl6, "out of memory") == ""
     assert quirks.remedy(POCL, "") == ""
@@ -149,13 +144,13 @@ def test_a_remedy_is_given_only_for_a_symptom_that_was_seen():
 def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
     monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
     names = ("rusticl", "Clover", "Other")
-    empty = {name: usable.explain_empty(facts(platform_name=name)) for name in names}
+    empty = {name: usable.explain_empty(DeviceFacts(platform_name=name)) for name in names}
     assert "RUSTICL_ENABLE=llvmpipe" in empty["rusticl"].remedy
     assert "rusticl" in empty["Clover"].remedy
     assert empty["Other"].remedy
     assert [platform.is_fault for platform in empty.values()] == [True, False, True]
     monkeypatch.setenv("RUSTICL_ENABLE", "llvmpipe")
-    assert "RUSTICL_ENABLE" not in usable.explain_empty(facts(platform_name="rusticl")).remedy
+    assert "RUSTICL_ENABLE" not in usable.explain_empty(DeviceFacts(platform_name="rusticl")).remedy
 
 
 @pytest.mark.parametrize("variable", ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
@@ -167,13 +162,13 @@ def test_pocl_without_a_folder_for_its_cache_is_told_which_variable_helps(variab
     assert quirks.remedy(POCL, quirks.NO_DEVICES) == ""
     (tmp_path / "some").write_text("not a folder")
     assert "POCL_CACHE_DIR" in quirks.remedy(POCL, quirks.NO_DEVICES)
-    assert quirks.remedy(facts(platform_version="CUDA"), quirks.NO_DEVICES) == ""
+    assert quirks.remedy(DeviceFacts(platform_version="CUDA"), quirks.NO_DEVICES) == ""
 
 
 @pytest.mark.device
 def test_real_devices_are_checked_without_touching_this_process():
     before = dict(os.environ)
-    verdicts = usable.check_listed([(address, device_facts(device)) for address, device in list_devices()])
+    verdicts = usable.check_listed([(address, facts(device)) for address, device in list_devices()])
     assert any(verdict.usable for _, verdict in verdicts), verdicts
     assert all(verdict.reason and bool(verdict.remedy) != verdict.usable for _, verdict in verdicts)
     address, verdict = verdicts[0]

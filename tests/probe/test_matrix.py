@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from portbar import records
+from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.errors import RecordError, UnsupportedFeatureError
@@ -94,8 +95,6 @@ def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
 
 def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
     """The choice of atomics is then the probe's own."""
-    from portbar.choices import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
-
     path = next(path for path in RECORDS if Findings.from_json(only_device(path)["findings"]).barrier_table)
     facts, findings = entry(path)
     probed = replace(findings, barrier_table=(), tuning=None, source="probed 2026-11-21")
@@ -111,8 +110,6 @@ def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
 
 
 def test_waits_that_alone_are_borrowed_are_named_with_their_record(monkeypatch):
-    from portbar.choices import profile  # noqa: PLC0415 (needs PyOpenCL's types only)
-
     facts, findings = entry(H200)
     monkeypatch.setattr(
         profile, "stored_findings", lambda _: replace(findings, tuning=None, source="probed 2026-11-21")
@@ -164,8 +161,7 @@ def test_published_records_name_their_source_and_serve_no_device_and_others_say_
 
 
 def test_the_nearest_driver_speaks_and_is_named(monkeypatch):
-    path = next(path for path in RECORDS if "h200" in path.stem)
-    facts, findings = entry(path)
+    facts, findings = entry(H200)
     known = tuple(
         (f"driver-{driver}", replace(facts, driver_version=driver), "", replace(findings, polls_per_second=float(rate)))
         for rate, driver in enumerate(("535.10", "570.86.15", "580.65.06", "590.1"), start=1)
@@ -258,7 +254,7 @@ def test_a_hosts_processor_gets_nothing_that_another_kind_of_processor_showed(pa
 
 
 def test_a_gpu_is_the_same_in_any_host_and_with_another_driver_and_another_gpu_is_not_served():
-    facts, findings = entry(next(path for path in RECORDS if "h200" in path.stem))
+    facts, findings = entry(H200)
     for one in (facts, replace(facts, driver_version="999.1")):
         for host in ("aarch64", "x86_64", ""):
             known = matrix.nearest(one, host)
