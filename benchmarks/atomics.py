@@ -6,12 +6,10 @@ with the same options from the same loop, and their sums are checked once. A sim
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -20,7 +18,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, chosen_devices, command_line, measure, note, number, show
+from benchmarks.shared import Row, Session, command_line, note, number, run
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
@@ -470,40 +468,15 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 }
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = command_line(
-        "python -m benchmarks.atomics",
-        __doc__,
-        "one JSON document instead of tables",
-        "short launches, and few of them",
-    )
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 when a kernel left wrong numbers, 3 when no usable device matches."""
-    options = parse(arguments)
-    warnings.simplefilter("ignore", cl.CompilerWarning)
-    rows: list[Row] = []
-    seen = False
-    for device, name in chosen_devices(options.device):
-        seen = True
-        session = Session(device, name, cl.Context([device]), options.quick)
-        rows += measure(session, BENCHMARKS)
-    if not seen:
-        return 3
-    if options.json:
-        document = {
-            "benchmark": "atomics",
-            "portbar": portbar.__version__,
-            "quick": options.quick,
-            "rows": [row.to_json() for row in rows],
-        }
-        print(json.dumps(document, indent=2))
-    else:
-        show(rows, COLUMNS, width=144)
-    return int(any("error" in row.extra for row in rows))
+    """Measure and print."""
+    about, quick = "one JSON object a line, as they come, instead of tables", "short launches, and few of them"
+    options = command_line("python -m benchmarks.atomics", __doc__, about, quick, BENCHMARKS).parse_args(arguments)
+
+    def opened(device: cl.Device, name: str) -> AbstractContextManager[Session]:
+        return nullcontext(Session(device, name, cl.Context([device]), options.quick))
+
+    return run(options, opened, BENCHMARKS, COLUMNS)
 
 
 if __name__ == "__main__":

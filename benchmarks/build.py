@@ -10,14 +10,14 @@ import itertools
 import os
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
+from benchmarks.shared import Row, Session, command_line, number, run
 from portbar.launching.build import build_options, compile_program
 
 #: What is used -> the kernel with portbar and without; NAME is the kernel's.
@@ -164,25 +164,19 @@ def compare(session: Session, name: str) -> Iterator[Row]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 3 when no usable device matches."""
-    parser = command_line("python -m benchmarks.build", __doc__, "one JSON object a line", "five builds of each kernel")
+    parser = command_line(
+        "python -m benchmarks.build", __doc__, "one JSON object a line", "five builds of each kernel", KERNELS
+    )
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", cl.CompilerWarning)
-    rows: list[Row] = []
-    seen = False
+    benchmarks = {title: lambda session, title=title: compare(session, title) for title in KERNELS}
+
+    def opened(device: cl.Device, name: str) -> AbstractContextManager[Session]:
+        return nullcontext(Session(device, name, cl.Context([device]), options.quick))
+
     # Where PoCL keeps what it compiled, it would also look.
     with tempfile.TemporaryDirectory(prefix="portbar-builds-", ignore_cleanup_errors=True) as folder:
         os.environ["POCL_CACHE_DIR"] = folder
-        for device, name in chosen_devices(options.device):
-            seen = True
-            session = Session(device, name, cl.Context([device]), options.quick)
-            benchmarks = {title: lambda session, title=title: compare(session, title) for title in KERNELS}
-            rows += collect(session, benchmarks, print_json=options.json)
-    if not seen:
-        note("nothing measured")
-        return 3
-    if not options.json:
-        show(rows, COLUMNS)
-    return 0
+        return run(options, opened, benchmarks, COLUMNS, width=120)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Not for choosing an algorithm: `portbar bench barrier` does. A ratio below 1 mea
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,9 +23,8 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, collect, note, number, show, title_of, usable_devices
-from portbar.device import icd
-from portbar.device.facts import devices_of
+from benchmarks.shared import Row, Session, command_line, note, number, run
+from portbar.device.facts import address_of
 from portbar.errors import Error
 from portbar.launching.launch import Launch
 from portbar.measuring.benching import BarrierSamples, BarrierTimer, Relaunch
@@ -191,9 +189,10 @@ def expected_groups(profile: portbar.DeviceProfile, strategy: portbar.Strategy, 
 
 def in_child(session: BarrierSession) -> Iterator[Row]:
     """Rows of `oversubscribed` from a process in which PoCL starts more threads than there are cores."""
-    command = [sys.executable, "-m", "benchmarks.device_barrier", "--json", "--only", "oversubscribed", "--platform"]
-    command += [title_of(session.device.platform), "--local", ",".join(map(str, session.local_sizes))]
-    command += ["--quick"] if session.quick else []
+    where = address_of(session.device)
+    command = [sys.executable, "-m", "benchmarks.device_barrier", "--json", "--only", "oversubscribed"]
+    command += ["--device", f"{where.platform_index}:{where.device_index}", *(["--quick"] if session.quick else [])]
+    command += [f"--local={local_size}" for local_size in session.local_sizes]
     environment = os.environ | {"POCL_MAX_PTHREAD_COUNT": str(OVERSUBSCRIBED_THREADS)}
     try:
         done = subprocess.run(
@@ -301,76 +300,26 @@ def gomp_rounds_for(binary: Path, threads: int, seconds: float) -> int:
     return max(50, min(1 << 20, int(seconds * 1e6 / max(us, 1e-3))))
 
 
-def devices(wanted: str) -> Iterator[tuple[cl.Device, str]]:
-    """The usable devices of platforms that match, with a name to print."""
-    try:
-        platforms = icd.load_platforms()
-    except Error as error:
-        note(str(error))
-        return
-    matching = (platform for platform in platforms if wanted.lower() in title_of(platform).lower())
-    yield from usable_devices(device for platform in matching for device in devices_of(platform))
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """Read local sizes."""
-    try:
-        chosen = tuple(int(part) for part in text.split(","))
-    except ValueError:
-        chosen = ()
-    if not chosen or min(chosen) < 1:
-        raise argparse.ArgumentTypeError(f"local sizes are whole numbers above 0, such as 1,64, not {text!r}")
-    return chosen
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Read names of benchmarks."""
-    chosen = tuple(text.split(","))
-    for name in chosen:
-        if name not in BENCHMARKS:
-            raise argparse.ArgumentTypeError(f"no benchmark is called {name!r}; benchmarks: {', '.join(BENCHMARKS)}")
-    return chosen
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.device_barrier", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-    parser.add_argument("--platform", default="", help="part of a platform's name and version")
-    parser.add_argument(
-        "--local",
-        type=sizes,
-        metavar="N,...",
-        default=(1, 64),
-        help="local sizes, such as 1,64",
-    )
-    parser.add_argument(
-        "--only",
-        type=names,
-        default=tuple(BENCHMARKS),
-        metavar="NAME,...",
-        help=f"some of {', '.join(BENCHMARKS)}",
-    )
-    parser.add_argument("--quick", action="store_true", help="short launches and five repeats")
-    return parser.parse_args(arguments)
+def size(text: str) -> int:
+    """Read a local size."""
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 3 when no usable device matches."""
-    options = parse(arguments)
-    rows = []
-    seen = False
+    """Measure and print."""
+    about = "short launches and five repeats"
+    parser = command_line("python -m benchmarks.device_barrier", __doc__, "one JSON object a line", about, BENCHMARKS)
+    parser.add_argument("--local", action="append", type=size, help="local size, 1 and 64 by default; may be repeated")
+    options = parser.parse_args(arguments)
     with libgomp() as gomp:
-        for device, name in devices(options.platform):
-            seen = True
-            session = BarrierSession(device, name, cl.Context([device]), options.quick, options.local, gomp)
-            rows += collect(session, {title: BENCHMARKS[title] for title in options.only}, print_json=options.json)
-    if not seen:
-        note("no usable device matches")
-        return 3
-    if not options.json:
-        show(rows, COLUMNS)
-    return 0
+
+        def opened(device: cl.Device, name: str) -> AbstractContextManager[BarrierSession]:
+            sizes = tuple(options.local or (1, 64))
+            return nullcontext(BarrierSession(device, name, cl.Context([device]), options.quick, sizes, gomp))
+
+        return run(options, opened, BENCHMARKS, COLUMNS, width=120)
 
 
 if __name__ == "__main__":

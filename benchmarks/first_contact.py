@@ -9,6 +9,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
+from benchmarks.shared import Row, Session, command_line, note, number, run, sampled
 from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
@@ -291,24 +292,15 @@ def host_us(queue: cl.CommandQueue, launch: Callable[[], object], calls: int = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 3 when no usable device matches."""
-    parser = command_line(
-        "python -m benchmarks.first_contact",
-        __doc__,
-        "one JSON object a line",
-        "short launches, the first shape of a GPU",
-    )
-    parser.add_argument("--only", action="append", choices=tuple(BENCHMARKS), help="one of these; may be repeated")
+    """Measure and print."""
+    about = "short launches, and the first shape of a GPU alone"
+    parser = command_line("python -m benchmarks.first_contact", __doc__, "one JSON object a line", about, BENCHMARKS)
     options = parser.parse_args(arguments)
-    rows, seen = [], False
-    for device, name in chosen_devices(options.device):
-        seen = True
-        session = Session(device, name, cl.Context([device]), options.quick)
-        chosen = {title: BENCHMARKS[title] for title in options.only or BENCHMARKS}
-        rows += collect(session, chosen, print_json=options.json)
-    if rows and not options.json:
-        show(rows, COLUMNS)
-    return 0 if seen else 3
+
+    def opened(device: cl.Device, name: str) -> AbstractContextManager[Session]:
+        return nullcontext(Session(device, name, cl.Context([device]), options.quick))
+
+    return run(options, opened, BENCHMARKS, COLUMNS, width=120)
 
 
 if __name__ == "__main__":

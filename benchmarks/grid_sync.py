@@ -9,12 +9,10 @@ traffic between them, the split form with work between its halves, entering a gr
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -25,7 +23,7 @@ import pyopencl as cl
 import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, show
+from benchmarks.shared import Row, Session, command_line, note, number, run
 from portbar.errors import Error
 from portbar.measuring.benching import BarrierTimer, Relaunch
 from portbar.measuring.rounds import device_s, in_turns, profiled_queue
@@ -620,42 +618,24 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 }
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = command_line(
-        "python -m benchmarks.grid_sync",
-        __doc__,
-        "one JSON object a line, as they come, instead of tables",
-        "short launches and five repeats",
-    )
-    parser.add_argument(
-        "--only", action="append", choices=list(BENCHMARKS), default=[], help="one of them; may be repeated"
-    )
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 3 when no NVIDIA device matches."""
-    options = parse(arguments)
-    warnings.simplefilter("ignore", cl.CompilerWarning)
-    rows: list[Row] = []
-    seen = False
-    for device, name in chosen_devices(options.device):
+    """Measure and print; for NVIDIA devices only."""
+    about = "one JSON object a line, as they come, instead of tables"
+    quick = "short launches and five repeats"
+    parser = command_line("python -m benchmarks.grid_sync", __doc__, about, quick, BENCHMARKS)
+    options = parser.parse_args(arguments)
+
+    @contextmanager
+    def opened(device: cl.Device, name: str) -> Iterator[GridSession | None]:
         capability = capability_of(device)
         if capability is None:
             note(f"{name}: skipped, no NVIDIA device; `python -m benchmarks.device_barrier` has peers for others")
-            continue
-        seen = True
-        with ExitStack() as stack:
-            cuda = stack.enter_context(cuda_program(CUDA_SOURCE, "grid_sync", capability, CudaPeer))
-            session = GridSession(device, name, cl.Context([device]), options.quick, cuda)
-            chosen = {title: run for title, run in BENCHMARKS.items() if not options.only or title in options.only}
-            rows += collect(session, chosen, print_json=options.json)
-    if not seen:
-        return 3
-    if not options.json:
-        show(rows, COLUMNS, width=144)
-    return 0
+            yield None
+            return
+        with cuda_program(CUDA_SOURCE, "grid_sync", capability, CudaPeer) as cuda:
+            yield GridSession(device, name, cl.Context([device]), options.quick, cuda)
+
+    return run(options, opened, BENCHMARKS, COLUMNS)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,20 @@ import portbar
 from benchmarks.cuda import capability_of, cuda_program
 from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
 from benchmarks.reductions_memory import READS, reader_of
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
-from benchmarks.split_barrier import Sample, WrongResultError, each_of
+from benchmarks.shared import (
+    Row,
+    Session,
+    WrongResultError,
+    chosen_devices,
+    collect,
+    command_line,
+    failed,
+    note,
+    number,
+    sampled,
+    show,
+)
+from benchmarks.split_barrier import Sample, each_of
 from portbar.arrays.reduce import reduce
 from portbar.arrays.shape import Shape, shape_for, trial
 from portbar.errors import Error
@@ -347,23 +359,6 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
         )
 
 
-def failed(session: ReductionSession, benchmark: str, error: Exception, **extra: Any) -> Iterator[Row]:
-    """A row without times where a result was wrong; anything else is noted."""
-    if isinstance(error, WrongResultError):
-        yield Row(
-            benchmark,
-            session.name,
-            "",
-            None,
-            None,
-            None,
-            0,
-            extra | {"target": None, "met": False, "error": str(error)},
-        )
-    else:
-        note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
-
-
 def together(session: ReductionSession) -> Iterator[Row]:
     """Sum, min and max in one pass, and a reproducible sum, beside the sum alone."""
     dtype = np.float32
@@ -636,8 +631,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         __doc__,
         "one JSON object a line, as they come, instead of tables",
         "smaller arrays and five repeats",
+        BENCHMARKS,
     )
-    parser.add_argument("--only", action="append", choices=tuple(BENCHMARKS), default=[], help="may be repeated")
     parser.add_argument("--tune", action="store_true", help="measure launch shapes instead")
     parser.add_argument(
         "--dtype",

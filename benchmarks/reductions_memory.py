@@ -12,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from benchmarks.split_barrier import WrongResultError
+from benchmarks.shared import WrongResultError
 from portbar.launching.build import compile_program
 
 #: What reads an array as fast as it can: a work-group of one work-item for each of a few parts.

@@ -6,7 +6,9 @@ import argparse
 import json
 import statistics
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -82,6 +84,10 @@ class Session:
         return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra | best)
 
 
+class WrongResultError(Error):
+    """A kernel left wrong numbers."""
+
+
 S = TypeVar("S", bound=Session)
 T = TypeVar("T")
 
@@ -91,8 +97,10 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def command_line(prog: str, about: str | None, json_help: str, quick_help: str) -> argparse.ArgumentParser:
-    """A parser of the options that benchmarks over chosen devices share."""
+def command_line(
+    prog: str, about: str | None, json_help: str, quick_help: str, benchmarks: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """A parser of the options that benchmarks over chosen devices share; `benchmarks` are what `--only` picks from."""
     parser = argparse.ArgumentParser(prog=prog, description=about)
     parser.add_argument("--json", action="store_true", help=json_help)
     parser.add_argument(
@@ -104,62 +112,88 @@ def command_line(prog: str, about: str | None, json_help: str, quick_help: str) 
         help="PLATFORM:DEVICE as `portbar devices` numbers them, or part of a name; may be repeated",
     )
     parser.add_argument("--quick", action="store_true", help=quick_help)
+    choices = list(benchmarks)
+    parser.add_argument("--only", action="append", choices=choices, default=[], help="one part; may be repeated")
     return parser
 
 
 def chosen_devices(selectors: Sequence[str]) -> Iterator[tuple[cl.Device, str]]:
-    """The usable devices that `--device` selects; it notes a selector that matches none."""
+    """The devices that `--device` selects and that work, with a name to print; others are noted."""
     try:
         chosen = [device for _, device in select_devices(selectors)]
     except DeviceError as error:
         note(str(error))
         return
     found = False
-    for found_one in usable_devices(chosen):
-        found = True
-        yield found_one
+    for device in chosen:
+        platform = device.platform
+        name = f"{device.name.strip()} ({platform.name.strip()} {platform.version.strip()})"
+        verdict = usable.check(device)
+        if verdict.usable:
+            found = True
+            yield device, name
+        else:
+            note(f"{name}: skipped, {verdict.reason}")
     if not found:
         note("no usable device matches")
 
 
-def title_of(platform: cl.Platform) -> str:
-    """Name and version of a platform."""
-    return f"{platform.name.strip()} {platform.version.strip()}"
+def collect(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]], *, print_json: bool) -> list[Row]:
+    """All rows of one device, probed first if it never was; a benchmark that the device cannot run is noted.
 
-
-def usable_devices(candidates: Iterable[cl.Device]) -> Iterator[tuple[cl.Device, str]]:
-    """Those devices that work, with a name to print; the others are noted."""
-    for device in candidates:
-        name = f"{device.name.strip()} ({title_of(device.platform)})"
-        verdict = usable.check(device)
-        if verdict.usable:
-            yield device, name
-        else:
-            note(f"{name}: skipped, {verdict.reason}")
-
-
-def measure(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]]) -> Iterator[Row]:
-    """All rows of one device, probed first if it never was; a benchmark that the device cannot run is noted."""
+    With `print_json` each row is printed as soon as it is there, as one JSON object a line.
+    """
     try:
         if portbar.describe(session.device).findings is None:
             portbar.probe(session.device)
     except (Error, ImportError) as error:
         note(f"{session.name}: not probed, {error}")
+    rows = []
     for title, benchmark in benchmarks.items():
         try:
-            yield from benchmark(session)
+            for row in benchmark(session):
+                rows.append(row)
+                if print_json:
+                    print(json.dumps(row.to_json()), flush=True)
         except (Error, cl.Error) as error:
             note(f"{session.name}: {title} skipped, {error}")
-
-
-def collect(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]], *, print_json: bool) -> list[Row]:
-    """All rows of one device; with `print_json` each is printed as soon as it is there, as one JSON object a line."""
-    rows = []
-    for row in measure(session, benchmarks):
-        rows.append(row)
-        if print_json:
-            print(json.dumps(row.to_json()), flush=True)
     return rows
+
+
+def run(
+    options: argparse.Namespace,
+    opened: Callable[[cl.Device, str], AbstractContextManager[S | None]],
+    benchmarks: Mapping[str, Callable[[S], Iterator[Row]]],
+    columns: Mapping[str, Callable[[Row], str]],
+    width: int = 144,
+) -> int:
+    """Measure each device that is selected, and print; 1 when a result was wrong, 3 when no usable device matches.
+
+    `opened` gives the session of a device, or None where the benchmarks are not for it.
+    """
+    warnings.simplefilter("ignore", cl.CompilerWarning)
+    rows: list[Row] = []
+    seen = False
+    for device, name in chosen_devices(options.device):
+        with opened(device, name) as session:
+            if session is not None:
+                seen = True
+                chosen = {title: one for title, one in benchmarks.items() if not options.only or title in options.only}
+                rows += collect(session, chosen, print_json=options.json)
+    if not seen:
+        return 3
+    if not options.json:
+        show(rows, columns, width)
+    return int(any("error" in row.extra for row in rows))
+
+
+def failed(session: Session, benchmark: str, error: Exception, **extra: Any) -> Iterator[Row]:
+    """A row without times where a result was wrong; anything else is noted."""
+    if isinstance(error, WrongResultError):
+        more = extra | {"target": None, "met": False, "error": str(error)}
+        yield Row(benchmark, session.name, "", None, None, None, 0, more)
+    else:
+        note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
 
 
 def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, list[T]]:

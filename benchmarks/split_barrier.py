@@ -7,12 +7,10 @@ ours.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -23,7 +21,7 @@ import pyopencl as cl
 import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, chosen_devices, collect, command_line, note, number, sampled, show
+from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, note, number, run, sampled
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
@@ -293,10 +291,6 @@ int main()
     return 0;
 }
 """.replace("FACTOR", f"{FACTOR}u").replace("TERM", f"{TERM}u")
-
-
-class WrongResultError(Error):
-    """A kernel left wrong numbers."""
 
 
 @dataclass(frozen=True)
@@ -629,15 +623,6 @@ def compared(
     return replace(row, ratio=ratio, extra=row.extra | more)
 
 
-def failed(session: SplitSession, benchmark: str, error: Exception, **extra: Any) -> Iterator[Row]:
-    """A row without times where a result was wrong; anything else is noted."""
-    if isinstance(error, WrongResultError):
-        more = extra | {"target": None, "met": False, "error": str(error)}
-        yield Row(benchmark, session.name, "", None, None, None, 0, more)
-    else:
-        note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
-
-
 def verdict_of(row: Row) -> str:
     """Whether the target is met, in words."""
     if "error" in row.extra:
@@ -669,37 +654,22 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 }
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
-    parser = command_line(
-        "python -m benchmarks.split_barrier",
-        __doc__,
-        "one JSON object a line, as they come, instead of tables",
-        "short launches and five repeats",
-    )
-    return parser.parse_args(arguments)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; 1 when a kernel left wrong numbers, 3 when no usable device matches."""
-    options = parse(arguments)
-    warnings.simplefilter("ignore", cl.CompilerWarning)
-    rows: list[Row] = []
-    seen = False
-    for device, name in chosen_devices(options.device):
-        seen = True
+    """Measure and print."""
+    about = "one JSON object a line, as they come, instead of tables"
+    parser = command_line(
+        "python -m benchmarks.split_barrier", __doc__, about, "short launches and five repeats", BENCHMARKS
+    )
+    options = parser.parse_args(arguments)
+
+    @contextmanager
+    def opened(device: cl.Device, name: str) -> Iterator[SplitSession]:
         capability = capability_of(device)
-        with ExitStack() as stack:
-            cuda = None
-            if capability is not None:
-                cuda = stack.enter_context(cuda_program(CUDA_SOURCE, "split_barrier", capability, CudaPeer))
-            session = SplitSession(device, name, cl.Context([device]), options.quick, capability, cuda)
-            rows += collect(session, BENCHMARKS, print_json=options.json)
-    if not seen:
-        return 3
-    if not options.json:
-        show(rows, COLUMNS, width=144)
-    return int(any("error" in row.extra for row in rows))
+        program = cuda_program(CUDA_SOURCE, "split_barrier", capability, CudaPeer)
+        with nullcontext() if capability is None else program as cuda:
+            yield SplitSession(device, name, cl.Context([device]), options.quick, capability, cuda)
+
+    return run(options, opened, BENCHMARKS, COLUMNS)
 
 
 if __name__ == "__main__":
