@@ -25,22 +25,18 @@ if TYPE_CHECKING:
 
 PAGE = ROOT / "docs" / "reductions.md"
 
-#: How values are combined, what they are -> the same bits from run to run, for other launch sizes, on other devices.
-MATRIX = {
-    ("within a work-group", "exact"): (True, True, True),
-    ("within a work-group", "rounded"): (True, False, False),
-    ("gang level", "exact"): (True, True, True),
-    ("gang level", "rounded"): (True, False, False),
-    ("gang level, `deterministic=False`", "exact"): (True, True, True),
-    ("gang level, `deterministic=False`", "rounded"): (False, False, False),
-    ("a grid", "exact"): (True, True, True),
-    ("a grid", "rounded"): (True, False, False),
-    ("`portbar.reduce`", "exact"): (True, True, True),
-    ("`portbar.reduce`", "rounded"): (True, False, False),
-    ("`portbar.reduce(deterministic=False)`", "exact"): (True, True, True),
-    ("`portbar.reduce(deterministic=False)`", "rounded"): (False, False, False),
-    ("`portbar.reduce(reproducible=True)`", "exact"): (True, True, True),
-    ("`portbar.reduce(reproducible=True)`", "rounded"): (True, True, True),
+#: How rounded values are combined -> the same bits from run to run, for other launch sizes, on other devices.
+ROUNDED_BITS = {
+    "within a work-group": (True, False, False),
+    "gang level": (True, False, False),
+    "gang level, `deterministic=False`": (False, False, False),
+    "a grid": (True, False, False),
+    "`portbar.reduce`": (True, False, False),
+    "`portbar.reduce(deterministic=False)`": (False, False, False),
+    "`portbar.reduce(reproducible=True)`": (True, True, True),
+}
+MATRIX = {(how, "rounded"): bits for how, bits in ROUNDED_BITS.items()} | {
+    (how, "exact"): (True, True, True) for how in ROUNDED_BITS
 }
 
 
