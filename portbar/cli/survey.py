@@ -146,7 +146,7 @@ def _here(job: Job, output: str | None, matrix: Path | None, check: str | None, 
         raise click.UsageError("--check is about one machine: name a file with --output, no folder")
     file = None if output is None else Path(output)
     if folder is None and not many:
-        return _measured(_Run(job, file), matrix, check, factor, as_json=as_json)
+        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json)
     name = host_name()
     with only_here(Path() if folder is None else folder.path, name) as alone:
         if not alone:
@@ -160,10 +160,10 @@ def _here(job: Job, output: str | None, matrix: Path | None, check: str | None, 
                 _say(f"this host was surveyed before: remove {file} to have it done again")
                 return 0
             _say(f"this host is {label}")
-        return _measured(_Run(job, file), matrix, check, factor, as_json=as_json)
+        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json)
 
 
-def _measured(run: _Run, matrix: Path | None, check: str | None, factor: float, *, as_json: bool) -> int:
+def _measured(run: _WrittenSurvey, matrix: Path | None, check: str | None, factor: float, *, as_json: bool) -> int:
     if check is not None:
         status = survey_check.run(check, factor, run.job, run.survey, as_json=as_json)
         return status or int(run.is_lost)
@@ -187,7 +187,7 @@ def _measured(run: _Run, matrix: Path | None, check: str | None, factor: float, 
     return status_of(record) or int(lost)
 
 
-class _Run:
+class _WrittenSurvey:
     """A survey of this machine, written to where the user wants it as it grows."""
 
     def __init__(self, job: Job, file: Path | None) -> None:

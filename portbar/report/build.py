@@ -22,18 +22,8 @@ TITLE: Final = "What OpenCL devices do between work-groups"
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a folder of records says.
-
-    Attributes
-    ----------
-    devices : list of dict
-        A summary of each device.
-    records : int
-        Files that were read.
-    unread : list of (str, str)
-        Name of a file that is no record, and why.
-    """
+class FolderReport:
+    """What a folder of records says: a summary of each device, how many files were read, and why others are no records."""
 
     devices: list[Json]
     records: int
@@ -69,7 +59,7 @@ class Report:
         return page(TITLE, self.intro(), tables(self.devices), drawn, self.unread)
 
 
-def build(folder: Path) -> Report:
+def build(folder: Path) -> FolderReport:
     """Read every record in a folder; files that are no records are kept by name.
 
     Raises
@@ -95,7 +85,7 @@ def build(folder: Path) -> Report:
             f"none of its {len(unread)} files is one; the first: {unread[0][1]}" if unread else "it has no .json files"
         )
         raise RecordError(f"no record is in {folder.name!r}: {what}")
-    return Report(in_order(devices), count, unread)
+    return FolderReport(in_order(devices), count, unread)
 
 
 def _read(file: Path) -> tuple[list[Json], str | None]:

@@ -44,17 +44,8 @@ class Turn:
 class Running:
     """A step under way on one device.
 
-    Attributes
-    ----------
-    device : pyopencl.Device
-    entry : dict
-        The device's entry in the record; the step's own part is there, and takes its rows as they come.
-    seed : int
-    quick : bool
-    budget_s : float
-        Seconds that it should take, beside the start of a process.
-    limit_s : float
-        Seconds until it is killed at the latest.
+    The step's own part of the entry takes its rows as they come. It should take `budget_s`, beside the start of a process, and
+    is killed after `limit_s`.
     """
 
     device: cl.Device

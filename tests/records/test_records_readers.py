@@ -19,7 +19,7 @@ from portbar import records
 from portbar.cli.compare import comparison_view
 from portbar.findings import matrix
 from portbar.records import measured
-from portbar.report.build import Report
+from portbar.report.build import FolderReport
 from portbar.report.collect import collect, in_order
 from portbar.report.compare import compare
 from portbar.report.index import index_of
@@ -46,7 +46,7 @@ def read_by_all(value: Json, plots: bool) -> None:
         for only_used in (False, True):
             shown(comparison_view("old", "new", compare(old, new, only_used=only_used)))
     assert index_of([("a.json", newest)]).partition("bound). ")[0].count("\n| [") == len(names)
-    report = Report(in_order(collect([("a", newest), ("b", record())])), 2)
+    report = FolderReport(in_order(collect([("a", newest), ("b", record())])), 2)
     report.to_markdown()
     json.dumps(report.to_json(), allow_nan=False)
     assert "Test GPU" in report.to_html(plots=plots)

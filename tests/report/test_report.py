@@ -20,7 +20,7 @@ from portbar.cli import cli
 from portbar.errors import RecordError
 from portbar.records import text
 from portbar.records.reading import measured, missing
-from portbar.report.build import Report, build
+from portbar.report.build import FolderReport, build
 from portbar.report.collect import collect, in_order
 from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
 from portbar.report.tables import tables
@@ -230,7 +230,7 @@ def test_nothing_of_a_record_becomes_markup(plots: bool) -> None:
     if plots:
         pytest.importorskip("matplotlib", reason="plots need matplotlib")
     devices = in_order(collect([(EVIL, evil_record()), ("p", published(EVIL, EVIL, 4, 4, 2.0, 4.0))]))
-    html = Report(devices, 2, [(f"{EVIL}.json", EVIL)]).to_html(plots=plots)
+    html = FolderReport(devices, 2, [(f"{EVIL}.json", EVIL)]).to_html(plots=plots)
     tags = checked_page(html)
     assert tags.text.count("<script>alert(1)") > 10
     assert [tag for tag, _ in tags.tags].count("svg") == (3 if plots else 0)
@@ -238,7 +238,7 @@ def test_nothing_of_a_record_becomes_markup(plots: bool) -> None:
 
 def test_nothing_of_a_record_becomes_markup_in_markdown() -> None:
     devices = collect([(EVIL, evil_record())])
-    shown = Report(devices, 1, [(EVIL, EVIL)]).to_markdown()
+    shown = FolderReport(devices, 1, [(EVIL, EVIL)]).to_markdown()
     assert re.search(r"(?<!\\)<script", shown) is None
     assert re.search(r"(?<!\\)\]\(", shown) is None
     lines = [line for line in shown.splitlines() if line.startswith("| ")]
@@ -304,7 +304,7 @@ def test_only_so_many_devices_are_drawn_and_the_page_says_which() -> None:
     many = [device(f"GPU {n}", bound=2 * n + 4) for n in range(40)]
     many.append(device("GPU 39", "0.9", bound=82))
     devices = collect([("a", record(*many))])
-    html = Report(devices, 1).to_html()
+    html = FolderReport(devices, 1).to_html()
     assert html.count("<svg") == 1 + MOST_BARRIERS
     assert f"{MOST_RECALL} of 41 records are drawn" in html
 
@@ -331,7 +331,7 @@ def test_a_thousand_records_make_a_page_of_less_than_five_megabytes() -> None:
             "driver": f"{n % 4}.15.3 build 160000",
         }
     started = time.process_time()
-    html = Report(devices, 1000).to_html()
+    html = FolderReport(devices, 1000).to_html()
     assert len(html.encode()) < 5e6
     assert time.process_time() - started < 10
 
@@ -393,7 +393,7 @@ def test_a_record_with_many_algorithms_of_its_own_costs_its_own_plot_only() -> N
         plots = {plot.title.partition(" (")[0]: plot.text for plot in barrier_plots(devices).plots}
         for other in others:
             assert "counter 0.500 at 1" in plots[other["facts"]["name"]]
-        assert "Odd GPU" in Report(devices, 1).to_html()
+        assert "Odd GPU" in FolderReport(devices, 1).to_html()
 
 
 @pytest.mark.parametrize("us", [0.0, -1.0, 5e-324, 1e18])
@@ -405,7 +405,7 @@ def test_times_that_cannot_be_are_in_no_plot(us: float) -> None:
         line["groups"] = 2**62 + line["groups"]
     (summary,) = collect([("a", record(one))])
     assert barrier_plots([summary]).plots == []
-    assert "Test GPU" in Report([summary], 1).to_html()
+    assert "Test GPU" in FolderReport([summary], 1).to_html()
 
 
 # --- the command ---

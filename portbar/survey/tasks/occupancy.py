@@ -49,7 +49,7 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 
 
 @dataclass(frozen=True)
-class Cell:
+class Setting:
     """One occupancy measurement: so many runs of a discovery strategy.
 
     With patience the poll waits for groups that have not arrived; without, it closes as the published protocol does.
@@ -70,7 +70,7 @@ def holds_one_group(profile: DeviceProfile, max_groups: int | None) -> bool:
 
 def occupancy_cells(
     profile: DeviceProfile, *, quick: bool, largest: int | None = None, max_groups: int | None = None
-) -> list[Cell]:
+) -> list[Setting]:
     """The cells of the occupancy step, in the order in which to measure them.
 
     `largest` is the most work-items that a work-group of the kernel can have, which may be fewer than the device says.
@@ -81,16 +81,16 @@ def occupancy_cells(
     wanted = (1, 64) if quick and cpu else (32, 256) if quick else known
     sizes = possible_sizes(wanted, profile, largest)
     if holds_one_group(profile, max_groups):
-        return [Cell(size, SMALL_BYTES, lock, True, 1) for lock in LOCKS for size in sizes]
+        return [Setting(size, SMALL_BYTES, lock, True, 1) for lock in LOCKS for size in sizes]
     runs = 3 if quick else 10
-    small = [Cell(size, SMALL_BYTES, lock, True, runs) for lock in LOCKS for size in sizes]
-    impatient = [Cell(size, SMALL_BYTES, lock, False, runs) for lock in LOCKS for size in sizes]
+    small = [Setting(size, SMALL_BYTES, lock, True, runs) for lock in LOCKS for size in sizes]
+    impatient = [Setting(size, SMALL_BYTES, lock, False, runs) for lock in LOCKS for size in sizes]
     if quick:
-        return [*small, Cell(sizes[-1], everything, "packed", True, runs), *impatient]
+        return [*small, Setting(sizes[-1], everything, "packed", True, runs), *impatient]
     # What a work-group takes of local memory bounds how many a GPU holds; a CPU does not care, so one size shows that.
     memory = [everything] if cpu else [everything // 4, everything // 2, everything]
     large = [
-        Cell(size, local_bytes, lock, patience, runs)
+        Setting(size, local_bytes, lock, patience, runs)
         for patience in (True, False)
         for lock in LOCKS
         for local_bytes in memory
@@ -149,7 +149,7 @@ class _OccupancyCells:
         kernel = self._kernel("packed")
         return largest_group(kernel.program, self._queue, kernel.name)
 
-    def __call__(self, cell: Cell, clock: Budget) -> dict[str, Any]:
+    def __call__(self, cell: Setting, clock: Budget) -> dict[str, Any]:
         local, scratch, rounds = (cell.local_size,), cl.LocalMemory(cell.local_bytes), np.uint32(0)
         # How many to launch comes from the lock that scales; each lock is then asked to find them.
         bound = self._kernel("packed").occupancy(self._queue, local, scratch, rounds)
