@@ -21,7 +21,6 @@ from portbar.device.facts import DeviceFacts, facts
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.findings.findings import RATES, Findings
 from portbar.launching.program import Program
-from portbar.measuring.probe import FEATURES
 from portbar.measuring.rounds import rounds_for
 from portbar.primitives import layout
 from portbar.primitives.atomics import word_context, word_pieces
@@ -30,6 +29,14 @@ from portbar.primitives.backend import yield_piece
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
 from portbar.text.templates import render_def
+
+#: Features that need a language level of OpenCL C 2.0 or later.
+_OF_2_0: Final = frozenset(
+    {
+        *("sub_groups", "work_group_collectives", "generic_address_space", "program_scope_variables"),
+        *("float_atomics", "float_atomics_local", "double_atomics", "double_atomics_local"),
+    }
+)
 
 #: Features in PTX, which no other compiler should be given.
 _PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
@@ -170,7 +177,7 @@ class Probes:
         """Whether a kernel that uses a feature compiles and works, at the highest language level that does."""
         if name in _PTX_FEATURES and not self._takes_ptx:
             return False
-        if not FEATURES[name]:
+        if name not in _OF_2_0:
             return self._feature_works(name, None)
         std = next((std for std in ("CL3.0", "CL2.0") if self.known.builds.get(std)), None)
         return std is not None and self._feature_works(name, std)

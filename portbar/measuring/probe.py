@@ -24,23 +24,12 @@ if TYPE_CHECKING:
 
     from portbar.measuring.kernels import Probes
 
-#: Feature -> whether it needs a language level of OpenCL C 2.0 or later.
-FEATURES: Final = {
-    "fp64": False,
-    "fp16": False,
-    "int64_atomics": False,
-    "sub_groups": True,
-    "work_group_collectives": True,
-    "generic_address_space": True,
-    "program_scope_variables": True,
-    "float_atomics": True,
-    "float_atomics_local": True,
-    "double_atomics": True,
-    "double_atomics_local": True,
-    "printf": False,
-    "mbarrier": False,
-    "one_way_fences": False,
-}
+#: Features that kernels of `cl_templates/probe/features.mako` use.
+FEATURES: Final = (
+    *("fp64", "fp16", "int64_atomics", "sub_groups", "work_group_collectives", "generic_address_space"),
+    *("program_scope_variables", "float_atomics", "float_atomics_local", "double_atomics", "double_atomics_local"),
+    *("printf", "mbarrier", "one_way_fences"),
+)
 
 #: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
 HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
