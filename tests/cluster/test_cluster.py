@@ -360,6 +360,7 @@ def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes
         scheduler.stdout.close()
 
 
+@pytest.mark.once
 @pytest.mark.device
 @pytest.mark.slow
 def test_a_host_is_surveyed_through_a_worker_process(device, selector, tmp_path):

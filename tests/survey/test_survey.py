@@ -281,7 +281,7 @@ def fake_tasks(monkeypatch, **others):
         monkeypatch.setattr(type(step), "task", f"survey_fakes:{others.get(step.name, 'nothing')}")
 
 
-@pytest.mark.few
+@pytest.mark.once
 @pytest.mark.device
 def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
     fake_tasks(monkeypatch, occupancy="abort_once", barrier="barriers")
@@ -333,6 +333,7 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
     assert all("no spin limit" in row["barrier_time"]["reason"] for row in rows[2:])
 
 
+@pytest.mark.few
 @pytest.mark.device
 @pytest.mark.slow
 def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp_path):
@@ -399,7 +400,7 @@ main()
 """
 
 
-@pytest.mark.few
+@pytest.mark.once
 @pytest.mark.device
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, tmp_path, monkeypatch):

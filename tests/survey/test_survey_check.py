@@ -248,6 +248,7 @@ def test_wrong_usage_says_what_is_wrong(arguments, message):
     assert message in " ".join(done.stderr.split())
 
 
+@pytest.mark.once
 @pytest.mark.device
 @pytest.mark.slow
 def test_a_machine_is_checked_against_its_own_record(device, tmp_path):
