@@ -193,12 +193,16 @@ def calls(kind: str, scope: str) -> Iterator[str]:
 
 
 def everything(strategy: Strategy) -> str:
-    """Return a program that uses every operation with every type, address space, order and scope of a strategy."""
+    """Return a program that uses every operation with every type, address space and order of a strategy.
+
+    Scopes go round: two for each type and address space, so that each type and each space has all of them.
+    """
     table = strategy.capabilities.atomics_table
     parts = ['#include "portbar/atomics.h"\n#include "portbar/lock.h"\n']
-    for kind in table.offered():
-        for space in table.spaces:
-            body = "\n    ".join(call for scope in table.scopes for call in calls(kind.name, scope))
+    for number, kind in enumerate(table.offered()):
+        for turn, space in enumerate(table.spaces):
+            scopes = table.scopes[(number + turn) % 2 :: 2]
+            body = "\n    ".join(call for scope in scopes for call in calls(kind.name, scope))
             name = f"use_{kind.name}_{space}"
             where = "global" if space == "generic" else space
             pointer = f"volatile {kind.name} *p = q;" if space == "generic" else f"volatile {space} {kind.name} *p = q;"
