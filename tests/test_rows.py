@@ -40,6 +40,11 @@ def test_the_readme_shows_the_rows() -> None:
     assert "\n".join(rows.table()) in (TESTS / "README.md").read_text()
 
 
+def test_every_share_says_how_long_it_takes() -> None:
+    assert rows.EXPECTED.keys() == rows.SHARES.keys()
+    assert all(0 < seconds[""] < 3600 for seconds in rows.EXPECTED.values())
+
+
 def test_marks_name_files_that_exist() -> None:
     files = [path.name for path in TESTS.rglob("test_*.py")]
     for patterns in rows.FILES.values():
