@@ -102,7 +102,7 @@ def test_every_member_and_receiver_has_the_result_once(context, queue, level, gr
     many_groups = 40 if scale(context.devices[0]).is_simulator else 700
     sizes = [(2, 1), (2, 33), (2, 64)]
     if gangs:
-        sizes = [(None, 1), (None, 33)] if grid else [(1, 1), (1, 33), (7, 5), (many_groups, 8)]
+        sizes = [(None, 1), (None, 33)] if grid else [(1, 1), (1, 33), (7, 33), (many_groups, 5)]
     for (groups, local), n, receive in itertools.product(sizes, (0, 1, 3000), (0, 1)):
         x = numbers(n, local)
         right = expected(x, START | {"total": START["total"] + receive})

@@ -51,7 +51,7 @@ def expected(indices, taken):
 def sizes_for(context, how):
     """Return local sizes; PoCL compiles a kernel for each, and takes long for many loops with barriers."""
     few = how == "tree" and "PoCL" in context.devices[0].platform.version
-    return (7, 33) if few else (7, 33, 1, 64, 100)
+    return (7, 33) if few else (7, 33, 1, 100)
 
 
 @pytest.mark.device
