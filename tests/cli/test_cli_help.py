@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -235,8 +236,32 @@ with Steps(err()) as steps:
 """
 
 
-def test_a_terminal_gets_a_bar_that_goes_away() -> None:
-    text, out = on_terminal(STEPS, plain_environment())
+def said_to(more: dict[str, str]) -> tuple[str, str]:
+    """What `STEPS` says on standard error, a terminal unless it is piped, and what is on standard output."""
+    env = plain_environment(**{name: text for name, text in more.items() if name != "piped"})
+    if "piped" not in more:
+        return on_terminal(STEPS, env)
+    done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True, env=env)
+    return done.stderr, done.stdout
+
+
+SURROUNDINGS: dict[str, dict[str, str]] = {
+    "terminal": {},
+    "dumb": {"TERM": "dumb"},
+    "piped in colour": {"FORCE_COLOR": "1", "piped": "1"},
+    "piped": {"piped": "1"},
+}
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, tuple[str, str]]:
+    """What `STEPS` says in each of the surroundings, all at once: it sleeps most of the time."""
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(SURROUNDINGS, pool.map(said_to, SURROUNDINGS.values()), strict=True))
+
+
+def test_a_terminal_gets_a_bar_that_goes_away(said: dict[str, tuple[str, str]]) -> None:
+    text, out = said["terminal"]
     assert out == ""
     assert re.search(r"measuring \[x\] for about 3 s .*0:00:0[12]", text)
     assert "7 done" in text
@@ -249,13 +274,9 @@ def test_a_terminal_gets_a_bar_that_goes_away() -> None:
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
 
 
-@pytest.mark.parametrize("more", [{"TERM": "dumb"}, {"FORCE_COLOR": "1", "piped": "1"}, {"piped": "1"}])
-def test_anything_else_gets_lines(more: dict[str, str]) -> None:
-    env = plain_environment(**{name: text for name, text in more.items() if name != "piped"})
-    if "piped" in more:
-        text = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True, env=env).stderr
-    else:
-        text, _ = on_terminal(STEPS, env)
+@pytest.mark.parametrize("where", ["dumb", "piped in colour", "piped"])
+def test_anything_else_gets_lines(said: dict[str, tuple[str, str]], where: str) -> None:
+    text, _ = said[where]
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in text.splitlines()]
     assert [re.sub(r"^\[ +\d\.\d s\] ", "", line) for line in lines] == [
         "0:0 A [red]device[/red]: measuring [x] for about 3 s",
