@@ -311,7 +311,7 @@ ENTRIES = (
         platform="PoCL 3",
         task="tests.device.quirk_programs:behind_a_failure",
         shows=ends("timeout", reports=[{"enqueued": True}]),
-        limit=15,
+        limit=10,
     ),
     Quirk(
         name="pocl-cbs-ids",
@@ -386,7 +386,7 @@ ENTRIES = (
             Kernel(source, words=128, global_size=128, local_size=64, arguments=(200,)) for source in (_ENDS, _BREAKS)
         ),
         shows=_taken_by_all,
-        limit=15,
+        limit=10,
     ),
     Quirk(
         name="pocl-uneven-loops",
