@@ -329,7 +329,9 @@ def test_a_cluster_without_workers_is_an_error_with_a_remedy(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes, tmp_path):
+def test_a_scheduler_that_goes_away_is_an_error_and_keeps_what_is_finished(fakes, tmp_path, monkeypatch):
+    # So long the client tries to reach it again.
+    monkeypatch.setattr(cluster, "_CONNECT_S", 5.0)
     folder = HostFolder(tmp_path / "records")
     label = folder.label(host_name())
     (fakes / "plan.json").write_text(json.dumps({label: {"1": "hang"}}), encoding="utf-8")
