@@ -88,7 +88,9 @@ def of_memory(instructions: list[str]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> None:
-    text = compiled(target, everything(strategy_for(target)), tmp_path)
+    # Code without inline assembly comes to calls of built-in functions, which are not there to be linked.
+    read_only = () if target.assemble_for else ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+    text = compiled(target, everything(strategy_for(target)), tmp_path, *read_only)
     offered = strategy_for(target).capabilities.atomics_table
     for kind, space in itertools.product(offered.types, offered.spaces):
         assert f"use_{kind}_{space}" in text
