@@ -123,6 +123,10 @@ def ptxas() -> str | None:
     return next(packaged, None) or shutil.which("ptxas")
 
 
+#: For `compiled`: read, and neither optimised nor made assembly, which proves no more of a text without inline assembly.
+READ_ONLY = ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+
+
 def compiled(target: Target, source: str, folder: Path, *more: str, strategy: Strategy | None = None, loops=()) -> str:
     """Compile portbar source for a target with clang; its assembly text, or LLVM's with `-emit-llvm`."""
     use = use_of(source, (), tuple(loops)) if "portbar/reduction.h" in source else None

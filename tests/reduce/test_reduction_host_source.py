@@ -15,7 +15,7 @@ from portbar.primitives.reduction.loops import Reduction
 from portbar.primitives.reduction.operators import OPERATORS, Operator
 from portbar.primitives.reduction.types import type_of
 from tests import gpu_code
-from tests.gpu_code import TARGETS, Target, assembled, compiled, strategy_for
+from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, strategy_for
 
 SHAPE = Shape(local=256, load_bytes=16, loads=4, sets=1, per_unit=8)
 PTX = [target for target in TARGETS if target.atomics in {"ptx", "membar"}]
@@ -71,8 +71,9 @@ JOBS = {
 def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> None:
     shuffles = target in PTX and target.atomics == "ptx" and name != "columns"
     made = job(**JOBS[name], shuffles=shuffles)
-    text = compiled(target, made.text(strategy_for(target)), tmp_path)
+    text = compiled(target, made.text(strategy_for(target)), tmp_path, *(() if target in PTX else READ_ONLY))
     if target not in PTX:
+        assert "define" in text
         return
     if shuffles:
         assert "shfl.sync.down.b32" in text

@@ -14,7 +14,7 @@ from portbar.primitives.reduction.operators import OPERATORS, short_form_operato
 from portbar.primitives.reduction.strategies import Means
 from portbar.primitives.strategy import Choice
 from tests import gpu_code
-from tests.gpu_code import TARGETS, assembled, clang, ptx_kernels, strategy_for
+from tests.gpu_code import READ_ONLY, TARGETS, assembled, clang, ptx_kernels, strategy_for
 
 pytestmark = pytest.mark.skipif(
     clang() is None, reason="no clang to compile OpenCL C with (Debian: apt-get install clang)"
@@ -44,7 +44,9 @@ def target_strategy(target, *, reduction=None):
 
 
 def compiled(target, source, folder, loops=(), reduction=None, *, assemble=False):
-    text = gpu_code.compiled(target, source, folder, strategy=target_strategy(target, reduction=reduction), loops=loops)
+    strategy = target_strategy(target, reduction=reduction)
+    read_only = READ_ONLY if assemble and not target.assemble_for else ()
+    text = gpu_code.compiled(target, source, folder, *read_only, strategy=strategy, loops=loops)
     if assemble and target.assemble_for:
         assembled(target, folder)
     return text

@@ -10,7 +10,7 @@ import pytest
 
 from portbar.primitives.grid import bounded
 from tests import gpu_code
-from tests.gpu_code import TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
+from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
 
 pytestmark = pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 
@@ -89,7 +89,7 @@ def of_memory(instructions: list[str]) -> list[str]:
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> None:
     # Code without inline assembly comes to calls of built-in functions, which are not there to be linked.
-    read_only = () if target.assemble_for else ("-emit-llvm", "-Xclang", "-disable-llvm-passes")
+    read_only = () if target.assemble_for else READ_ONLY
     text = compiled(target, everything(strategy_for(target)), tmp_path, *read_only)
     offered = strategy_for(target).capabilities.atomics_table
     for kind, space in itertools.product(offered.types, offered.spaces):
