@@ -40,7 +40,9 @@ def kernels_task(payload: dict[str, Any]) -> list[int]:
         if number:
             child.progress({"found": found})
         program = cl.Program(context, one["source"]).build(list(one["options"]))
-        kernel = cl.Kernel(program, re.findall(r"^kernel void (\w+)", one["source"], re.MULTILINE)[0])
+        first = re.findall(r"^kernel void (\w+)", one["source"], re.MULTILINE)[0]
+        # All of them are made: a driver may end the process over one, and answer that there is none of its name.
+        kernel = next(made for made in program.all_kernels() if made.function_name == first)
         if not one["words"]:
             continue
         words = np.zeros(one["words"], np.uint32)
