@@ -41,8 +41,12 @@ def kernels_task(payload: dict[str, Any]) -> list[int]:
             child.progress({"found": found})
         program = cl.Program(context, one["source"]).build(list(one["options"]))
         first = re.findall(r"^kernel void (\w+)", one["source"], re.MULTILINE)[0]
-        # All of them are made: a driver may end the process over one, and answer that there is none of its name.
-        kernel = next(made for made in program.all_kernels() if made.function_name == first)
+        try:
+            kernel = cl.Kernel(program, first)
+        except cl.Error:
+            # Asked for all kernels, a driver may end the process where it says of one that there is none of its name.
+            program.all_kernels()
+            raise
         if not one["words"]:
             continue
         words = np.zeros(one["words"], np.uint32)
