@@ -23,9 +23,8 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, command_line, note, number, run
+from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, run
 from portbar.device.facts import address_of
-from portbar.errors import Error
 from portbar.launching.launch import Launch
 from portbar.measuring.benching import BarrierSamples, BarrierTimer, Relaunch
 from portbar.measuring.rounds import device_s, in_turns, profiled_queue
@@ -214,17 +213,6 @@ BENCHMARKS: dict[str, Callable[[BarrierSession], Iterator[Row]]] = {
     "oversubscribed": oversubscribed,
 }
 
-COLUMNS: dict[str, Callable[[Row], str]] = {
-    "benchmark": lambda row: row.benchmark,
-    "peer": lambda row: row.peer,
-    "local": lambda row: str(row.extra.get("local_size", "")),
-    "groups": lambda row: str(row.extra.get("groups", "")),
-    "ratio": lambda row: number(row.ratio),
-    "ours, us": lambda row: number(row.ours_us),
-    "peer, us": lambda row: number(row.peer_us),
-    "samples": lambda row: str(row.samples),
-}
-
 
 def sampled(
     ours: BarrierSamples, groups: int, repeats: int, peers: Mapping[str, Callable[[], float]]
@@ -233,13 +221,7 @@ def sampled(
 
     Launches again where a busy machine kept discovery from finding all groups.
     """
-
-    def complete() -> float:
-        us = next((us for us in (ours.take() for _ in range(20)) if us is not None), None)
-        if us is None:
-            raise Error(f"discovery never found {groups} work-groups")
-        return us
-
+    complete: Callable[[], float] = partial(complete_us, ours, groups)
     complete()
     taken: dict[str, list[float]] = {name: [] for name in peers}
     # Longer launches may replace the samples so far; those of the last turns are then left. The first has no peer.

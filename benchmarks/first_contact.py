@@ -17,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, command_line, note, number, run, sampled
+from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, run, sampled
 from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
@@ -204,17 +204,6 @@ BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
     "choice": choosing,
 }
 
-COLUMNS: dict[str, Callable[[Row], str]] = {
-    "benchmark": lambda row: row.benchmark,
-    "peer": lambda row: row.peer,
-    "local": lambda row: str(row.extra.get("local_size", "")),
-    "groups": lambda row: str(row.extra.get("groups", "")),
-    "ratio": lambda row: number(row.ratio),
-    "ours, us": lambda row: number(row.ours_us),
-    "peer, us": lambda row: number(row.peer_us),
-    "samples": lambda row: str(row.samples),
-}
-
 
 def beside_raw(session: Session, made: Launches, sides: Mapping[str, Callable[[], float]]) -> Iterator[Row]:
     """A row for each side but `raw`, which is their peer; taken in turns, the first time each for nothing."""
@@ -235,16 +224,10 @@ def barrier_us(
     bound = min(timer.bound for timer in timers.values())
     count = min(groups or bound, bound)
     samples = {name: BarrierSamples(timer, count, session.launch_s) for name, timer in timers.items()}
-
-    def take(name: str) -> float:
-        us = next((us for us in (samples[name].take() for _ in range(20)) if us is not None), None)
-        if us is None:
-            raise Error(f"discovery never found {count} work-groups")
-        return us
-
-    for name in timers:
-        take(name)
-    taken = sampled({name: partial(take, name) for name in timers}, session.repeats)
+    sides = {name: partial(complete_us, one, count) for name, one in samples.items()}
+    for side in sides.values():
+        side()
+    taken = sampled(sides, session.repeats)
     return count, lambda ours, theirs: list(zip(taken[ours], taken[theirs], strict=True))
 
 

@@ -19,6 +19,7 @@ import portbar
 from portbar.device import usable
 from portbar.device.facts import select_devices
 from portbar.errors import DeviceError, Error
+from portbar.measuring.benching import BarrierSamples
 from portbar.measuring.rounds import in_turns
 
 
@@ -207,6 +208,20 @@ def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, lis
     return in_turns(sides, repeats, failed=failed)
 
 
+def complete_us(samples: BarrierSamples, groups: int) -> float:
+    """One more sample, from a launch that found all groups; again where a busy machine kept discovery from it.
+
+    Raises
+    ------
+    Error
+        No launch found them.
+    """
+    us = next((us for us in (samples.take() for _ in range(20)) if us is not None), None)
+    if us is None:
+        raise Error(f"discovery never found {groups} work-groups")
+    return us
+
+
 def show(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], width: int = 120) -> None:
     """Print the rows as one table a device; `width` is for output that goes to no terminal."""
     from rich.console import Console  # noqa: PLC0415 (not needed for --json)
@@ -224,3 +239,16 @@ def show(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], width
 def number(value: float | None) -> str:
     """Three digits, or nothing."""
     return "" if value is None else f"{value:.3g}"
+
+
+#: Columns of a table of barriers and launches.
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "benchmark": lambda row: row.benchmark,
+    "peer": lambda row: row.peer,
+    "local": lambda row: str(row.extra.get("local_size", "")),
+    "groups": lambda row: str(row.extra.get("groups", "")),
+    "ratio": lambda row: number(row.ratio),
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+    "samples": lambda row: str(row.samples),
+}

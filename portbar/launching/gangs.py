@@ -67,7 +67,6 @@ class GangState:
         self.queue = queue
         self.capacity = 1 << max(6, (groups - 1).bit_length())
         self._places, self.words, values = places(loops)
-        #: Kept alive while launches that use it may still run.
         words = np.zeros(LAUNCHES * self.words + max(1, values) * self.capacity, np.uint32)
         self._memory = StateMemory(queue, words)
         self.buffer = self._memory.buffer
