@@ -37,9 +37,9 @@ static inline void portbar_arrive_at_both(const portbar_grid *grid, volatile glo
                                           uint complete)
 {
     portbar_check_arrival(grid, complete - portbar_word_arrive(p) - 1u, grid->num_groups);
-    /* The other groups of the same parity, which wait for `p`, may have been at `q` once more, or once less. */
+    /* Each other group may have been at `q` once more, those of the same parity, which wait for `p`, also once less. */
     const uint groups = grid->num_groups, others = (groups + 1u - (grid->group_id & 1u)) / 2u - 1u;
-    portbar_check_arrival(grid, complete + others - portbar_word_arrive(q) - 1u, groups + 2u * others);
+    portbar_check_arrival(grid, complete + groups - portbar_word_arrive(q) - 2u, 2u * groups + others - 1u);
 }
 </%def>
 <%def name="phase_before_barrier()"></%def>
