@@ -1,0 +1,1 @@
+"""Models of portbar's protocols, checked by searching all that can happen: `python -m models.spin`."""
