@@ -66,6 +66,7 @@ FILES = {
         "test_cluster*.py",
         "test_examples.py",
         "test_pytest_plugin.py",
+        "test_soak.py",
         "test_survey_check.py",
         "test_survey_steps.py",
     ),
