@@ -24,6 +24,7 @@ from portbar.errors import (
 
 if TYPE_CHECKING:
     from portbar.arrays.reduce import reduce
+    from portbar.arrays.scan import scan
     from portbar.choices.profile import describe
     from portbar.choices.strategy import DeviceProfile, choose
     from portbar.device.facts import DeviceFacts
@@ -64,6 +65,7 @@ _LAZY = {
     "probe": "portbar.measuring.probe",
     "reduce": "portbar.arrays.reduce",
     "render": "portbar.rendering.export",
+    "scan": "portbar.arrays.scan",
 }
 
 __all__ = [
@@ -95,6 +97,7 @@ __all__ = [
     "probe",
     "reduce",
     "render",
+    "scan",
 ]
 
 

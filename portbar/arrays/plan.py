@@ -43,6 +43,9 @@ _NARROW_LOADS: Final = 8
 #: Most bytes of a value that work-groups leave with tags.
 _TAGGED_BYTES: Final = 64
 
+#: Launches after which words of tiles are cleared; each holds an epoch and one more bit.
+MOST_EPOCHS: Final = (1 << 31) - 1
+
 _MOST_PROGRAMS: Final = 512
 _MOST_STATES: Final = 64
 
@@ -96,6 +99,8 @@ class State:
         self.lock = threading.RLock()
         self.order = Order(queue)
         self._buffers: dict[str, cl.Buffer] = {}
+        self._epoch = 0
+        self._tile_words: list[cl.Buffer] = []
 
     def cleared(self, name: str, size: int) -> cl.Buffer:
         """A buffer of at least `size` bytes that held zeros when it was made."""
@@ -105,6 +110,26 @@ class State:
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
             found = self._buffers[name] = cl.Buffer(self.context, flags, hostbuf=zeros)
         return found
+
+    def tile_words(self, count: int) -> cl.Buffer:
+        """At least so many words of tiles, each of which holds the epoch of a launch, or 0."""
+        words = self.cleared("tile words", 4 * count)
+        if words not in self._tile_words:
+            self._tile_words.append(words)
+        return words
+
+    def next_epoch(self) -> int:
+        """A number from 1 on that no words of tiles hold: they are cleared when numbers begin again."""
+        with self.lock:
+            if self._epoch == MOST_EPOCHS:
+                zero = np.zeros(1, np.uint32)
+                for words in self._tile_words:
+                    before = self.order.after(None)
+                    cleared = cl.enqueue_fill_buffer(self.queue, words, zero, 0, words.size, before)
+                    self.order.add(cleared, None)
+                self._epoch = 0
+            self._epoch += 1
+            return self._epoch
 
 
 #: Held while anything is made: a queue has one state only.
@@ -151,7 +176,7 @@ class Plan:
             pointers = tuple([place for place, value in enumerate(args) if isinstance(value, cl.SVMPointer)])
             if pointers != self.pointers:
                 # A kernel may take no buffer where such a pointer has been: the effect POINTERS_STAY.
-                self.kernel, self.last, self.pointers = _kernel(self.program, self.held), {}, pointers
+                self.kernel, self.last, self.pointers = _kernel(self.program, self.job.kernel, self.held), {}, pointers
             kernel, last = self.kernel, self.last
             for place, value in enumerate(args):
                 # Numbers cost ten times what buffers do.
@@ -186,8 +211,14 @@ def _heads(request: Request, layout: Layout) -> int | None:
     return heads.pop() if len(heads) == 1 else None
 
 
-def _check_types(device: cl.Device, profile: DeviceProfile, request: Request) -> tuple[str, ...]:
-    kinds = [*(kind for _, kind in request.arrays), *(out.kind for out in request.outputs)]
+def check_types(device: cl.Device, profile: DeviceProfile, kinds: Sequence[Type]) -> tuple[str, ...]:
+    """The extensions that types need.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The device does not compute with one of them.
+    """
     names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
     for name, has in (("double", profile.facts.fp64), ("half", profile.facts.fp16)):
         if name in names and not has:
@@ -223,7 +254,8 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
     device = queue.device
     profile = describe(device)
     strategy = choose(profile)
-    extensions = _check_types(device, profile, request)
+    kinds = [*(kind for _, kind in request.arrays), *(out.kind for out in request.outputs)]
+    extensions = check_types(device, profile, kinds)
     on_cpu = kind_of(profile) != "gpu"
     shape = request.shape or shape_for(profile, request.rows * request.columns)
     shape = _fit(shape, request, profile, shuffles=strategy.capabilities.compute_capability >= 70)
@@ -287,7 +319,7 @@ def _by_teams(queue: cl.CommandQueue, request: Request, strategy: Strategy, job:
     each = max(1, -(-rows // most)) if on_cpu else 1
     groups = -(-rows // (teams * each))
     kept = (np.uint64(request.columns), np.uint64(rows), np.uint64(each))
-    return _made(queue, strategy, job, (groups * local,), (local,), kept)
+    return plan_of(queue, strategy, job, (groups * local,), (local,), kept)
 
 
 def _by_groups(
@@ -322,7 +354,7 @@ def _by_groups(
     )
     found, counters, cells = _rooms(state_of(queue), job, rows, groups)
     kept = (np.uint64(columns), np.uint64(part), np.uint32(groups), np.uint32(head), found, counters)
-    return _made(
+    return plan_of(
         queue, strategy, job, (rows * groups * job.local,), (job.local,), (*kept, cells) if job.atomic else kept
     )
 
@@ -385,10 +417,10 @@ def _by_columns(
     state = state_of(queue)
     found, counters, _ = _rooms(state, job, max(columns, tiles), groups)
     kept = (np.uint64(rows), np.uint64(columns), np.uint64(part), found, counters)
-    return _made(queue, strategy, job, (tiles * local, groups), (local, 1), kept)
+    return plan_of(queue, strategy, job, (tiles * local, groups), (local, 1), kept)
 
 
-def _made(
+def plan_of(
     queue: cl.CommandQueue,
     strategy: Strategy,
     job: Job,
@@ -396,20 +428,27 @@ def _made(
     local_size: tuple[int, ...],
     kept: tuple[Any, ...],
 ) -> Plan:
+    """Compile a kernel, unless it was compiled before, and give it its last arguments.
+
+    Raises
+    ------
+    BuildError
+        An expression does not compile; the message shows it.
+    """
     program = _program(queue, strategy, job)
-    return Plan(_kernel(program, kept), program, global_size, local_size, state_of(queue), job, kept)
+    return Plan(_kernel(program, job.kernel, kept), program, global_size, local_size, state_of(queue), job, kept)
 
 
-def _kernel(program: cl.Program, kept: tuple[Any, ...]) -> cl.Kernel:
+def _kernel(program: cl.Program, name: str, kept: tuple[Any, ...]) -> cl.Kernel:
     """A kernel with its last arguments, which stay."""
-    kernel = cl.Kernel(program, "portbar_reduce")
+    kernel = cl.Kernel(program, name)
     for place, value in enumerate(kept, start=kernel.num_args - len(kept)):
         kernel.set_arg(place, value)
     return kernel
 
 
 def _program(queue: cl.CommandQueue, strategy: Strategy, job: Job) -> cl.Program:
-    text = resolve_includes(job.text(strategy), strategy, name="portbar_reduce.cl")
+    text = resolve_includes(job.text(strategy), strategy, name=f"{job.kernel}.cl")
     context, device = queue.context, queue.device
     try:
         with _lock:

@@ -15,18 +15,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
 from portbar.arrays.plan import Plan, Request, make_plan
+from portbar.arrays.request import (
+    Returned,
+    checked_arrays,
+    element_type,
+    input_arguments,
+    outputs_of,
+    result_arrays,
+    start_values,
+)
 from portbar.arrays.shape import TRIAL
-from portbar.arrays.source import Output, literal
-from portbar.errors import Error, LaunchError
+from portbar.arrays.source import Output
+from portbar.errors import LaunchError
 from portbar.launching.order import awaited, hides_failures
-from portbar.primitives.reduction.loops import Reduction, check_identifier
-from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
-from portbar.primitives.reduction.types import Array, Indexed, Type, type_of
+from portbar.primitives.reduction.operators import Operator
+from portbar.primitives.reduction.types import Indexed
 
 Event = cl.Event
 Results = Any
@@ -42,9 +49,7 @@ class _Known:
     """A plan, and what the host makes of its results."""
 
     plan: Plan | None
-    shape: tuple[int, ...]
-    dtypes: tuple[np.dtype[Any], ...]
-    names: tuple[str, ...] | None
+    returned: Returned
 
 
 _plans: OrderedDict[Any, _Known] = OrderedDict()
@@ -149,16 +154,9 @@ def reduce(
 
     context = queue.context
     arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
-    args: list[Any] = []
-    for one in inputs:
-        if one.context != context:
-            raise LaunchError(
-                "the array belongs to another context than the queue: copy it with array.with_queue or get()"
-            )
-        data = one.base_data
-        args += (data, one.offset // one.dtype.itemsize)
-    results = _results(queue, inputs, known, out)
-    starts = _starts(known, initial)
+    args = input_arguments(inputs, context)
+    results = result_arrays(queue, inputs, known.returned, out)
+    starts = start_values(known.returned, initial)
     for place, one in enumerate(results):
         if out is not None:
             arrays[f"out {place}"] = one
@@ -181,7 +179,8 @@ def reduce(
     if known.plan is not None and not known.plan.state.order.in_order:
         for one in inputs:
             one.add_event(event)
-    answer = results[0] if known.names is None else dict(zip(known.names, results, strict=True))
+    names = known.returned.names
+    answer = results[0] if names is None else dict(zip(names, results, strict=True))
     return (answer, event) if return_event else answer
 
 
@@ -200,11 +199,11 @@ def _known(
     """Check a request, and make its plan."""
     if not isinstance(queue, cl.CommandQueue):
         raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
-    arrays = _arrays(array)
+    arrays = checked_arrays(array)
     names = tuple(arrays)
-    wanted = _outputs(names, next(iter(arrays.values())).dtype, op, mapped, outputs, initial, dtype)
+    wanted = outputs_of(names, next(iter(arrays.values())).dtype, op, mapped, outputs, initial, dtype)
     rows, columns, along, shape = _extent(arrays, wanted, axis)
-    kinds = tuple((name, _element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
+    kinds = tuple((name, element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
     for (name, kind), one in zip(kinds, arrays.values(), strict=True):
         if one.offset % kind.size:
             raise LaunchError(
@@ -225,135 +224,8 @@ def _known(
         request = replace(request, shape=tried[0], groups=tried[1])
     results = rows if along == "columns" else columns
     plan = make_plan(queue, request) if results else None
-    return _Known(
-        plan,
-        shape,
-        tuple(out.kind.dtype for out in wanted),
-        None if outputs is None else tuple(out.name for out in wanted),
-    )
-
-
-def _check_name(what: str, name: Any) -> None:
-    """Check that an array or an output may be called so.
-
-    Raises
-    ------
-    Error
-        It may not.
-    """
-    check_identifier(what, name)
-    if name == "i":
-        raise Error(f"{what} is called 'i', which is the index in map expressions; call it otherwise")
-
-
-def _arrays(array: Any) -> dict[str, cl.array.Array]:
-    if isinstance(array, Mapping):
-        if not array:
-            raise LaunchError("no array to reduce: the mapping is empty")
-        arrays = dict(array)
-        for name in arrays:
-            _check_name("an array", name)
-    else:
-        arrays = {"x": array}
-    for name, one in arrays.items():
-        if not isinstance(one, cl.array.Array):
-            raise LaunchError(
-                f"array {name!r} is a {type(one).__name__}, not a pyopencl.array.Array: move it there with "
-                "pyopencl.array.to_device(queue, ...)"
-            )
-    first = next(iter(arrays.values()))
-    for name, one in arrays.items():
-        if one.shape != first.shape:
-            raise LaunchError(
-                f"array {name!r} has shape {one.shape}, the first one {first.shape}: they must be the same"
-            )
-    return arrays
-
-
-def _element_type(dtype: np.dtype[Any], name: str) -> Type:
-    kind = type_of(np.uint8 if dtype == np.bool_ else dtype, name)
-    if isinstance(kind, Array):
-        raise Error(f"an array whose elements are arrays ({dtype}) cannot be reduced; reshape it, and reduce an axis")
-    return kind
-
-
-def _result_type(name: str, reduction: Reduction, array: str, dtype: np.dtype[Any]) -> Type:
-    """The type of a result; a structure that is the array's own has its name."""
-    return reduction.type_called(f"{array if np.dtype(reduction.dtype) == dtype else name}_type")
-
-
-def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
-    if isinstance(op, BuiltIn) and op.is_logical:
-        return np.int32
-    return np.int64 if dtype == np.bool_ else dtype
-
-
-def _outputs(
-    names: tuple[str, ...], dtype: np.dtype[Any], op: Any, mapped: Any, outputs: Any, initial: Any, asked: Any
-) -> tuple[Output, ...]:
-    """The outputs of a request, checked."""
-    if outputs is None:
-        if isinstance(mapped, Mapping) or isinstance(initial, Mapping):
-            raise Error("map= and initial= are mappings only where outputs= names several results")
-        specs: dict[str, Any] = {"result": op}
-    else:
-        if not isinstance(outputs, Mapping) or not outputs:
-            raise Error(f"outputs= is a mapping of name -> portbar.Reduction or operator, not {outputs!r}")
-        if op != "+" or asked is not None:
-            raise Error("give op= and dtype= or outputs=, not both: outputs={name: portbar.Reduction(dtype, op)}")
-        specs = dict(outputs)
-        for what, given in (("map", mapped), ("initial", initial)):
-            for name in given if isinstance(given, Mapping) else ():
-                if name not in specs:
-                    raise Error(f"{what}= names {name!r}, which is no output; outputs: {', '.join(specs)}")
-        if initial is not None and not isinstance(initial, Mapping):
-            raise Error("with outputs=, initial= is a mapping of output -> value")
-    made = []
-    for name, spec in specs.items():
-        _check_name("an output", name)
-        if isinstance(spec, Reduction):
-            reduction = spec
-        else:
-            chosen = operator_of(spec)
-            reduction = Reduction(asked if asked is not None else _default_dtype(dtype, chosen), chosen)
-        if reduction.shape is not None:
-            raise Error(
-                f"output {name!r} is an array, as results inside kernels may be, but not those of arrays; leave shape= out"
-            )
-        expression = mapped.get(name) if isinstance(mapped, Mapping) else mapped
-        made.append(
-            Output(
-                name,
-                _result_type(name, reduction, names[0], dtype),
-                reduction.operator,
-                _expression(expression, names),
-                None if reduction.neutral is None else literal(reduction.neutral),
-                start=name in initial if isinstance(initial, Mapping) else initial is not None,
-            )
-        )
-    return tuple(made)
-
-
-def _expression(expression: Any, names: tuple[str, ...]) -> str | None:
-    """A map expression with elements called by their arrays' names."""
-    if expression is None:
-        if len(names) > 1:
-            raise Error(
-                f"with several arrays ({', '.join(names)}) each output needs a map expression, such as "
-                f"map='{' * '.join(names[:2])}'"
-            )
-        return None
-    if not isinstance(expression, str) or not expression.strip():
-        raise Error(f"map= is an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
-    for name in names:
-        expression = re.sub(rf"\b{name}\s*\[\s*i\s*\]", name, expression)
-        if re.search(rf"\b{name}\s*\[", expression):
-            raise Error(
-                f"map {expression!r} looks at other elements of {name!r} than that with index i, which are not at hand"
-            )
-    if ";" in expression or "//" in expression or "\n" in expression:
-        raise Error(f"map {expression!r} is more than one expression: no semicolons, line breaks or comments")
-    return str(expression)
+    given = None if outputs is None else tuple(out.name for out in wanted)
+    return _Known(plan, Returned(shape, tuple(out.kind.dtype for out in wanted), given))
 
 
 def _extent(
@@ -389,75 +261,3 @@ def _extent(
     raise LaunchError(
         f"axis {axis} of {count} lies between others: only the first and the last can be reduced; reshape the array"
     )
-
-
-def _results(
-    queue: cl.CommandQueue, inputs: tuple[cl.array.Array, ...], known: _Known, out: Any
-) -> list[cl.array.Array]:
-    """The arrays that results go to."""
-    if out is None:
-        allocator = inputs[0].allocator
-        return [cl.array.Array(queue, known.shape, dtype, allocator=allocator) for dtype in known.dtypes]
-    if known.names is None:
-        given = [out]
-    else:
-        if not isinstance(out, Mapping) or set(out) != set(known.names):
-            raise LaunchError(f"out= is a mapping with an array for each of the outputs {', '.join(known.names)}")
-        given = [out[name] for name in known.names]
-    for one, dtype in zip(given, known.dtypes, strict=True):
-        if not isinstance(one, cl.array.Array):
-            raise LaunchError(f"out= is a pyopencl.array.Array, not {type(one).__name__}")
-        if one.shape != known.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
-            raise LaunchError(
-                f"out= must be contiguous with shape {known.shape} and type {dtype}; it has shape {one.shape} and type "
-                f"{one.dtype}"
-            )
-        if one.context != queue.context:
-            raise LaunchError("out= belongs to another context than the queue")
-        if any(_overlap(one, other) for other in inputs):
-            raise LaunchError("out= shares memory with the array, which is still being read when results are written")
-    for place, one in enumerate(given):
-        if any(_overlap(one, other) for other in given[:place]):
-            raise LaunchError("two outputs of out= share memory")
-    return given
-
-
-def _overlap(a: cl.array.Array, b: cl.array.Array) -> bool:
-    (memory, start), (other, other_start) = _place(a), _place(b)
-    if memory is None or other is None or memory != other:
-        return False
-    return bool(start < other_start + b.nbytes and other_start < start + a.nbytes)
-
-
-def _place(array: cl.array.Array) -> tuple[Any, int]:
-    """The memory that an array lies in, and its first byte there; a sub-buffer counts as part of its buffer."""
-    memory: Any = array.base_data
-    start = array.offset
-    if isinstance(memory, cl.MemoryObjectHolder):
-        whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
-        if whole is not None:
-            inside: Any = memory.get_info(cl.mem_info.OFFSET)
-            return whole, start + inside
-    return memory, start
-
-
-def _starts(known: _Known, initial: Any) -> list[bytes | None]:
-    """Initial values as their bytes."""
-    if initial is None:
-        return [None] * len(known.dtypes)
-    if known.names is None:
-        return [_start(initial, known.dtypes[0])]
-    return [
-        _start(initial[name], dtype) if name in initial else None
-        for name, dtype in zip(known.names, known.dtypes, strict=True)
-    ]
-
-
-def _start(value: Any, dtype: np.dtype[Any]) -> bytes:
-    try:
-        made = np.asarray(value, dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise LaunchError(f"initial={value!r} is no {dtype}: {error}") from None
-    if made.shape != ():
-        raise LaunchError(f"initial= is one value, not an array of shape {made.shape}")
-    return made.tobytes()

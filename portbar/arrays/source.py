@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
 from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.header import Piece
 from portbar.primitives.reduction.code import each_part, struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
@@ -348,6 +349,10 @@ class Job:
     tagged: bool = False
     extensions: tuple[str, ...] = field(default=())
 
+    #: The kernel's name, and the words of other work-groups that it works on.
+    kernel: ClassVar[str] = "portbar_reduce"
+    words: ClassVar[tuple[str, ...]] = ("word_add", "word_store")
+
     @property
     def local(self) -> int:
         """Work-items of a group."""
@@ -432,11 +437,15 @@ class Job:
                 text = f"static inline {kind} portbar_neutral(void)\n{{\n{body}\n{end}"
                 yield f"the neutral element of {wanted.name!r}", body.strip().removeprefix("return ").rstrip(";"), text
 
+    @property
+    def pieces(self) -> list[Piece]:
+        """What the text is made of, behind the words."""
+        return [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
+
     def text(self, strategy: Strategy) -> str:
         """The kernel's OpenCL C."""
-        pieces = word_pieces(strategy, ("word_add", "word_store"))
         # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
-        pieces += [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
+        pieces = [*word_pieces(strategy, self.words), *self.pieces]
         context = {"job": self, **word_context(strategy)}
         head = '#include "portbar/atomics.h"\n' if self.atomic else ""
         return _QUIET + head + "\n".join(render_def(template, name, context) for template, name in pieces)

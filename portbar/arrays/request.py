@@ -1,0 +1,258 @@
+"""What callers of `portbar.reduce` and `portbar.scan` hand in, checked: arrays, operators, maps, initial values, results.
+
+What is wrong is told before anything is enqueued.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.arrays.source import Output, literal
+from portbar.errors import Error, LaunchError
+from portbar.primitives.reduction.loops import Reduction, check_identifier
+from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
+from portbar.primitives.reduction.types import Array, Type, type_of
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The arrays that a call returns: all of one shape, with their types; their names, or None where there is just one."""
+
+    shape: tuple[int, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    names: tuple[str, ...] | None = None
+
+
+def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
+    """The arrays of a call by their names in map expressions.
+
+    Raises
+    ------
+    Error, LaunchError
+        A name that cannot be; something that is no array; arrays of different shapes.
+    """
+    if isinstance(array, Mapping):
+        if not array:
+            raise LaunchError("no array: the mapping is empty")
+        arrays = dict(array)
+        for name in arrays:
+            check_name("an array", name)
+    else:
+        arrays = {"x": array}
+    for name, one in arrays.items():
+        if not isinstance(one, cl.array.Array):
+            raise LaunchError(
+                f"array {name!r} is a {type(one).__name__}, not a pyopencl.array.Array: move it there with "
+                "pyopencl.array.to_device(queue, ...)"
+            )
+    first = next(iter(arrays.values()))
+    for name, one in arrays.items():
+        if one.shape != first.shape:
+            raise LaunchError(
+                f"array {name!r} has shape {one.shape}, the first one {first.shape}: they must be the same"
+            )
+    return arrays
+
+
+def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> list[Any]:
+    """Buffer and first element of each array, as kernels take them.
+
+    Raises
+    ------
+    LaunchError
+        An array belongs to another context.
+    """
+    args: list[Any] = []
+    for one in inputs:
+        if one.context != context:
+            raise LaunchError(
+                "the array belongs to another context than the queue: copy it with array.with_queue or get()"
+            )
+        args += (one.base_data, one.offset // one.dtype.itemsize)
+    return args
+
+
+def check_name(what: str, name: Any) -> None:
+    """Check that an array or an output may be called so.
+
+    Raises
+    ------
+    Error
+        It may not.
+    """
+    check_identifier(what, name)
+    if name == "i":
+        raise Error(f"{what} is called 'i', which is the index in map expressions; call it otherwise")
+
+
+def element_type(dtype: np.dtype[Any], name: str) -> Type:
+    """The type of an array's elements; a structure that PyOpenCL does not know is called `name`.
+
+    Raises
+    ------
+    Error
+        Values of this type cannot be combined.
+    """
+    kind = type_of(np.uint8 if dtype == np.bool_ else dtype, name)
+    if isinstance(kind, Array):
+        raise Error(f"an array whose elements are arrays ({dtype}) cannot be reduced; reshape it, and reduce an axis")
+    return kind
+
+
+def outputs_of(
+    names: tuple[str, ...], dtype: np.dtype[Any], op: Any, mapped: Any, outputs: Any, initial: Any, asked: Any
+) -> tuple[Output, ...]:
+    """The outputs of a request, checked."""
+    if outputs is None:
+        if isinstance(mapped, Mapping) or isinstance(initial, Mapping):
+            raise Error("map= and initial= are mappings only where outputs= names several results")
+        specs: dict[str, Any] = {"result": op}
+    else:
+        if not isinstance(outputs, Mapping) or not outputs:
+            raise Error(f"outputs= is a mapping of name -> portbar.Reduction or operator, not {outputs!r}")
+        if op != "+" or asked is not None:
+            raise Error("give op= and dtype= or outputs=, not both: outputs={name: portbar.Reduction(dtype, op)}")
+        specs = dict(outputs)
+        for what, given in (("map", mapped), ("initial", initial)):
+            for name in given if isinstance(given, Mapping) else ():
+                if name not in specs:
+                    raise Error(f"{what}= names {name!r}, which is no output; outputs: {', '.join(specs)}")
+        if initial is not None and not isinstance(initial, Mapping):
+            raise Error("with outputs=, initial= is a mapping of output -> value")
+    made = []
+    for name, spec in specs.items():
+        check_name("an output", name)
+        if isinstance(spec, Reduction):
+            reduction = spec
+        else:
+            chosen = operator_of(spec)
+            reduction = Reduction(asked if asked is not None else _default_dtype(dtype, chosen), chosen)
+        if reduction.shape is not None:
+            raise Error(
+                f"output {name!r} is an array, as results inside kernels may be, but not those of arrays; leave shape= out"
+            )
+        expression = mapped.get(name) if isinstance(mapped, Mapping) else mapped
+        made.append(
+            Output(
+                name,
+                _result_type(name, reduction, names[0], dtype),
+                reduction.operator,
+                _expression(expression, names),
+                None if reduction.neutral is None else literal(reduction.neutral),
+                start=name in initial if isinstance(initial, Mapping) else initial is not None,
+            )
+        )
+    return tuple(made)
+
+
+def _result_type(name: str, reduction: Reduction, array: str, dtype: np.dtype[Any]) -> Type:
+    """The type of a result; a structure that is the array's own has its name."""
+    return reduction.type_called(f"{array if np.dtype(reduction.dtype) == dtype else name}_type")
+
+
+def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
+    if isinstance(op, BuiltIn) and op.is_logical:
+        return np.int32
+    return np.int64 if dtype == np.bool_ else dtype
+
+
+def _expression(expression: Any, names: tuple[str, ...]) -> str | None:
+    """A map expression with elements called by their arrays' names."""
+    if expression is None:
+        if len(names) > 1:
+            raise Error(
+                f"with several arrays ({', '.join(names)}) each output needs a map expression, such as "
+                f"map='{' * '.join(names[:2])}'"
+            )
+        return None
+    if not isinstance(expression, str) or not expression.strip():
+        raise Error(f"map= is an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
+    for name in names:
+        expression = re.sub(rf"\b{name}\s*\[\s*i\s*\]", name, expression)
+        if re.search(rf"\b{name}\s*\[", expression):
+            raise Error(
+                f"map {expression!r} looks at other elements of {name!r} than that with index i, which are not at hand"
+            )
+    if ";" in expression or "//" in expression or "\n" in expression:
+        raise Error(f"map {expression!r} is more than one expression: no semicolons, line breaks or comments")
+    return str(expression)
+
+
+def result_arrays(
+    queue: cl.CommandQueue, inputs: tuple[cl.array.Array, ...], wanted: Returned, out: Any
+) -> list[cl.array.Array]:
+    """The arrays that results go to."""
+    if out is None:
+        allocator = inputs[0].allocator
+        return [cl.array.Array(queue, wanted.shape, dtype, allocator=allocator) for dtype in wanted.dtypes]
+    if wanted.names is None:
+        given = [out]
+    else:
+        if not isinstance(out, Mapping) or set(out) != set(wanted.names):
+            raise LaunchError(f"out= is a mapping with an array for each of the outputs {', '.join(wanted.names)}")
+        given = [out[name] for name in wanted.names]
+    for one, dtype in zip(given, wanted.dtypes, strict=True):
+        if not isinstance(one, cl.array.Array):
+            raise LaunchError(f"out= is a pyopencl.array.Array, not {type(one).__name__}")
+        if one.shape != wanted.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
+            raise LaunchError(
+                f"out= must be contiguous with shape {wanted.shape} and type {dtype}; it has shape {one.shape} and type "
+                f"{one.dtype}"
+            )
+        if one.context != queue.context:
+            raise LaunchError("out= belongs to another context than the queue")
+        if any(overlap(one, other) for other in inputs):
+            raise LaunchError("out= shares memory with the array, which is still being read when results are written")
+    for place, one in enumerate(given):
+        if any(overlap(one, other) for other in given[:place]):
+            raise LaunchError("two outputs of out= share memory")
+    return given
+
+
+def overlap(a: cl.array.Array, b: cl.array.Array) -> bool:
+    """Whether two arrays share memory."""
+    (memory, start), (other, other_start) = _place(a), _place(b)
+    if memory is None or other is None or memory != other:
+        return False
+    return bool(start < other_start + b.nbytes and other_start < start + a.nbytes)
+
+
+def _place(array: cl.array.Array) -> tuple[Any, int]:
+    """The memory that an array lies in, and its first byte there; a sub-buffer counts as part of its buffer."""
+    memory: Any = array.base_data
+    start = array.offset
+    if isinstance(memory, cl.MemoryObjectHolder):
+        whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        if whole is not None:
+            inside: Any = memory.get_info(cl.mem_info.OFFSET)
+            return whole, start + inside
+    return memory, start
+
+
+def start_values(wanted: Returned, initial: Any) -> list[bytes | None]:
+    """Initial values as their bytes."""
+    if initial is None:
+        return [None] * len(wanted.dtypes)
+    if wanted.names is None:
+        return [_start(initial, wanted.dtypes[0])]
+    return [
+        _start(initial[name], dtype) if name in initial else None
+        for name, dtype in zip(wanted.names, wanted.dtypes, strict=True)
+    ]
+
+
+def _start(value: Any, dtype: np.dtype[Any]) -> bytes:
+    try:
+        made = np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LaunchError(f"initial={value!r} is no {dtype}: {error}") from None
+    if made.shape != ():
+        raise LaunchError(f"initial= is one value, not an array of shape {made.shape}")
+    return made.tobytes()

@@ -1,0 +1,51 @@
+"""The call that the tests of `portbar.scan` make, and the forms of its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import portbar
+from tests.reduce.support import put
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: By name: what the device's own table says, and small tiles of one work-item and of several.
+FORMS = ("own", "items", "groups")
+
+
+@pytest.fixture
+def scan(queue: cl.CommandQueue) -> Callable[..., Any]:
+    """Return `portbar.scan` of NumPy arrays on the queue of the test; skip where portbar refuses the device."""
+    try:
+        portbar.scan(queue, put(queue, [1]))
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+
+    def call(values: Any, *args: Any, **more: Any) -> Any:
+        arrays = (
+            {name: put(queue, one) for name, one in values.items()} if isinstance(values, dict) else put(queue, values)
+        )
+        return portbar.scan(queue, arrays, *args, **more).get()
+
+    return call
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest, device: cl.Device) -> Iterator[str]:
+    """Scan by one form of the kernel."""
+    from portbar.arrays.scan import TRIAL, Tile  # noqa: PLC0415
+
+    tiles = {
+        "own": None,
+        "items": Tile(local=1, runs=3, length=16, polls=2, load_bytes=16),
+        "groups": Tile(local=min(16, device.max_work_group_size), runs=1, length=5, polls=2),
+    }
+    if request.param == "groups" and portbar.describe(device).loop_limit is not None:
+        pytest.skip("the device ends loops early, so that portbar scans by single work-items there")
+    token = TRIAL.set(tiles[request.param])
+    yield request.param
+    TRIAL.reset(token)

@@ -1,0 +1,221 @@
+"""`portbar.scan`: right prefixes of any values, whatever the other work-groups do."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+import pytest
+
+import portbar
+from tests.reduce.support import need, put, random_of
+
+pytestmark = pytest.mark.device
+
+#: Around the ends of runs and tiles.
+SIZES = (1, 2, 15, 16, 47, 48, 49, 80, 81, 1_000, 4_224, 4_225, 20_011)
+UFUNCS = {"+": np.add, "*": np.multiply, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "^": np.bitwise_xor}
+INTEGERS = (np.int8, np.uint16, np.int32, np.uint64)
+
+
+def expected(op: str, values: Any, *, exclusive: bool, initial: Any) -> Any:
+    """Return what NumPy makes of it, in the values' own type."""
+    with np.errstate(over="ignore"):
+        start = np.array([UFUNCS[op].identity if initial is None else initial]).astype(values.dtype)
+        whole = UFUNCS[op].accumulate(np.concatenate([start, values]), dtype=values.dtype)
+    return whole[:-1] if exclusive else whole[1:]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("exclusive", [False, True], ids=["inclusive", "exclusive"])
+def test_sums_of_every_size(scan, form, exclusive, size):
+    values = random_of(np.int32, size, size)
+    np.testing.assert_array_equal(
+        scan(values, exclusive=exclusive), expected("+", values, exclusive=exclusive, initial=None)
+    )
+
+
+@pytest.mark.parametrize("op", UFUNCS)
+def test_integers_of_every_operator(scan, form, op):
+    dtypes = [dtype for place, dtype in enumerate(INTEGERS) if (place + list(UFUNCS).index(op)) % 2]
+    for dtype, exclusive in zip(dtypes, (False, True), strict=True):
+        values = random_of(dtype, 1_001, 5)
+        initial = {"min": 100, "max": 3}.get(op, 7)
+        found = scan(values, op, exclusive=exclusive, initial=initial)
+        assert found.dtype == values.dtype
+        np.testing.assert_array_equal(found, expected(op, values, exclusive=exclusive, initial=initial))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64], ids=lambda kind: kind.__name__)
+def test_floats_are_near_the_exact_sums(scan, form, device, dtype):
+    need(device, dtype)
+    values = (random_of(np.float64, 10_007, 1) + 1j * random_of(np.float64, 10_007, 2)).astype(
+        dtype if np.dtype(dtype).kind == "c" else np.complex128
+    )
+    values = values.astype(dtype) if np.dtype(dtype).kind == "c" else values.real.astype(dtype)
+    wide = np.cumsum(values.astype(np.complex128))
+    np.testing.assert_allclose(scan(values), wide if np.iscomplexobj(values) else wide.real, atol=2e-4)
+
+
+def test_an_operator_that_does_not_commute_keeps_the_order(scan, form):
+    affine = np.dtype([("p", np.uint32), ("q", np.uint32)], align=True)
+    after = portbar.Operator(
+        "((x_type){ a.p * b.p, b.p * a.q + b.q })", neutral="((x_type){ 1u, 0u })", commutative=False
+    )
+    values = np.empty(777, affine)
+    values["p"], values["q"] = random_of(np.uint32, 777, 3), random_of(np.uint32, 777, 4)
+    right = np.empty_like(values)
+    p, q = 1, 0
+    for k, (mine_p, mine_q) in enumerate(values.tolist()):
+        p, q = p * mine_p % 2**32, (mine_p * q + mine_q) % 2**32
+        right[k] = p, q
+    np.testing.assert_array_equal(scan(values, after), right)
+
+
+def test_maps_of_several_arrays_and_the_index(scan, form):
+    a, b = random_of(np.int32, 500, 1), random_of(np.int32, 500, 2)
+    with np.errstate(over="ignore"):
+        right = np.cumsum(a * b - np.arange(500, dtype=np.int32), dtype=np.int32)
+    np.testing.assert_array_equal(scan({"a": a, "b": b}, map="a[i] * b - (int)i"), right)
+    np.testing.assert_array_equal(scan(a > 0, map="x != 0"), np.cumsum(a > 0))
+    np.testing.assert_array_equal(scan(a, map="x > 0", dtype=np.int64), np.cumsum(a > 0))
+
+
+def test_the_place_of_the_largest_value_so_far(scan, form, device):
+    if form == "groups" and "Portable Computing Language" in device.platform.name:
+        pytest.skip("PoCL's compiler ends the process over this kernel, and portbar scans by single work-items there")
+    values = random_of(np.int16, 300, 8)
+    found = scan(values, "argmax")
+    np.testing.assert_array_equal(found["value"], np.maximum.accumulate(values))
+    np.testing.assert_array_equal(found["index"], [int(np.argmax(values[: k + 1])) for k in range(300)])
+
+
+def stalled(monkeypatch: pytest.MonkeyPatch, tiles: str, what: str) -> None:
+    """Keep some tiles from telling others what they amount to, or what all up to them do."""
+    from portbar.arrays.scan import ScanJob  # noqa: PLC0415
+
+    text_of = ScanJob.text
+    tells = {"own": "2u * epoch);", "all": "2u * epoch + 1u);"}
+
+    def text(job: Any, strategy: Any) -> str:
+        made = text_of(job, strategy)
+        for name in what.split():
+            call = f"portbar_word_store_release(flags + tile, {tells[name]}"
+            assert made.count(call) == 1
+            made = made.replace(call, f"if (!({tiles})) {call}")
+        return f"/* {tiles} {what} */\n{made}"
+
+    monkeypatch.setattr(ScanJob, "text", text)
+    monkeypatch.setattr("portbar.arrays.scan._plans", OrderedDict())
+
+
+@pytest.mark.parametrize("tiles", ["tile % 2u == 1u", "true"])
+@pytest.mark.parametrize("what", ["own", "own all"])
+def test_tiles_that_tell_nothing_change_no_bits(scan, form, monkeypatch, tiles, what):
+    values = random_of(np.float32, 1_003 if form != "own" else 30_011, 6)
+    before = scan(values)
+    stalled(monkeypatch, tiles, what)
+    for _ in range(3):
+        np.testing.assert_array_equal(scan(values).view(np.uint32), before.view(np.uint32))
+
+
+def test_floats_have_the_same_bits_in_each_run(scan, form):
+    values = random_of(np.float32, 50_021, 7)
+    first = scan(values)
+    for _ in range(10):
+        np.testing.assert_array_equal(scan(values).view(np.uint32), first.view(np.uint32))
+
+
+def test_words_of_earlier_launches_are_cleared_before_epochs_begin_again(scan, form, queue, monkeypatch):
+    from portbar.arrays import plan  # noqa: PLC0415
+
+    state = plan.state_of(queue)
+    monkeypatch.setattr(plan, "MOST_EPOCHS", 3)
+    stalled(monkeypatch, "tile % 2u == 1u", "own all")
+    for seed in range(8):
+        values = random_of(np.int32, 3_001, seed)
+        np.testing.assert_array_equal(scan(values), np.cumsum(values, dtype=np.int32))
+        assert 1 <= state._epoch <= 3
+
+
+def test_arrays_of_any_shape_and_place(queue, scan):
+    values = random_of(np.int32, 600, 9)
+    np.testing.assert_array_equal(scan(values.reshape(20, 30)), np.cumsum(values, dtype=np.int32).reshape(20, 30))
+    part = portbar.scan(queue, put(queue, values)[7:307]).get()
+    np.testing.assert_array_equal(part, np.cumsum(values[7:307], dtype=np.int32))
+    for shape in (0, (3, 0)):
+        assert scan(np.zeros(shape, np.float32)).shape == np.zeros(shape).shape
+
+
+def test_out_and_events(queue, scan):
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    values = random_of(np.int32, 5_000, 10)
+    out = cla.zeros(queue, 5_000, np.int32)
+    gate = cl.UserEvent(queue.context)
+    answer, event = portbar.scan(queue, put(queue, values), out=out, return_event=True, wait_for=[gate])
+    assert answer is out
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    event.wait()
+    np.testing.assert_array_equal(out.get(), np.cumsum(values, dtype=np.int32))
+
+
+def test_threads_with_queues_of_their_own(context, scan, device):
+    import pyopencl as cl  # noqa: PLC0415
+
+    if "Oclgrind" in device.name:
+        pytest.skip("Oclgrind ends the process when two threads use it at once")
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        own = cl.CommandQueue(context)
+        for k in range(10):
+            values = random_of(np.int32, 1_000 * seed + k, seed)
+            if not np.array_equal(portbar.scan(own, put(own, values)).get(), np.cumsum(values, dtype=np.int32)):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+
+
+BAD = {
+    "an operator that there is not": (([1], "plus"), {}, "'plus'"),
+    "a map of two statements": (([1],), {"map": "x; x"}, "more than one expression"),
+    "a map that looks around": (([1],), {"map": "x[i - 1]"}, "other elements"),
+    "an initial value of another type": (([1],), {"initial": "a"}, "initial='a'"),
+    "something to write to of another type": (([1],), {"out": np.zeros(1, np.float32)}, "type int64"),
+    "something to write to of another shape": (([1],), {"out": np.zeros(2, np.int64)}, r"shape \(1,\)"),
+    "arrays of two shapes": (({"a": [1], "b": [1, 2]},), {"map": "a + b"}, "the same"),
+    "several arrays and no map": (({"a": [1], "b": [1]},), {}, "map expression"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told(queue, scan, case):
+    (values, *args), more, says = BAD[case]
+    arrays = {name: put(queue, one) for name, one in values.items()} if isinstance(values, dict) else put(queue, values)
+    if "out" in more:
+        more = {**more, "out": put(queue, more["out"])}
+    with pytest.raises(portbar.Error, match=says):
+        portbar.scan(queue, arrays, *args, **more)
+
+
+def test_arrays_that_cannot_be_are_told(queue, scan):
+    x = put(queue, np.arange(100, dtype=np.int32))
+    with pytest.raises(portbar.LaunchError, match=r"strides.*copy"):
+        portbar.scan(queue, x[::2])
+    with pytest.raises(portbar.LaunchError, match="shares memory"):
+        portbar.scan(queue, x, out=x)
+    with pytest.raises(portbar.LaunchError, match="to_device"):
+        portbar.scan(queue, [1, 2])
+    with pytest.raises(portbar.LaunchError, match="CommandQueue"):
+        portbar.scan(x, x)
+    with pytest.raises(portbar.BuildError, match=r"the map of 'result', 'x \+ wat'"):
+        portbar.scan(queue, x, map="x + wat")
