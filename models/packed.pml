@@ -4,7 +4,7 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako 4fb8d8316815
-   Mirrors: cl_templates/grid/state.mako a2ea1541b2bb
+   Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Mirrors: cl_templates/grid/grid.mako 02358fa2fa45
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
@@ -31,7 +31,6 @@
    Bug: FORGETS_COUNT GROUPS=2
    Bug: KEEPS_ABORT GROUPS=2 LIMITED=1
    Bug: KEEPS_COUNTER GROUPS=2
-   Bug: LOST_LIKE_OTHERS GROUPS=2 LIMITED=1
 */
 #ifndef TAG_SHIFT
 #define TAG_SHIFT 3         /* PORTBAR_TAG_SHIFT: 3 bits count groups, and tags have the other 3 */
@@ -59,11 +58,6 @@
 #else
 #define IS_CLOSED (old & POLL_CLOSED)
 #endif
-#ifdef BUG_HAS_NO_PATIENCE
-#define PATIENCE_ENDS false
-#else
-#define PATIENCE_ENDS !COMPLETE
-#endif
 #ifdef BUG_HEALS_BY_STORE
 #define HEALS true
 #else
@@ -77,6 +71,7 @@
 
 byte poll[2], PUBLISHED;    /* poll: PORTBAR_STATE_POLL_EVEN and _ODD */
 #define HAS_PUBLISHED (TAG_OF(PUBLISHED) == TAG(epoch))
+#define STAYS_USABLE true
 #define WORD poll[epoch & 1]
 #define NEXT_WORD poll[1 - (epoch & 1)]
 

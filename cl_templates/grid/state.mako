@@ -74,12 +74,13 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 % else:
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);  /* where portbar_device_token is used */
 % endif
-    portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
 ${prepare_lines}\
     volatile global uint *report = PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK);
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);
     portbar_word_store(report + 2, 0u);
     portbar_word_store(report, launch.x & PORTBAR_EPOCH_MASK);
+    /* After the report: a group that found no way in may set the flag at any time, and reports it then. */
+    portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
 }
 </%def>
 <%def name="report_fault()">

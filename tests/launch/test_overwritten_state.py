@@ -60,6 +60,8 @@ kernel void fill(PORTBAR_GRID_PARAM, global uint *out, const uint n)
     PORTBAR_ENTER(grid);
     for (uint i = portbar_global_id(&grid); i < n; i += portbar_global_size(&grid))
         out[i] = i + 1u;
+    if (portbar_global_id(&grid) == 0u)
+        out[n] = portbar_grid_param[PORTBAR_STATE_ABORT];
 }
 """
 
@@ -160,7 +162,7 @@ def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, mo
     held_up = portbar.Program(context, text, spin_limit=0.031).kernel("fill")
     n, lost = 1_000, 0
     for _ in range(30):
-        out = support.filled(queue, n)
+        out = support.filled(queue, n + 1)
         state = held_up.program.states.grid(queue, 2)
         cl.enqueue_copy(queue, state.buffer, np.full(1, aborted, np.uint32), dst_offset=4 * layout.OFFSETS["ABORT"])
         launch = held_up(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
@@ -170,8 +172,34 @@ def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, mo
             lost += 1
             break
         else:
-            np.testing.assert_array_equal(support.uints(queue, out), np.arange(1, n + 1))
+            np.testing.assert_array_equal(support.uints(queue, out)[:n], np.arange(1, n + 1))
     assert lost, "no group was held up long enough"
+
+
+def test_a_group_that_finds_no_way_in_leaves_no_flag_to_a_launch_without_a_fault(context, queue, monkeypatch):
+    short_waits(monkeypatch)
+    sound = support.kernel(context, FILL, "fill", spin_limit=0.031, discovery="spin")
+    support.need_groups(sound, queue, LOCAL, 2)
+    line, with_stall = STALLS["before its report"]
+    # The group that has the lock waits until the other one has given up and told so.
+    stall = STALL[: STALL.index(" && ")] + " && portbar_word_load(report + 1) != PORTBAR_STATUS_LOST; ++turn);"
+    text = sound.program.rendered(queue.device)
+    assert text.count(line) == 1
+    text = text.replace(line, with_stall.format(line=line, stall=stall))
+    held_up = portbar.Program(context, text, spin_limit=0.031).kernel("fill")
+    n, alone = 1_000, 0
+    for _ in range(30):
+        out = support.filled(queue, n + 1)
+        launch = held_up(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
+        try:
+            launch.wait()
+        except portbar.BarrierTimeoutError:
+            continue
+        alone += launch.num_groups == 1
+        np.testing.assert_array_equal(support.uints(queue, out), [*range(1, n + 1), 0])
+        if alone:
+            break
+    assert alone, "no group was held up long enough"
 
 
 PAIRS = [*((algorithm, "packed") for algorithm in support.ALGORITHMS), ("counter", "ticket"), ("counter", "spin")]
