@@ -88,7 +88,9 @@ static inline bool portbar_wait_counted(const portbar_grid *grid, volatile globa
                                         volatile global uint *arrivals, uint complete)
 {
 ${polls("true", "false")}\
-    const uint missing = min(complete - portbar_word_load(arrivals), grid->num_groups);
+    /* Since the last poll others may have come, gone, and arrived once more. */
+    const uint beyond = portbar_word_load(arrivals) - complete;
+    const uint missing = beyond < grid->num_groups ? 0u : min(0u - beyond, grid->num_groups);
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - missing, grid->group_id);
     return false;
 }

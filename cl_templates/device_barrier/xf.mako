@@ -46,7 +46,7 @@ ${own("remember_held")}\
 #define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
 
 /* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one
-   who gives up reports how many groups' `arrived` flags hold the stamp. One work-item. */
+   who gives up reports how many groups' `arrived` flags hold the stamp, or the next. One work-item. */
 static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global uint *arrived,
                                       volatile global uint *flag, uint stamp)
 {
@@ -64,9 +64,13 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
     if (reached) {
         (void)portbar_word_load_acquire(flag);
     } else if (!draining) {
+        /* Since the last poll others may have come, gone, and arrived once more. */
+        const uint next = PORTBAR_STAMP(stamp >> 8, stamp + 1u);
         uint came = 0u;
-        for (uint other = 0; other < grid->num_groups; ++other)
-            came += portbar_word_load(arrived + other) == stamp ? 1u : 0u;
+        for (uint other = 0; other < grid->num_groups; ++other) {
+            const uint seen = portbar_word_load(arrived + other);
+            came += seen == stamp || seen == next ? 1u : 0u;
+        }
         portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id);
     }
     return reached;

@@ -121,6 +121,14 @@ kernel void halves(PORTBAR_GRID_PARAM, global uint *held)
 }
 """
 
+#: Algorithm -> a wait that reaches the limit just when both groups have come, and one of them has arrived once more.
+OVERTAKEN = {
+    "counter": "words[1] = 3u; portbar_wait_counted(&grid, words, 2u, words + 1, 2u);",
+    "tree": "grid.state[PORTBAR_STATE_GROUPS + 2u * grid.capacity] = 3u; portbar_wait_root(&grid, words, 1u);",
+    "xf": "words[1] = PORTBAR_STAMP(grid.epoch, 255u); words[2] = PORTBAR_STAMP(grid.epoch, 256u);"
+    " portbar_wait_stamp(&grid, words + 1, words, words[1]);",
+}
+
 
 def run(made, queue, local, *scalars, least=2, surplus=False):
     """Launch so that at least `least` groups meet; return the launch, the buffer, and how many met."""
@@ -205,6 +213,28 @@ def test_groups_that_were_never_resident_drain(context, queue, algorithm):
     made = support.kernel(context, SKIP, "skip", spin_limit=LIMIT, device_barrier=algorithm)
     launch, held, groups = run(made, queue, (4,), 0, 1, 3, surplus=True)
     check_error(launch, queue, held, groups, 0)
+
+
+@pytest.mark.parametrize("algorithm", OVERTAKEN)
+def test_a_group_that_gives_up_counts_those_that_are_a_barrier_ahead(context, queue, algorithm):
+    source = f"""
+        #include "portbar/device_barrier.h"
+        kernel void overtaken(PORTBAR_GRID_PARAM, global uint *words)
+        {{
+            PORTBAR_ENTER(grid);
+            if (portbar_global_id(&grid) == 0u) {{
+                {OVERTAKEN[algorithm]}
+            }}
+        }}
+    """
+    made = support.kernel(context, source, "overtaken", spin_limit=LIMIT, device_barrier=algorithm)
+    assert support.need_groups(made, queue, (4,), 2) >= 2
+    for _ in range(20):
+        launch = made(queue, None, (4,), support.filled(queue, 3), num_groups=2)
+        if launch.num_groups == 2:
+            break
+    with pytest.raises(portbar.BarrierTimeoutError, match="2 of 2 work-groups had arrived"):
+        launch.wait()
 
 
 #: Kernel, its numbers, algorithm, and what is left by groups other than the first.
