@@ -112,3 +112,8 @@ inline wait_counted(word, goal, arrivals, complete)
     POLL_AGAIN
     od
 }
+
+/* PORTBAR_SLOT_WHOLE and PORTBAR_SLOT_SPLIT of each slot, for algorithms that count in slots. */
+#define WHOLE_FORM 0
+#define SPLIT_FORM 1
+#define COUNTER(slot, form) counters[2 * (slot) + (form)]

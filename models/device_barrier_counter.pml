@@ -1,9 +1,10 @@
 /* The device barrier by one counter that only grows, whole and split, as CUDA's cooperative groups count: nobody leaves
    a barrier before all have arrived, everybody leaves, and the words wrap and are used again. When a group reaches the
    spin limit, all leave, barriers return false from then on, and the host is told. The check of arrivals finds nothing
-   in a right launch.
+   in a right launch. With SLOTS it counts phases, as where a leader keeps them in registers.
 
    Mirrors: cl_templates/device_barrier/counter.mako 4d1dcd8a249c
+   Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
    Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
@@ -15,6 +16,8 @@
    Run: GROUPS=3 SPLIT
    Run: GROUPS=3 SPLIT LIMITED=2 ROUNDS=2 SKIPS
    Run: GROUPS=3 MIXED LIMITED=2
+   Run: GROUPS=3 SLOTS LIMITED=1
+   Run: GROUPS=3 SLOTS SPLIT
    Liveness: GROUPS=3 POLLS
    Liveness: GROUPS=3 POLLS SPLIT TESTS
    Bug: COUNTS_NONE GROUPS=3 LIMITED=1
@@ -29,12 +32,33 @@
 */
 #include "device_barrier.h"
 
-byte counter;              /* PORTBAR_STATE_COUNTER */
-byte split_counter;        /* PORTBAR_STATE_SPLIT */
-
 #define OWN_VARIABLES
 #define OWN_END
 #define OWN_PROCESSES
+
+#ifdef SLOTS
+byte counters[4];
+
+/* counter.mako, portbar_missing. */
+#define MISSING_OF(slot, form, phase) MISSING(COUNTER(0, form), (phase) * num_groups)
+inline missing_counters(form, phase)
+{
+    lacking = MISSING_OF(0, form, phase)
+}
+
+/* counters.mako, arrival. */
+inline arrive_counters(form, phase)
+{
+    atomic {
+        lacking = WORD(phase * num_groups - COUNTER(0, form) - 1);
+        COUNTER(0, form) = WORD(COUNTER(0, form) + 1)
+    }
+}
+
+#include "device_barrier_slots.h"
+#else
+byte counter;              /* PORTBAR_STATE_COUNTER */
+byte split_counter;        /* PORTBAR_STATE_SPLIT */
 
 /* counter.mako, prepare, and state.mako, portbar_state_prepare. */
 inline prepare()
@@ -92,5 +116,6 @@ inline missing_split()
 {
     lacking = MISSING(split_counter, split)
 }
+#endif
 
 #include "device_barrier_launches.h"
