@@ -6,6 +6,9 @@
 #ifndef LIMITED
 #define LIMITED 0
 #endif
+#ifndef LEAST_ARRIVED
+#define LEAST_ARRIVED 1
+#endif
 #ifndef BITS
 #define BITS 3
 #endif
@@ -64,7 +67,7 @@ inline report_timeout(had_arrived)
         :: other < num_groups -> seen = seen + (BEGUN(other) -> 1 : 0); other++
         :: else -> break
         od;
-        assert(had_arrived >= 1 && had_arrived <= seen);
+        assert(had_arrived >= LEAST_ARRIVED && had_arrived <= seen);
         other = 0;
         seen = 0
     }
