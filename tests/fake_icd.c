@@ -1,6 +1,7 @@
 /* An OpenCL driver that lists one device and misbehaves as its file's name says: `libfake-KIND-STAGE.so`.
 
-   KIND: abort, crash, exit, hang, absurd, fine. STAGE: load, list, info, build, run.
+   KIND: abort, crash, exit, hang, fail, lie, absurd, fine. STAGE: load, list, info, context, build, run, read, probe. One of `probe`
+   gives the right answer to portbar's first check of a device, and misbehaves when any other program is built.
    It needs no header of OpenCL: entries of the dispatch table are set by their number in cl_icd.h. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SUCCESS = 0, INVALID_VALUE = -30, ENTRIES = 160 };
+enum { SUCCESS = 0, OUT_OF_RESOURCES = -5, BUILD_FAILURE = -11, INVALID_VALUE = -30, ENTRIES = 160 };
 
 static void *table[ENTRIES];
 static char kind[32] = "fine", stage[32] = "none";
@@ -18,6 +19,14 @@ static struct object { void **table; } platform, device, context, queue, buffer,
 
 /* A real fault: a handler of another driver, such as PoCL's, returns from a signal that is only raised. */
 static volatile int *volatile nowhere;
+
+/* Whether the program that was made last is portbar's first check. */
+static int checks;
+
+static int is(const char *what, const char *where)
+{
+    return strcmp(what, kind) == 0 && strcmp(where, stage) == 0;
+}
 
 static void reach(const char *where)
 {
@@ -66,8 +75,10 @@ static const char *name_of(const char *what)
 static int platform_ids(uint32_t room, void **out, uint32_t *count)
 {
     reach("list");
+    if (is("fail", "list")) return OUT_OF_RESOURCES;
+    if (out != NULL) memset(out, 0, room * sizeof *out);
     if (out != NULL && room > 0) out[0] = &platform;
-    if (count != NULL) *count = 1;
+    if (count != NULL) *count = is("lie", "list") ? 1000 : 1;
     return SUCCESS;
 }
 
@@ -96,11 +107,12 @@ static int device_ids(void *of, uint64_t type, uint32_t room, void **out, uint32
 static int device_info(void *of, uint32_t what, size_t room, void *out, size_t *needed)
 {
     const uint64_t cpu = 2;
-    const uint32_t units = 4;
-    const size_t most = 64;
+    const uint32_t units = is("lie", "info") ? 0xFFFFFFFFu : 4;
+    const size_t most = is("lie", "info") ? (size_t)-1 : 64;
     void *const owner = &platform;
     (void)of;
     reach("info");
+    if (is("fail", "info")) return OUT_OF_RESOURCES;
     switch (what) {
     case 0x1000: return answer(&cpu, sizeof cpu, room, out, needed);
     case 0x1002: return answer(&units, sizeof units, room, out, needed);
@@ -123,10 +135,26 @@ static void *made(struct object *one, int *error)
 }
 
 static int fine(void) { return SUCCESS; }
-static void *new_context(const void *p, uint32_t n, void *d, void *f, void *u, int *e) { (void)p, (void)n, (void)d, (void)f, (void)u; return made(&context, e); }
+
+static void *new_context(const void *p, uint32_t n, void *d, void *f, void *u, int *e)
+{
+    (void)p, (void)n, (void)d, (void)f, (void)u;
+    reach("context");
+    if (!is("fail", "context")) return made(&context, e);
+    if (e != NULL) *e = OUT_OF_RESOURCES;
+    return NULL;
+}
+
 static void *new_queue(void *c, void *d, uint64_t p, int *e) { (void)c, (void)d, (void)p; return made(&queue, e); }
 static void *new_buffer(void *c, uint64_t f, size_t s, void *p, int *e) { (void)c, (void)f, (void)s, (void)p; return made(&buffer, e); }
-static void *new_program(void *c, uint32_t n, void *s, void *l, int *e) { (void)c, (void)n, (void)s, (void)l; return made(&program, e); }
+
+static void *new_program(void *c, uint32_t n, const char **s, const size_t *l, int *e)
+{
+    (void)c;
+    checks = n > 0 && memmem(s[0], l != NULL && l[0] > 0 ? l[0] : strlen(s[0]), "portbar_usable", 14) != NULL;
+    return made(&program, e);
+}
+
 static void *new_kernel(void *p, const char *n, int *e) { (void)p, (void)n; return made(&kernel, e); }
 
 static int devices_of_context(void *of, uint32_t what, size_t room, void *out, size_t *needed)
@@ -167,13 +195,17 @@ static int unknown(void) { return INVALID_VALUE; }
 static int build(void)
 {
     reach("build");
-    return SUCCESS;
+    if (!checks) reach("probe");
+    return is("fail", "build") || (is("fail", "probe") && !checks) ? BUILD_FAILURE : SUCCESS;
 }
 
 static int build_info(void *p, void *d, uint32_t what, size_t room, void *out, size_t *needed)
 {
-    (void)p, (void)d, (void)what;
-    return text("", room, out, needed);
+    const int failed = -2;
+    (void)p, (void)d;
+    if (what == 0x1181 && (is("fail", "build") || is("fail", "probe")))
+        return answer(&failed, sizeof failed, room, out, needed);
+    return text(strcmp(kind, "fail") ? "" : "error: this driver builds nothing", room, out, needed);
 }
 
 static int kernel_info(void *of, uint32_t what, size_t room, void *out, size_t *needed)
@@ -190,13 +222,25 @@ static int run(void *q, void *k, uint32_t n, void *o, void *g, void *l, uint32_t
 {
     (void)q, (void)k, (void)n, (void)o, (void)g, (void)l, (void)w, (void)ws;
     reach("run");
+    if (is("fail", "run")) return OUT_OF_RESOURCES;
     if (out != NULL) *out = &event;
     return SUCCESS;
 }
 
 static int read_back(void *q, void *b, uint32_t x, size_t o, size_t s, void *p, uint32_t w, void *ws, void **out)
 {
-    (void)q, (void)b, (void)x, (void)o, (void)s, (void)p, (void)w, (void)ws;
+    uint32_t *const words = p, mine, next, i;
+    (void)q, (void)b, (void)x, (void)o, (void)w, (void)ws;
+    reach("read");
+    if (is("fail", "read")) return OUT_OF_RESOURCES;
+    if (strcmp(kind, "lie") == 0) memset(p, 0xAB, s);
+    /* The check has 4 groups: each work-item takes the number of one neighbour and a part of the next one's. */
+    for (i = 0; checks && strcmp(stage, "probe") == 0 && i < s / 4; ++i) {
+        const uint32_t size = (uint32_t)(s / 16), first = i / size * size, at = i - first;
+        mine = 3 * (first + size - 1 - at) + 7;
+        next = 3 * (first + size - 1 - (at + 1) % size) + 7;
+        words[i] = mine ^ next >> 2;
+    }
     if (out != NULL) *out = &event;
     return SUCCESS;
 }

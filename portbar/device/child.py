@@ -5,6 +5,7 @@ Not a pool and not for speed: each task starts an interpreter (a second or so), 
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -33,6 +34,8 @@ _MOST_DEATHS = 6
 _TAIL_LINES = 8
 _TAIL_BYTES = 16_384
 _ORPHAN_GRACE_S = 5.0
+#: Linux's number of the call by which a process is ended when the thread that started it ends.
+_PR_SET_PDEATHSIG = 1
 # Marks a message among whatever else may be written before the child has moved its standard output away.
 _MARK = "\x1eportbar "
 
@@ -97,7 +100,7 @@ def run_task(
         main thread only.
     """
     # Before the child starts: a payload that is no JSON is the caller's mistake, not the task's.
-    request = json.dumps({"task": task, "payload": payload, "limit": timeout})
+    request = json.dumps({"task": task, "payload": payload, "limit": timeout, "parent": os.getpid()})
     start = time.monotonic()
     process = subprocess.Popen(
         # -P: `-m` would otherwise put the working directory before the standard library.
@@ -281,7 +284,7 @@ def _serve() -> None:
     # From here on the answer has a pipe of its own: what drivers print ends up in standard error.
     os.dup2(2, 1)
     request = json.loads(sys.stdin.buffer.read())
-    _limit_damage(float(request["limit"]))
+    _limit_damage(float(request["limit"]), int(request["parent"]))
     try:
         module, _, function = request["task"].partition(":")
         value = getattr(importlib.import_module(module), function)(request["payload"])
@@ -294,14 +297,20 @@ def _serve() -> None:
     os._exit(0)
 
 
-def _limit_damage(limit: float) -> None:
+def _limit_damage(limit: float, parent: int) -> None:
     with suppress(ImportError, OSError, ValueError):
         import resource  # noqa: PLC0415 (not on Windows)
 
         # An expected abort should leave no core file in the user's folder.
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if sys.platform == "linux":
+        # If the parent is killed outright, nobody else ends a child: the kernel does, at once.
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
     if hasattr(signal, "setitimer"):
-        # If the parent is killed outright, nobody else would end a child that hangs in a driver.
+        # The same where the system cannot, later.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit + _ORPHAN_GRACE_S)
 

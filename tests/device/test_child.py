@@ -43,6 +43,10 @@ def sleep(payload):
         progress({"pid": grandchild.pid})
     time.sleep(60)
 
+def stay(payload):
+    progress({"pid": os.getpid()})
+    time.sleep(60)
+
 def fork_and_die(payload):
     if os.fork() == 0:
         time.sleep(60)
@@ -172,21 +176,32 @@ def test_variables_reach_the_child_and_leave_the_parent_alone(run, tmp_path, nam
     assert dict(os.environ) == before
 
 
+PARENT = textwrap.dedent(
+    """
+    import sys
+    from portbar.device import child
+    def told(report):
+        if "pid" in report:
+            print(report["pid"], flush=True)
+    child.run_task(f"portbar_test_tasks:{sys.argv[1]}", {"spawn": True}, timeout=60, on_progress=told)
+    """
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child ends at its limit")
+def test_a_parent_that_is_killed_takes_its_child_along(run, tmp_path):
+    env = environment(PYTHONPATH=python_path(tmp_path / "tasks"))
+    with subprocess.Popen([sys.executable, "-c", PARENT, "stay"], env=env, stdout=subprocess.PIPE, text=True) as parent:
+        pid = int(parent.stdout.readline())
+        parent.kill()
+        assert have_ended([pid], within=1.0)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_an_interrupt_of_the_parent_kills_the_child(run, tmp_path):
-    script = textwrap.dedent(
-        """
-        import sys
-        from portbar.device import child
-        def told(report):
-            if "pid" in report:
-                print(report["pid"], flush=True)
-        child.run_task("portbar_test_tasks:sleep", {"spawn": True}, timeout=60, on_progress=told)
-        """
-    )
     env = environment(PYTHONPATH=python_path(tmp_path / "tasks"))
     with subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", PARENT, "sleep"],
         env=env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -25,9 +25,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders 
 #: Seconds that listing may take in these tests: a machine under load needs some to start an interpreter.
 LIMIT_S = 6
 
+#: Seconds that the check of a device may take.
+CHECK_S = 3
+
 COMMAND = f"""
-from portbar.device import listing
+from portbar.device import listing, usable
 listing.look.__defaults__ = ({LIMIT_S}, None)
+usable.check_listed.__defaults__ = ({CHECK_S},)
 from portbar.cli import main
 main()
 """
@@ -57,6 +61,7 @@ def of_fakes(out):
 @pytest.mark.slow
 def test_drivers_that_die_when_they_are_listed_are_named_and_the_others_listed(tmp_path):
     bad = [f"{kind}-{stage}" for kind in ("abort", "crash", "exit") for stage in ("load", "list", "info")]
+    bad.append("lie-list")
     folder = vendors(tmp_path, *bad, "fine-none")
     code, out, err = run(folder, "devices", "--json")
     # Nothing runs on the one that is listed; PoCL's wheel may work.
@@ -66,7 +71,7 @@ def test_drivers_that_die_when_they_are_listed_are_named_and_the_others_listed(t
     assert sorted(told) == sorted(f"{name}.icd" for name in bad)
     for name in bad:
         kind, stage = name.split("-")
-        ended = {"abort": "SIGABRT", "crash": "SIGSEGV", "exit": "exit status 0"}[kind]
+        ended = {"abort": "SIGABRT", "crash": "SIGSEGV", "exit": "exit status 0", "lie": "SIGSEGV"}[kind]
         assert ended in told[f"{name}.icd"]["reason"]
         assert stage == "info" or "loading drivers" in told[f"{name}.icd"]["reason"]
         assert told[f"{name}.icd"]["library"].endswith(f"libfake-{name}.so")
@@ -125,15 +130,42 @@ def test_a_driver_that_hangs_ends_no_command(hanging, stage):
         assert "Fake" in out
 
 
-@pytest.mark.parametrize(("kind", "stage"), [("abort", "build"), ("crash", "run"), ("exit", "build")])
-def test_a_driver_that_dies_at_work_is_a_device_that_does_not_work(tmp_path, kind, stage):
-    folder = vendors(tmp_path, f"{kind}-{stage}")
-    code, out, err = run(folder, "devices", "--json", "-d", "fake")
-    assert (code, err) == (3, "")
-    (entry,) = of_fakes(out)
-    assert not entry["usable"]
-    ended = {"abort": "SIGABRT", "crash": "SIGSEGV", "exit": "exit status 0"}[kind]
-    assert ended in entry["reason"]
+#: Driver -> why its device does not work.
+AT_WORK = {
+    "abort-build": "SIGABRT",
+    "exit-build": "exit status 0",
+    "fail-build": "compiling: error: this driver builds nothing",
+    "fail-context": "OUT_OF_RESOURCES",
+    "fail-read": "OUT_OF_RESOURCES",
+    "fail-run": "OUT_OF_RESOURCES",
+    "crash-run": "SIGSEGV",
+    "fine-run": "64 of 64 numbers are wrong",
+    "hang-build": f"no answer within {CHECK_S} s",
+    "hang-read": f"no answer within {CHECK_S} s",
+    "lie-info": "64 of 64 numbers are wrong",
+    "lie-read": "64 of 64 numbers are wrong",
+}
+
+
+def test_drivers_that_fail_at_work_have_devices_that_do_not_work(tmp_path):
+    code, out, err = run(vendors(tmp_path, *AT_WORK), "devices", "--json", "-d", "fake")
+    assert code == 3, err
+    found = {entry["facts"]["name"].removeprefix("Fake device ").replace(" ", "-"): entry for entry in of_fakes(out)}
+    assert sorted(found) == sorted(AT_WORK)
+    for name, why in AT_WORK.items():
+        assert not found[name]["usable"]
+        assert why in found[name]["reason"]
+        assert found[name]["remedy"]
+    kept = [json.loads(file.read_text(encoding="utf-8")) for file in (tmp_path / "cache" / "usable").iterdir()]
+    assert len(kept) == len(AT_WORK)
+    assert all(entry["value"]["seconds"] < CHECK_S + 1 for entry in kept)
+
+
+def test_a_device_that_tells_nothing_of_itself_does_not_work(tmp_path):
+    code, out, err = run(vendors(tmp_path, "fail-info"), "devices", "--json")
+    assert code in {0, 3}, err
+    (entry,) = (entry for entry in json.loads(out)["devices"] if not entry["facts"]["name"])
+    assert "OUT_OF_RESOURCES" in entry["reason"]
 
 
 def test_absurd_texts_of_a_driver_reach_no_terminal(tmp_path):
