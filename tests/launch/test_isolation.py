@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -15,6 +18,8 @@ from portbar.device.facts import facts  # noqa: E402
 from portbar.device.quirks import JOINS_LOST, QUIRKS, has_effect, matching  # noqa: E402
 from portbar.errors import BuildError  # noqa: E402
 from portbar.launching import isolation  # noqa: E402
+from tests.checkout import environment  # noqa: E402
+from tests.fake_icd import vendors  # noqa: E402
 
 UNDER_IF, LOPSIDED = (
     kernel.source for quirk in QUIRKS if quirk.name == "pocl-barrier-under-if" for kernel in quirk.kernels
@@ -60,6 +65,39 @@ def test_what_takes_the_driver_down_is_a_build_error(context, device, monkeypatc
     for word in (device.name.strip(), "compiling kernel 'meet'", "SIGABRT", "Hint:"):
         assert word in str(caught.value)
     assert caught.value.source_path
+
+
+BUILDS = """
+import json, sys, time
+import pyopencl as cl
+import portbar
+from portbar.launching import isolation
+isolation._LIMIT_S = 3
+source = '#include "portbar/atomics.h"\\nkernel void k(global uint *out) { out[0] = 1u; }'
+told = {}
+for platform in portbar.load_platforms():
+    if platform.name.startswith("Fake"):
+        context, began = cl.Context(platform.get_devices()), time.monotonic()
+        try:
+            portbar.Program(context, source, isolate_build=True)
+        except portbar.BuildError as error:
+            told[platform.name.removeprefix("Fake platform ")] = (str(error), time.monotonic() - began)
+json.dump(told, sys.stdout)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
+def test_drivers_that_hang_abort_or_fail_in_a_build_are_a_build_error_in_time(tmp_path):
+    ends = {"hang-build": "took too long", "abort-build": "SIGABRT", "crash-build": "SIGSEGV", "fail-build": "nothing"}
+    env = environment(OCL_ICD_VENDORS=str(vendors(tmp_path, *ends)), PORTBAR_CACHE_DIR=str(tmp_path / "cache"))
+    command = [sys.executable, "-c", BUILDS]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    told = json.loads(done.stdout)
+    assert sorted(told) == sorted(name.replace("-", " ") for name in ends)
+    for name, words in ends.items():
+        said, seconds = told[name.replace("-", " ")]
+        assert words in said
+        assert seconds < 3 + 1
 
 
 @pytest.mark.device

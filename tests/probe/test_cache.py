@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
+import time
 import warnings
 
 import pytest
 
 from portbar._version import __version__
 from portbar.system import cache
+from tests.checkout import environment
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +63,42 @@ def test_a_damaged_file_warns_once_with_its_path_and_is_replaced(folder, damage)
     assert len(caught) == 1
     cache.store("findings", "gpu", {"n": 2})
     assert cache.load("findings", "gpu") == {"n": 2}
+
+
+def test_a_file_that_is_cut_at_any_byte_counts_as_absent(folder, monkeypatch):
+    cache.store("findings", "gpu", {"n": 1, "name": "\u00e9", "list": [True, None, 2.5]})
+    path = only_file(folder)
+    whole = path.read_bytes()
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        monkeypatch.setattr(cache, "_warned", set())
+        with pytest.warns(cache.CacheWarning, match="gpu.json"):
+            assert cache.load("findings", "gpu") is None
+    cache.store("findings", "gpu", {"n": 2})
+    assert cache.load("findings", "gpu") == {"n": 2}
+
+
+STORES = """
+from portbar.system import cache
+print(flush=True)
+n = 0
+while True:
+    n += 1
+    cache.store("findings", "gpu", {"n": n, "list": [n] * 2000})
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a process")
+def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_entry(folder):
+    env = environment(PORTBAR_CACHE_DIR=str(folder))
+    for n in range(4):
+        with subprocess.Popen([sys.executable, "-c", STORES], env=env, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(0.05 + 0.007 * n)
+            process.kill()
+        found = cache.load("findings", "gpu")
+        assert found["list"] == [found["n"]] * 2000
+        cache.store("findings", "gpu", {"n": 0, "list": [0] * 2000})
 
 
 def test_a_file_about_another_device_is_foreign(folder):
