@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PAGE = ROOT / "docs" / "reductions.md"
 PROGRAMS = [
     pytest.param(page, section, id=f"{page.stem} {section}")
-    for page in (PAGE, ROOT / "docs" / "reduce.md")
+    for page in (PAGE, ROOT / "docs" / "reduce.md", ROOT / "docs" / "scan.md")
     for section in dict.fromkeys(block.section for block in blocks(page) if block.language == "python")
 ]
 
