@@ -5,7 +5,7 @@
    (Mellor-Crummey and Scott, 1991). The gangs' locks are spin locks, without a limit that the author gives.
 
    Mirrors: cl_templates/lock/lock.mako 616f15f45488
-   Mirrors: cl_templates/reduction/gangs.mako 9f945642d5ff
+   Mirrors: cl_templates/reduction/gangs.mako 589671f5c09b
    Run: GROUPS=3
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1

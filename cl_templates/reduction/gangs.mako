@@ -30,14 +30,14 @@ PORTBAR_COLLECTIVE uint portbar_items(void)
 }
 </%def>
 <%def name="locks()">
-/* Leaves word of a fault for the host, once a launch. Caller: one work-item of a work-group. */
+/* Leaves word of a fault for the host, of the last one in a launch. Caller: one work-item of a work-group. */
 PORTBAR_COLLECTIVE void portbar_gang_fault(private portbar_scratch *scratch, uint code, uint which)
 {
     if (scratch->state == 0)
         return;
-    volatile global uint *words = scratch->state + scratch->launch.x;
-    portbar_atomic_store_explicit(words + 1, which, memory_order_relaxed, memory_scope_device);
-    portbar_atomic_store_explicit(words, code, memory_order_release, memory_scope_device);
+    /* In one word: two faults must not mix. */
+    portbar_atomic_store_explicit(scratch->state + scratch->launch.x, code | which << 8, memory_order_relaxed,
+                                  memory_scope_device);
 }
 
 /* Takes and gives back a lock that is 0 while it is free; false when that took too long. Acquire and release order of

@@ -108,7 +108,7 @@ class GangState:
     def check(self, label: tuple[str, str], groups: int, words: Words) -> None:
         """Raise what the words of a complete launch of `groups` work-groups tell."""
         kernel, device = label
-        code, which = int(words[0]), int(words[1])
+        code, which = int(words[0]) & 0xFF, int(words[0]) >> 8
         if code == FAULTS["wait"]:
             raise BarrierTimeoutError(
                 f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit and gave up. Likely causes: the value "

@@ -99,6 +99,18 @@ def test_more_uses_than_declared_are_told_by_their_own_launch(launch):
     assert launch.total() == (4 + 1 + 2) * GROUPS
 
 
+def test_a_fault_names_its_loop(context, queue):
+    loops = [SUM, portbar.ReductionLoop("more", {"v": portbar.Reduction(np.int32, "+")}, uses=1)]
+    calls = """
+    const more_results results = { total }; const more_local one = { 1 };
+    for (uint i = 0; i < 2u; ++i)
+        more_reduce_gang(scratch, results, one);"""
+    made = program(context, head(8) + kernel_text("again", "global int *total", calls, "gangs"), loops=loops)
+    total = to_device(queue, np.zeros(1, np.int32))
+    with pytest.raises(portbar.Error, match="reduced loop 'more' at gang level more often"):
+        made.kernel("again")(queue, (GROUPS * LOCAL,), (LOCAL,), total).wait()
+
+
 def test_a_lock_that_one_launch_keeps_is_free_in_the_next(launch):
     launches = [launch("hold", give_back) for give_back in (0, 1, 2, 1)]
     assert launch.total() == 4
