@@ -1,0 +1,27 @@
+"""A search for executions in which portbar's protocols break their promises, under OpenCL's and PTX's memory models.
+
+Method. The text that a program would compile is rendered for a backend, and clang reads it (`programs`, `llvm`). Each
+work-group's work-items run it over symbolic values (`execute`), which gives all events that can be: reads, writes,
+read-modify-writes and fences with their orders and scopes, work-groups' barriers with their flags, and marks where
+the kernel accesses plain data. The models' axioms (`axioms`) and the negation of the promise go to a solver: where it
+finds values, these are an execution that breaks the promise, told in words (`check`); where there are none, the
+promise holds for so many groups and rounds. The axioms are first compared with published verdicts (`litmus`). Then
+each order, fence, flag and scope of the text is taken away, one call at a time: either an execution shows what it is
+for, or `report.REASONS` says why it stands.
+
+    python -m models.weak_memory            # what CI checks: two minutes
+    python -m models.weak_memory --nightly  # three groups, all backends, scopes, discovery
+
+Assumptions.
+
+- Polls end with a read that succeeds, the first one: a failed relaxed read orders nothing, so nothing is lost. A
+  group that reports a fault ends; no limit is reached. For local memory alone, waits that give up are run as well.
+- 2 work-items in a group: the leader and one other. 2 or 3 groups, 2 barriers. A tree's nodes take 2 groups.
+- Discovery is replaced by its result in the barriers' programs, and checked by itself.
+- OpenCL 1.2 has no model: its atomics are taken for relaxed, and write_mem_fence, mem_fence and read_mem_fence
+  together for one fence of both orders at device scope, as litmus tests on the device must have shown. Before sm_70,
+  `membar.gl` is taken for fence.acq_rel, which promises less than NVIDIA's fence.sc, and plain `atom` for relaxed.
+- Values do not come out of thin air. Compilers keep the order of what the text orders.
+
+Limits: no proof for more groups or rounds; forward progress is not looked at (`models.spin` does); words do not wrap.
+"""

@@ -1,0 +1,93 @@
+"""`python -m models.weak_memory [NAME ...] [--nightly] [--json] [--trails]`: checks, and prints a table of verdicts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import replace
+
+from rich.console import Console
+from rich.table import Table
+
+try:
+    from . import litmus, programs, report
+except ModuleNotFoundError as error:
+    raise SystemExit(f'no {error.name}: `pip install "portbar[test]"` brings z3-solver') from error
+
+
+def main() -> int:
+    """Run the command; 0 fine, 1 something is broken or unexplained, 3 something is not installed."""
+    parser = argparse.ArgumentParser(prog="python -m models.weak_memory", description="Check portbar's memory orders.")
+    parser.add_argument("names", nargs="*", help="patterns of 'backend | program'; all by default")
+    parser.add_argument("--nightly", action="store_true", help="3 groups, all backends, scopes, discovery (long)")
+    parser.add_argument("--groups", type=int, help="work-groups, where not 2 or 3 by default")
+    parser.add_argument("--json", action="store_true", help="print JSON on stdout")
+    parser.add_argument("--trails", action="store_true", help="print an execution for each order that is needed")
+    given = parser.parse_args()
+    if programs.clang() is None:
+        parser.exit(3, "no clang: Debian's package `clang` brings it\n")
+
+    rows, trails, standing, wrong = [], [], [], 0
+    for test in litmus.TESTS:
+        for model in test.models:
+            allowed = litmus.allows(test, model)
+            if allowed != (model in test.allowed):
+                wrong += 1
+                print(f"litmus {test.name}: {model} {'allows' if allowed else 'forbids'} it here", file=sys.stderr)
+    for case, weakens in report.selected(nightly=given.nightly):
+        name = f"{case.target.name} | {case.name}"
+        if given.names and not any(re.search(pattern, name) for pattern in given.names):
+            continue
+        chosen = replace(case, groups=given.groups) if given.groups else case
+        outcomes: list[report.Outcome] = []
+        if weakens:
+            verdict, outcomes = report.weakened(chosen, scopes=given.nightly)
+        else:
+            verdict, _ = chosen.check()
+        unexplained = [outcome for outcome in outcomes if not outcome.explained]
+        wrong += len(unexplained) + len(verdict.trail)
+        rows.append(
+            {
+                "name": name,
+                "groups": chosen.groups,
+                "holds": verdict.holds,
+                "trail": verdict.trail,
+                "events": verdict.events,
+                "seconds": round(verdict.seconds + sum(outcome.seconds for outcome in outcomes), 1),
+                "weakened": len(outcomes),
+                "caught": sum(outcome.caught for outcome in outcomes),
+                "not needed": [{"order": str(each), "why": each.why} for each in outcomes if not each.caught],
+            }
+        )
+        trails += [(name, outcome) for outcome in outcomes if outcome.caught]
+        standing += [(name, outcome) for outcome in outcomes if not outcome.caught]
+        print(f"{name}: {'holds' if verdict.holds else 'BROKEN'}, {rows[-1]['seconds']} s", file=sys.stderr, flush=True)
+    if given.json:
+        print(json.dumps({"litmus": len(litmus.TESTS), "rows": rows}, indent=2))
+    else:
+        _print(rows)
+        for name, outcome in standing:
+            print(f"{name}: not needed: {outcome}: {outcome.why or 'NOBODY SAYS WHY'}")
+        for row in rows:
+            for line in row["trail"]:
+                print(f"{row['name']}: {line}")
+        for name, outcome in trails if given.trails else ():
+            print(f"\n{name}: without {outcome}:")
+            for line in outcome.trail:
+                print(f"  {line}")
+    return 1 if wrong else 0
+
+
+def _print(rows: list[dict[str, object]]) -> None:
+    table = Table("program", "groups", "events", "verdict", "orders", "needed", "seconds", box=None)
+    for row in rows:
+        verdict = "holds" if row["holds"] else "BROKEN"
+        columns = ("name", "groups", "events", verdict, "weakened", "caught", "seconds")
+        table.add_row(*(str(row.get(column, column)) for column in columns))
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

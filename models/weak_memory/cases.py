@@ -1,0 +1,114 @@
+"""What is checked: each protocol for each backend, with its promise and the ways to weaken its text."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from portbar.primitives import layout
+
+from . import programs
+from .check import Verdict, check, local_race
+from .events import Execution, Weakening
+from .execute import Executor, Setting
+from .llvm import Module
+from .programs import Kernel, Target
+
+#: A launch with room for 64 groups, in its first epoch: tag 128 in a poll word.
+_EPOCH: Final = 0x06000001
+_TAG: Final = 128
+_LIMIT: Final = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program for one backend; `scenario` tells discovery's patience and whether its word was prepared."""
+
+    kernel: Kernel
+    target: Target
+    algorithm: str = "counter"
+    scenario: str = ""
+    groups: int = 3
+
+    @property
+    def name(self) -> str:
+        """The program's name, without its backend."""
+        parts = [self.kernel.name]
+        parts += [self.algorithm] if self.kernel.promise in {"barrier", "local"} else []
+        parts += [self.scenario] if self.scenario else []
+        return " ".join(parts)
+
+    def setting(self, **changes: Any) -> Setting:
+        """How the program is run, with changes."""
+        patience = 0 if self.scenario == "impatient" else _LIMIT
+        prepared = self.kernel.promise == "discovery" and self.scenario != "unprepared"
+        setting = Setting(
+            groups=self.groups,
+            items=1 if self.kernel.promise == "lock" else 2,
+            arguments={
+                "%portbar_grid_param": (("global", "state"), 0),
+                "%portbar_grid_launch": [_EPOCH, self.groups, patience, _LIMIT],
+                "%lock": (("global", "lock"), 0),
+            },
+            discovers=self.kernel.promise == "discovery",
+            turns=2 if self.scenario == "unprepared" else 1,
+            ptx=self.target.ptx,
+            initial={layout.OFFSETS["POLL_ODD"]: _TAG} if prepared else {},
+        )
+        return replace(setting, **changes)
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The rendered text."""
+        return programs.rendered(self.kernel, self.target, self.algorithm)
+
+    @functools.cached_property
+    def module(self) -> Module:
+        """The text as clang reads it."""
+        return _compiled(self.text, self.target)
+
+    def check(self, *weakened: Weakening) -> tuple[Verdict, Execution]:
+        """Look for an execution that breaks the promise."""
+        verdict, execution = check(self.module, "check", self.setting(), self.kernel.promise, weakened)
+        if verdict.holds and any(weakening.what == "local" for weakening in weakened):
+            race = self.race_of_fault(weakened)
+            verdict = replace(verdict, trail=[race] if race else [])
+        return verdict, execution
+
+    def race_of_fault(self, weakened: tuple[Weakening, ...] = ()) -> str:
+        """A race for local memory where waits may end at their limit, after one poll; empty if there is none."""
+        if self.kernel.promise not in {"barrier", "local"}:
+            return ""
+        text = re.sub(r"for \(uint (i|polls) = [^;]*(POLLS|\d\du)[^;]*;", r"for (uint \1 = 1u;", self.text)
+        setting = self.setting(gives_up=True)
+        setting.arguments["%portbar_grid_launch"] = [_EPOCH, self.groups, 0, 1]
+        return local_race(Executor(_compiled(text, self.target), "check", setting, weakened).run())
+
+
+_compiled = functools.cache(programs.compiled)
+
+
+def weakenings(execution: Execution) -> list[Weakening]:
+    """Every order, fence and scope of an execution's text, to be taken away one at a time."""
+    return [Weakening(site, name, what) for (site, name), offered in execution.offered.items() for what in offered]
+
+
+def cases() -> Iterator[Case]:
+    """Yield everything that is checked."""
+    for target in programs.TARGETS:
+        for algorithm in ("counter", "flag", "tree", "sharded", "replicated", "xf"):
+            yield Case(programs.WHOLE, target, algorithm)
+        for kernel in (programs.SPLIT, programs.TESTED):
+            # The split form has counters of its own: one word, or those of `sharded` or `replicated`.
+            for algorithm in ("counter", "sharded", "replicated"):
+                yield Case(kernel, target, algorithm)
+        for discovery in ("packed", "ticket", "spin"):
+            for scenario in ("", "impatient", *(("unprepared",) if discovery == "packed" else ())):
+                kernel = replace(programs.DISCOVERY, name=f"discovery {discovery}", discovery=discovery)
+                yield Case(kernel, target, scenario=scenario)
+        yield Case(programs.BETWEEN, target)
+        for kernel in programs.LOCKS:
+            yield Case(kernel, target)

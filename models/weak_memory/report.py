@@ -1,0 +1,110 @@
+"""Takes each order of a text away, once, and says which are needed and why the others stand."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from . import programs
+from .cases import Case, cases, weakenings
+from .check import Verdict
+from .events import Weakening
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an order stands that no promise of the case needs: cases, functions and what was taken away, as patterns."""
+
+    cases: str
+    text: str
+    why: str
+
+
+#: Matched against "function > function: operation: what was taken away".
+REASONS: Final = (
+    Reason(
+        "whole|split|tested",
+        r"portbar_enter: barrier.*: global",
+        "discovery's promise: what group 0 prepared reaches the other work-items by this barrier",
+    ),
+    Reason(
+        "split",
+        r"portbar_device_barrier_wait: barrier\(local\): local",
+        "a whole barrier between arrival and wait, whose answer others may still read (`whole within split`)",
+    ),
+    Reason(
+        "whole within split",
+        r"portbar_device_barrier: barrier.*: local",
+        "the arrival's barrier does its work here; `whole counter` needs it",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one order taken away: `trail` is an execution that breaks the promise, empty if there is none."""
+
+    weakening: Weakening
+    trail: tuple[str, ...]
+    seconds: float
+    why: str = ""
+
+    @property
+    def caught(self) -> bool:
+        """Whether an execution shows what the order is for."""
+        return bool(self.trail)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the order is needed, or somebody has said why it stands."""
+        return self.caught or bool(self.why)
+
+    def __str__(self) -> str:
+        return described(self.weakening)
+
+
+def described(weakening: Weakening) -> str:
+    """Return where in the text an order was taken away, without line numbers."""
+    functions = " > ".join(name for name, _ in weakening.site)
+    return f"{functions}: {weakening.name}: {weakening.what}"
+
+
+def reason(case: Case, weakening: Weakening) -> str:
+    """Why an order stands that is not needed in a case; empty if nobody has said so."""
+    found = (each for each in REASONS if re.match(each.cases, case.name) and re.search(each.text, described(weakening)))
+    return next((each.why for each in found), "")
+
+
+def weakened(case: Case, *, scopes: bool = False) -> tuple[Verdict, list[Outcome]]:
+    """Check a case, and again for each order taken away; scopes too if asked for."""
+    verdict, execution = case.check()
+    outcomes = []
+    for weakening in weakenings(execution):
+        if weakening.what == "scope" and not scopes:
+            continue
+        if case.kernel.promise == "local" and weakening.what != "local":
+            continue
+        found, _ = case.check(weakening)
+        why = reason(case, weakening) if found.holds else ""
+        outcomes.append(Outcome(weakening, tuple(found.trail), found.seconds, why))
+    return verdict, outcomes
+
+
+def selected(*, nightly: bool) -> list[tuple[Case, bool]]:
+    """Return what is checked, and whether its orders are taken away: everything, or what CI has time for."""
+    if nightly:
+        return [(case, True) for case in cases()]
+    chosen = []
+    for case in cases():
+        whole, promise = case.kernel is programs.WHOLE, case.kernel.promise
+        if case.target.name == "c11" and promise == "local":
+            chosen.append((replace(case, groups=2), True))
+        elif case.target.name == "c11" and promise != "discovery":
+            weakens = case.algorithm in {"counter", "flag", "xf"}
+            # Two groups are enough to see that it holds, three to see what for: some pass on what others did.
+            chosen.append((replace(case, groups=3 if weakens else 2), weakens))
+        elif case.target.ptx and case.target.atomics == "ptx" and whole:
+            weakens = case.target.one_way_fences
+            chosen.append((replace(case, groups=3 if weakens else 2), weakens))
+    return chosen

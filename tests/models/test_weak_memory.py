@@ -1,0 +1,61 @@
+"""Memory orders: the axioms agree with published verdicts, each protocol holds, and each order in its text is needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("z3", reason='no z3: `pip install "portbar[test]"` brings it')
+
+from models.weak_memory import litmus, llvm, programs, report
+from models.weak_memory.cases import Case
+
+needs_clang = pytest.mark.skipif(programs.clang() is None, reason="no clang: Debian's package `clang` brings it")
+
+CHOSEN = report.selected(nightly=False)
+
+
+def name(case: Case) -> str:
+    return f"{case.target.name}, {case.name}"
+
+
+@pytest.mark.parametrize("test", litmus.TESTS, ids=lambda test: test.name)
+def test_the_axioms_agree_with_published_verdicts(test: litmus.Litmus) -> None:
+    assert {model for model in test.models if litmus.allows(test, model)} == set(test.allowed)
+
+
+@needs_clang
+@pytest.mark.parametrize("case", [case for case, weakens in CHOSEN if not weakens], ids=name)
+def test_no_execution_breaks_the_promise(case: Case) -> None:
+    verdict, _ = case.check()
+    assert verdict.holds, "\n".join(verdict.trail)
+
+
+@needs_clang
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case, weakens in CHOSEN if weakens], ids=name)
+def test_each_order_is_needed_or_stands_for_a_reason(case: Case) -> None:
+    verdict, outcomes = report.weakened(case)
+    assert verdict.holds, "\n".join(verdict.trail)
+    assert [str(outcome) for outcome in outcomes if not outcome.explained] == []
+    assert sum(outcome.caught for outcome in outcomes) >= 2
+
+
+@needs_clang
+def test_an_order_weakened_in_the_text_is_found_and_told_in_words() -> None:
+    case = next(case for case, _ in CHOSEN if case.name == "whole counter" and case.target.name == "c11")
+    arrival = "v, memory_order_release, memory_scope_device"
+    assert case.text.count(arrival) > 1
+    text = case.text.replace(arrival, arrival.replace("release", "relaxed"))
+    weak = replace(case)
+    weak.__dict__["module"] = programs.compiled(text, case.target)
+    verdict, _ = weak.check()
+    assert not verdict.holds
+    assert "the read may be stale" in verdict.trail[-1]
+    assert any("fetch_add" in line or "add relaxed" in line for line in verdict.trail)
+
+
+def test_an_instruction_that_the_reader_does_not_know_is_an_error() -> None:
+    with pytest.raises(llvm.UnreadableError, match="cmpxchg"):
+        llvm.read("define void @f() {\nentry:\n  %0 = cmpxchg i32* %p, i32 0, i32 1 acq_rel monotonic\n}\n")
