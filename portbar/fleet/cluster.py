@@ -23,6 +23,7 @@ from portbar._version import __version__
 from portbar.errors import Error
 from portbar.fleet.hosts import HostFolder
 from portbar.records.scrubbing import anonymous
+from portbar.system.files import is_file
 
 #: Functions that run on a worker: what it is, and its survey.
 DESCRIBE: Final = "portbar.fleet.worker:describe"
@@ -369,7 +370,7 @@ async def _close(client: Any) -> None:
 def _where(address: str) -> str:
     """An address, or the one that a scheduler's file holds."""
     file = Path(address)
-    if not file.is_file():
+    if not is_file(file):
         return address
     where = json.loads(file.read_text(encoding="utf-8"))["address"]
     if not isinstance(where, str):

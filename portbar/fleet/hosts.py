@@ -77,7 +77,7 @@ class HostFolder:
             raise Error(f"{PLACEHOLDER} belongs into the last part of the name, as in records/{PLACEHOLDER}.json")
         if PLACEHOLDER in path.name:
             return cls(path.parent, path.name)
-        if output.endswith(("/", os.sep)) or path.is_dir():
+        if output.endswith(("/", os.sep)) or files.is_folder(path):
             return cls(path)
         if not always:
             return None

@@ -16,6 +16,7 @@ from typing import Any, Final
 from portbar.errors import RecordError
 from portbar.records.bounds import MAX_DEPTH, shown
 from portbar.records.validation import validate
+from portbar.system.files import is_file, is_folder
 
 #: Bytes of a file.
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -85,7 +86,7 @@ def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
         There is no such folder, or a file in it is no valid record.
     """
     folder = Path(path)
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise RecordError(f"{folder.name!r} is no folder: name one that holds records")
     return [(file, load(file)) for file in sorted(folder.glob("*.json"))]
 
@@ -190,7 +191,7 @@ def find(name: str) -> Named:
         The file is no record.
     """
     path = Path(name)
-    if path.is_file():
+    if is_file(path):
         return Named(path.name, load(path))
     records = shipped()
     slug = name if name in records else _only(name, [slug for slug in records if name.lower() in slug], list(records))

@@ -17,6 +17,7 @@ from portbar.report.markdown import markdown
 from portbar.report.page import page
 from portbar.report.plots import barrier_plots, recall_plots
 from portbar.report.tables import VERDICTS, tables
+from portbar.system.files import is_folder
 
 TITLE: Final = "What OpenCL devices do between work-groups"
 
@@ -67,7 +68,7 @@ def build(folder: Path) -> FolderReport:
     portbar.errors.RecordError
         There is no such folder, or no record in it.
     """
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise RecordError(
             f"{folder.name!r} is no folder: name one that holds records, as `portbar survey --matrix` writes"
         )

@@ -21,6 +21,16 @@ else:
 _TAKEN: Final = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
+def is_file(path: Path) -> bool:
+    """Whether a file has this name. A name that no file can have, such as one that is too long, has none."""
+    return os.path.isfile(path)  # noqa: PTH113 (pathlib's raises for such a name)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder has this name, as `is_file`."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
 def write(path: Path, text: str) -> None:
     """Write a user's file in UTF-8: the new content beside it first, which then takes its name.
 

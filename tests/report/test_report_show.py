@@ -49,6 +49,8 @@ def test_a_part_that_many_have_or_none_is_wrong_usage() -> None:
     with pytest.raises(NoSuchRecordError, match="records have '--' in their names"):
         find("--")
     assert invoke("no-such-device").exit_code == 2
+    # No file system has names of this length.
+    assert invoke("x" * 5000).exit_code == 2
 
 
 def test_a_file_that_is_no_record_is_an_error(tmp_path: Path) -> None:

@@ -75,6 +75,9 @@ SCALARS: Final = (
     Scalar("double", 64, "float"),
 )
 
+#: Bytes of the largest array.
+_MOST_BYTES: Final = 1 << 24
+
 _BY_DTYPE: Final = {scalar.dtype: scalar for scalar in SCALARS}
 _BY_NAME: Final = {scalar.c: scalar for scalar in SCALARS}
 
@@ -252,13 +255,13 @@ def type_of(dtype: Any, name: str) -> Type:
     """
     try:
         given = np.dtype(dtype)
-    except TypeError as error:
+    except Exception as error:  # noqa: BLE001 (NumPy raises whatever it comes across in what it takes for a description)
         raise Error(
             f"{dtype!r} is no NumPy dtype ({error}); give one such as numpy.float32, or a structured dtype"
         ) from None
     if given.subdtype is not None:
         base, shape = given.subdtype
-        return Array(type_of(base, name), math.prod(shape))
+        return array_of(type_of(base, name), shape)
     if given.isnative and given in _BY_DTYPE:
         return _BY_DTYPE[given]
     if given in (np.complex64, np.complex128):
@@ -297,7 +300,7 @@ def array_of(kind: Type, shape: Any) -> Type:
     Raises
     ------
     Error
-        The shape is no number of elements above 0.
+        The shape is no number of elements above 0, or the array is larger than any value that a work-item has.
     """
     if shape is None:
         return kind
@@ -307,7 +310,12 @@ def array_of(kind: Type, shape: Any) -> Type:
         dims = ()
     if not dims or min(dims) < 1:
         raise Error(f"shape= is a number of elements above 0, or a tuple of such, not {shape!r}")
-    return Array(kind, math.prod(dims))
+    count = math.prod(dims)
+    if count * kind.size > _MOST_BYTES:
+        raise Error(
+            f"an array of {count} elements of {kind.c} is larger than {_MOST_BYTES} bytes, which no work-item has"
+        )
+    return Array(kind, count)
 
 
 def scalars_in(kind: Type) -> Iterator[Scalar]:

@@ -23,8 +23,8 @@ _CALL: Final = re.compile(
     r"(?:(?P<what>reduce|scan_inclusive|scan_exclusive)_(?P<op>\w+)|(?P<broadcast>broadcast)\b)"
 )
 _SIZES: Final = {
-    "local_size": re.compile(r"PORTBAR_REDUCTION_LOCAL_SIZE[ \t=]+\(?(\d+)u?\)?"),
-    "sub_group_size": re.compile(r"PORTBAR_SUB_GROUP_SIZE[ \t=]+\(?(\d+)u?\)?"),
+    "local_size": re.compile(r"PORTBAR_REDUCTION_LOCAL_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
+    "sub_group_size": re.compile(r"PORTBAR_SUB_GROUP_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
 }
 #: What may hide a call from view: names made of pieces, and files that portbar does not read.
 _HIDDEN: Final = re.compile(r"##|#\s*include\s*[\"<](?!portbar/)")
