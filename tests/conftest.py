@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests import rows
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 
 _SAMPLE = pytest.StashKey[str]()
+
+#: What hypothesis tries of each test that does not say how much. A case that takes longer than the deadline counts as a hang.
+settings.register_profile("portbar", max_examples=500, deadline=20_000)
+settings.register_profile("nightly", max_examples=20_000, deadline=20_000, derandomize=False, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "portbar"))
+
+#: Seconds that a hypothesis test may take in the nightly profile.
+_NIGHTLY_S = 7200
 
 
 @functools.cache
@@ -71,6 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         for mark in rows.marks_of(item.path.name):
             item.add_marker(mark)
+        if settings.get_current_profile_name() == "nightly" and getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.timeout(_NIGHTLY_S))
     yield
     if sample := os.environ.get(rows.SAMPLE_VARIABLE):
         items[:], left_out = rows.sampled(items, sample)

@@ -121,7 +121,8 @@ def damaged(draw: st.DrawFn, base: Any) -> Any:
                     other = other[part % len(other) if isinstance(other, list) and other else part] if other else other
             holder[key] = copy.deepcopy(other)
         else:
-            holder[key] = draw(_ODD)
+            # A later turn may change a list or an object of it, which is drawn again.
+            holder[key] = copy.deepcopy(draw(_ODD))
     return value
 
 

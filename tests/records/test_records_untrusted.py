@@ -8,16 +8,11 @@ from pathlib import Path
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from portbar import records
 from portbar.errors import RecordError
-from portbar.records import bounds, files, validation
-from portbar.report.index import index_of
-from tests.records_support import FACTS, damaged, device, record, stopped_record
-
-BASES = (record(), stopped_record())
+from portbar.records import bounds, files
+from tests.records_support import FACTS, device, record
 
 
 @pytest.mark.parametrize(
@@ -199,59 +194,9 @@ def test_a_path_may_not_hide_in_a_members_name():
     assert "~1home" in problem
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(BASES).flatmap(damaged))
-def test_a_damaged_record_is_refused_or_whole(tmp_path, value):
-    path = tmp_path / "damaged.json"
-    path.write_bytes(json.dumps(value).encode("utf-8", "surrogatepass"))
-    try:
-        loaded = records.load(path)
-    except RecordError as error:
-        refusal = str(error)
-        assert refusal.startswith("damaged.json: ") and refusal.isprintable()  # noqa: PT018 (as good an end)
-        return
-    assert loaded["format"] == records.FORMAT
-    assert records.validate(loaded) == []
-    assert json.loads(records.text(loaded)) == loaded
-    assert index_of([("damaged.json", loaded)]).partition("bound). ")[0].count("\n| [") == len(loaded["devices"])
-    for name, one in records.split(loaded):
-        assert (tmp_path / name).parent == tmp_path
-        assert records.validate(one) == []
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.sampled_from([records.text(base).encode() for base in BASES]),
-    st.integers(0, 10_000),
-    st.integers(0, 40),
-    st.binary(max_size=12)
-    | st.sampled_from([b"[[[[", b'"', b"\\u0000", b"1e999", b"-", b"NaN", b"null", b"{}", b"\xed\xa0\x80"]),
-)
-def test_damaged_bytes_are_refused_or_a_record(tmp_path, text, at, length, instead):
-    at %= len(text)
-    path = tmp_path / "damaged.json"
-    path.write_bytes(text[:at] + instead + text[at + length :])
-    try:
-        assert records.validate(records.load(path)) == []
-    except RecordError as error:
-        assert str(error).isprintable()  # noqa: PT017
-
-
 def test_the_schema_is_a_schema():
     assert records.schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     jsonschema_rs.meta.validate(records.schema())
-
-
-@settings(max_examples=400, deadline=None)
-@given(st.sampled_from(BASES).flatmap(damaged))
-def test_another_implementation_of_json_schema_agrees(value):
-    jsonschema = pytest.importorskip("jsonschema")
-    if not isinstance(value, dict) or bounds.examined(value).faults:
-        return
-    plain = jsonschema.Draft202012Validator
-    types = plain.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    errors = list(jsonschema.validators.extend(plain, type_checker=types)(records.schema()).iter_errors(value))
-    assert bool(validation.schema_errors(value)) == bool(errors), errors
 
 
 def test_what_is_quoted_is_fit_to_be_printed():
