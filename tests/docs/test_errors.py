@@ -1,0 +1,30 @@
+"""docs/errors.md: each fault of its table has tests, and they are there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.checkout import ROOT
+
+PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+ROWS = PAGE.partition("| fault | what you see | limit | tests |\n")[2].partition("\n\n")[0].splitlines()[1:]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip()[:50])
+def test_a_fault_of_the_table_has_tests(row: str) -> None:
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", row.split("|")[4])
+    assert named
+    for file, function in named:
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^def {function}\(", text, re.MULTILINE), f"{file} has no {function}"
+
+
+def test_every_fault_that_is_injected_is_in_the_table() -> None:
+    assert len(ROWS) > 20
+    for file in ("launch/test_faults.py", "survey/test_survey_faults.py"):
+        for function in re.findall(
+            r"^def (test_\w+)", (ROOT / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            assert f"{file}::{function}" in PAGE
