@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -12,15 +13,27 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
+from portbar.survey.run import GRACE_S
 from tests.checkout import environment, have_ended
 from tests.fake_icd import vendors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
 
 
-def start(folder: Path, output: Path, *devices: str) -> subprocess.Popen[str]:
+def start(folder: Path, output: Path, *devices: str, limit: float = 30.0) -> subprocess.Popen[str]:
     chosen = [part for name in devices for part in ("-d", name)]
-    command = [sys.executable, "-m", "portbar", "survey", "--quick", "--timeout", "30", "-o", str(output), *chosen]
+    command = [
+        sys.executable,
+        "-m",
+        "portbar",
+        "survey",
+        "--quick",
+        "--timeout",
+        str(limit),
+        "-o",
+        str(output),
+        *chosen,
+    ]
     env = environment(OCL_ICD_VENDORS=str(folder), PORTBAR_CACHE_DIR=str(output.parent / "cache"))
     return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -71,3 +84,19 @@ def test_two_surveys_at_once_end_well_and_their_file_is_that_of_one_of_them(tmp_
     (one,) = records.load(output)["devices"]
     assert one["status"] == "refused"
     assert one["facts"]["name"] == "Fake device fail probe"
+
+
+@pytest.mark.slow
+def test_drivers_that_misbehave_once_they_passed_the_check_cost_their_devices_and_the_time_limit(tmp_path):
+    names, output, limit = ("abort-probe", "lie-probe", "hang-probe"), tmp_path / "record.json", 2.0
+    began = time.monotonic()
+    process = start(vendors(tmp_path, *names), output, "fake", limit=limit)
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 1, err
+    assert "Traceback" not in err
+    assert time.monotonic() - began < len(names) * (limit + GRACE_S + 1)
+    found = {device["facts"]["name"]: device for device in records.load(output)["devices"]}
+    assert {device["status"] for device in found.values()} == {"refused"}
+    reasons = {name: json.dumps(found[f"Fake device {name.replace('-', ' ')}"]["probe"]) for name in names}
+    assert "SIGABRT" in reasons["abort-probe"]
+    assert "timed out" in reasons["hang-probe"]
