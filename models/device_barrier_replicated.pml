@@ -8,7 +8,7 @@
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
    Mirrors: cl_templates/backend/ptx/barrier.mako ff013892bd5a
-   Mirrors: cl_templates/grid/state.mako a2ea1541b2bb
+   Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

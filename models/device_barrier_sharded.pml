@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
-   Mirrors: cl_templates/grid/state.mako a2ea1541b2bb
+   Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

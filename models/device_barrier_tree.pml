@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/tree.mako ae463c89b510
    Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
-   Mirrors: cl_templates/grid/state.mako a2ea1541b2bb
+   Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

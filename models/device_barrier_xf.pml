@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/device_barrier/xf.mako cc9944dc06a6
    Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
-   Mirrors: cl_templates/grid/state.mako a2ea1541b2bb
+   Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1
