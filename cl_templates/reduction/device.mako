@@ -5,7 +5,8 @@
 /* Everything below needs portbar/device_barrier.h, included first. */
 #ifdef PORTBAR_DEVICE_BARRIER_H
 /* Where each work-group leaves one value of a type: after the barrier's own words in the hidden state. Two such areas
-   are taken in turn; with a barrier between any two uses of one, no group still reads what is overwritten. */
+   are taken in turn; with a barrier between any two uses of one, no group still reads what is overwritten. A group at
+   which a barrier gave up leaves no more values: others may still read what that barrier has let them. */
 #define PORTBAR_GRID_LOCK(grid, number) ((grid)->state + PORTBAR_GRID_AREA(grid) + PORTBAR_LINE * (number))
 #define PORTBAR_GRID_AREA(grid) <%text>\</%text>
     ((size_t)PORTBAR_STATE_GROUPS + 2u * (size_t)(grid)->capacity <%text>\</%text>
@@ -14,6 +15,8 @@
     ((global PORTBAR_SLOT(kind) *)((grid)->state + PORTBAR_GRID_AREA(grid) <%text>\</%text>
                                    + PORTBAR_LINE * ${len(loops)}u <%text>\</%text>
                                    + ((scratch)->device_turn & 1u) * (size_t)(grid)->capacity * ${grid_words}u))
+#define PORTBAR_GRID_LEAVES_VALUES(scratch) ((scratch)->device_turn < 2u)
+#define PORTBAR_GRID_GAVE_UP(scratch) ((scratch)->device_turn |= 2u)
 #endif
 % endif
 </%def>
@@ -45,7 +48,7 @@ portbar_grid_combine_${form.op}(private portbar_grid *grid, private portbar_scra
     const uint id = portbar_reduction_id(), groups = grid->num_groups;
     global PORTBAR_SLOT(${form.kind}) *values = PORTBAR_GRID_VALUES(${form.kind}, grid, scratch);
     scratch->device_turn ^= 1u;
-    if (id == 0u)
+    if (id == 0u && PORTBAR_GRID_LEAVES_VALUES(scratch))
         values[grid->group_id] = mine;
     const bool held = portbar_device_barrier(grid);
 % if folds:
@@ -58,8 +61,10 @@ portbar_grid_combine_${form.op}(private portbar_grid *grid, private portbar_scra
 ${gather(form, "mine", "groups")}\
 % endif
     /* Asked for after the loads, whose time hides it. */
-    if (!held)
+    if (!held) {
         mine = ${form.none};
+        PORTBAR_GRID_GAVE_UP(scratch);
+    }
     return ${"mine" if folds else f"portbar_work_group_reduce_{form.op}(scratch, mine)"};
 }
 /* All values combined by `${form.op}`, in the order of `portbar_global_id`; valid in every work-item, and the same in
@@ -88,15 +93,17 @@ portbar_device_scan_${which}_${form.op}(private portbar_grid *grid, private port
     const ${form.kind} mine = x;
 % endif
     x = portbar_work_group_scan_${which}_${form.op}(scratch, x);
-    if (id + 1u == size)
+    if (id + 1u == size && PORTBAR_GRID_LEAVES_VALUES(scratch))
         values[group] = ${"x" if which == "inclusive" else f"{form.combine}(x, mine)"};
     const bool held = portbar_device_barrier(grid);
     ${form.kind} before;
 ${gather(form, "before", "group", in_order=True)}\
     before = portbar_work_group_reduce_${form.op}(scratch, before);
     x = group == 0u ? x : ${form.combine}(before, x);
-    if (!held)
+    if (!held) {
         x = ${form.none};
+        PORTBAR_GRID_GAVE_UP(scratch);
+    }
     return x;
 }
 % endif
@@ -112,13 +119,15 @@ portbar_device_broadcast(private portbar_grid *grid, private portbar_scratch *sc
 {
     global PORTBAR_SLOT(${kind}) *values = PORTBAR_GRID_VALUES(${kind}, grid, scratch);
     scratch->device_turn ^= 1u;
-    if (grid->group_id * portbar_reduction_size() + portbar_reduction_id() == from)
+    if (grid->group_id * portbar_reduction_size() + portbar_reduction_id() == from && PORTBAR_GRID_LEAVES_VALUES(scratch))
         values[0] = x;
     const ${kind} zero = { 0 };
     const bool held = portbar_device_barrier(grid);
     x = values[0];
-    if (!held)
+    if (!held) {
         x = zero;
+        PORTBAR_GRID_GAVE_UP(scratch);
+    }
     return x;
 }
 % endif

@@ -221,6 +221,58 @@ def test_a_loop_around_a_reduction_ends_after_a_fault(context, queue, name):
     assert (support.uints(queue, ends)[8 : 8 * launch.num_groups] == 3).all()
 
 
+#: A group that is slow between a barrier and its loads, until the other one has gone through a fault and on.
+SLOW = """
+#include "portbar/device_barrier.h"
+static inline bool slow_barrier(portbar_grid *grid)
+{
+    const bool held = portbar_device_barrier(grid);
+    for (ulong i = portbar_group_id(grid) == 1u && held ? 0ul : ~0ul; i < 4000ul * grid->limit; ++i)
+        if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) == 2u)
+            break;
+    return held;
+}
+#define portbar_device_barrier slow_barrier
+#define PORTBAR_REDUCTION_LOCAL_SIZE 8
+#include "portbar/reduction.h"
+
+kernel void go_on(PORTBAR_GRID_PARAM, global uint *ends)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint value = 1u, first = 0u;
+    for (uint i = 0u; i < 3u; ++i) {
+        const uint all = CALL;
+        first = i == 0u ? all : first;
+        value = 100u;
+    }
+    if (portbar_global_id(&grid) == 0u)
+        portbar_word_store(grid.state + PORTBAR_STATE_ABORT, 2u);
+    ends[portbar_global_id(&grid)] = first;
+}
+"""
+SLOW_CALLS = {
+    "reduce": ("portbar_device_reduce_add(&grid, scratch, value)", 16),
+    "scan": ("portbar_device_scan_inclusive_add(&grid, scratch, value)", 16),
+    "broadcast": ("portbar_device_broadcast(&grid, scratch, value, 0u)", 1),
+}
+
+
+@pytest.mark.parametrize("name", SLOW_CALLS)
+def test_an_answer_of_a_barrier_that_held_is_right_whatever_gave_up_since(context, queue, name):
+    call, right = SLOW_CALLS[name]
+    made = portbar.Program(context, SLOW.replace("CALL", call), spin_limit=0.02).kernel("go_on")
+    support.need_groups(made, queue, (8,), 2)
+    for _ in range(20):
+        ends = support.filled(queue, 16)
+        launch = made(queue, None, (8,), ends, num_groups=2)
+        if launch.num_groups == 2:
+            break
+    with pytest.raises(portbar.BarrierTimeoutError):
+        launch.wait()
+    assert support.uints(queue, ends)[15] == right
+
+
 def test_a_reduction_orders_plain_stores_as_a_barrier_does(context, queue):
     source = (
         HEADERS

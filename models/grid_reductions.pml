@@ -1,0 +1,126 @@
+/* Reductions, scans and broadcasts over the groups of a grid: each group leaves a value in an area of the hidden state,
+   and reads all of them after a barrier. Two areas take turns, so one barrier a reduction is enough: whoever reads
+   finds the values of this reduction, also where other groups are at the next one already, or where a barrier gave up
+   at them since. The next launch begins with the first area again, whatever lies there.
+
+   Mirrors: cl_templates/reduction/device.mako 1ce95f548af1
+   Run: GROUPS=2
+   Run: GROUPS=3 TIMES=3
+   Run: GROUPS=2 LIMITED=1 LAUNCHES=1
+   Liveness: GROUPS=2 LIMITED=1 TIMES=2
+   Nightly: GROUPS=2 LIMITED=1
+   Nightly: GROUPS=3
+   Nightly: GROUPS=3 LIMITED=1 LAUNCHES=1 TIMES=3
+   Bug: HAS_ONE_AREA GROUPS=2
+   Bug: TURNS_IN_SCANS_ONLY GROUPS=2
+   Bug: READS_BEFORE_THE_BARRIER GROUPS=2
+   Bug: WRITES_AFTER_A_FAULT GROUPS=2 LIMITED=1
+*/
+#ifndef LIMITED
+#define LIMITED 0
+#endif
+#ifndef LAUNCHES
+#define LAUNCHES 2
+#endif
+#ifndef TIMES
+#define TIMES 4             /* reductions of a launch */
+#endif
+#ifdef BUG_HAS_ONE_AREA
+#define AREAS 1
+#else
+#define AREAS 2
+#endif
+
+/* PORTBAR_GRID_VALUES: `stamp` stands for the value of a group in one reduction of one launch. */
+byte values[2 * GROUPS];
+#define VALUES(turn, gang) values[(turn) % AREAS * GROUPS + gang]
+#define STAMP(number) (launch * 16 + number)
+
+/* A broadcast comes from one group, a scan reads the values of those before; a barrier is the author's own. */
+#define FROM (GROUPS - 1)
+#define READ_BY(gang) (does[number] == reduce -> GROUPS : (does[number] == scan -> gang : does[number] == broadcast))
+#ifdef BUG_WRITES_AFTER_A_FAULT
+#define LEAVES true
+#else
+#define LEAVES leaves       /* PORTBAR_GRID_LEAVES_VALUES */
+#endif
+#ifdef BUG_TURNS_IN_SCANS_ONLY
+#define NEXT_TURN turn = turn ^ (does[number] == scan)
+#else
+#define NEXT_TURN turn = turn ^ (does[number] != barrier)
+#endif
+
+/* The barrier, which has models of its own: arrivals only count up, and a fault lets nobody through from then on. */
+byte arrivals, launch, ended;
+bool abort;
+
+/* The operations of every launch. */
+mtype = { reduce, scan, broadcast, barrier };
+mtype does[TIMES];
+
+proctype group(byte me)
+{
+    byte number, i, seen;
+    bool ok, leaves, turn, right;
+end_waits:
+    do
+    :: atomic { seen < launch -> seen = launch; ok = true; leaves = true }
+        do
+        :: number < TIMES ->
+            /* What the group leaves, in the area whose turn it is. */
+            if
+            :: !LEAVES || does[number] == barrier || (does[number] == broadcast && me != FROM)
+            :: LEAVES && does[number] == broadcast && me == FROM -> VALUES(turn, 0) = STAMP(number)
+            :: LEAVES && (does[number] == reduce || does[number] == scan) -> VALUES(turn, me) = STAMP(number)
+            fi;
+            /* portbar_device_barrier */
+            if
+            :: ok ->
+                arrivals++;
+                if
+#ifdef BUG_READS_BEFORE_THE_BARRIER
+                :: true
+#endif
+                :: arrivals >= GROUPS * (number + 1)
+                :: abort -> ok = false
+                :: LIMITED -> atomic { abort = true; ok = false }
+                fi
+            :: else
+            fi;
+            /* The loads, one after another. */
+            right = true;
+            do
+            :: i < READ_BY(me) -> atomic { right = right && VALUES(turn, i) == STAMP(number); i++ }
+            :: else -> break
+            od;
+            atomic {
+                assert(right || !ok);
+                leaves = leaves && (ok || does[number] == barrier);     /* PORTBAR_GRID_GAVE_UP */
+                right = false;
+                i = 0;
+                NEXT_TURN;
+                number++
+            }
+        :: number == TIMES -> break
+        od;
+        atomic { assert(ok || abort); number = 0; turn = false; ok = false; leaves = false; ended++ }
+    od
+}
+
+/* Every launch ends, by its barriers or by their limits. */
+ltl ends { <> (launch == LAUNCHES && ended == GROUPS) }
+
+active proctype host()
+{
+    byte n;
+    atomic {
+        for (n : 0 .. GROUPS - 1) { run group(n) }
+        for (n : 0 .. TIMES - 1) { if :: does[n] = reduce :: does[n] = scan :: does[n] = broadcast :: does[n] = barrier fi }
+        n = 0;
+        launch = 1
+    }
+    do
+    :: atomic { ended == GROUPS && launch < LAUNCHES -> ended = 0; arrivals = 0; abort = false; launch++ }
+    :: atomic { ended == GROUPS && launch == LAUNCHES -> break }
+    od
+}
