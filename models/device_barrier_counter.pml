@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/device_barrier/counter.mako 4d1dcd8a249c
    Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
-   Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
+   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
    Mirrors: cl_templates/grid/state.mako 41c5288af84c

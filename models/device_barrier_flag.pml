@@ -2,7 +2,7 @@
    Promises as those of device_barrier_counter, whose split form it has, too.
 
    Mirrors: cl_templates/device_barrier/flag.mako df290472c758
-   Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
+   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
    Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3

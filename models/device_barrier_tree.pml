@@ -3,7 +3,7 @@
    Promises as those of device_barrier_counter, whose split form it has, too.
 
    Mirrors: cl_templates/device_barrier/tree.mako ae463c89b510
-   Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
+   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
    Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
    Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3 ROUNDS=5

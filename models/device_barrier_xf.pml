@@ -4,7 +4,7 @@
    barrier's number, here NUMBER_BITS of them, which wrap.
 
    Mirrors: cl_templates/device_barrier/xf.mako cc9944dc06a6
-   Mirrors: cl_templates/device_barrier/wait.mako 3706f218b2f1
+   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
    Mirrors: cl_templates/grid/state.mako 41c5288af84c
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4

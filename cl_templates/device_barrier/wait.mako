@@ -83,12 +83,11 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 <%def name="wait_counted()">
 /* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
    most `limit` rounds; acquire. At the limit it reports how many groups had arrived: those that `arrivals` is not short
-   of `complete`. True when all have. Caller: a leader. */
+   of `complete`, which those that left since the last poll take further. True when all have. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {
 ${polls("true", "false")}\
-    /* Since the last poll others may have come, gone, and arrived once more. */
     const uint beyond = portbar_word_load(arrivals) - complete;
     const uint missing = beyond < grid->num_groups ? 0u : min(0u - beyond, grid->num_groups);
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - missing, grid->group_id);
