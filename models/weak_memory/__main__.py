@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -29,7 +30,8 @@ def main() -> int:
     if programs.clang() is None:
         parser.exit(3, "no clang: Debian's package `clang` brings it\n")
 
-    rows, trails, standing, wrong = [], [], [], 0
+    rows: list[dict[str, Any]] = []
+    trails, standing, wrong = [], [], 0
     for test in litmus.TESTS:
         for model in test.models:
             allowed = litmus.allows(test, model)
@@ -80,7 +82,7 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def _print(rows: list[dict[str, object]]) -> None:
+def _print(rows: list[dict[str, Any]]) -> None:
     table = Table("program", "groups", "events", "verdict", "orders", "needed", "seconds", box=None)
     for row in rows:
         verdict = "holds" if row["holds"] else "BROKEN"

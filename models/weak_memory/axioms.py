@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 import z3
 
-from .events import Event, Execution, Place
+from .events import Event, Execution, Place, variables
 
 
 class Constraints:
@@ -272,7 +272,7 @@ class Constraints:
         time = {event.number: z3.BitVec(f"time_{event.number}", 8) for event in self.events if event.place is not None}
         self.time = time
         for event in writers:
-            for name in _names(event.guard) | _names(event.value):
+            for name in variables(event.guard, event.value):
                 other = reads.get(name)
                 if other is not None and other is not event:
                     executed = z3.And(event.guard, other.guard)
@@ -309,19 +309,3 @@ class Constraints:
             self.solver.add(z3.Implies(z3.And(*executed, z3.ULT(self.seen[begin.number], after)), consequence))
         if begin.writes:
             self.solver.add(z3.Implies(z3.And(*executed, z3.ULT(self.position[begin.number], after)), consequence))
-
-
-def _names(expression: z3.ExprRef) -> set[str]:
-    """The variables in an expression."""
-    found: set[str] = set()
-    seen: set[int] = set()
-    waiting = [expression]
-    while waiting:
-        part = waiting.pop()
-        if part.get_id() in seen:
-            continue
-        seen.add(part.get_id())
-        if z3.is_const(part) and part.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-            found.add(str(part))
-        waiting += part.children()
-    return found

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import z3
 
 from portbar.primitives import layout
 
 from . import programs
 from .check import Verdict, check, local_race
-from .events import Execution, Weakening
+from .events import Execution, Place, Weakening
 from .execute import Executor, Setting
 from .llvm import Module
 from .programs import Kernel, Target
@@ -57,6 +59,7 @@ class Case:
             turns=2 if self.scenario == "unprepared" else 1,
             ptx=self.target.ptx,
             initial={layout.OFFSETS["POLL_ODD"]: _TAG} if prepared else {},
+            expected=_expected(self.groups) if prepared else {},
         )
         return replace(setting, **changes)
 
@@ -94,6 +97,28 @@ _compiled = functools.cache(programs.compiled)
 def weakenings(execution: Execution) -> list[Weakening]:
     """Every order, fence and scope of an execution's text, to be taken away one at a time."""
     return [Weakening(site, name, what) for (site, name), offered in execution.offered.items() for what in offered]
+
+
+def _expected(groups: int) -> dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]]:
+    """What discovery's words hold in a launch whose state was prepared: a tag and counts no larger than can be."""
+
+    def least(most: int) -> Callable[[z3.BitVecRef], z3.BoolRef]:
+        return lambda value: z3.ULE(value, most)
+
+    def tagged(value: z3.BitVecRef) -> z3.BoolRef:
+        return z3.And(value & 0x3FFF_FF80 == _TAG, z3.ULE(value & 0x7F, groups))
+
+    words: dict[str, Callable[[z3.BitVecRef], z3.BoolRef]] = {
+        "POLL_ODD": tagged,
+        "PUBLISHED": lambda value: z3.Or(value == 0, tagged(value)),
+        "POLL_EPOCH": least(1),
+        "POLL_DONE": least(1),
+        "POLL_COUNT": least(groups),
+        "LOCK_HELD": least(1),
+        "LOCK_NEXT": least(2 * groups),
+        "LOCK_SERVING": least(2 * groups),
+    }
+    return {("state", 4 * layout.OFFSETS[name]): expected for name, expected in words.items()}
 
 
 def cases() -> Iterator[Case]:

@@ -47,8 +47,7 @@ def check(
     execution = Executor(module, kernel, setting, weakened).run()
     race = local_race(execution)
     if race or promise == "local":
-        race = [race] if race else []
-        return Verdict(time.perf_counter() - began, len(execution.events), race), execution
+        return Verdict(time.perf_counter() - began, len(execution.events), [race] if race else []), execution
     pairs = list(_pairs(execution, promise))
     constraints = Constraints(execution, ptx=setting.ptx, sources={one.number for pair in pairs for one in pair[:2]})
     broken = list(_broken(constraints, pairs))
@@ -103,17 +102,17 @@ def local_race(execution: Execution) -> str:
                     f"In group {one.group}, item {other.item} may read local memory from before what item {one.item} "
                     f"wrote before barrier {one.turn + 1}: no barrier between orders local memory."
                 )
-    for one in execution.accesses:
-        if not one.writes:
+    for access in execution.accesses:
+        if not access.writes:
             continue
-        for other in execution.accesses:
-            same = (one.group, one.phase, one.place) == (other.group, other.phase, other.place)
+        for second in execution.accesses:
+            same = (access.group, access.phase, access.place) == (second.group, second.phase, second.place)
             # Work-items of a master may all note the same failure: whichever store is last, the word is the same.
-            alike = other.writes and one.value is not None and one.value == other.value
-            if same and one.item != other.item and not alike:
+            alike = second.writes and access.value is not None and access.value == second.value
+            if same and access.item != second.item and not alike:
                 return (
-                    f"In group {one.group}, item {one.item} writes a word of local memory at {_where(one.site)} while item "
-                    f"{other.item} {'writes' if other.writes else 'reads'} it at {_where(other.site)}: no barrier "
+                    f"In group {access.group}, item {access.item} writes a word of local memory at {_where(access.site)} while "
+                    f"item {second.item} {'writes' if second.writes else 'reads'} it at {_where(second.site)}: no barrier "
                     "between them orders local memory."
                 )
     return ""
@@ -129,6 +128,10 @@ def _broken(constraints: Constraints, pairs: Iterable[tuple[Event, Event, bool]]
             yield Broken(z3.And(one.guard, other.guard, z3.Not(ordered)), _unordered(one, other, either=either))
     for condition, site in execution.faults:
         yield Broken(condition, f"A group finds words overwritten that nobody overwrote, at {_where(site)}.")
+    for event, as_expected in execution.expected:
+        yield Broken(
+            z3.And(event.wrote, z3.Not(as_expected)), f"{_event(event)} writes what this model did not expect."
+        )
     known = execution.identities
     for index, (one_path, _, one_count) in enumerate(known):
         for other_path, _, other_count in known[index + 1 :]:
@@ -193,7 +196,7 @@ def _trail(constraints: Constraints, broken: list[Broken]) -> list[str]:
     model = constraints.solver.model()
 
     def holds(condition: z3.BoolRef) -> bool:
-        return z3.is_true(model.eval(condition, model_completion=True))
+        return bool(z3.is_true(model.eval(condition, model_completion=True)))
 
     lines = []
     atomics = [event for event in constraints.events if event.place is not None and holds(event.guard)]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    import z3
+import z3
 
 #: One call on the way to an event: function and line of the rendered text.
 Call = tuple[str, int]
@@ -30,7 +29,7 @@ class Weakening:
     what: str
 
 
-@dataclass
+@dataclass(eq=False)
 class Event:
     """One event of one work-item; `item` is -1 where it belongs to all of a group (a barrier)."""
 
@@ -77,18 +76,36 @@ class Access:
     value: int | None = None
 
 
+def variables(*expressions: z3.ExprRef) -> set[str]:
+    """Return the names of the variables in expressions."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting = list(expressions)
+    while waiting:
+        part = waiting.pop()
+        if part.get_id() not in seen:
+            seen.add(part.get_id())
+            children = part.children()
+            if not children and z3.is_const(part) and part.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+                found.add(str(part))
+            waiting += children
+    return found
+
+
 @dataclass
 class Execution:
     """All executions of a program at once: events with conditions, and what is known of the values.
 
     `faults` are conditions under which a work-group reports overwritten state; `identities` are what work-groups know
-    of themselves after discovery: condition, id, and number of groups.
+    of themselves after discovery: condition, id, and number of groups. `expected` are writes, and that their values are
+    among those by which ways were chosen.
     """
 
     events: list[Event] = field(default_factory=list)
     known: list[z3.BoolRef] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     faults: list[tuple[z3.BoolRef, Site]] = field(default_factory=list)
+    expected: list[tuple[Event, z3.BoolRef]] = field(default_factory=list)
     identities: list[tuple[z3.BoolRef, object, object]] = field(default_factory=list)
     initial: dict[Place, int] = field(default_factory=dict)
     offered: dict[tuple[Site, str], tuple[str, ...]] = field(default_factory=dict)

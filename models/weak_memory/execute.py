@@ -11,11 +11,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import z3
 
-from .events import Access, Event, Execution, Site, Weakening
+from .events import Access, Event, Execution, Place, Site, Weakening, variables
 from .instructions import Assembly, Operation, assembly, builtin, demangled
 from .llvm import Function, Instruction, Module, Operand, Type, UnreadableError
 
@@ -149,7 +149,11 @@ def _condition(value: Any) -> z3.BoolRef:
 
 @dataclass
 class Setting:
-    """How a kernel is run: sizes, arguments, what functions are replaced by, and how often a loop may decide."""
+    """How a kernel is run: sizes, arguments, what functions are replaced by, and how often a loop may decide.
+
+    `expected` tells which values a word may have: ways on which a read finds another are not looked at. The search makes
+    sure that no write has another.
+    """
 
     groups: int = 3
     items: int = 2
@@ -159,6 +163,7 @@ class Setting:
     ptx: bool = False
     initial: dict[int, int] = field(default_factory=dict)
     gives_up: bool = False
+    expected: dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]] = field(default_factory=dict)
 
 
 class Executor:
@@ -172,6 +177,7 @@ class Executor:
         self.group = 0
         self.reads = 0
         self.kept: set[int] = set()
+        self.expected: dict[str, z3.BoolRef] = {}
 
     def run(self) -> Execution:
         """Run every work-group to its end."""
@@ -194,6 +200,7 @@ class Executor:
                 states = following
         self.found.accesses = list(dict.fromkeys(self.found.accesses))
         self._drop_all_but(kept)
+        self.found.expected = [(event, sure) for event, sure in self.found.expected if event in self.found.events]
         return self.found
 
     def _drop_all_but(self, kept: set[int]) -> None:
@@ -350,7 +357,7 @@ class Executor:
             return [self._value(item, part) for part in operand.value]  # type: ignore[attr-defined]
         if operand.kind == "cast":
             return self._value(item, operand.value)  # type: ignore[arg-type]
-        source, parts = operand.value  # type: ignore[misc]
+        source, parts = cast("tuple[Type, tuple[Operand, ...]]", operand.value)
         return self._element(item, source, parts)
 
     def _element(self, item: Item, source: Type, parts: tuple[Operand, ...]) -> Any:
@@ -474,8 +481,9 @@ class Executor:
 
     def _possible(self, state: State, condition: z3.BoolRef) -> bool:
         solver = z3.Solver()
-        solver.add(*state.path, condition)
-        return solver.check() != z3.unsat
+        names = variables(*state.path, condition)
+        solver.add(*(self.expected[name] for name in names if name in self.expected), *state.path, condition)
+        return bool(solver.check() != z3.unsat)
 
     def _return(self, item: Item, value: Any) -> None:
         frame = item.frames[-1]
@@ -702,14 +710,9 @@ class Executor:
             where = (place[1], offset)
         else:
             raise UnreadableError(f"an atomic operation on {place}")
-        orders = {"acq_rel": ("acquire", "release"), "seq_cst": ("acquire", "release")}.get(
-            operation.order, (operation.order,)
-        )
-        if operation.name == "load":
-            orders = tuple(order for order in orders if order == "acquire")
-        elif operation.name == "store":
-            orders = tuple(order for order in orders if order == "release")
-        orders = tuple(order for order in orders if order != "relaxed")
+        possible = {"load": ("acquire",), "store": ("release",)}.get(operation.name, ("acquire", "release"))
+        both = operation.order in {"acq_rel", "seq_cst"}
+        orders = tuple(order for order in possible if both or order == operation.order)
         name = f"{operation.name} {operation.order}"
         self.found.offered.setdefault((site, name), (*orders, "scope"))
         kept = {order for order in orders if Weakening(site, name, order) not in self.weakened}
@@ -718,6 +721,8 @@ class Executor:
         if operation.name != "store":
             self.reads += 1
             found = z3.BitVec(f"read_{self.reads}", 32)
+            if where in self.setting.expected:
+                self.expected[str(found)] = self.setting.expected[where](found)
         if operation.name != "load":
             value, same = self._written(operation.name, found, given[1:])
         kind = "read" if value is None else "write" if found is None else "update"
@@ -739,6 +744,8 @@ class Executor:
             wrote=guard if same is None else z3.And(guard, same),
         )
         item.frontier = (event.number,)
+        if value is not None and where in self.setting.expected:
+            self.found.expected.append((event, self.setting.expected[where](value)))
         return found, same
 
     def _fence(self, state: State, index: int, operation: Operation, site: Site) -> None:

@@ -125,7 +125,8 @@ TESTS: Final = (
 
 def execution(test: Litmus) -> tuple[Execution, dict[str, z3.BitVecRef]]:
     """Return a test's events, and the registers."""
-    found, registers = Execution(), {}
+    found = Execution()
+    registers: dict[str, z3.BitVecRef] = {}
     members: dict[int, int] = {}
     numbers = test.groups or tuple(range(len(test.threads)))
     waiting: dict[int, list[tuple[int, ...]]] = {}

@@ -84,7 +84,7 @@ class Module:
         """Return the size in bytes."""
         kind = self.resolve(kind)
         if kind[0] in ("i", "f"):
-            return max(1, kind[1] // 8)
+            return max(1, int(kind[1]) // 8)
         if kind[0] == "ptr":
             return 8
         if kind[0] == "array":
