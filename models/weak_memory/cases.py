@@ -133,7 +133,8 @@ def cases() -> Iterator[Case]:
         for discovery in ("packed", "ticket", "spin"):
             for scenario in ("", "impatient", *(("unprepared",) if discovery == "packed" else ())):
                 kernel = replace(programs.DISCOVERY, name=f"discovery {discovery}", discovery=discovery)
-                yield Case(kernel, target, scenario=scenario)
+                # Two turns of a lock in each group make many ways.
+                yield Case(kernel, target, scenario=scenario, groups=3 if discovery == "packed" else 2)
         yield Case(programs.BETWEEN, target)
         for kernel in programs.LOCKS:
             yield Case(kernel, target)

@@ -130,6 +130,7 @@ BETWEEN: Final = Kernel(
 }
 """,
     "local",
+    rounds=1,
 )
 DISCOVERY: Final = Kernel(
     "discovery",
