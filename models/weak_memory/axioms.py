@@ -109,7 +109,13 @@ class Constraints:
                 self.seen[event.number] = z3.BitVec(f"seen_{event.number}", width)
                 ways = [self._takes(event, -1, z3.BoolVal(True), initial, start)]
                 for writer in writers:
-                    if writer is not event and writer.number not in self.after[event.number]:
+                    # A work-item's events that do not follow each other belong to ways of which it takes one.
+                    alone = (writer.group, writer.item) == (event.group, event.item)
+                    if (
+                        event.number in self.after[writer.number]
+                        if alone
+                        else writer.number not in self.after[event.number]
+                    ):
                         at = self.position[writer.number]
                         ways.append(self._takes(event, writer.number, writer.wrote, writer.value, at))
                 self.solver.add(z3.Implies(event.guard, z3.Or(ways)))
