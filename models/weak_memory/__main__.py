@@ -86,8 +86,10 @@ def _print(rows: list[dict[str, Any]]) -> None:
     table = Table("program", "groups", "events", "verdict", "orders", "needed", "seconds", box=None)
     for row in rows:
         verdict = "holds" if row["holds"] else "BROKEN"
-        columns = ("name", "groups", "events", verdict, "weakened", "caught", "seconds")
-        table.add_row(*(str(row.get(column, column)) for column in columns))
+        columns = ("weakened", "caught", "seconds")
+        table.add_row(
+            row["name"], str(row["groups"]), str(row["events"]), verdict, *(str(row[column]) for column in columns)
+        )
     Console(width=100).print(table)
 
 

@@ -337,7 +337,7 @@ class Executor:
 
     @staticmethod
     def _site(item: Item) -> Site:
-        return tuple((frame.function.name.removeprefix("@"), frame.instruction.line) for frame in item.frames[1:])
+        return tuple((demangled(frame.function.name), frame.instruction.line) for frame in item.frames[1:])
 
     # Values
 

@@ -25,7 +25,7 @@ class Operation:
 
 def demangled(name: str) -> str:
     """Return the name of an overloaded function."""
-    match = re.match(r"@_Z(\d+)(.*)", name)
+    match = re.match(r"@_ZL?(\d+)(.*)", name)
     return match[2][: int(match[1])] if match else name.removeprefix("@")
 
 

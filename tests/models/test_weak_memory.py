@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("z3", reason='no z3: `pip install "portbar[test]"` brings it')
 
 from models.weak_memory import litmus, llvm, programs, report
+from models.weak_memory.__main__ import main
 from models.weak_memory.cases import Case
 
 needs_clang = pytest.mark.skipif(programs.clang() is None, reason="no clang: Debian's package `clang` brings it")
@@ -59,3 +60,13 @@ def test_an_order_weakened_in_the_text_is_found_and_told_in_words() -> None:
 def test_an_instruction_that_the_reader_does_not_know_is_an_error() -> None:
     with pytest.raises(llvm.UnreadableError, match="cmpxchg"):
         llvm.read("define void @f() {\nentry:\n  %0 = cmpxchg i32* %p, i32 0, i32 1 acq_rel monotonic\n}\n")
+
+
+@needs_clang
+def test_the_command_prints_a_table_and_what_each_order_is_for(monkeypatch, capsys) -> None:
+    monkeypatch.setattr("sys.argv", ["weak_memory", "^c11 . spin lock$", "--trails"])
+    assert main() == 0
+    out = capsys.readouterr().out
+    assert "c11 | spin lock" in out
+    assert "holds" in out
+    assert "hold the lock, and neither comes before the other" in out
