@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SAMPLE = pytest.StashKey[str]()
 
 #: What hypothesis tries of each test that does not say how much. A case that takes longer than the deadline counts as a hang.
-settings.register_profile("portbar", max_examples=500, deadline=20_000)
+settings.register_profile("portbar", max_examples=100, deadline=20_000)
 settings.register_profile("nightly", max_examples=20_000, deadline=20_000, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "portbar"))
 

@@ -15,6 +15,7 @@ from portbar.device import usable
 from portbar.device.facts import DeviceFacts, device_key
 from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.system import cache
+from tests.fuzz import target
 from tests.records_support import damaged, device
 
 FACTS = DeviceFacts(name="Test GPU", driver_version="1")
@@ -50,7 +51,7 @@ def files(own_cache: Path) -> dict[str, Path]:
     return {kind: own_cache / cache.safe_name(kind) / f"{cache.safe_name(KEY)}.json" for kind in (CACHE_KIND, "usable")}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(target, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bytes_of(CACHE_KIND, FINDINGS.to_json()), bytes_of("usable", VERDICT))
 def test_any_bytes_are_findings_or_nothing_and_a_warning(files, findings, verdict):
     files[CACHE_KIND].write_bytes(findings)

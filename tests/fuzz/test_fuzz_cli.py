@@ -18,6 +18,7 @@ from portbar.cli import cli, shared, survey_cluster
 from portbar.errors import DeviceError, Error
 from portbar.report.build import FolderReport
 from portbar.report.index import BEGIN, END
+from tests.fuzz import target
 from tests.records_support import record, stopped_record
 
 COMMANDS = {name: cli.get_command(click.Context(cli), name) for name in cli.list_commands(click.Context(cli))}
@@ -79,6 +80,7 @@ def fill() -> None:
         Path(name).write_bytes(content)
 
 
+@target
 @given(words)
 def test_any_words_end_in_a_result_or_a_message(arguments: list[str]) -> None:
     fill()

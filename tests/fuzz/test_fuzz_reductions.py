@@ -18,6 +18,7 @@ from portbar.primitives.reduction.types import SCALARS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering.headers import resolve_includes
+from tests.fuzz import target
 
 STRATEGY = Strategy(
     Choice("c11", ""),
@@ -69,6 +70,7 @@ reductions = st.tuples(
 )
 
 
+@target
 @given(
     mostly(st.just("energy"), names),
     mostly(
@@ -125,6 +127,7 @@ calls = st.tuples(
 )
 
 
+@target
 @given(
     st.lists(st.tuples(st.sampled_from(TYPES), st.sampled_from(FORMS)), min_size=1, max_size=2),
     calls,
@@ -158,6 +161,7 @@ def test_types_that_are_read_are_those_that_the_source_declares(declared, call, 
         assert declared[0][0] in told
 
 
+@target
 @given(st.lists(st.sampled_from(NOISE) | st.text(max_size=5), max_size=12), st.lists(st.text(max_size=8), max_size=2))
 def test_any_source_and_options_can_be_read(parts, options):
     source = " ".join(parts) + " portbar_work_group_scan_inclusive_add(s, v0)"

@@ -14,6 +14,7 @@ from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.rendering import headers
 from portbar.text import source
+from tests.fuzz import target
 
 CHOICES = Choice("c11", ""), Choice("packed", ""), Choice("counter", "")
 CAPABILITIES = Capabilities(atomics_table=AtomicsTable(types=("int", "uint", "float")))
@@ -50,6 +51,7 @@ def lines_of_marks(text: str) -> dict[str, int]:
     return found
 
 
+@target
 @given(texts, st.booleans())
 def test_lines_of_any_text_keep_their_numbers(text, joins):
     given = {mark: source.line_of(text, text.index(mark)) for mark in re.findall(r"\bmark\d+_", text)}
@@ -62,6 +64,7 @@ def test_lines_of_any_text_keep_their_numbers(text, joins):
     assert len(re.findall(r'^\s*#line 1 "portbar/', made, re.MULTILINE)) == len(list(source.includes(text)))
 
 
+@target
 @given(texts)
 def test_any_text_can_be_looked_into(text):
     names = source.kernel_names(text)

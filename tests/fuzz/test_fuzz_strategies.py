@@ -19,6 +19,7 @@ from portbar.primitives.reduction.use import Use
 from portbar.records import load
 from portbar.rendering.headers import header_names, resolve_includes
 from tests.checkout import ROOT
+from tests.fuzz import target
 
 #: What published records say of devices, each member apart.
 KNOWN = [entry for path in sorted((ROOT / "vendor_matrix").rglob("*.json")) for entry in load(path)["devices"]]
@@ -84,6 +85,7 @@ def surroundings():
         yield
 
 
+@target
 @given(facts, st.none() | findings, overrides | st.just({}), st.sampled_from(header_names()), st.booleans(), NUMBERS)
 def test_any_facts_and_findings_give_a_strategy_that_contradicts_none_or_a_refusal(
     told, found, asked, header, debug, groups
@@ -115,6 +117,7 @@ def test_any_facts_and_findings_give_a_strategy_that_contradicts_none_or_a_refus
     assert f'#line 1 "portbar/{header}.h"' in text
 
 
+@target
 @given(
     st.text(max_size=40) | st.lists(st.sampled_from([*ALTERNATIVES, "=", ",", "c11", "tree", " ", "\x00"])).map("".join)
 )
