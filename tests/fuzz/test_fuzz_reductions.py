@@ -120,6 +120,8 @@ NOISE = [
     "return v0;", "int w = v0 * v1;", "{ char v0; }", "struct s { long v0; };", "f(v0, v1);", "if (v1) {", "}", "(", "*", ",",
     "enum { v0 };", "x.v0 = 1;", "__attribute__((unused))", "auto v1 = 2;", '"v0"', "\\\n", "#if 1\n", "#endif\n",
 ]  # fmt: skip
+#: Variables of the same name elsewhere.
+OTHERS = ["{ char v0; }", "for (long v0 = 0; v0 < 1; ++v0) { }", "struct s { double v0; };", "{ local uchar v0[2]; }"]
 calls = st.tuples(
     st.sampled_from(["work_group", "sub_group"]),
     st.sampled_from(["reduce", "scan_inclusive", "scan_exclusive"]),
@@ -131,23 +133,16 @@ calls = st.tuples(
 @given(
     st.lists(st.tuples(st.sampled_from(TYPES), st.sampled_from(FORMS)), min_size=1, max_size=2),
     calls,
-    st.sampled_from(["{}", "{}[1]", "({t}){}", "{} + {}", "{}[a[1]]", "1.0f", "2u", "f({})"]),
-    st.lists(st.sampled_from(NOISE), max_size=3),
+    st.sampled_from(["{}", "{}", "{}", "{}[1]", "{}[1]", "({t}){}", "{} + {}", "{}[a[1]]", "1.0f", "2u", "f({})"]),
+    st.lists(st.sampled_from(NOISE), max_size=2),
+    st.lists(st.sampled_from([*OTHERS, *NOISE]), max_size=2),
 )
-def test_types_that_are_read_are_those_that_the_source_declares(declared, call, argument, noise):
+def test_types_that_are_read_are_those_that_the_source_declares(declared, call, argument, before, after):
     level, what, op = call
     lines = [form.format(type=kind, name=f"v{n}") for n, (kind, form) in enumerate(declared)]
     value = argument.replace("{t}", "uint").replace("{}", "v0")
-    source = "\n".join(
-        [
-            *noise[:1],
-            "kernel void k(global uint *out) {",
-            *noise[1:],
-            *lines,
-            f"portbar_{level}_{what}_{op}(s, {value});",
-            "}",
-        ]
-    )
+    call = f"portbar_{level}_{what}_{op}(s, {value});"
+    source = "\n".join([*before, "kernel void k(global uint *out) {", *lines, *after, call, "}"])
     use = use_of(source)
     assert use.wanted is None or (level, what, op) in use.wanted
     told = dict(use.told).get(op)

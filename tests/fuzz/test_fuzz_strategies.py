@@ -86,9 +86,17 @@ def surroundings():
 
 
 @target
-@given(facts, st.none() | findings, overrides | st.just({}), st.sampled_from(header_names()), st.booleans(), NUMBERS)
+@given(
+    facts,
+    st.none() | findings,
+    overrides | st.just({}),
+    st.sampled_from(header_names()),
+    st.sampled_from(["device", "work_group"]),
+    st.booleans(),
+    NUMBERS,
+)
 def test_any_facts_and_findings_give_a_strategy_that_contradicts_none_or_a_refusal(
-    told, found, asked, header, debug, groups
+    told, found, asked, header, ordering, debug, groups
 ):
     try:
         device = DeviceFacts.from_json(told)
@@ -99,7 +107,7 @@ def test_any_facts_and_findings_give_a_strategy_that_contradicts_none_or_a_refus
     if found is not None:
         assert Findings.from_json(profile.findings.to_json()) == profile.findings
     try:
-        chosen = choose(profile, asked, ordering="device", debug=debug)
+        chosen = choose(profile, asked, ordering=ordering, debug=debug)
     except UnsupportedFeatureError as error:
         assert str(error)  # noqa: PT017 (as good an end)
         return
