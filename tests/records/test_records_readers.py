@@ -55,7 +55,7 @@ def read_by_all(value: Json, plots: bool) -> None:
 
 
 @settings(
-    max_examples=120,
+    max_examples=max(120, settings.default.max_examples // 10),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     # To make a whole record smaller takes minutes.
