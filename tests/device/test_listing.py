@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders 
 LIMIT_S = 6
 
 #: Seconds that the check of a device may take.
-CHECK_S = 3
+CHECK_S = 5
 
 COMMAND = f"""
 from portbar.device import listing, usable

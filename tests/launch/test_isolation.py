@@ -72,7 +72,7 @@ import json, sys, time
 import pyopencl as cl
 import portbar
 from portbar.launching import isolation
-isolation._LIMIT_S = 3
+isolation._LIMIT_S = 5
 source = '#include "portbar/atomics.h"\\nkernel void k(global uint *out) { out[0] = 1u; }'
 told = {}
 for platform in portbar.load_platforms():
@@ -97,7 +97,7 @@ def test_drivers_that_hang_abort_or_fail_in_a_build_are_a_build_error_in_time(tm
     for name, words in ends.items():
         said, seconds = told[name.replace("-", " ")]
         assert words in said
-        assert seconds < 3 + 1
+        assert seconds < 5 + 1
 
 
 @pytest.mark.device
