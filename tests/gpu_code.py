@@ -95,6 +95,7 @@ def strategy_for(target: Target) -> Strategy:
         split_barrier=Choice(target.split_barrier, why),
         capabilities=Capabilities(
             pause="nanosleep" if target.atomics == "ptx" else "none",
+            rolled_polls=True,
             one_way_fences=target.atomics == "ptx" and target.assemble_for == "sm_90",
             split_features=tuple(FEATURES),
             compute_capability=int(target.assemble_for.removeprefix("sm_") or 0),

@@ -152,6 +152,11 @@ static inline __attribute__((always_inline)) void portbar_between_polls(uint rou
     (void)round;
 % endif
 }
+% if rolled_polls:
+
+/* A number of polls that the compiler cannot know: unrolled, they would fill the instruction cache. */
+#define PORTBAR_ROLLED_POLLS(polls) ((polls) + ((uint)get_global_size(0) == 0u ? 1u : 0u))
+% endif
 
 /* The aligned word of 32 bits around a smaller object, and where in it the object lies. */
 #define PORTBAR_WORD_OF(type, p) ((type)((size_t)(p) & ~(size_t)3))
@@ -325,19 +330,26 @@ ${rmw(kind, P, "fetch_sub", f"portbar_{'raw' if (T, space) in native_add else 'f
 ${finish(folds)}${begin(folds, "WAITS")}\
 PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, uint polls)
 {
-    for (uint i = 0; i < polls; ++i) {
-% if native_small:
-        const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
-% elif kind.is_small:
-        const uint word = ${small_word}_load(PORTBAR_WORD_OF(${at(space, "uint")}, p), order, scope);
-        const ${bits} found = (${bits})(word >> PORTBAR_SHIFT_OF(p, ${kind.bits}));
-% else:
-        const ${bits} found = portbar_raw_load((${at(space, bits)})p, order, scope);
-% endif
-        if (found != ${kind.to_bits("old")})
+<%
+    def seen(order):
+        if kind.is_small and not native_small:
+            word = f'{small_word}_load(PORTBAR_WORD_OF({at(space, "uint")}, p), {order}, scope)'
+            return f"({bits})({word} >> PORTBAR_SHIFT_OF(p, {kind.bits}))"
+        return f"portbar_raw_load(({at(space, bits)})p, {order}, scope)"
+    poll = f"*({at(space, bits)})p" if volatile_polls else seen("memory_order_relaxed")
+%>\
+% if acquire_polls:
+    for (uint i = 0; i < polls; ++i)
+        if (${seen("order")} != ${kind.to_bits("old")})
             return true;
-    }
     return false;
+% else:
+    for (uint i = 0; i < ${rolled("polls")}; ++i)
+        if (${poll} != ${kind.to_bits("old")})
+            break;
+    /* Polls order nothing. */
+    return ${seen("order")} != ${kind.to_bits("old")};
+% endif
 }
 PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint rounds, ${P}p, ${T} old, int order, int scope, uint polls) PORTBAR_LOAD_RULES
 {

@@ -9,9 +9,18 @@
 /* One more arrival at a counter, release, device scope; returns how many there were before. Caller: a leader. */
 #define portbar_word_arrive(p) portbar_word_add_release(p, 1u)
 </%def>
+<%def name="word_poll()">
+/* Volatile load for polls: atomic loads write on this device. An acquire is due once the awaited value is there. */
+#define portbar_word_poll(p) (*(p))
+</%def>
 <%def name="rolled()">
+% if rolled_polls:
+/* Rounds that the compiler cannot know, since no spin limit is that large: unrolled, polls fill caches. */
+#define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
+% else:
 /* A number of rounds; on devices whose compiler unrolls loops of polls, one that it cannot know. */
 #define PORTBAR_ROLLED(count, limit) (count)
+% endif
 </%def>
 <%def name="unknown()">
 /* The same number; where registers are short, one that the compiler works out anew at each use. */

@@ -77,7 +77,7 @@ static inline bool portbar_wait_root(const portbar_grid *grid, volatile global u
         for (uint index = 0; index < nodes; ++index, node += PORTBAR_LINE) {
             const uint members = min(PORTBAR_TREE_FAN, grid->num_groups - index * PORTBAR_TREE_FAN);
             /* Since the last poll others may have come, gone, and arrived once more. */
-            const uint beyond = portbar_word_load(node) - phase * members;
+            const uint beyond = ${relaxed_poll}(node) - phase * members;
             arrived += beyond < members ? members : members - min(0u - beyond, members);
         }
         portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, arrived, grid->group_id);

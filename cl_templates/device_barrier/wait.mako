@@ -34,7 +34,7 @@ static inline void portbar_hold(uint missing, uint groups)
 /* Whether all groups are to leave, since the abort flag is set; reports a flag from elsewhere. Caller: a leader. */
 static inline bool portbar_draining(const portbar_grid *grid)
 {
-    if (portbar_word_load(grid->state + PORTBAR_STATE_ABORT) == 0u)
+    if (${relaxed_poll}(grid->state + PORTBAR_STATE_ABORT) == 0u)
         return false;
     portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_OVERWRITTEN, 0u, grid->group_id);
     return true;

@@ -54,8 +54,8 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
      */
     bool reached = false, draining = false;
     for (uint round = 0; round < grid->limit && !reached && !draining; ++round) {
-        for (uint i = PORTBAR_POLLS; i != 0u && !reached; --i)
-            reached = portbar_word_load(flag) == stamp;
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); i != 0u && !reached; --i)
+            reached = ${relaxed_poll}(flag) == stamp;
         if (!reached) {
             draining = portbar_draining(grid);
             portbar_yield(round);
@@ -68,7 +68,7 @@ static inline bool portbar_wait_stamp(const portbar_grid *grid, volatile global 
         const uint next = PORTBAR_STAMP(stamp >> 8, stamp + 1u);
         uint came = 0u;
         for (uint other = 0; other < grid->num_groups; ++other) {
-            const uint seen = portbar_word_load(arrived + other);
+            const uint seen = ${relaxed_poll}(arrived + other);
             came += seen == stamp || seen == next ? 1u : 0u;
         }
         portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, came, grid->group_id);

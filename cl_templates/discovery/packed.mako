@@ -7,17 +7,28 @@ static inline uint portbar_await_publication(volatile global uint *state, volati
                                              uint tag)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
-    const uint limit = PORTBAR_DISCOVERY_LIMIT(launch);
-    for (uint round = 0; round < limit; ++round) {
-        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u; --i) {
-            const uint seen = portbar_word_load_acquire(word);
-            if (PORTBAR_TAG_OF(launch.x, seen) == tag)
-                return PORTBAR_COUNT_OF(launch.x, seen);
+    for (uint round = 0; round < PORTBAR_DISCOVERY_LIMIT(launch); ++round) {
+        uint seen = ~tag;
 % if rest_ns:
-            /* Thousands of groups that poll one word keep group 0 from polling the others. */
-            portbar_sleep(min((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) / 2u, 2000u));
-% endif
+## Thousands of groups that poll one word keep group 0 from polling the others.
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && PORTBAR_TAG_OF(launch.x, seen) != tag; --i) {
+            seen = ${poll}(word);
+            if (PORTBAR_TAG_OF(launch.x, seen) != tag)
+                portbar_sleep(min((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) / 2u, 2000u));
         }
+% else:
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && PORTBAR_TAG_OF(launch.x, seen) != tag; --i)
+            seen = ${poll}(word);
+% endif
+% if acquire_polls:
+        if (PORTBAR_TAG_OF(launch.x, seen) == tag)
+            return PORTBAR_COUNT_OF(launch.x, seen);
+% else:
+        if (PORTBAR_TAG_OF(launch.x, seen) == tag) {
+            portbar_word_acquire(word);
+            return PORTBAR_COUNT_OF(launch.x, seen);
+        }
+% endif
         portbar_yield(round);
     }
     if ((portbar_word_or(poll, PORTBAR_POLL_CLOSED) & PORTBAR_POLL_CLOSED) == 0u)
@@ -69,7 +80,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         while (seen < launch.y && idle < launch.z && (now & PORTBAR_POLL_CLOSED) == 0u) {
             const uint before = seen;
             for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && seen < launch.y; --i) {
-                now = portbar_word_load(word);
+                now = ${relaxed_poll}(word);
                 seen = PORTBAR_COUNT_OF(launch.x, now);
             }
             idle = seen == before ? idle + 1u : 0u;

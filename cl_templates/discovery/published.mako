@@ -36,8 +36,8 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
     uint seen = id + 1u, idle = 0u;
     while (seen < launch.y && idle < launch.z && portbar_word_load(closed) == 0u) {
         uint now = seen;
-        for (uint i = 0; i < PORTBAR_POLLS && now < launch.y; ++i)
-            now = portbar_word_load(counter);
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && now < launch.y; --i)
+            now = ${relaxed_poll}(counter);
         idle = now == seen ? idle + 1u : 0u;
         seen = now;
         portbar_yield(idle);

@@ -5,7 +5,7 @@
 static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
     for (uint round = 0; round < limit; ++round) {
-        for (uint i = 0; i < PORTBAR_POLLS; ++i)
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, limit); i != 0u; --i)
             if (portbar_word_exchange(state + PORTBAR_STATE_LOCK_HELD, 1u) == 0u)
                 return true;
         portbar_yield(round);

@@ -4,11 +4,18 @@
 /* Ticket lock, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
 static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
+    volatile global uint *serving = state + PORTBAR_STATE_LOCK_SERVING;
     const uint ticket = portbar_word_add(state + PORTBAR_STATE_LOCK_NEXT, 1u);
     for (uint round = 0; round < limit; ++round) {
-        for (uint i = 0; i < PORTBAR_POLLS; ++i)
-            if (portbar_word_load_acquire(state + PORTBAR_STATE_LOCK_SERVING) == ticket)
-                return true;
+        bool served = false;
+        for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, limit); i != 0u && !served; --i)
+            served = ${poll}(serving) == ticket;
+        if (served) {
+% if not acquire_polls:
+            portbar_word_acquire(serving);
+% endif
+            return true;
+        }
         portbar_yield(round);
     }
     return false;

@@ -28,14 +28,14 @@ static inline bool portbar_spin_lock_try_acquire(volatile global portbar_spin_lo
     uint i = 0u;
     do {
         /* The exchange writes; those who wait only read until it may succeed. */
-        if (portbar_atomic_load_explicit(&lock->held, memory_order_relaxed, memory_scope_device) == 0u
+        if (${poll("held")} == 0u
             && portbar_atomic_exchange_explicit(&lock->held, 1u, memory_order_relaxed, memory_scope_device) == 0u) {
             portbar_atomic_work_item_fence(CLK_GLOBAL_MEM_FENCE, memory_order_acquire, memory_scope_device);
             return true;
         }
         if ((i & 63u) == 63u)
             portbar_between_polls(i >> 6);
-    } while (++i < polls);
+    } while (++i < ${rolled("polls")});
     return false;
 }
 /* Takes the lock; false when PORTBAR_LOCK_POLLS polls did not get it, and then the caller must not go on as its holder. Acquire order at
@@ -58,7 +58,7 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
 {
     uint i = 0u;
     do {
-        uint ticket = portbar_atomic_load_explicit(&lock->serving, memory_order_relaxed, memory_scope_device);
+        uint ticket = ${poll("serving")};
         if (portbar_atomic_compare_exchange_strong_explicit(&lock->next, &ticket, ticket + 1u, memory_order_relaxed,
                                                             memory_order_relaxed, memory_scope_device)) {
             /* The ticket was the one served when it was read, and nobody else can have moved that on since. */
@@ -67,7 +67,7 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
         }
         if ((i & 63u) == 63u)
             portbar_between_polls(i >> 6);
-    } while (++i < polls);
+    } while (++i < ${rolled("polls")});
     return false;
 }
 /* Draws a ticket and waits until it is served; false after PORTBAR_LOCK_POLLS polls. A ticket cannot be handed back, so after a
@@ -76,8 +76,8 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
 static inline bool portbar_ticket_lock_acquire(volatile global portbar_ticket_lock *lock)
 {
     const uint ticket = portbar_atomic_fetch_add_explicit(&lock->next, 1u, memory_order_relaxed, memory_scope_device);
-    for (uint i = 0; i < PORTBAR_LOCK_POLLS; ++i) {
-        if (portbar_atomic_load_explicit(&lock->serving, memory_order_relaxed, memory_scope_device) == ticket) {
+    for (uint i = 0; i < ${rolled("PORTBAR_LOCK_POLLS")}; ++i) {
+        if (${poll("serving")} == ticket) {
             (void)portbar_atomic_load_explicit(&lock->serving, memory_order_acquire, memory_scope_device);
             return true;
         }

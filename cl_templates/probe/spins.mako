@@ -76,7 +76,7 @@ kernel void portbar_probe_messages(volatile global uint *flags, global uint *dat
         }
         uint seen = 0u;
         for (uint i = 0; i < limit && (int)(seen - round) < 0; ++i)
-            seen = portbar_word_load(theirs);
+            seen = ${message_poll};
         if ((int)(seen - round) < 0) {
             lost = 1u;
             break;

@@ -227,6 +227,8 @@ def choose(
         pause=_pause(variant, findings),
         yield_by=_yield_by(findings),
         acquire_polls=variant.polls_acquire(facts),
+        rolled_polls=variant.rolls_polls(facts),
+        volatile_polls=variant.polls_volatile(facts, findings.builds if findings is not None else {}),
         tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
         one_way_fences=variant.has_one_way_fences(
             findings.builds if findings is not None else matrix.builds_alike(facts)

@@ -16,7 +16,7 @@ from portbar.findings.tuning import WaitTuning
 T = TypeVar("T")
 
 #: Kind of the cache's entries with findings. The number goes up when probes measure something else than before.
-CACHE_KIND: Final = "findings-8"
+CACHE_KIND: Final = "findings-9"
 
 #: Largest count that a finding may have: thirty times the work-groups of the largest GPU, and loops of 32-bit counters.
 _MOST_GROUPS: Final = 1 << 20

@@ -84,8 +84,9 @@ def words_text(atomics: str) -> str:
     return "\n".join(render_def(template, name, word_context(strategy)) for template, name in word_pieces(strategy))
 
 
-def _probe_text(template: str, *names: str) -> str:
+def _probe_text(template: str, *names: str, **more: str) -> str:
     context = {
+        **more,
         "line_words": layout.LINE_WORDS,
         "payload": _PAYLOAD,
         "unroll": _UNROLL,
@@ -121,7 +122,7 @@ class Probes:
         self.facts: DeviceFacts = facts(self.device)
         self.context = cl.Context([self.device])
         self.queue = cl.CommandQueue(self.context, self.device, properties=cl.command_queue_properties.PROFILING_ENABLE)
-        self._spins: dict[str, cl.Program] = {}
+        self._spins: dict[tuple[str, str], cl.Program] = {}
         self._rates: dict[str, float] = {}
 
     # Compiling and running small kernels.
@@ -177,10 +178,20 @@ class Probes:
         """Whether a kernel that uses a feature compiles and works, at the highest language level that does."""
         if name in _PTX_FEATURES and not self._takes_ptx:
             return False
+        if name == "volatile_polls":
+            return self._volatile_polls_hold()
         if name not in _OF_2_0:
             return self._feature_works(name, None)
         std = next((std for std in ("CL3.0", "CL2.0") if self.known.builds.get(std)), None)
         return std is not None and self._feature_works(name, std)
+
+    def _volatile_polls_hold(self) -> bool:
+        """Whether waits may poll by volatile loads, asked only where they would: all come, with what they announce."""
+        atomics = self._best_atomics()
+        asked = VARIANTS[atomics].polls_volatile(self.facts, {"volatile_polls": True})
+        if not asked or self.known.groups_in_flight == 1 or self._may_cut_loops:
+            return False
+        return self._messages_fault(atomics, self._spin_kernel("messages", atomics, "*theirs")) is None
 
     @property
     def _takes_ptx(self) -> bool:
@@ -241,7 +252,7 @@ class Probes:
         raise Error("no way to write atomics works")
 
     def _strategy(self, atomics: str) -> Strategy:
-        why = "under test"
+        why, variant = "under test", VARIANTS[atomics]
         return Strategy(
             atomics=Choice(atomics, why),
             discovery=Choice("packed", why),
@@ -250,8 +261,10 @@ class Probes:
             max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
             capabilities=Capabilities(
                 std=self.std(atomics),
-                acquire_polls=VARIANTS[atomics].polls_acquire(self.facts),
-                one_way_fences=VARIANTS[atomics].has_one_way_fences(self.known.builds),
+                acquire_polls=variant.polls_acquire(self.facts),
+                rolled_polls=variant.rolls_polls(self.facts),
+                volatile_polls=variant.polls_volatile(self.facts, self.known.builds),
+                one_way_fences=variant.has_one_way_fences(self.known.builds),
             ),
         )
 
@@ -327,11 +340,13 @@ class Probes:
 
     # Who runs at the same time as whom.
 
-    def _spin_kernel(self, name: str, atomics: str) -> cl.Kernel:
-        if atomics not in self._spins:
-            text = words_text(atomics) + "\n" + _probe_text("spins", "residents", "handshake", "messages")
-            self._spins[atomics] = self._build(text, self.std(atomics))
-        return cl.Kernel(self._spins[atomics], f"portbar_probe_{name}")
+    def _spin_kernel(self, name: str, atomics: str, message_poll: str = "portbar_word_load(theirs)") -> cl.Kernel:
+        key = atomics, message_poll
+        if key not in self._spins:
+            names = ("residents", "handshake", "messages")
+            text = words_text(atomics) + "\n" + _probe_text("spins", *names, message_poll=message_poll)
+            self._spins[key] = self._build(text, self.std(atomics))
+        return cl.Kernel(self._spins[key], f"portbar_probe_{name}")
 
     def groups_in_flight(self) -> int:
         """Work-groups that were seen in a small kernel at the same time."""
@@ -395,13 +410,12 @@ class Probes:
         that group is what has to hold.
         """
         if self.known.groups_in_flight != 1:
-            fault = self._messages_fault(atomics)
+            fault = self._messages_fault(atomics, self._spin_kernel("messages", atomics))
             if fault is not None:
                 return fault
         return self._barrier_fault(atomics) or "pass"
 
-    def _messages_fault(self, atomics: str) -> str | None:
-        kernel = self._spin_kernel("messages", atomics)
+    def _messages_fault(self, atomics: str, kernel: cl.Kernel) -> str | None:
         cpu = is_cpu(self._profile())
         pairs = 1 if cpu else max(1, min(self.known.groups_in_flight or 2, 2 * (self.facts.compute_units or 1)) // 2)
         limit = np.uint32(self._polls(self._patience, atomics))

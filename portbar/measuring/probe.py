@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
     from portbar.measuring.kernels import Probes
 
+#: Those that the barriers of the ordering probe are written with.
+_FIRST_FEATURES: Final = ("one_way_fences", "volatile_polls")
+
 #: Features that kernels of `cl_templates/probe/features.mako` use.
 FEATURES: Final = (
     *("fp64", "fp16", "int64_atomics", "sub_groups", "work_group_collectives", "generic_address_space"),
     *("program_scope_variables", "float_atomics", "float_atomics_local", "double_atomics", "double_atomics_local"),
-    *("printf", "mbarrier", "one_way_fences"),
+    *("printf", "mbarrier", *_FIRST_FEATURES),
 )
 
 #: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
@@ -43,10 +46,9 @@ STEPS: Final = (
     "polls_per_second",
     "groups_in_flight",
     *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
-    # Those that the barriers of the next steps are written with.
-    "feature one_way_fences",
+    *(f"feature {name}" for name in _FIRST_FEATURES),
     *(f"ordering {atomics}" for atomics in VARIANTS),
-    *(f"feature {name}" for name in FEATURES if name != "one_way_fences"),
+    *(f"feature {name}" for name in FEATURES if name not in _FIRST_FEATURES),
     *(f"host_call {name}" for name in HOST_CALLS),
 )
 

@@ -37,6 +37,11 @@ class Capabilities:
         How a waiting work-group yields its processor to another thread of the host: `none`, `syscall`.
     acquire_polls : bool
         Whether waits poll with acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
+    rolled_polls : bool
+        Whether loops of polls must hide their length from the compiler: those of GPUs unroll them, and fill their caches of
+        instructions with polls.
+    volatile_polls : bool
+        Whether waits poll with volatile loads, since atomic loads write on this device and a probe saw volatile ones suffice.
     tests_are_rounds : bool
         Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host, a round
         takes as long as the test's own barriers. Never where loops end early.
@@ -62,6 +67,8 @@ class Capabilities:
     pause: str = "none"
     yield_by: str = "none"
     acquire_polls: bool = False
+    rolled_polls: bool = False
+    volatile_polls: bool = False
     tests_are_rounds: bool = False
     one_way_fences: bool = False
     compute_capability: int = 0

@@ -1,6 +1,7 @@
-"""Programs of `portbar.device.quirks` for platforms that list no devices: each child sees one runtime and its own environment.
+"""Programs of `portbar.device.quirks` for platforms that list no devices, and for compilers that need none.
 
-The children use nothing of portbar's. Every function takes an empty folder and the symptom of its entry.
+Each child sees one runtime and its own environment, and uses nothing of portbar's. Every function takes an empty folder and the
+symptom of its entry.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.machine_code.targets import TARGETS, MissingToolError
 from tests.runtimes import libraries
 
 _PROGRAM = r"""
@@ -125,3 +127,23 @@ def clover_without_devices(folder: Path, _symptom: str) -> None:
     assert clover, f"mesa.icd is not Clover any more\n{found}"
     if clover[0]:
         pytest.skip("Clover has a device on this machine")
+
+
+_LOADS = """
+kernel void loads(volatile global atomic_uint *p, volatile global uint *q, global uint *out)
+{
+    out[0] = LOAD;
+}
+"""
+
+
+def intel_loads(folder: Path, _symptom: str) -> None:
+    def atomics(load: str) -> int:
+        try:
+            return TARGETS["pvc"].compile(TARGETS["pvc"], _LOADS.replace("LOAD", load), folder).atomics
+        except MissingToolError as error:
+            pytest.skip(str(error))
+
+    assert atomics("q[0]") == 0
+    relaxed = "atomic_load_explicit(p, memory_order_relaxed, memory_scope_device)"
+    assert atomics(relaxed) == 1, "Intel's compiler loads atomically without writing"

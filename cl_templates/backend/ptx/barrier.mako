@@ -54,11 +54,6 @@ static inline void portbar_word_fence(void)
     __asm__ volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 </%def>
-<%def name="rolled()">
-/* A number of rounds that the compiler cannot know, since a spin limit is never that large: such a loop stays one.
-   Unrolled polls would fill the instruction cache. */
-#define PORTBAR_ROLLED(count, limit) ((count) + ((limit) == 0xffffffffu ? 1u : 0u))
-</%def>
 <%def name="unknown()">
 /* The same number, which the compiler does not know: what follows from it is worked out where it is used, and takes no
    register of the author's. */

@@ -37,4 +37,5 @@ POINTERS_STAY = "a kernel's argument that was a pointer to shared virtual memory
 CONDITIONS_NOT_ARGUMENTS = "logical operators must not stand among the arguments of functions that have conditions"
 CONSTANTS_UNKNOWN = "a function's conditions cannot ask whether an argument is a constant"
 LOCAL_MEMORY_UNTOLD = "a kernel that reports no local memory may have some"
+LOADS_WRITE = "waits must not poll by atomic loads where volatile ones were seen to suffice"
 ASSEMBLY_ABORTS = "inline assembly must be tried in groups of many work-items, and in loops, before it is used"

@@ -65,7 +65,7 @@ class Quirk:
         Iterations in a whole kernel after which loops end silently; 0 where they do not.
     platform : str
         Part of the name and version of the platform to run the program on; empty for the fault of a platform that lists no
-        devices.
+        devices, or of a compiler that needs none.
     kernels : tuple of Kernel
         Run one after the other; the value is the last one's buffer, and the others' are reported.
     task : str

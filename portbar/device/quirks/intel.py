@@ -55,6 +55,18 @@ kernel void carries(global float2 *values)
 
 ENTRIES = (
     Quirk(
+        name="intel-loads-write",
+        effect=effects.LOADS_WRITE,
+        matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "GPU" in facts.type,
+        fault="the compiler for GPUs makes each atomic load a read-modify-write, relaxed ones too: pollers fight for the line",
+        seen="IGC 1.0.12504 of Debian 12, compiled for kbl, tgllp, dg2 and pvc, not run, 2026-11",
+        workaround=(
+            "portbar polls there by volatile loads, with one acquire after a wait, where its probe saw such polls return what "
+            "was stored and the messages that it announces"
+        ),
+        task="tests.device.quirk_programs_host:intel_loads",
+    ),
+    Quirk(
         name="intel-concurrent-bound",
         matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions and "CPU" in facts.type,
         fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
@@ -54,6 +54,11 @@ def word_context(strategy: Strategy) -> dict[str, Any]:
     }
 
 
+def rolled(strategy: Strategy) -> Callable[[str], str]:
+    """How a number of polls is written: where loops must stay rolled, so that the compiler does not know it."""
+    return "PORTBAR_ROLLED_POLLS({})".format if strategy.capabilities.rolled_polls else str
+
+
 def _pieces(strategy: Strategy) -> list[Piece]:
     common = "atomics/common.mako"
     yields: list[Piece] = [yield_piece(strategy.capabilities.yield_by)] if strategy.capabilities.asm_anywhere else []
@@ -89,6 +94,10 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "yields": strategy.capabilities.asm_anywhere,
         "small_access": variant.by_ptx,
         "wraps": variant.by_ptx,
+        "acquire_polls": strategy.capabilities.acquire_polls,
+        "rolled_polls": strategy.capabilities.rolled_polls,
+        "volatile_polls": strategy.capabilities.volatile_polls,
+        "rolled": rolled(strategy),
         "wait_polls": strategy.capabilities.wait_polls,
         "wait_fault": layout.FAULTS["wait"],
         **variant.context(strategy),

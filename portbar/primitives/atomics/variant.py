@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.device import quirks
 from portbar.primitives.variants import Variant, Variants
 
 if TYPE_CHECKING:
@@ -121,6 +122,15 @@ class AtomicsVariant(Variant):
     def polls_acquire(self, facts: DeviceFacts) -> bool:  # noqa: ARG002
         """Whether waits poll by acquire loads, which cost no more than others."""
         return False
+
+    def rolls_polls(self, facts: DeviceFacts) -> bool:
+        """Whether loops of polls hide their length from the compiler."""
+        return "CPU" not in facts.type
+
+    def polls_volatile(self, facts: DeviceFacts, builds: Mapping[str, bool]) -> bool:
+        """Whether waits poll with volatile loads: where atomic loads write and the probe of volatile ones passed."""
+        writes = self.loads_write or quirks.has_effect(quirks.LOADS_WRITE, facts)
+        return writes and "CPU" not in facts.type and builds.get("volatile_polls", False)
 
     def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:  # noqa: ARG002
         """Whether fences that only acquire or only release are available."""

@@ -78,6 +78,8 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces += backend.pieces(strategy, "rolled")
     pieces += word_pieces(strategy)
     pieces += backend.pieces(strategy, "word_acquire", "word_arrive")
+    if strategy.capabilities.volatile_polls:
+        pieces += backend.pieces(strategy, "word_poll")
     if backend.defines(strategy, "local_pointer"):
         pieces += backend.pieces(strategy, "local_pointer")
     if strategy.tuning.rest_ns or pause == "nanosleep":
@@ -128,6 +130,7 @@ def pause_of(strategy: Strategy) -> str:
 def _context(strategy: Strategy) -> dict[str, Any]:
     algorithm, own = _algorithm(strategy), _own_context(strategy)
     acquires = strategy.capabilities.acquire_polls
+    relaxed_poll = "portbar_word_poll" if strategy.capabilities.volatile_polls else "portbar_word_load"
     context = {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -156,7 +159,9 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "status_overwritten": layout.STATUS_OVERWRITTEN,
         "pauses": own["pause"] != "none",
         "polls_in_wait": backend.polls_in_wait(own["pause"], layout.POLLS_PER_ROUND),
-        "poll": "portbar_word_load_acquire" if acquires else "portbar_word_load",
+        "rolled_polls": strategy.capabilities.rolled_polls,
+        "relaxed_poll": relaxed_poll,
+        "poll": "portbar_word_load_acquire" if acquires else relaxed_poll,
         "acquire_polls": acquires,
         "sleep_above": strategy.tuning.sleep_above,
         "sleep_divisor": strategy.tuning.sleep_divisor,

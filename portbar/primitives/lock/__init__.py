@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.atomics import rolled
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
@@ -21,7 +22,16 @@ def _pieces(strategy: Strategy) -> list[Piece]:
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:
-    return {"wait_polls": strategy.capabilities.wait_polls}
+    def poll(member: str) -> str:
+        if strategy.capabilities.volatile_polls:
+            return f"lock->{member}"
+        return f"portbar_atomic_load_explicit(&lock->{member}, memory_order_relaxed, memory_scope_device)"
+
+    return {
+        "wait_polls": strategy.capabilities.wait_polls,
+        "rolled": rolled(strategy),
+        "poll": poll,
+    }
 
 
 HEADER: Final = Header("lock", "Locks between work-groups, every wait bounded.", _pieces, _context, ("atomics",))

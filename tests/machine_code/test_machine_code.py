@@ -1,0 +1,83 @@
+"""Machine code of each algorithm for GPUs that are not here: polls are loads, loops are rolled, one acquire after a wait."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.machine_code.cases import CASES
+from tests.machine_code.expected import EXPECTED
+from tests.machine_code.listings import AMD, Figures, read
+from tests.machine_code.targets import TARGETS, MissingToolError
+
+#: All pairs are compiled where this is set; otherwise two cases per target, so that each case is compiled for some.
+EVERY = bool(os.environ.get("PORTBAR_TEST_EVERY_MACHINE_CODE"))
+
+
+def pairs() -> list[tuple[str, str]]:
+    cases = list(CASES)
+    if EVERY:
+        return [(target, case) for target in TARGETS for case in cases]
+    return [
+        (target, cases[(4 * number + more) % len(cases)]) for number, target in enumerate(TARGETS) for more in (0, 7)
+    ]
+
+
+def figures(target: str, case: str, folder: Path) -> Figures:
+    try:
+        return TARGETS[target].compile(TARGETS[target], CASES[case].text(TARGETS[target]), folder)
+    except MissingToolError as error:
+        pytest.skip(f"not compiled for {target}: {error}")
+
+
+def test_each_target_has_an_expectation_and_each_case_is_compiled() -> None:
+    assert list(EXPECTED) == list(TARGETS)
+    assert {case for _, case in pairs()} == set(CASES)
+
+
+@pytest.mark.parametrize(("target", "case"), pairs())
+def test_code_waits_as_it_should(target: str, case: str, tmp_path: Path) -> None:
+    found, expected = figures(target, case, tmp_path), EXPECTED[target]
+    faults = [] if expected is None else list(expected.faults(case, CASES[case], found))
+    assert not faults, f"{target}, {case}: {'; '.join(faults)}\n{found}"
+
+
+def test_atomic_loads_of_intel_write_and_volatile_ones_do_not(tmp_path: Path) -> None:
+    before, after = (figures(name, "barrier counter", tmp_path) for name in ("pvc before a probe", "pvc"))
+    assert (before.writing_loops, after.writing_loops) == (4, CASES["barrier counter"].exchanges)
+
+
+_POLLS = """
+.LBB0_1:
+	s_branch .LBB0_3
+.LBB0_2:
+	s_cbranch_vccnz .LBB0_5
+.LBB0_3:
+	global_load_dword v1, v5, s[20:21] glc
+	BODY
+	s_cbranch_scc0 .LBB0_2
+	s_branch .LBB0_1
+.LBB0_5:
+	buffer_wbinvl1_vol
+	s_endpgm
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("s_nop 0", ""),
+        ("global_atomic_or v1, v1, v5, s[18:19] glc", "polls write"),
+        ("buffer_wbinvl1_vol", "each poll acquires"),
+        ("\n\t".join(["global_load_dword v1, v5, s[20:21] glc"] * 3), "polls are unrolled"),
+    ],
+)
+def test_a_listing_is_held_to_its_expectation(body: str, fault: str) -> None:
+    found = replace(read(_POLLS.replace("BODY", body), AMD), releases=1)
+    expected = EXPECTED["gfx942"]
+    assert expected is not None
+    assert list(expected.faults("ticket lock", CASES["ticket lock"], found)) == ([fault] if fault else [])
+    assert found.poll_loops == 1
