@@ -3,7 +3,7 @@
    finds the values of this reduction, also where other groups are at the next one already, or where a barrier gave up
    at them since. The next launch begins with the first area again, whatever lies there.
 
-   Mirrors: cl_templates/reduction/device.mako 1ce95f548af1
+   Mirrors: cl_templates/reduction/device.mako 33d7fc52d650
    Run: GROUPS=2
    Run: GROUPS=3 TIMES=3
    Run: GROUPS=2 LIMITED=1 LAUNCHES=1
@@ -115,7 +115,9 @@ active proctype host()
     byte n;
     atomic {
         for (n : 0 .. GROUPS - 1) { run group(n) }
-        for (n : 0 .. TIMES - 1) { if :: does[n] = reduce :: does[n] = scan :: does[n] = broadcast :: does[n] = barrier fi }
+        for (n : 0 .. TIMES - 1) {
+            if :: does[n] = reduce :: does[n] = scan :: does[n] = broadcast :: does[n] = barrier fi
+        }
         n = 0;
         launch = 1
     }

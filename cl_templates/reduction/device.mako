@@ -119,7 +119,8 @@ portbar_device_broadcast(private portbar_grid *grid, private portbar_scratch *sc
 {
     global PORTBAR_SLOT(${kind}) *values = PORTBAR_GRID_VALUES(${kind}, grid, scratch);
     scratch->device_turn ^= 1u;
-    if (grid->group_id * portbar_reduction_size() + portbar_reduction_id() == from && PORTBAR_GRID_LEAVES_VALUES(scratch))
+    const uint id = grid->group_id * portbar_reduction_size() + portbar_reduction_id();
+    if (id == from && PORTBAR_GRID_LEAVES_VALUES(scratch))
         values[0] = x;
     const ${kind} zero = { 0 };
     const bool held = portbar_device_barrier(grid);
