@@ -64,14 +64,16 @@ def main() -> int:
             }
         )
         trails += [(name, outcome) for outcome in outcomes if outcome.caught]
-        standing += [(name, outcome) for outcome in outcomes if not outcome.caught]
+        for outcome in (each for each in outcomes if not each.caught):
+            standing.append(f"{name}: not needed: {outcome}: {outcome.why or 'NOBODY SAYS WHY'}")
+            print(standing[-1], file=sys.stderr)
         print(f"{name}: {'holds' if verdict.holds else 'BROKEN'}, {rows[-1]['seconds']} s", file=sys.stderr, flush=True)
     if given.json:
         print(json.dumps({"litmus": len(litmus.TESTS), "rows": rows}, indent=2))
     else:
         _print(rows)
-        for name, outcome in standing:
-            print(f"{name}: not needed: {outcome}: {outcome.why or 'NOBODY SAYS WHY'}")
+        for line in standing:
+            print(line)
         for row in rows:
             for line in row["trail"]:
                 print(f"{row['name']}: {line}")
