@@ -14,7 +14,7 @@ for, or `report.REASONS` says why it stands.
 
 Assumptions.
 
-- Polls end with a read that succeeds, the first one: a failed relaxed read orders nothing, so nothing is lost. A
+- Polls end with a read that succeeds, the first one: those that fail could only order more. A
   group that reports a fault ends; no limit is reached. For local memory alone, waits that give up are run as well.
 - 2 work-items in a group: the leader and one other. 2 or 3 groups, 2 barriers. A tree's nodes take 2 groups.
 - Discovery is replaced by its result in the barriers' programs, and checked by itself.
@@ -23,5 +23,6 @@ Assumptions.
   `membar.gl` is taken for fence.acq_rel, which promises less than NVIDIA's fence.sc, and plain `atom` for relaxed.
 - Values do not come out of thin air. Compilers keep the order of what the text orders.
 
-Limits: no proof for more groups or rounds; forward progress is not looked at (`models.spin` does); words do not wrap.
+Limits: a poll word that no launch prepared, and what a limit that is reached leaves behind, are not looked at here. No
+proof for more groups or rounds; forward progress is not looked at (`models.spin` does); words do not wrap.
 """

@@ -27,7 +27,7 @@ _LIMIT: Final = 1000
 
 @dataclass(frozen=True)
 class Case:
-    """One program for one backend; `scenario` tells discovery's patience and whether its word was prepared."""
+    """One program for one backend; `scenario` tells whether discovery has patience."""
 
     kernel: Kernel
     target: Target
@@ -46,7 +46,7 @@ class Case:
     def setting(self, **changes: Any) -> Setting:
         """How the program is run, with changes."""
         patience = 0 if self.scenario == "impatient" else _LIMIT
-        prepared = self.kernel.promise == "discovery" and self.scenario != "unprepared"
+        discovers = self.kernel.promise == "discovery"
         setting = Setting(
             groups=self.groups,
             items=1 if self.kernel.promise == "lock" else 2,
@@ -55,11 +55,10 @@ class Case:
                 "%portbar_grid_launch": [_EPOCH, self.groups, patience, _LIMIT],
                 "%lock": (("global", "lock"), 0),
             },
-            discovers=self.kernel.promise == "discovery",
-            turns=2 if self.scenario == "unprepared" else 1,
+            discovers=discovers,
             ptx=self.target.ptx,
-            initial={layout.OFFSETS["POLL_ODD"]: _TAG} if prepared else {},
-            expected=_expected(self.groups) if prepared else {},
+            initial={layout.OFFSETS["POLL_ODD"]: _TAG} if discovers else {},
+            expected=_expected(self.groups) if discovers else {},
         )
         return replace(setting, **changes)
 
@@ -131,7 +130,7 @@ def cases() -> Iterator[Case]:
             for algorithm in ("counter", "sharded", "replicated"):
                 yield Case(kernel, target, algorithm)
         for discovery in ("packed", "ticket", "spin"):
-            for scenario in ("", "impatient", *(("unprepared",) if discovery == "packed" else ())):
+            for scenario in ("", "impatient"):
                 kernel = replace(programs.DISCOVERY, name=f"discovery {discovery}", discovery=discovery)
                 # Two turns of a lock in each group make many ways.
                 yield Case(kernel, target, scenario=scenario, groups=3 if discovery == "packed" else 2)

@@ -149,7 +149,7 @@ def _condition(value: Any) -> z3.BoolRef:
 
 @dataclass
 class Setting:
-    """How a kernel is run: sizes, arguments, what functions are replaced by, and how often a loop may decide.
+    """How a kernel is run: sizes, arguments, what functions are replaced by.
 
     `expected` tells which values a word may have: ways on which a read finds another are not looked at. The search makes
     sure that no write has another.
@@ -159,7 +159,6 @@ class Setting:
     items: int = 2
     arguments: dict[str, Any] = field(default_factory=dict)
     discovers: bool = False
-    turns: int = 1
     ptx: bool = False
     initial: dict[int, int] = field(default_factory=dict)
     gives_up: bool = False
@@ -470,7 +469,7 @@ class Executor:
             return None
         decisions, place = state.items[index].decisions, state.items[index].position()
         decisions[place] = decisions.get(place, 0) + 1
-        if decisions[place] > self.setting.turns:
+        if decisions[place] > 1:
             raise _CutError
         other = state.copy()
         frame.jump(ways[0][0])
@@ -606,7 +605,6 @@ class Executor:
         if not code:
             return given[0] if given else None
         registers: dict[str, Any] = {}
-        returns = 1 if "$0" in code else 0
         statements = assembly(code)
         outputs = {statement.target for statement in statements if statement.target.startswith("$")}
         returns = len(outputs)

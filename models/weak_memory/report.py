@@ -39,6 +39,11 @@ REASONS: Final = (
         "the arrival's barrier does its work here; `whole counter` needs it",
     ),
     Reason(
+        "ticket lock",
+        r"portbar_ticket_lock_release.*load relaxed: scope",
+        "only the holder moves the word on, and finds what it acquired, in any scope; a load costs the same in each",
+    ),
+    Reason(
         "discovery packed",
         r"portbar_discover > \w+: (add release: release|fence.*: fence)",
         "nobody relies on it: a group has written nothing before it arrives, so a relaxed arrival would do",
