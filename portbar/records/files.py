@@ -163,12 +163,12 @@ def _constant(name: str) -> Any:
 
 
 def shipped() -> dict[str, Traversable]:
-    """Slug -> file of the records that come with portbar."""
+    """Slug -> file of the records that come with portbar; figures of code that was compiled only are none."""
     found: dict[str, Traversable] = {}
     folders = [importlib.resources.files("portbar.vendor_matrix")]
     while folders:
         for entry in folders.pop().iterdir():
-            if entry.is_dir() and not entry.name.startswith((".", "__")):
+            if entry.is_dir() and not entry.name.startswith((".", "__")) and entry.name != "compiled":
                 folders.append(entry)
             elif entry.name.endswith(".json"):
                 found[entry.name.removesuffix(".json")] = entry

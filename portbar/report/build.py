@@ -13,10 +13,12 @@ from typing import Any, Final
 from portbar.errors import RecordError
 from portbar.records import load
 from portbar.report.collect import Json, collect, in_order
+from portbar.report.compiled import compiled_table
 from portbar.report.markdown import markdown
 from portbar.report.page import page
 from portbar.report.plots import barrier_plots, recall_plots
 from portbar.report.tables import VERDICTS, tables
+from portbar.survey.tables import Table
 from portbar.system.files import is_folder
 
 TITLE: Final = "What OpenCL devices do between work-groups"
@@ -29,6 +31,11 @@ class FolderReport:
     devices: list[Json]
     records: int
     unread: list[tuple[str, str]] = field(default_factory=list)
+    compiled: Table | None = None
+
+    def tables(self) -> list[Table]:
+        """All tables: those of devices, and that of code which was compiled only."""
+        return [*tables(self.devices), *([self.compiled] if self.compiled else [])]
 
     def to_json(self) -> dict[str, Any]:
         """The collected data as JSON values."""
@@ -46,7 +53,7 @@ class FolderReport:
 
     def to_markdown(self) -> str:
         """The tables as Markdown."""
-        return markdown(TITLE, self.intro(), tables(self.devices), self.unread)
+        return markdown(TITLE, self.intro(), self.tables(), self.unread)
 
     def to_html(self, *, plots: bool = True) -> str:
         """The whole page.
@@ -57,7 +64,7 @@ class FolderReport:
             There is no matplotlib, and plots are wanted.
         """
         drawn = {"recall": recall_plots(self.devices), "barriers": barrier_plots(self.devices)} if plots else {}
-        return page(TITLE, self.intro(), tables(self.devices), drawn, self.unread)
+        return page(TITLE, self.intro(), self.tables(), drawn, self.unread)
 
 
 def build(folder: Path) -> FolderReport:
@@ -86,7 +93,7 @@ def build(folder: Path) -> FolderReport:
             f"none of its {len(unread)} files is one; the first: {unread[0][1]}" if unread else "it has no .json files"
         )
         raise RecordError(f"no record is in {folder.name!r}: {what}")
-    return FolderReport(in_order(devices), count, unread)
+    return FolderReport(in_order(devices), count, unread, compiled_table(folder))
 
 
 def _read(file: Path) -> tuple[list[Json], str | None]:

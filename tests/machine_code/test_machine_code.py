@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.resources
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema_rs
 import pytest
 
+from portbar.report.compiled import compiled_table
+from tests.machine_code.__main__ import FILE
 from tests.machine_code.cases import CASES
 from tests.machine_code.expected import EXPECTED
 from tests.machine_code.listings import AMD, Figures, read
@@ -24,6 +29,26 @@ def pairs() -> list[tuple[str, str]]:
     return [
         (target, cases[(4 * number + more) % len(cases)]) for number, target in enumerate(TARGETS) for more in (0, 7)
     ]
+
+
+KEPT = json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def test_the_figures_that_are_kept_follow_their_schema_and_are_whole() -> None:
+    folder = importlib.resources.files("portbar.records") / "schema" / "compiled"
+    schema = json.loads((folder / "1.schema.json").read_text(encoding="utf-8"))
+    jsonschema_rs.validator_for(schema).validate(KEPT)
+    assert [entry["name"] for entry in KEPT["targets"]] == list(TARGETS)
+    assert all(list(entry["cases"]) == list(CASES) for entry in KEPT["targets"])
+
+
+def test_a_report_shows_what_was_compiled_and_not_run(tmp_path: Path) -> None:
+    shown = compiled_table(FILE.parent.parent)
+    assert shown is not None
+    rows = {row[0].text: [cell.text for cell in row] for row in shown.rows}
+    assert list(rows) == list(TARGETS)
+    assert rows["pvc before a probe"][5] > rows["pvc"][5]
+    assert compiled_table(tmp_path) is None
 
 
 def figures(target: str, case: str, folder: Path) -> Figures:
@@ -43,6 +68,11 @@ def test_code_waits_as_it_should(target: str, case: str, tmp_path: Path) -> None
     found, expected = figures(target, case, tmp_path), EXPECTED[target]
     faults = [] if expected is None else list(expected.faults(case, CASES[case], found))
     assert not faults, f"{target}, {case}: {'; '.join(faults)}\n{found}"
+    kept = next((entry for entry in KEPT["targets"] if entry["name"] == target), None)
+    # Another version of a compiler may do better or worse within the expectation.
+    if kept is not None and kept["compiler"] == TARGETS[target].compiler(TARGETS[target]):
+        fresh = {} if expected is None else found.to_json()
+        assert kept["cases"][case] == fresh, "run python -m tests.machine_code --write"
 
 
 def test_atomic_loads_of_intel_write_and_volatile_ones_do_not(tmp_path: Path) -> None:
