@@ -3,12 +3,12 @@
    spin limit, all leave, barriers return false from then on, and the host is told. The check of arrivals finds nothing
    in a right launch. With SLOTS it counts phases, as where a leader keeps them in registers.
 
-   Mirrors: cl_templates/device_barrier/counter.mako 4d1dcd8a249c
+   Mirrors: cl_templates/device_barrier/counter.mako df1cc88d506a
    Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
-   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
+   Mirrors: cl_templates/device_barrier/wait.mako 3158ac758b42
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
-   Mirrors: cl_templates/grid/state.mako 41c5288af84c
+   Mirrors: cl_templates/backend/barrier.mako bed45531e78e
+   Mirrors: cl_templates/grid/state.mako af2075842bd4
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1 SKIPS
    Run: GROUPS=3 LIMITED=3 GOES_ON

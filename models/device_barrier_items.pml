@@ -4,10 +4,10 @@
    groups missing. The kernel makes any CALLS calls, in an order that is allowed. With XF the whole barrier is that of
    `xf`, whose work-items gather (in group 0) or do not (GATHERS=0).
 
-   Mirrors: cl_templates/device_barrier/counter.mako 4d1dcd8a249c
+   Mirrors: cl_templates/device_barrier/counter.mako df1cc88d506a
    Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/device_barrier/xf.mako cc9944dc06a6
+   Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
    Run: CALLS=6
    Run: CALLS=4 XF GATHERS=1
    Run: CALLS=4 XF GATHERS=0

@@ -6,9 +6,9 @@
    Mirrors: cl_templates/device_barrier/replicated.mako 347d7c755a08
    Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
-   Mirrors: cl_templates/backend/ptx/barrier.mako ff013892bd5a
-   Mirrors: cl_templates/grid/state.mako 41c5288af84c
+   Mirrors: cl_templates/backend/barrier.mako bed45531e78e
+   Mirrors: cl_templates/backend/ptx/barrier.mako af64ff7bd1b7
+   Mirrors: cl_templates/grid/state.mako af2075842bd4
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

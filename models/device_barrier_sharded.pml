@@ -4,8 +4,8 @@
    Mirrors: cl_templates/device_barrier/sharded.mako b24a7438fa00
    Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
-   Mirrors: cl_templates/grid/state.mako 41c5288af84c
+   Mirrors: cl_templates/backend/barrier.mako bed45531e78e
+   Mirrors: cl_templates/grid/state.mako af2075842bd4
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

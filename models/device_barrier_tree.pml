@@ -2,10 +2,10 @@
    poll the root; with RELEASE_FLAGS, as on NVIDIA, the last group of all raises flags, and each group polls one.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/tree.mako ae463c89b510
-   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
-   Mirrors: cl_templates/backend/barrier.mako 76a934423a4b
-   Mirrors: cl_templates/grid/state.mako 41c5288af84c
+   Mirrors: cl_templates/device_barrier/tree.mako 1bd902f71a30
+   Mirrors: cl_templates/device_barrier/wait.mako 3158ac758b42
+   Mirrors: cl_templates/backend/barrier.mako bed45531e78e
+   Mirrors: cl_templates/grid/state.mako af2075842bd4
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

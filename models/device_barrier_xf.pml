@@ -3,9 +3,9 @@
    too. Flags are never cleared: they hold the epoch, which does not come again in a state, and the low bits of the
    barrier's number, here NUMBER_BITS of them, which wrap.
 
-   Mirrors: cl_templates/device_barrier/xf.mako cc9944dc06a6
-   Mirrors: cl_templates/device_barrier/wait.mako 49bf15169085
-   Mirrors: cl_templates/grid/state.mako 41c5288af84c
+   Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
+   Mirrors: cl_templates/device_barrier/wait.mako 3158ac758b42
+   Mirrors: cl_templates/grid/state.mako af2075842bd4
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

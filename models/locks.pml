@@ -4,7 +4,7 @@
    the next launch finds the lock free. Tickets serve every group that waits, however often the others come again
    (Mellor-Crummey and Scott, 1991). The gangs' locks are spin locks, without a limit that the author gives.
 
-   Mirrors: cl_templates/lock/lock.mako 616f15f45488
+   Mirrors: cl_templates/lock/lock.mako fa857f626228
    Mirrors: cl_templates/reduction/gangs.mako 589671f5c09b
    Run: GROUPS=3
    Run: GROUPS=3 TICKET=1

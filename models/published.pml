@@ -4,10 +4,10 @@
    a fault leaves the lock free. A ticket that was given up stops all who come later: they, and the launches that the
    host has enqueued already, end at their limits and say so.
 
-   Mirrors: cl_templates/discovery/published.mako 995f617bda65
-   Mirrors: cl_templates/discovery/ticket.mako 1f90a512c6bd
-   Mirrors: cl_templates/discovery/spin.mako 36577c88e036
-   Mirrors: cl_templates/grid/state.mako 41c5288af84c
+   Mirrors: cl_templates/discovery/published.mako 96f66e715079
+   Mirrors: cl_templates/discovery/ticket.mako 6a4dd5e55422
+   Mirrors: cl_templates/discovery/spin.mako 4ae72a3eff5a
+   Mirrors: cl_templates/grid/state.mako af2075842bd4
    Mirrors: cl_templates/grid/grid.mako 02358fa2fa45
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=2

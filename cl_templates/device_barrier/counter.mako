@@ -13,7 +13,7 @@ static inline bool ${barrier_name}(portbar_grid *grid)
         const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
         grid->shared[PORTBAR_SHARED_TARGET] = target;
         volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
-        /* Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices. */
+## Arrivals only release: an acquiring read-modify-write costs a fence of its own on some devices.
         const uint lacking = target - portbar_word_arrive(counter) - 1u;
         portbar_check_arrival(grid, lacking, grid->num_groups);
         if (lacking == 0u)

@@ -57,6 +57,10 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 % if pauses:
         /* A poll with a pause takes as long as many without, and the limit counts rounds. */
 % endif
+% if not pauses and not rest_ns:
+        for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u && !reached; --i)
+            reached = ${poll}(word) - target < grid->num_groups;
+% else:
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u && !reached; --i) {
             const uint seen = ${poll}(word);
             reached = seen - target < grid->num_groups;
@@ -69,6 +73,7 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
                 portbar_sleep(${rest_ns}u);
 % endif
         }
+% endif
         if (reached) {
 % if not acquire_polls:
             portbar_word_acquire(word);

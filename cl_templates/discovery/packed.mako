@@ -89,7 +89,7 @@ static inline uint portbar_discover(volatile global uint *state, uint4 launch, u
         closes = (now & PORTBAR_POLL_CLOSED) == 0u;
     } else if (closes)
         (void)portbar_word_load_acquire(word);
-    /* One place to wait: compilers would copy the loop to each. */
+## One place to wait: compilers would copy the loop to each.
     const uint found = closes ? portbar_word_or(word, PORTBAR_POLL_CLOSED) : PORTBAR_POLL_CLOSED;
     if ((found & PORTBAR_POLL_CLOSED) != 0u) {
         *count = portbar_await_publication(state, word, launch, tag);

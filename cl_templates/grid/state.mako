@@ -79,7 +79,7 @@ ${prepare_lines}\
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);
     portbar_word_store(report + 2, 0u);
     portbar_word_store(report, launch.x & PORTBAR_EPOCH_MASK);
-    /* After the report: a group that found no way in may set the flag at any time, and reports it then. */
+## After the report: a group that found no way in may set the flag at any time, and reports it then.
     portbar_word_store(state + PORTBAR_STATE_ABORT, 0u);
 }
 </%def>
