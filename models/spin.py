@@ -122,10 +122,12 @@ def _search(case: Case, folder: Path, timeout: float) -> Outcome:
     words = [f"-D{word}" for word in (*case.words, *([f"BUG_{case.bug}"] if case.bug else []))]
     source = MODELS / f"{case.model}.pml"
     kind = ["-DNFAIR=8"] if case.liveness else ["-DSAFETY", "-DNOCLAIM"]
-    _run(["spin", "-a", *words, str(source)], folder, timeout)
+    made = _run(["spin", "-a", *words, str(source)], folder, timeout)
     # A bug is found soon, so that compiling takes longer than searching.
     optimise = "-O0" if case.bug else "-O1"
-    _run(["gcc", optimise, "-w", "-DMEMLIM=8000", *kind, "-o", "pan", "pan.c"], folder, timeout)
+    made += _run(["gcc", optimise, "-w", "-DMEMLIM=8000", *kind, "-o", "pan", "pan.c"], folder, timeout)
+    if not (folder / "pan").is_file():
+        return Outcome(case, 0, 0.0, f"not compiled: {made[-500:]}")
     printed = _run(["./pan", "-m2000000", *(["-a", "-f"] if case.liveness else [])], folder, timeout)
     states = re.search(r"(\d\S*) states, stored", printed)
     errors = re.search(r"errors: (\d+)", printed)
