@@ -22,7 +22,7 @@ from tests.checkout import ROOT
 from tests.fuzz import target
 
 #: What published records say of devices, each member apart.
-KNOWN = [entry for path in sorted((ROOT / "vendor_matrix").rglob("*.json")) for entry in load(path)["devices"]]
+KNOWN = [entry for path in sorted((ROOT / "vendor_matrix").glob("*.json")) for entry in load(path)["devices"]]
 NUMBERS = st.sampled_from([0, 1, 2, 3, 32, 64, 255, 1024, 65_535, 2**31, 2**32 - 1, 2**64 - 1]) | st.integers(0, 2**64)
 TEXTS = st.sampled_from(["", "pass", "fail: SB", "3 stale reads", "untested: x", "unknown: x", "independent", "none"])
 NAMES = ["c11", "ptx", "membar", "cl12", "c11@CL2.0", "c11@CL3.0", "work_groups", "sub_groups", "lanes", "loop_limit"]
