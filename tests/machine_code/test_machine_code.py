@@ -63,6 +63,11 @@ def test_each_target_has_an_expectation_and_each_case_is_compiled() -> None:
     assert {case for _, case in pairs()} == set(CASES)
 
 
+def waits(code: dict[str, int]) -> dict[str, int]:
+    """Return how a code waits. How long it is changes with every edit of a template."""
+    return {name: count for name, count in code.items() if name not in {"instructions", "loads", "releases"}}
+
+
 @pytest.mark.parametrize(("target", "case"), pairs())
 def test_code_waits_as_it_should(target: str, case: str, tmp_path: Path) -> None:
     found, expected = figures(target, case, tmp_path), EXPECTED[target]
@@ -72,7 +77,7 @@ def test_code_waits_as_it_should(target: str, case: str, tmp_path: Path) -> None
     # Another version of a compiler may do better or worse within the expectation.
     if kept is not None and kept["compiler"] == TARGETS[target].compiler(TARGETS[target]):
         fresh = {} if expected is None else found.to_json()
-        assert kept["cases"][case] == fresh, "run python -m tests.machine_code --write"
+        assert waits(kept["cases"][case]) == waits(fresh), "run python -m tests.machine_code --write"
 
 
 def test_atomic_loads_of_intel_write_and_volatile_ones_do_not(tmp_path: Path) -> None:
