@@ -47,6 +47,7 @@ FILES = {
         "test_reduction_uneven.py",
         "test_residency.py",
         "test_runtimes.py",
+        "test_scan.py",
         "test_split_barrier*.py",
         "test_state.py",
         "test_timeout.py",
