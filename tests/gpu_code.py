@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from models.weak_memory.programs import clang
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.split_barrier.selection import FEATURES
@@ -103,13 +104,6 @@ def strategy_for(target: Target) -> Strategy:
         ),
         tuning=TUNED if target.atomics == "ptx" else Tuning(),
     )
-
-
-@functools.cache
-def clang() -> str | None:
-    """Return the newest clang on the path."""
-    names = ["clang", *(f"clang-{version}" for version in range(22, 13, -1))]
-    return next((found for name in names if (found := shutil.which(name))), None)
 
 
 @functools.cache

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.plan import Plan, Request, make_plan
+from portbar.arrays.call import Known, enqueue, remember
+from portbar.arrays.plan import Request, make_plan
 from portbar.arrays.request import (
     Returned,
+    array_types,
+    check_queue,
     checked_arrays,
-    element_type,
     input_arguments,
     outputs_of,
     result_arrays,
@@ -31,29 +32,17 @@ from portbar.arrays.request import (
 from portbar.arrays.shape import TRIAL
 from portbar.arrays.source import Output
 from portbar.errors import LaunchError
-from portbar.launching.order import awaited, hides_failures
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Indexed
 
 Event = cl.Event
 Results = Any
 
-#: Requests that are remembered with their compiled kernels and sizes.
-_MOST_PLANS: Final = 256
 #: Byte alignment that a plan may rely on.
 _ALIGNMENT: Final = 128
 
 
-@dataclass
-class _Known:
-    """A plan, and what the host makes of its results."""
-
-    plan: Plan | None
-    returned: Returned
-
-
-_plans: OrderedDict[Any, _Known] = OrderedDict()
-_lock = threading.Lock()
+_plans: OrderedDict[Any, Known] = OrderedDict()
 
 
 def reduce(
@@ -147,14 +136,10 @@ def reduce(
     if known is None:
         known = _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible)
         if key is not None:
-            with _lock:
-                _plans[key] = known
-                while len(_plans) > _MOST_PLANS:
-                    _plans.popitem(last=False)
+            remember(_plans, key, known)
 
-    context = queue.context
     arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
-    args = input_arguments(inputs, context)
+    args = input_arguments(inputs, queue.context)
     results = result_arrays(queue, inputs, known.returned, out)
     starts = start_values(known.returned, initial)
     for place, one in enumerate(results):
@@ -163,22 +148,11 @@ def reduce(
         args += (one.base_data, one.offset // one.dtype.itemsize)
         if starts[place] is not None:
             args.append(starts[place])
-    hidden = hides_failures(queue.device) if known.plan is None else known.plan.state.order.hidden
-    events = awaited("portbar.reduce", wait_for, arrays, hidden=hidden)
-    event: cl.Event
-    if known.plan is None:
-        event = cl.enqueue_marker(queue, wait_for=events)
-    else:
-        if not inputs[0].size:
-            # PyOpenCL's empty arrays have no buffer; nothing is read from this one.
-            spare = known.plan.state.cleared("counters", 4)
-            args = [spare if value is None else value for value in args]
-        event = known.plan.launch(args, events or None)
-    for one in results:
-        one.add_event(event)
-    if known.plan is not None and not known.plan.state.order.in_order:
-        for one in inputs:
-            one.add_event(event)
+    if known.plan is not None and not inputs[0].size:
+        # PyOpenCL's empty arrays have no buffer; nothing is read from this one.
+        spare = known.plan.state.cleared("counters", 4)
+        args = [spare if value is None else value for value in args]
+    event = enqueue("portbar.reduce", queue, known.plan, args, arrays, inputs, results, wait_for)
     names = known.returned.names
     answer = results[0] if names is None else dict(zip(names, results, strict=True))
     return (answer, event) if return_event else answer
@@ -195,20 +169,14 @@ def _known(
     dtype: Any,
     deterministic: bool,
     reproducible: bool,
-) -> _Known:
+) -> Known:
     """Check a request, and make its plan."""
-    if not isinstance(queue, cl.CommandQueue):
-        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
+    check_queue(queue)
     arrays = checked_arrays(array)
     names = tuple(arrays)
     wanted = outputs_of(names, next(iter(arrays.values())).dtype, op, mapped, outputs, initial, dtype)
     rows, columns, along, shape = _extent(arrays, wanted, axis)
-    kinds = tuple((name, element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
-    for (name, kind), one in zip(kinds, arrays.values(), strict=True):
-        if one.offset % kind.size:
-            raise LaunchError(
-                f"array {name!r} starts {one.offset} bytes into its buffer, which is no multiple of {kind.size}: copy it"
-            )
+    kinds = array_types(arrays)
     request = Request(
         kinds,
         wanted,
@@ -225,7 +193,7 @@ def _known(
     results = rows if along == "columns" else columns
     plan = make_plan(queue, request) if results else None
     given = None if outputs is None else tuple(out.name for out in wanted)
-    return _Known(plan, Returned(shape, tuple(out.kind.dtype for out in wanted), given))
+    return Known(plan, Returned(shape, tuple(out.kind.dtype for out in wanted), given))
 
 
 def _extent(

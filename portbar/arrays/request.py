@@ -30,6 +30,18 @@ class Returned:
     names: tuple[str, ...] | None = None
 
 
+def check_queue(queue: Any) -> None:
+    """Check the first argument of a call.
+
+    Raises
+    ------
+    LaunchError
+        It is no queue.
+    """
+    if not isinstance(queue, cl.CommandQueue):
+        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
+
+
 def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
     """The arrays of a call by their names in map expressions.
 
@@ -59,6 +71,23 @@ def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
                 f"array {name!r} has shape {one.shape}, the first one {first.shape}: they must be the same"
             )
     return arrays
+
+
+def array_types(arrays: Mapping[str, cl.array.Array]) -> tuple[tuple[str, Type], ...]:
+    """Name and element type of each array.
+
+    Raises
+    ------
+    Error, LaunchError
+        Values of a type that cannot be combined; an array that starts within an element.
+    """
+    kinds = tuple((name, element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
+    for (name, kind), one in zip(kinds, arrays.values(), strict=True):
+        if one.offset % kind.size:
+            raise LaunchError(
+                f"array {name!r} starts {one.offset} bytes into its buffer, which is no multiple of {kind.size}: copy it"
+            )
+    return kinds
 
 
 def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> list[Any]:

@@ -8,22 +8,21 @@ no group ever waits for another to run, and a device that runs one work-group at
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyopencl as cl
-import pyopencl.array
 
-from portbar.arrays.plan import Plan, check_types, plan_of, state_of
+from portbar.arrays.call import Known, enqueue, remember
+from portbar.arrays.plan import check_types, plan_of, state_of
 from portbar.arrays.request import (
     Returned,
+    array_types,
+    check_queue,
     checked_arrays,
-    element_type,
     input_arguments,
     outputs_of,
     result_arrays,
@@ -34,13 +33,13 @@ from portbar.arrays.source import Input, Job, Lanes, Output, most_elements
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
 from portbar.errors import LaunchError
-from portbar.launching.order import awaited, hides_failures
 from portbar.primitives.header import Piece
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Type
 
-#: Requests that are remembered with their compiled kernels.
-_MOST_PLANS: Final = 256
+if TYPE_CHECKING:
+    import pyopencl as cl
+    import pyopencl.array
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Tile:
     load_bytes: int = 1
 
 
-#: Kind of device -> tile. `python -m benchmarks.scan --tune` measures others.
+#: Kind of device -> tile.
 TILES: Final = {
     # Runs that begin 4 KiB apart would share one set of the cache.
     "cpu": Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=64),
@@ -130,16 +129,7 @@ class ScanJob(Job):
         return [*super().pieces[:3], *(("scan/host.mako", name) for name in ("look_back", form))]
 
 
-@dataclass
-class _Known:
-    """A plan, and what the host makes of its results."""
-
-    plan: Plan | None
-    returned: Returned
-
-
-_plans: OrderedDict[Any, _Known] = OrderedDict()
-_lock = threading.Lock()
+_plans: OrderedDict[Any, Known] = OrderedDict()
 #: What tests and measurements put in place of the table.
 TRIAL: ContextVar[Tile | None] = ContextVar("TRIAL", default=None)
 
@@ -218,31 +208,18 @@ def scan(
     if known is None:
         known = _known(queue, array, op, map, initial, dtype, exclusive=exclusive)
         if key is not None:
-            with _lock:
-                _plans[key] = known
-                while len(_plans) > _MOST_PLANS:
-                    _plans.popitem(last=False)
+            remember(_plans, key, known)
 
-    context = queue.context
     arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
-    args = input_arguments(inputs, context)
+    args = input_arguments(inputs, queue.context)
     [result] = result_arrays(queue, inputs, known.returned, out)
     [start] = start_values(known.returned, initial)
     if out is not None:
         arrays["out"] = result
     args += (result.base_data, result.offset // result.dtype.itemsize, *([] if start is None else [start]))
-    hidden = hides_failures(queue.device) if known.plan is None else known.plan.state.order.hidden
-    events = awaited("portbar.scan", wait_for, arrays, hidden=hidden)
-    event: cl.Event
-    if known.plan is None:
-        event = cl.enqueue_marker(queue, wait_for=events)
-    else:
+    if known.plan is not None:
         args.append(np.uint32(known.plan.state.next_epoch()).tobytes())
-        event = known.plan.launch(args, events or None)
-    result.add_event(event)
-    if known.plan is not None and not known.plan.state.order.in_order:
-        for one in inputs:
-            one.add_event(event)
+    event = enqueue("portbar.scan", queue, known.plan, args, arrays, inputs, [result], wait_for)
     return (result, event) if return_event else result
 
 
@@ -256,25 +233,20 @@ def _layout(cut: Tile, kinds: Sequence[tuple[str, Type]], out: Output) -> Layout
 
 def _known(
     queue: cl.CommandQueue, array: Any, op: Any, mapped: Any, initial: Any, dtype: Any, *, exclusive: bool
-) -> _Known:
+) -> Known:
     """Check a request, and make its plan."""
-    if not isinstance(queue, cl.CommandQueue):
-        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
+    check_queue(queue)
     arrays = checked_arrays(array)
     names = tuple(arrays)
     first = next(iter(arrays.values()))
     wanted = outputs_of(names, first.dtype, op, mapped, None, initial, dtype)
-    kinds = tuple((name, element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
-    for (name, kind), one in zip(kinds, arrays.values(), strict=True):
-        if one.offset % kind.size:
-            raise LaunchError(
-                f"array {name!r} starts {one.offset} bytes into its buffer, which is no multiple of {kind.size}: copy it"
-            )
+    kinds = array_types(arrays)
+    for name, one in arrays.items():
         if one.size and not one.flags.c_contiguous:
             raise LaunchError(f"array {name!r} of shape {one.shape} has strides {one.strides}: scan {name}.copy()")
     returned = Returned(first.shape, (wanted[0].kind.dtype,))
     if not first.size:
-        return _Known(None, returned)
+        return Known(None, returned)
     device = queue.device
     profile = describe(device)
     strategy = choose(profile)
@@ -297,4 +269,4 @@ def _known(
         state.cleared("tiles", 2 * item * tiles),
     )
     plan = plan_of(queue, strategy, job, (tiles * cut.local,), (cut.local,), kept)
-    return _Known(plan, returned)
+    return Known(plan, returned)

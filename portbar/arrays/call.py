@@ -1,0 +1,64 @@
+"""What `portbar.reduce` and `portbar.scan` share: requests that are remembered, and launches with their arrays' events."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.arrays.plan import Plan
+from portbar.arrays.request import Returned
+from portbar.launching.order import awaited, hides_failures
+
+#: Requests that are remembered with their compiled kernels and sizes.
+_MOST_PLANS: Final = 256
+_lock: Final = threading.Lock()
+
+
+@dataclass
+class Known:
+    """A plan, and what the host makes of its results; no plan where nothing is to be computed."""
+
+    plan: Plan | None
+    returned: Returned
+
+
+def remember(requests: OrderedDict[Any, Known], key: Any, known: Known) -> None:
+    """Keep what is known of a request; of too many, the oldest is forgotten."""
+    with _lock:
+        requests[key] = known
+        while len(requests) > _MOST_PLANS:
+            requests.popitem(last=False)
+
+
+def enqueue(
+    caller: str,
+    queue: cl.CommandQueue,
+    plan: Plan | None,
+    args: Sequence[Any],
+    arrays: Mapping[str, cl.array.Array],
+    inputs: Iterable[cl.array.Array],
+    results: Iterable[cl.array.Array],
+    wait_for: Iterable[cl.Event] | None,
+) -> cl.Event:
+    """Launch a plan, or a marker without one, after the events of `arrays`, and add its event to what later calls wait for.
+
+    Raises
+    ------
+    LaunchError
+        Something to wait for has failed.
+    """
+    hidden = hides_failures(queue.device) if plan is None else plan.state.order.hidden
+    events = awaited(caller, wait_for, arrays, hidden=hidden)
+    event: cl.Event = plan.launch(args, events or None) if plan else cl.enqueue_marker(queue, wait_for=events)
+    for one in results:
+        one.add_event(event)
+    if plan is not None and not plan.state.order.in_order:
+        for one in inputs:
+            one.add_event(event)
+    return event
