@@ -3,12 +3,17 @@
    spin limit, all leave, barriers return false from then on, and the host is told. The check of arrivals finds nothing
    in a right launch. With SLOTS it counts phases, as where a leader keeps them in registers.
 
+   With BUILT_IN the whole barrier is the one of cl_intel_concurrent_dispatch, where all launched groups take part. How it
+   works is the driver's; it is one step here, which is what its specification promises: all groups that were launched
+   come, then all go on. It has no limit, so the protocol is that a group which has seen false still meets the others.
+
    Mirrors: cl_templates/device_barrier/counter.mako df1cc88d506a
-   Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
-   Mirrors: cl_templates/device_barrier/wait.mako 3158ac758b42
+   Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 0d45a9fba27f
+   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
+   Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako bed45531e78e
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1 SKIPS
    Run: GROUPS=3 LIMITED=3 GOES_ON
@@ -18,8 +23,11 @@
    Run: GROUPS=3 MIXED LIMITED=2
    Run: GROUPS=3 SLOTS LIMITED=1
    Run: GROUPS=3 SLOTS SPLIT
+   Run: GROUPS=3 BUILT_IN TURNS LIMITED=3 GOES_ON
+   Run: GROUPS=4 BUILT_IN
    Liveness: GROUPS=3 POLLS
    Liveness: GROUPS=3 POLLS SPLIT TESTS
+   Liveness: GROUPS=3 POLLS BUILT_IN TURNS
    Bug: COUNTS_NONE GROUPS=3 LIMITED=1
    Bug: EXACT GROUPS=3
    Bug: STRICT GROUPS=3
@@ -29,6 +37,8 @@
    Bug: KEEPS_COUNTER GROUPS=3
    Bug: KEEPS_SPLIT GROUPS=3 SPLIT
    Bug: TELLS_TWICE GROUPS=3 LIMITED=1
+   Bug: LEAVES_AT_FALSE GROUPS=3 BUILT_IN TURNS LIMITED=1 GOES_ON
+   Bug: MEETS_WHERE_SOME_TAKE_PART GROUPS=3 BUILT_IN
 */
 #include "device_barrier.h"
 
@@ -82,8 +92,32 @@ inline arrive(word, goal)
 #endif
 }
 
+#ifdef BUILT_IN
+byte met, gone;            /* groups inside the built-in, and of these that may leave */
+
+inline built_in()
+{
+    atomic { gone == 0 -> met++; gone = (met == GROUPS -> GROUPS : 0) };
+    atomic { gone > 0 -> met--; gone-- }
+}
+
+#ifdef BUG_MEETS_WHERE_SOME_TAKE_PART
+#define ALL_TAKE_PART true
+#else
+#define ALL_TAKE_PART (num_groups == GROUPS)
+#endif
+#define whole_barrier() if :: ALL_TAKE_PART -> MEETS :: else -> counted_barrier() fi
+#ifdef BUG_LEAVES_AT_FALSE
+#define MEETS if :: ok -> built_in() :: else fi
+#else
+#define MEETS built_in()
+#endif
+#else
+#define counted_barrier whole_barrier
+#endif
+
 /* counter.mako, portbar_device_barrier. */
-inline whole_barrier()
+inline counted_barrier()
 {
     if
     :: ok ->

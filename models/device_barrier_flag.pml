@@ -2,9 +2,9 @@
    Promises as those of device_barrier_counter, whose split form it has, too.
 
    Mirrors: cl_templates/device_barrier/flag.mako df290472c758
-   Mirrors: cl_templates/device_barrier/wait.mako 3158ac758b42
+   Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
    Mirrors: cl_templates/backend/barrier.mako bed45531e78e
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

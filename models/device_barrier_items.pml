@@ -5,7 +5,7 @@
    `xf`, whose work-items gather (in group 0) or do not (GATHERS=0).
 
    Mirrors: cl_templates/device_barrier/counter.mako df1cc88d506a
-   Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
+   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
    Run: CALLS=6

@@ -1,6 +1,7 @@
 /* Launches of a kernel that meets at barriers, for the models of the device barrier: the host and the work-groups.
    Discovery has found the groups and given them their ids, and group 0 has prepared the words. A kernel has ROUNDS
-   barriers: whole ones, with SPLIT split ones, with MIXED a whole one between the halves of a split one. With SKIPS one
+   barriers: whole ones, with SPLIT split ones, with MIXED a whole one between the halves of a split one, with TURNS one
+   after the other. With SKIPS one
    group may leave the kernel before any of them; with STRAY something else writes over the abort flag. A group in which
    a barrier returned false leaves, with GOES_ON it calls the others, too. */
 #ifndef LAUNCHES
@@ -8,6 +9,23 @@
 #endif
 #ifndef ROUNDS
 #define ROUNDS 3
+#endif
+
+#ifdef BUILT_IN
+#define COMES (ok || IS_WHOLE && num_groups == GROUPS)  /* the built-in meets groups that have given up, too */
+#else
+#define COMES ok
+#endif
+
+#if defined(SPLIT) || defined(MIXED) || defined(TURNS)
+#define HAS_SPLIT
+#endif
+#ifdef TURNS
+#define IS_SPLIT (round & 1)
+#define IS_WHOLE !(round & 1)
+#else
+#define IS_SPLIT true
+#define IS_WHOLE true
 #endif
 
 bit entered[GROUPS];
@@ -70,7 +88,7 @@ proctype group(byte me)
 {
     byte round, target, other, seen, lacking;
     bit ok, told;
-#if defined(SPLIT) || defined(MIXED)
+#ifdef HAS_SPLIT
     byte split;
     bit done;
 #endif
@@ -88,17 +106,17 @@ end:
 #else
         :: round < ROUNDS && ok ->
 #endif
-            d_step { round++; value[me] = (ok -> round & 3 : value[me]) };
-#if defined(SPLIT) || defined(MIXED)
-            if :: ok -> arrive_split() :: else fi;
+            d_step { round++; value[me] = (COMES -> round & 3 : value[me]) };
+#ifdef HAS_SPLIT
+            if :: ok && IS_SPLIT -> arrive_split() :: else fi;
 #endif
 #ifndef SPLIT
-            whole_barrier();
-            if :: ok -> all_have_come() :: else fi;
+            if :: IS_WHOLE -> whole_barrier() :: else fi;
+            if :: ok && IS_WHOLE -> all_have_come() :: else fi;
 #endif
-#if defined(SPLIT) || defined(MIXED)
-            second_half();
-            if :: ok -> all_have_come() :: else fi;
+#ifdef HAS_SPLIT
+            if :: IS_SPLIT -> second_half() :: else fi;
+            if :: ok && IS_SPLIT -> all_have_come() :: else fi;
 #endif
         :: else -> break
         od;
@@ -107,7 +125,7 @@ end:
             round = 0;
             target = 0;
             ok = 0;
-#if defined(SPLIT) || defined(MIXED)
+#ifdef HAS_SPLIT
             split = 0;
 #endif
             OWN_END

@@ -3,12 +3,12 @@
    late at the second counter, and finds nothing in a right launch. With REDS the two arrivals come in any order and
    nobody looks at their answers, as on NVIDIA.
 
-   Mirrors: cl_templates/device_barrier/replicated.mako 347d7c755a08
-   Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
+   Mirrors: cl_templates/device_barrier/replicated.mako 4e74824f07ae
+   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako bed45531e78e
-   Mirrors: cl_templates/backend/ptx/barrier.mako af64ff7bd1b7
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/backend/ptx/barrier.mako 40fe22d6a274
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -1,11 +1,11 @@
 /* The device barrier by two counters that only grow: a work-group arrives at one of them and waits for both. Promises as
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
-   Mirrors: cl_templates/device_barrier/sharded.mako b24a7438fa00
-   Mirrors: cl_templates/device_barrier/counters.mako 3aaa724a9406
+   Mirrors: cl_templates/device_barrier/sharded.mako a808914bfa5e
+   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako bed45531e78e
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

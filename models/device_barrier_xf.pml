@@ -4,8 +4,8 @@
    barrier's number, here NUMBER_BITS of them, which wrap.
 
    Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
-   Mirrors: cl_templates/device_barrier/wait.mako 3158ac758b42
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

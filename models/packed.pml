@@ -3,8 +3,8 @@
    the next launch is right whatever the one before has left: also where that never ran, or vanished in the midst of it.
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
-   Mirrors: cl_templates/discovery/packed.mako f3b5a31ccdbf
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/discovery/packed.mako e9b487dc3ab9
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Mirrors: cl_templates/grid/grid.mako 02358fa2fa45
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

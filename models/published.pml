@@ -7,7 +7,7 @@
    Mirrors: cl_templates/discovery/published.mako 96f66e715079
    Mirrors: cl_templates/discovery/ticket.mako 6a4dd5e55422
    Mirrors: cl_templates/discovery/spin.mako 4ae72a3eff5a
-   Mirrors: cl_templates/grid/state.mako af2075842bd4
+   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
    Mirrors: cl_templates/grid/grid.mako 02358fa2fa45
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=2

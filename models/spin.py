@@ -26,6 +26,7 @@ from rich.table import Table
 
 MODELS = Path(__file__).parent
 TEMPLATES = MODELS.parent
+MEMORY_MB = 6000  # of one search
 _LINE = re.compile(r"^\s*(Mirrors|Run|Liveness|Nightly|Nightly liveness|Bug): +(.*?) *$", re.MULTILINE)
 
 
@@ -103,7 +104,10 @@ def lacking() -> str:
 
 
 def search(case: Case, folder: Path, timeout: float = 600.0) -> Outcome:
-    """Search one case in an empty folder; a case with a bug is searched for wrong states first, then for endless waits."""
+    """Search one case in an empty folder; a case with a bug is searched for wrong states first, then for endless waits.
+
+    A search that takes longer than `timeout` seconds proves nothing, which is a problem, too.
+    """
     started = time.monotonic()
     if case.bug and not case.liveness:
         found = _search(case, folder, timeout)
@@ -122,13 +126,17 @@ def _search(case: Case, folder: Path, timeout: float) -> Outcome:
     words = [f"-D{word}" for word in (*case.words, *([f"BUG_{case.bug}"] if case.bug else []))]
     source = MODELS / f"{case.model}.pml"
     kind = ["-DNFAIR=8"] if case.liveness else ["-DSAFETY", "-DNOCLAIM"]
-    made = _run(["spin", "-a", *words, str(source)], folder, timeout)
+    made = _run(["spin", "-a", *words, str(source)], folder)
     # A bug is found soon, so that compiling takes longer than searching.
-    optimise = "-O0" if case.bug else "-O1"
-    made += _run(["gcc", optimise, "-w", "-DMEMLIM=8000", *kind, "-o", "pan", "pan.c"], folder, timeout)
+    optimise = "-O0" if case.bug else "-O2" if case.nightly else "-O1"
+    made += _run(["gcc", optimise, "-w", f"-DMEMLIM={MEMORY_MB}", *kind, "-o", "pan", "pan.c"], folder)
     if not (folder / "pan").is_file():
         return Outcome(case, 0, 0.0, f"not compiled: {made[-500:]}")
-    printed = _run(["./pan", "-m2000000", *(["-a", "-f"] if case.liveness else [])], folder, timeout)
+    try:
+        printed = _run(["./pan", "-m2000000", *(["-a", "-f"] if case.liveness else [])], folder, timeout)
+    except subprocess.TimeoutExpired as late:
+        seen = re.findall(r"States= *(\S+)", (late.stdout or b"").decode())
+        return Outcome(case, int(float(seen[-1])) if seen else 0, 0.0, f"not finished after {timeout:.0f} s")
     states = re.search(r"(\d\S*) states, stored", printed)
     errors = re.search(r"errors: (\d+)", printed)
     if states is None or errors is None:
@@ -136,9 +144,7 @@ def _search(case: Case, folder: Path, timeout: float) -> Outcome:
     trail = ""
     if errors[1] != "0":
         cause = re.search(r"pan:\d+: (.*)", printed)
-        steps = _run(
-            ["spin", "-t", "-p", "-g", "-l", "-k", f"{source.name}.trail", *words, str(source)], folder, timeout
-        )
+        steps = _run(["spin", "-t", "-p", "-g", "-l", "-k", f"{source.name}.trail", *words, str(source)], folder)
         trail = f"{cause[1] if cause else 'error'}\n{steps}"
     return Outcome(case, int(float(states[1])), 0.0, "" if trail else _cut_short(printed), trail)
 
@@ -154,7 +160,7 @@ def _cut_short(printed: str) -> str:
     return ""
 
 
-def _run(command: list[str], folder: Path, timeout: float) -> str:
+def _run(command: list[str], folder: Path, timeout: float = 600.0) -> str:
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=timeout)
     return ran.stdout + ran.stderr
 
@@ -164,7 +170,7 @@ def search_all(chosen: Iterable[Case], workers: int = 0) -> Iterator[Outcome]:
 
     def one(case: Case) -> Outcome:
         with tempfile.TemporaryDirectory() as folder:
-            return search(case, Path(folder), 3600.0)
+            return search(case, Path(folder))
 
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         yield from pool.map(one, chosen)

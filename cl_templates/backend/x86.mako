@@ -1,11 +1,13 @@
 ## -*- coding: utf-8 -*-
 ## Pauses and yields on x86-64, where work-groups are threads of the host.
 <%def name="relax()">
-/* Pause between two polls, so that those who still work are not slowed down. Caller: a waiting leader. */
-static inline void portbar_relax(uint missing)
+/* Pause between two polls, so that those who still work are not slowed down; the rounds of a wait count it. Caller: a
+   waiting leader. */
+static inline uint portbar_relax(uint missing)
 {
     (void)missing;
     __asm__ volatile("pause" ::: "memory");
+    return 0u;
 }
 </%def>
 <%def name="yield_processor()">

@@ -78,7 +78,7 @@ static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type
     uint missing = 0u;
     for (uint round = 0; round < grid->limit; ++round) {
 % if pauses:
-        /* A poll with a pause takes as long as many without, and the limit counts rounds. */
+        /* The limit counts rounds, which take as long with pauses as without. */
 % endif
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u; --i) {
             missing = portbar_missing(grid, ${counters_name}, phase);
@@ -87,7 +87,7 @@ static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type
 % if rest_ns:
             portbar_sleep(${rest_ns}u);
 % elif pauses:
-            portbar_relax(missing);
+            i -= min(i - 1u, portbar_relax(missing));
 % endif
         }
         if (portbar_draining(grid))

@@ -40,7 +40,9 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
             first_target += count;
             other_target += count;
             portbar_word_arrive_twice(first, other);
+% if holds:
             portbar_hold(count, count);
+% endif
             if (!portbar_place_wait(odd ? other : first, odd ? other_target : first_target))
                 return PORTBAR_PLACE_DEFAULT;
 </%def>

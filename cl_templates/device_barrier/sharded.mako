@@ -58,8 +58,12 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
 <%def name="place_pair()">
             first_target += (count + 1u) / 2u;
             other_target += count / 2u;
-            const uint missing = (odd ? other_target : first_target) - portbar_word_arrive(odd ? other : first) - 1u;
-            portbar_hold(missing * 2u, count);
+            const uint before = portbar_word_arrive(odd ? other : first);
+% if holds:
+            portbar_hold(((odd ? other_target : first_target) - before - 1u) * 2u, count);
+% else:
+            (void)before;
+% endif
             if (!portbar_place_wait(first, first_target) || !portbar_place_wait(other, other_target))
                 return PORTBAR_PLACE_DEFAULT;
 </%def>

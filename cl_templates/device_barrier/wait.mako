@@ -55,7 +55,7 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
     for (uint round = 0; round < grid->limit; ++round) {
         bool reached = false;
 % if pauses:
-        /* A poll with a pause takes as long as many without, and the limit counts rounds. */
+        /* The limit counts rounds, which take as long with pauses as without. */
 % endif
 % if not pauses and not rest_ns:
         for (uint i = PORTBAR_ROLLED(${polls_in_wait}u, grid->limit); i != 0u && !reached; --i)
@@ -66,7 +66,7 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
             reached = seen - target < grid->num_groups;
 % if pauses:
             if (!reached)
-                portbar_relax(target - seen);
+                i -= min(i - 1u, portbar_relax(target - seen));
 % endif
 % if rest_ns:
             if (!reached)

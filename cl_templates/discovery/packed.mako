@@ -1,8 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
 <%def name="await_publication()">
-/* Waits until a group has closed the poll; the number of participating groups, or 0 at the limit, which closes the
-   poll for good. Acquire. Caller: a leader that polled. */
+/* The number of participating groups, once the poll is closed; 0 at the limit, which closes it. Acquire. A leader's. */
 static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
                                              uint tag)
 {
@@ -38,14 +37,13 @@ static inline uint portbar_await_publication(volatile global uint *state, volati
 }
 </%def>
 <%def name="poll_heal()">
-/* Polls again where the word was unprepared, since the launch before this one was enqueued and never ran: the leader
-   that wins the exchange opens the poll and is group 0. */
+/* Polls again where the launch before never ran and left the word unprepared: who wins the exchange is group 0. */
 static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint tag)
 {
     for (uint tries = 0; tries < PORTBAR_DISCOVERY_LIMIT(launch); ++tries) {
         const uint found = portbar_word_load(word);
         if (PORTBAR_TAG_OF(launch.x, found) == tag)
-            return portbar_word_arrive(word);
+            return portbar_word_add_relaxed(word, 1u);
         if (portbar_word_compare_exchange(word, found, tag | 1u) == found)
             return tag;
     }
@@ -53,22 +51,20 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
 }
 </%def>
 <%def name="discover()">
-/* Occupancy discovery after Sorensen et al. (OOPSLA 2016), with one word in place of the mutex. Group 0 prepares the
-   state and keeps the poll open until the expected groups came, or none for the launch's patience; the last group that
-   is expected closes it. Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless
-   surplus, and 0 at the limit. Order: what group 0 prepared is visible to every participant. Cost: one atomic, one
-   wait. */
+/* Occupancy discovery after Sorensen et al. (OOPSLA 2016), without a mutex. Group 0 prepares the state and keeps the
+   poll open until the expected groups came, or none for the launch's patience; the last that is expected closes it.
+   Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at the limit.
+   Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
-    const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
-    const uint tag = PORTBAR_TAG(launch.x, epoch);
+    const uint epoch = launch.x & PORTBAR_EPOCH_MASK, tag = PORTBAR_TAG(launch.x, epoch);
     volatile global uint *word = state + ((epoch & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN);
-    uint old = portbar_word_arrive(word);
+## A group has written nothing yet that others could rely on.
+    uint old = portbar_word_add_relaxed(word, 1u);
     if (PORTBAR_TAG_OF(launch.x, old) != tag)
         old = portbar_poll_heal(word, launch, tag);
     if (old & PORTBAR_POLL_CLOSED)
         return PORTBAR_SURPLUS;
-
     const uint id = PORTBAR_COUNT_OF(launch.x, old);
     bool closes = id + 1u == launch.y && (old & PORTBAR_POLL_READY);
     if (id == 0u) {

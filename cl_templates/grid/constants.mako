@@ -35,8 +35,7 @@
 #define PORTBAR_POLLS ${polls_per_round}u
 #define PORTBAR_DISCOVERY_LIMIT(launch) max((launch).w, 4u * min((launch).z, 0x3fffffffu))
 
-/* The poll word: "closed", "prepared", the launch's tag, which is the epoch as far as there is room, and a count of
-   groups. `x` is the launch argument's first field. */
+/* The poll word: "closed", "prepared", as much of the epoch as fits (the tag), a count of groups. `x` as `launch.x`. */
 #define PORTBAR_POLL_CLOSED 0x80000000u
 #define PORTBAR_POLL_READY 0x40000000u
 #define PORTBAR_POLL_FLAGS 0xc0000000u

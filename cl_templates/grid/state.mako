@@ -44,8 +44,7 @@ ${work_of_all}\
 /* Sets the counters in slots. Caller: as for portbar_state_prepare. */
 static inline void portbar_slots_prepare(volatile global uint *state)
 {
-    /* Slots other than this launch's hold what they did when the state was made, or nobody will count in them again.
-       */
+    /* Slots other than this launch's hold what they did when the state was made, or are not counted in again. */
 % if placing:
     uint place = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((place & PORTBAR_PLACE_MEASURED) == 0u) {

@@ -53,9 +53,10 @@ def is_cpu(profile: DeviceProfile) -> bool:
 def polls_per_second(profile: DeviceProfile) -> float:
     """Polls per second that a probe measured on a device; an assumption without one."""
     rate = profile.findings.polls_per_second if profile.findings is not None else None
-    if rate is None:
-        rate = _ASSUMED_CPU if is_cpu(profile) else _ASSUMED_OTHER
-    return float(rate)
+    if is_cpu(profile):
+        return float(_ASSUMED_CPU if rate is None else rate)
+    # A GPU that other processes share looks slower, sixty times beside eleven of them, and limits would end too soon.
+    return float(_ASSUMED_OTHER if rate is None else max(rate, _ASSUMED_OTHER / 4))
 
 
 def rounds(profile: DeviceProfile, seconds: float) -> int:

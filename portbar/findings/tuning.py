@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-#: Largest number that a tuning may hold; the ranges of `hold` and `first_poll` end with it.
+#: Largest number of work-groups that a tuning may hold; the ranges of `hold` and `first_poll` end with it.
 MOST: Final = 0xFFFF_FFFF
+
+#: Largest other number: no spin limit counts what a wait does between polls, nor the barriers that find the best place.
+_MOST_AMOUNT: Final = 1 << 16
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -63,11 +66,11 @@ class WaitTuning:
                 if [up_to for up_to, _ in read[name]] != sorted({up_to for up_to, _ in read[name]}):
                     raise ValueError(f"the ranges of {name} do not ascend")
             elif name == "placing":
-                read[name] = tuple(_number(part) for part in found)
+                read[name] = tuple(_number(part, MOST if at < 2 else _MOST_AMOUNT) for at, part in enumerate(found))
                 if len(read[name]) not in (0, 3):
                     raise ValueError("placing is empty or three numbers")
             else:
-                read[name] = _number(found)
+                read[name] = _number(found, MOST if name == "sleep_above" else _MOST_AMOUNT)
         if read.get("sleep_divisor", 1) == 0:
             raise ValueError("sleep_divisor is 0")
         return cls(**read)
@@ -75,12 +78,12 @@ class WaitTuning:
 
 def _pair(entry: Any) -> tuple[int, int]:
     up_to, amount = entry
-    return _number(up_to), _number(amount)
+    return _number(up_to, MOST), _number(amount, _MOST_AMOUNT)
 
 
-def _number(value: Any) -> int:
+def _number(value: Any, most: int) -> int:
     if type(value) is not int:
         raise TypeError(f"{value!r} is not int")
-    if not 0 <= value <= MOST:
-        raise ValueError(f"{value!r} is not between 0 and {MOST}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{value!r} is not between 0 and {most}")
     return value

@@ -30,6 +30,13 @@ byte x;
 proctype idle() { x = 1 }
 init { skip }
 """
+LONG = """/* One that counts for ever so long.
+
+   Run: A=1
+*/
+byte a, b, c, d;
+active proctype counter() { do :: a++ :: b++ :: c++ :: d++ :: a && b && c && d -> skip od }
+"""
 
 
 @pytest.fixture
@@ -82,6 +89,11 @@ def test_a_bug_that_is_not_found_is_a_problem(tools, monkeypatch, tmp_path):
 def test_a_process_that_never_takes_a_step_proves_nothing(tools, monkeypatch, tmp_path):
     [run] = written(monkeypatch, tmp_path, IDLE)
     assert "never takes a step" in spin.search(run, tmp_path).problem
+
+
+def test_a_search_that_takes_too_long_proves_nothing(tools, monkeypatch, tmp_path):
+    [run] = written(monkeypatch, tmp_path, LONG)
+    assert "not finished" in spin.search(run, tmp_path, timeout=0.5).problem
 
 
 def test_a_changed_template_is_told(monkeypatch, tmp_path):

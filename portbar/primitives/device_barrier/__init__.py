@@ -87,8 +87,9 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces.append(backend.yield_piece(strategy.capabilities.yield_by))
     pieces += [("grid/state.mako", name) for name in _STATE_PIECES]
     pieces += DISCOVERIES[strategy.discovery.value].pieces(strategy)
-    if _holds(strategy):
+    if _holds(strategy) or _places(strategy):
         pieces += backend.pieces(strategy, "clock")
+    if _holds(strategy):
         pieces.append(("device_barrier/wait.mako", _own_context(strategy)["hold_by"]))
     if _counts_in_slots(strategy) and backend.defines(strategy, "word_arrive_twice"):
         pieces += backend.pieces(strategy, "word_arrive_twice")
