@@ -9,14 +9,17 @@ promise holds for so many groups and rounds. The axioms are first compared with 
 each order, fence, flag and scope of the text is taken away, one call at a time: either an execution shows what it is
 for, or `report.REASONS` says why it stands.
 
-    python -m models.weak_memory            # what CI checks: two minutes
-    python -m models.weak_memory --nightly  # three groups, all backends, scopes, discovery
+    python -m models.weak_memory            # what CI checks: three minutes on two processors
+    python -m models.weak_memory --nightly  # all backends, and scopes, too: an hour or two
 
 Assumptions.
 
 - Polls end with a read that succeeds, the first one: those that fail could only order more. A
   group that reports a fault ends; no limit is reached. For local memory alone, waits that give up are run as well.
 - 2 work-items in a group: the leader and one other. 2 or 3 groups, 2 barriers. A tree's nodes take 2 groups.
+- Of look-back, reductions over a grid and the placing of counters, plain accesses of global memory are events as well: of
+  each word, what is written comes before what reads it, and after what was read before. Tiles go to groups by their numbers,
+  as a ticket orders nothing.
 - Discovery is replaced by its result in the barriers' programs, and checked by itself.
 - OpenCL 1.2 has no model: its atomics are taken for relaxed, and write_mem_fence, mem_fence and read_mem_fence
   together for one fence of both orders at device scope, as litmus tests on the device must have shown. Before sm_70,

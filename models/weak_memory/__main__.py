@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any
 
 from rich.console import Console
@@ -38,22 +41,22 @@ def main() -> int:
             if allowed != (model in test.allowed):
                 wrong += 1
                 print(f"litmus {test.name}: {model} {'allows' if allowed else 'forbids'} it here", file=sys.stderr)
+    chosen = []
     for case, weakens in report.selected(nightly=given.nightly):
         name = f"{case.target.name} | {case.name}"
-        if given.names and not any(re.search(pattern, name) for pattern in given.names):
-            continue
-        chosen = replace(case, groups=given.groups) if given.groups else case
-        outcomes: list[report.Outcome] = []
-        if weakens:
-            verdict, outcomes = report.weakened(chosen, scopes=given.nightly)
-        else:
-            verdict, _ = chosen.check()
+        if not given.names or any(re.search(pattern, name) for pattern in given.names):
+            chosen.append((replace(case, groups=given.groups) if given.groups else case, weakens, given.nightly))
+    # Solvers in processes of their own, since one does not use a second processor.
+    workers = min(os.cpu_count() or 1, max(1, len(chosen)))
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    for (case, _, _), (verdict, outcomes) in zip(chosen, pool.map(report.checked, chosen), strict=True):
+        name = f"{case.target.name} | {case.name}"
         unexplained = [outcome for outcome in outcomes if not outcome.explained]
         wrong += len(unexplained) + len(verdict.trail)
         rows.append(
             {
                 "name": name,
-                "groups": chosen.groups,
+                "groups": case.groups,
                 "holds": verdict.holds,
                 "trail": verdict.trail,
                 "events": verdict.events,
@@ -69,9 +72,16 @@ def main() -> int:
             print(standing[-1], file=sys.stderr)
         print(f"{name}: {'holds' if verdict.holds else 'BROKEN'}, {rows[-1]['seconds']} s", file=sys.stderr, flush=True)
     if given.json:
-        print(json.dumps({"litmus": len(litmus.TESTS), "rows": rows}, indent=2))
+        print(
+            json.dumps(
+                {"litmus": len(litmus.TESTS), "verdicts without a file": litmus.unverified(), "rows": rows}, indent=2
+            )
+        )
     else:
         _print(rows)
+        print(
+            f"{len(litmus.CHECKED)} litmus verdicts are those of published files, {len(litmus.unverified())} of papers."
+        )
         for line in standing:
             print(line)
         for row in rows:

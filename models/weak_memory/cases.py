@@ -39,7 +39,8 @@ class Case:
     def name(self) -> str:
         """The program's name, without its backend."""
         parts = [self.kernel.name]
-        parts += [self.algorithm] if self.kernel.promise in {"barrier", "local"} else []
+        whole = self.kernel.promise == "barrier" or self.kernel == programs.BETWEEN
+        parts += [self.algorithm] if whole else []
         parts += [self.scenario] if self.scenario else []
         return " ".join(parts)
 
@@ -49,14 +50,18 @@ class Case:
         discovers = self.kernel.promise == "discovery"
         setting = Setting(
             groups=self.groups,
-            items=1 if self.kernel.promise == "lock" else 2,
+            items=1 if self.kernel.promise == "lock" or self.kernel == programs.LOOK_BACK else 2,
             arguments={
                 "%portbar_grid_param": (("global", "state"), 0),
                 "%portbar_grid_launch": [_EPOCH, self.groups, patience, _LIMIT],
                 "%lock": (("global", "lock"), 0),
+                "%epoch": 1,
+                "%flags": (("global", "flags"), 0),
+                "%tiles": (("global", "tiles"), 0),
             },
             discovers=discovers,
             ptx=self.target.ptx,
+            turns=self.groups if self.kernel == programs.LOOK_BACK else 2 if self.kernel == programs.PLACE else 1,
             initial={layout.OFFSETS["POLL_ODD"]: _TAG} if discovers else {},
             expected=_expected(self.groups) if discovers else {},
         )
@@ -135,5 +140,12 @@ def cases() -> Iterator[Case]:
                 # Two turns of a lock in each group make many ways.
                 yield Case(kernel, target, scenario=scenario, groups=3 if discovery == "packed" else 2)
         yield Case(programs.BETWEEN, target)
+        yield Case(programs.TWO_SCANS, target, groups=1)
+        yield Case(programs.LOOK_BACK, target)
+        for kernel in programs.REDUCTIONS:
+            yield Case(kernel, target, groups=2)
+        if target.atomics == "ptx":
+            # Where the counter lies in slots, and there is a clock.
+            yield Case(programs.PLACE, target)
         for kernel in programs.LOCKS:
             yield Case(kernel, target)

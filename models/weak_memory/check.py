@@ -79,6 +79,9 @@ def _pairs(execution: Execution, promise: str) -> Iterator[tuple[Event, Event, b
         first = {number for event in prepared for number in event.before}
         yield from ((one, mark, False) for one in prepared if one.number not in first for mark in marks)
         return
+    if promise == "data":
+        yield from ((one, other, False) for one, other in _data_pairs(execution))
+        return
     for one in marks:
         for other in marks:
             if (
@@ -89,6 +92,19 @@ def _pairs(execution: Execution, promise: str) -> Iterator[tuple[Event, Event, b
                 yield one, other, False
             if promise == "lock" and one.number < other.number and one.group != other.group:
                 yield one, other, True
+
+
+def _data_pairs(execution: Execution) -> Iterator[tuple[Event, Event]]:
+    """A word's writes before the reads of their turn, and before them all accesses of earlier turns."""
+    for one in _data(execution):
+        for other in _data(execution):
+            alike = one.datum == other.datum and (one.group, one.item) != (other.group, other.item)
+            if alike and ((one.turn < other.turn and other.stores) or (one.turn == other.turn and one.stores)):
+                yield one, other
+
+
+def _data(execution: Execution) -> list[Event]:
+    return [event for event in execution.events if event.kind == "data"]
 
 
 def local_race(execution: Execution) -> str:
@@ -126,6 +142,13 @@ def _broken(constraints: Constraints, pairs: Iterable[tuple[Event, Event, bool]]
             ordered = z3.Or(ordered, constraints.before(other, one))
         if not z3.is_true(ordered):
             yield Broken(z3.And(one.guard, other.guard, z3.Not(ordered)), _unordered(one, other, either=either))
+    for read in (event for event in _data(execution) if not event.stores):
+        written = [
+            event.guard
+            for event in _data(execution)
+            if event.stores and (event.datum, event.turn) == (read.datum, read.turn)
+        ]
+        yield Broken(z3.And(read.guard, z3.Not(z3.Or(written))), f"{_event(read)} finds what nobody wrote.")
     for condition, site in execution.faults:
         yield Broken(condition, f"A group finds words overwritten that nobody overwrote, at {_where(site)}.")
     for event, as_expected in execution.expected:
@@ -167,8 +190,7 @@ def _who(event: Event) -> str:
 
 
 def _word(event: Event) -> str:
-    assert event.place is not None
-    name, offset = event.place
+    name, offset = event.place or event.datum or ("", 0)
     if name != "state":
         return f"{name}+{offset}"
     word = offset // 4
@@ -182,6 +204,8 @@ def _event(event: Event) -> str:
 
 
 def _unordered(one: Event, other: Event, *, either: bool) -> str:
+    if one.kind == "data":
+        return f"{_event(one)} does not come before {_event(other)}."
     if one.kind != "mark":
         return f"What {_event(one)} prepares does not come before what {_who(other)} does after discovery."
     if either:

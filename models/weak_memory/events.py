@@ -31,12 +31,16 @@ class Weakening:
 
 @dataclass(eq=False)
 class Event:
-    """One event of one work-item; `item` is -1 where it belongs to all of a group (a barrier)."""
+    """One event of one work-item; `item` is -1 where it belongs to all of a group (a barrier).
+
+    A plain access of global memory is of the kind "data": `datum` is its word, `stores` whether it writes, and `turn` that
+    of the work-item's last mark.
+    """
 
     number: int
     group: int
     item: int
-    kind: str  # "read", "write", "update", "fence", "barrier", "mark"
+    kind: str  # "read", "write", "update", "fence", "barrier", "mark", "data"
     before: tuple[int, ...]
     guard: z3.BoolRef
     site: Site
@@ -51,6 +55,8 @@ class Event:
     wrote: z3.BoolRef | None = None
     turn: int = -1
     local_phase: int = 0
+    datum: Place | None = None
+    stores: bool = False
 
     @property
     def reads(self) -> bool:

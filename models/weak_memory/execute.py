@@ -84,6 +84,8 @@ class Item:
     local_phase: int = 0
     status: str = "running"  # "running", "barrier", "done"
     clock: int = 0
+    looks: int = 0
+    turn: int = 0
     decisions: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
     def copy(self) -> Item:
@@ -151,8 +153,8 @@ def _condition(value: Any) -> z3.BoolRef:
 class Setting:
     """How a kernel is run: sizes, arguments, what functions are replaced by.
 
-    `expected` tells which values a word may have: ways on which a read finds another are not looked at. The search makes
-    sure that no write has another.
+    At most `turns` decisions at one branch are looked at. `expected` tells which values a word may have: ways on which a
+    read finds another are not looked at. The search makes sure that no write has another.
     """
 
     groups: int = 3
@@ -162,6 +164,7 @@ class Setting:
     ptx: bool = False
     initial: dict[int, int] = field(default_factory=dict)
     gives_up: bool = False
+    turns: int = 1
     expected: dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]] = field(default_factory=dict)
 
 
@@ -469,7 +472,7 @@ class Executor:
             return None
         decisions, place = state.items[index].decisions, state.items[index].position()
         decisions[place] = decisions.get(place, 0) + 1
-        if decisions[place] > 1:
+        if decisions[place] > self.setting.turns:
             raise _CutError
         other = state.copy()
         frame.jump(ways[0][0])
@@ -537,7 +540,7 @@ class Executor:
         if place[0] == "local":
             self._access(state, index, place, offset, writes=False)
             return state.local.get((place, offset), 0)
-        raise UnreadableError(f"a plain load of global memory in {item.frames[-1].function.name}")
+        return self._datum(state, index, place, offset, stores=False)
 
     def _store(self, state: State, index: int, pointer: Any, value: Any) -> None:
         (place, offset), item = pointer, state.items[index]
@@ -547,7 +550,16 @@ class Executor:
             self._access(state, index, place, offset, writes=True, value=value if isinstance(value, int) else None)
             state.local[place, offset] = value
         else:
-            raise UnreadableError(f"a plain store to global memory in {item.frames[-1].function.name}")
+            self._datum(state, index, place, offset, stores=True)
+
+    def _datum(self, state: State, index: int, place: Any, offset: int, *, stores: bool) -> z3.BitVecRef:
+        """Make the event of a plain access of global memory; what a read finds is anything."""
+        item = state.items[index]
+        name = "write" if stores else "read"
+        datum, site = (place[1], offset), self._site(item)
+        event = self._event(state, index, "data", site, name, item.frontier, turn=item.turn, datum=datum, stores=stores)
+        item.frontier = (event.number,)
+        return z3.BitVec(f"datum_{event.number}", 32)
 
     def _access(
         self, state: State, index: int, place: Any, offset: int, *, writes: bool, value: int | None = None
@@ -597,6 +609,11 @@ class Executor:
 
     def _copy(self, state: State, index: int, to: Any, source: Any, size: int) -> None:
         memory = state.items[index].memory
+        if "global" in (to[0][0], source[0][0]):
+            for offset in range(0, size, 4):
+                value = self._load(state, index, (source[0], source[1] + offset))
+                self._store(state, index, (to[0], to[1] + offset), value)
+            return
         for (place, offset), value in list(memory.items()):
             if place == source[0] and source[1] <= offset < source[1] + size:
                 memory[to[0], to[1] + offset - source[1]] = value
@@ -620,7 +637,9 @@ class Executor:
         if statement.operation is None:
             item = state.items[index]
             if statement.moved == "%clock":
-                item.clock += 1 << 24
+                # Each look comes sooner, so that what is measured later seems faster.
+                item.looks += 1
+                item.clock += 1 << 24 - item.looks
             known = {"%clock": item.clock, "%lanemask_ge": 0xFFFF_FFFF}
             # A move from a register to itself only hides where its value comes from.
             value = given[0] if statement.moved == statement.target else known.get(statement.moved)
@@ -683,10 +702,14 @@ class Executor:
         item = state.items[index]
         # A loop that begins again decides anew.
         item.decisions.clear()
+        item.turn = turn
         event = self._event(
             state, index, "mark", (), f"mark {turn}", item.frontier, turn=turn, local_phase=item.local_phase
         )
         item.frontier = (event.number,)
+
+    def _do_model_tile(self, _state: State, _index: int, tile: int) -> int:
+        return 1 << 4 * tile
 
     def _do_model_identity(self, state: State, _index: int, number: Any, count: Any) -> None:
         self.found.identities.append((_all(state.path), number, count))

@@ -5,9 +5,10 @@ writes, `R x a acquire` reads into `a`, `U x a 2` exchanges, `F seq_cst` is a fe
 `a`, `B` is a work-group's barrier; `.group` after an order narrows its scope. The outcome names registers, or places
 with a final value.
 
-Sources: OPENCL is Batty, Donaldson and Wickerson (POPL 2016) and the OpenCL C 3.0 specification, section 6.13.11 and
-the API specification's section 3.3.4; PTX is Lustig, Sahasrabuddhe and Giroux (ASPLOS 2019) and the PTX ISA's chapter
-"Memory Consistency Model". The tests' names are those of Alglave, Maranget and Tautschnig (TOPLAS 2014).
+Each verdict is that of a published file where one was found (`CHECKED`); `unverified` names the others, which follow from
+the papers and specifications. OpenCL's are Batty, Donaldson and Wickerson (POPL 2016) and the OpenCL C 3.0 specification,
+section 6.13.11 and the API specification's section 3.3.4; PTX's are Lustig, Sahasrabuddhe and Giroux (ASPLOS 2019) and the
+PTX ISA's chapter "Memory Consistency Model". The tests' names are those of Alglave, Maranget and Tautschnig (TOPLAS 2014).
 """
 
 from __future__ import annotations
@@ -121,6 +122,59 @@ TESTS: Final = (
     _both("2+2W+fence.sc", "W x 1; F seq_cst; W y 2 | W y 1; F seq_cst; W x 2", "x:1 y:1"),
     _both("exchange once", "U x a 1 | U x b 2", "a=0 b=0"),
 )
+
+_POP: Final = "goens/lost-pop-lean, Litmus/PTX.lean: "
+_MIXED: Final = "NVlabs/mixedproxy, tests/"
+_DAT3M: Final = "hernanponcedeleon/Dat3M, litmus/"
+#: Test and model -> a public repository's file, and the test in it, whose verdict is the same. In brackets how that test
+#: differs; where it does, its verdict implies this one's, or its operations are plain where these are relaxed.
+CHECKED: Final = {
+    ("MP", "PTX"): _POP + "MP",
+    ("MP+rel+acq", "PTX"): _MIXED + "MP_gpu.test, first row",
+    ("MP+fences", "PTX"): _POP + "MP_fence_rel_acq",
+    ("MP+fence+rlx", "PTX"): _POP + "MP_fence1 (fence.sc, and allowed nevertheless)",
+    ("MP+scopes", "PTX"): _POP + "MP_fence_cta (fence.sc of that scope)",
+    ("MP+one scope", "PTX"): _POP + "MP_fence_cta_1fence (fence.sc of these scopes)",
+    ("MP+scopes in group", "PTX"): _MIXED + "MP_cta.test, first row",
+    # NVlabs/mixedproxy's Release_acquire_pattern.test permits the like, as its model lacks acquire patterns that end in a
+    # fence; PTX ISA 8.8 and Dat3M's litmus/PTX/Nvidia/Release-acquire-pattern.litmus (forbidden) have them.
+    ("MP+release pattern", "PTX"): _POP + "MP_rel_seq",
+    ("SB", "PTX"): _POP + "dekkers",
+    ("SB+rel+acq", "PTX"): _POP + "dekkers_acqrel",
+    ("SB+fence.acq_rel", "PTX"): _POP + "dekkers_acqrelfence",
+    ("SB+fence.sc", "PTX"): _MIXED + "Manual/SB+sc-gpu.test",
+    ("CoRR", "PTX"): _POP + "simple_write_serialization (of two writes)",
+    ("CoWR", "PTX"): _MIXED + "CoWR.test, first row (without the other work-item)",
+    ("CoWW", "PTX"): _MIXED + "Manual/CoWW-R.test (by a read)",
+    ("CoRR+two", "PTX"): _MIXED + "Manual/Coherence.test (reads acquire, in one group)",
+    ("IRIW", "PTX"): _POP + "IRIW",
+    ("IRIW+acq", "PTX"): _POP + "IRIW_relacq",
+    ("IRIW+fence.sc", "PTX"): _POP + "IRIW_fences",
+    ("WRC", "PTX"): _POP + "WRC_no_dep (one read acquires, and allowed nevertheless)",
+    ("WRC+rel+acq", "PTX"): _POP + "WRC_acqrel",
+    ("WRC+rlx first", "PTX"): _POP + "WRC_rel_mid_no_fence (acquires by a fence)",
+    ("ISA2", "PTX"): _POP + "MP3",
+    ("ISA2+rel+acq", "PTX"): _MIXED + "ISA2.test (the first pair in one group)",
+    ("ISA2+rlx middle", "PTX"): _POP + "MP3_fences_rel (by fences)",
+    ("2+2W", "PTX"): _POP + "two_plus_two2_rlx",
+    ("2+2W+rel", "PTX"): _POP + "two_plus_two2",
+    ("MP", "OpenCL"): _DAT3M + "C11/manual/mp_relaxed.litmus",
+    ("MP+rel+acq", "OpenCL"): _DAT3M + "OPENCL/overhauling/MP_ra_dev.litmus",
+    ("MP+fences", "OpenCL"): _DAT3M + "C11/manual/mp_fences.litmus",
+    ("MP+fence+rlx", "OpenCL"): _DAT3M + "OPENCL/herd/MP.litmus",
+    ("MP+scopes", "OpenCL"): _DAT3M + "OPENCL/overhauling/MP_ra_wg.litmus",
+    ("SB", "OpenCL"): _DAT3M + "OPENCL/herd/SB.litmus (plain)",
+    ("LB", "OpenCL"): _DAT3M + "OPENCL/herd/LB.litmus (plain)",
+    ("IRIW+acq", "OpenCL"): _DAT3M + "C11/manual/cppmem_iriw_relacq.litmus",
+    ("IRIW+sc", "OpenCL"): _DAT3M + "OPENCL/overhauling/IRIW_sc_dev.litmus",
+    ("ISA2", "OpenCL"): _DAT3M + "OPENCL/herd/ISA2.litmus (plain)",
+    ("ISA2+rel+acq", "OpenCL"): _DAT3M + "OPENCL/overhauling/ISA2.litmus (the first pair in one group)",
+}
+
+
+def unverified() -> list[tuple[str, str]]:
+    """Return the tests and models for whose verdict no published file was found."""
+    return [(test.name, model) for test in TESTS for model in test.models if (test.name, model) not in CHECKED]
 
 
 def execution(test: Litmus) -> tuple[Execution, dict[str, z3.BitVecRef]]:

@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.arrays.scan import ScanJob
+from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.scan.look_back import LookBack
+from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 from portbar.rendering.headers import resolve_includes
+from portbar.text.templates import render_def
 
 from . import llvm
 
@@ -45,7 +49,7 @@ TARGETS: Final = (
 
 
 #: So that three groups make a tree of two levels, and have flags to share.
-_FEWER: Final = {"PORTBAR_TREE_FAN": 2, "PORTBAR_RELEASE_FLAGS": 2}
+_FEWER: Final = {"PORTBAR_TREE_FAN": 2, "PORTBAR_RELEASE_FLAGS": 2, "PORTBAR_SLOTS": 2}
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,9 @@ class Kernel:
     """A kernel and what is promised of it.
 
     `promise` is "barrier" (marks of a turn come before those of the next), "local" (the same, of local memory alone),
-    "lock" (marks of any two work-groups are ordered), or "discovery" (what group 0 prepares comes before the marks of
-    all that take part).
+    "lock" (marks of any two work-groups are ordered), "discovery" (what group 0 prepares comes before the marks of
+    all that take part), "place" (all groups know the same place), or "data" (of each word of plain global memory, what
+    is written in a turn comes before what reads it in that turn, and after all accesses of earlier turns).
     """
 
     name: str
@@ -162,6 +167,108 @@ LOCKS: Final = tuple(
     for kind in ("spin", "ticket")
     for acquire, polls in (("acquire", ""), ("try_acquire", ", 9u"))
 )
+REDUCTIONS: Final = tuple(
+    Kernel(
+        f"device {name}",
+        f"""
+#define PORTBAR_REDUCTION_LOCAL_SIZE 2
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+void model_mark(uint turn);
+kernel void check(PORTBAR_GRID_PARAM)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint v = 1u;
+    for (uint turn = 0; turn < ROUNDS; ++turn) {{
+        model_mark(turn);
+        v = portbar_device_{call};
+    }}
+}}
+""",
+        promise="data",
+        rounds=3,
+    )
+    for name, call in (
+        ("reduction", "reduce_add(&grid, scratch, v)"),
+        ("scan", "scan_exclusive_add(&grid, scratch, v)"),
+        ("broadcast", "broadcast(&grid, scratch, v, 0u)"),
+    )
+)
+#: Two collectives of a work-group, one after the other.
+TWO_SCANS: Final = Kernel(
+    "two scans",
+    """
+#define PORTBAR_REDUCTION_LOCAL_SIZE 2
+#include "portbar/reduction.h"
+kernel void check(const uint epoch)
+{
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    (void)portbar_work_group_scan_exclusive_add(scratch, portbar_work_group_scan_exclusive_add(scratch, epoch));
+}
+""",
+    promise="local",
+)
+PLACE: Final = Kernel(
+    "place",
+    _HEAD
+    + """
+    model_identity(portbar_group_id(&grid), grid.first_slot);
+}
+""",
+    promise="place",
+)
+#: Each group's tile is that of its number: tickets order nothing. The kernels of `portbar.scan` do the same between the
+#: values that a tile amounts to and those that they store, in one work-item of each group.
+LOOK_BACK: Final = Kernel(
+    "look-back",
+    """
+int model_tile(uint tile);
+static void publish(const uint tile, const int value, const uint epoch, volatile global uint *flags,
+                    global portbar_item *tiles)
+{
+    const portbar_item own = { value };
+%(publish)s
+}
+static void publish_all(const uint tile, const int value, const int before, const uint epoch, volatile global uint *flags,
+                        global portbar_item *tiles)
+{
+    const portbar_item own = { value }, found = { before };
+%(publish_all)s
+}
+kernel void check(const uint epoch, volatile global uint *flags, global portbar_item *tiles)
+{
+    const uint tile = (uint)get_group_id(0);
+    const portbar_item own = { model_tile(tile) };
+    portbar_item found = { 0 };
+    if (tile != 0u) {
+        publish(tile, own.o0, epoch, flags, tiles);
+        uint next = portbar_look_back(tile, epoch, flags, tiles, &found);
+        while ((next = portbar_take_known(next, tile, epoch, flags, tiles, &found)) < tile) {
+            const portbar_item computed = { model_tile(next++) };
+            found = portbar_join(found, computed);
+        }
+    }
+    publish_all(tile, own.o0, found.o0, epoch, flags, tiles);
+}
+""",
+    promise="data",
+)
+_ITEM: Final = """
+typedef struct { int o0; } portbar_item;
+#define portbar_join(a, b) ((portbar_item){(a).o0 + (b).o0})
+"""
+
+
+def _scanned(strategy: Strategy) -> str:
+    """The look-back of `portbar.scan`, in a kernel that does nothing else."""
+    template = "scan/look_back.mako"
+    by = LookBack("portbar", "portbar_item", "portbar_join", "", "0u")
+    context = {"by": by, "own": "own", "found": "found", "indent": "    ", **word_context(strategy)}
+    words = [render_def(*piece, context) for piece in word_pieces(strategy, ScanJob.words)]
+    parts = {name: render_def(template, name, context) for name in ("publish", "publish_all")}
+    functions = [render_def(template, name, context) for name in ("tile_words", "look_back")]
+    return "\n".join([*words, _ITEM, *functions, LOOK_BACK.source % parts])
 
 
 @functools.cache
@@ -183,7 +290,10 @@ def rendered(kernel: Kernel, target: Target, algorithm: str) -> str:
             one_way_fences=target.one_way_fences,
             compute_capability=90 if target.one_way_fences else 0,
         ),
+        tuning=Tuning(placing=(2, 64, 1) if kernel.promise == "place" else ()),
     )
+    if kernel == LOOK_BACK:
+        return _scanned(strategy)
     text = resolve_includes(kernel.source, strategy)
     for name, value in _FEWER.items():
         text = re.sub(rf"(#define {name} )\d+u", rf"\g<1>{value}u", text)

@@ -26,6 +26,21 @@ def test_the_axioms_agree_with_published_verdicts(test: litmus.Litmus) -> None:
     assert {model for model in test.models if litmus.allows(test, model)} == set(test.allowed)
 
 
+def test_each_file_named_for_a_verdict_is_for_a_test() -> None:
+    asked = {(test.name, model) for test in litmus.TESTS for model in test.models}
+    assert set(litmus.CHECKED) <= asked
+    assert set(litmus.unverified()) == asked - set(litmus.CHECKED)
+
+
+@needs_clang
+@pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "tree"])
+def test_counters_can_be_placed_without_waits_before_polls(algorithm: str) -> None:
+    [target, *_] = (target for target in programs.TARGETS if target.atomics == "ptx")
+    text = programs.rendered(programs.PLACE, target, algorithm)
+    assert "portbar_place_agree" in text
+    assert programs.compiled(text, target).functions
+
+
 @needs_clang
 @pytest.mark.parametrize("case", [case for case, weakens in CHOSEN if not weakens], ids=name)
 def test_no_execution_breaks_the_promise(case: Case) -> None:
@@ -35,6 +50,7 @@ def test_no_execution_breaks_the_promise(case: Case) -> None:
 
 @needs_clang
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", [case for case, weakens in CHOSEN if weakens], ids=name)
 def test_each_order_is_needed_or_stands_for_a_reason(case: Case) -> None:
     verdict, outcomes = report.weakened(case)
