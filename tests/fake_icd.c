@@ -43,6 +43,7 @@ __attribute__((constructor)) static void load(void)
     const char *name;
     if (dladdr((void *)load, &info) && (name = strstr(info.dli_fname, "libfake-")))
         sscanf(name, "libfake-%31[a-z]-%31[a-z]", kind, stage);
+    if (is("absurd", "load")) printf("{ words on standard output\n"), fflush(stdout);
     reach("load");
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -93,6 +94,7 @@ def main() -> None:
     """Entry point of the `portbar` command; what a user can mend becomes a message and an exit status, not a traceback."""
     warnings.showwarning = cast("Any", _show_warning)
     _open_missing_streams()
+    _keep_data_apart()
     try:
         cli(prog_name="portbar")
     except DeviceError as error:
@@ -107,7 +109,7 @@ def main() -> None:
         if error.filename is not None or error.errno not in _OUTPUT_LOST:
             raise
         # What is buffered would fail once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(1, f"standard output cannot be written ({error.strerror})")
     except Exception as error:
         if not type(error).__module__.startswith("pyopencl"):
@@ -126,7 +128,21 @@ def _open_missing_streams() -> None:
     if sys.stdout is None:
         _leave(1, "standard output is closed; redirect it to a file, or to /dev/null")
     if sys.stderr is None:
-        os.open(os.devnull, os.O_WRONLY)
+        # Click expects one, too, when nobody reads standard output any more.
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
+
+
+def _keep_data_apart() -> None:
+    """Let what drivers print in this process go to standard error, so that standard output holds data only."""
+    given = sys.__stdout__
+    if given is None or sys.stdout is not given:
+        # Whoever calls this from Python has put something in its place.
+        return
+    data = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = io.TextIOWrapper(
+        os.fdopen(data, "wb"), encoding=given.encoding, errors=given.errors, line_buffering=given.isatty()
+    )
 
 
 def _leave(status: int, message: str) -> NoReturn:

@@ -53,7 +53,7 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
     else:
         _write(made.to_markdown() if as_markdown else made.to_html(plots=not no_plots), output)
     for name, why in made.unread:
-        err().print(f"portbar: {ascii(name)[1:-1]} is no record: {why}")
+        err().print(f"portbar: {name} is no record: {why}")
     sys.exit(int(bool(made.unread)))
 
 

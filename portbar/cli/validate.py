@@ -12,7 +12,7 @@ from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import validate
 from portbar.records.files import parse, read_bytes
-from portbar.system.plain import harmless
+from portbar.system.plain import printable
 
 
 @click.command(
@@ -51,7 +51,7 @@ def _result(path: Path) -> dict[str, Any]:
 
 
 def _show(result: dict[str, Any]) -> None:
-    name = harmless(click.format_filename(result["file"]))
+    name = printable(result["file"])
     if not result["valid"]:
         click.echo(f"{name}: not valid")
         for problem in result["problems"]:

@@ -226,6 +226,6 @@ def _recall(key: str) -> Usability | None:
             bool(record["usable"]), str(record["reason"]), str(record["remedy"]), float(record["seconds"])
         )
         age = time.time() - float(record["checked"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return verdict if verdict.usable or 0 <= age < _KEEP_FAILURE_S else None

@@ -109,7 +109,7 @@ class Findings:
                 ordering={str(k): _exactly(str, v) for k, v in value.get("ordering", {}).items()},
                 litmus={str(k): _exactly(str, v) for k, v in value.get("litmus", {}).items()},
                 progress={str(k): _exactly(str, v) for k, v in value.get("progress", {}).items()},
-                groups_in_flight=_optional_count(value.get("groups_in_flight"), _MOST_GROUPS),
+                groups_in_flight=_optional_count(value.get("groups_in_flight"), _MOST_GROUPS, 1),
                 loop_limit=_optional_count(value.get("loop_limit"), _MOST_ITERATIONS),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
@@ -142,16 +142,16 @@ def _algorithm(value: Any) -> str:
     return value
 
 
-def _count(value: Any, most: int) -> int:
-    if _exactly(int, value) < 0:
-        raise ValueError(f"{value!r} is negative")
+def _count(value: Any, most: int, least: int = 0) -> int:
+    if _exactly(int, value) < least:
+        raise ValueError(f"{value!r} is below {least}, less than any device has")
     if value > most:
         raise ValueError(f"{value!r} is above {most}, more than any device has")
     return int(value)
 
 
-def _optional_count(value: Any, most: int) -> int | None:
-    return None if value is None else _count(value, most)
+def _optional_count(value: Any, most: int, least: int = 0) -> int | None:
+    return None if value is None else _count(value, most, least)
 
 
 def _optional_rate(value: Any) -> float | None:

@@ -349,7 +349,8 @@ async def _connected(address: str) -> AsyncIterator[Any]:
     try:
         client = dask.Client(_where(address), asynchronous=True, timeout=_CONNECT_S, set_as_default=False)
         await client
-    except (OSError, TimeoutError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except Exception as error:
+        # Something else that listens at the address may answer anything.
         await _close(client)
         raise Error(
             f"no Dask scheduler answers at {address} ({type(error).__name__}: {error}): name the address that `dask scheduler` "

@@ -14,6 +14,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
+from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.launch import Launch
 from portbar.primitives.reduction import types
@@ -26,6 +27,9 @@ HIDDEN: Final = 2
 #: The same for a kernel without a grid that reduces at gang level.
 GANG_PARAMETER: Final = "portbar_reduction_param"
 GANG_LAUNCH_PARAMETER: Final = "portbar_reduction_launch"
+#: The same for a kernel that scans over its work-groups.
+SCAN_PARAMETER: Final = "portbar_scan_param"
+SCAN_LAUNCH_PARAMETER: Final = "portbar_scan_launch"
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
@@ -160,7 +164,7 @@ def _with_scalars(parameter: Parameter, typedefs: Mapping[str, tuple[str, ...]])
 
 def passed_as(parameter: Parameter) -> np.dtype[Any] | None:
     """How PyOpenCL is told to pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
-    if parameter.name in {LAUNCH_PARAMETER, GANG_LAUNCH_PARAMETER}:
+    if parameter.name in {LAUNCH_PARAMETER, GANG_LAUNCH_PARAMETER, SCAN_LAUNCH_PARAMETER}:
         return np.dtype("V16")
     return parameter.dtype
 
@@ -287,7 +291,19 @@ def check_local_memory(kernel: cl.Kernel, device: cl.Device, sizes: Sequence[int
         )
 
 
-def events_of(kernel: str, wait_for: Iterable[Any]) -> list[cl.Event]:
+def check_queue(queue: Any) -> None:
+    """Check the first argument of a launch.
+
+    Raises
+    ------
+    LaunchError
+        It is no queue.
+    """
+    if not isinstance(queue, cl.CommandQueue):
+        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
+
+
+def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
     """The events of a wait list, in which a `Launch` stands for its own.
 
     Raises
@@ -296,11 +312,13 @@ def events_of(kernel: str, wait_for: Iterable[Any]) -> list[cl.Event]:
         It is no list, or holds something else.
     """
     if isinstance(wait_for, cl.Event | Launch):
-        raise LaunchError(f"kernel {kernel!r}: wait_for is a list of events, such as [event], not one alone")
+        raise LaunchError(f"{caller}: wait_for is a list of events, such as [event], not one alone")
+    if not isinstance(wait_for, Iterable):
+        raise LaunchError(f"{caller}: wait_for is a list of events, not {type(wait_for).__name__}")
     events = [one.event if isinstance(one, Launch) else one for one in wait_for]
     for one in events:
         if not isinstance(one, cl.Event):
-            raise LaunchError(f"kernel {kernel!r}: wait_for is a list of events, with {one!r} among them")
+            raise LaunchError(f"{caller}: wait_for is a list of events, with {shortened(one)} among them")
     return events
 
 

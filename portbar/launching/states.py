@@ -10,10 +10,12 @@ from typing import Final
 import pyopencl as cl
 
 from portbar.launching.gangs import GangState
+from portbar.launching.scans import ScanState
 from portbar.launching.state import QueueState
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
+from portbar.primitives.scan import DeviceScan
 
 #: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
 _MAX_STATES: Final = 64
@@ -28,6 +30,7 @@ class States:
     loops : tuple of ReductionLoop
     use : Use or None
         What the program uses of `portbar/reduction.h`.
+    scans : tuple of DeviceScan
     wait_limit : callable
         Device -> rounds of polls after which an atomic wait gives up in kernels without a grid.
 
@@ -44,6 +47,7 @@ class States:
         context: cl.Context,
         loops: tuple[ReductionLoop, ...],
         use: Use | None,
+        scans: tuple[DeviceScan, ...],
         wait_limit: Callable[[cl.Device], int],
     ) -> None:
         self.lock = threading.RLock()
@@ -51,6 +55,8 @@ class States:
         self._context, self._loops, self._use, self._wait_limit = context, loops, use, wait_limit
         self._grids: OrderedDict[int, QueueState] = OrderedDict()
         self._gangs: OrderedDict[int, GangState] = OrderedDict()
+        self._scans = scans
+        self._scan_states: OrderedDict[int, ScanState] = OrderedDict()
         self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
 
     def grid(self, queue: cl.CommandQueue, groups: int) -> QueueState:
@@ -77,6 +83,17 @@ class States:
             while len(self._gangs) > _MAX_STATES:
                 self._gangs.popitem(last=False)
         self._gangs.move_to_end(key)
+        return state
+
+    def scan(self, queue: cl.CommandQueue, groups: int) -> ScanState:
+        """What work-groups that scan leave their values in, enough for `groups` of them. The caller holds the lock."""
+        key = queue.int_ptr
+        state = self._scan_states.get(key)
+        if state is None or groups > state.capacity:
+            state = self._scan_states[key] = ScanState(queue, groups, self._scans, state)
+            while len(self._scan_states) > _MAX_STATES:
+                self._scan_states.popitem(last=False)
+        self._scan_states.move_to_end(key)
         return state
 
     def dry_queue(self, device: cl.Device) -> cl.CommandQueue:

@@ -359,7 +359,7 @@ class Probes:
         patience, attempts = max(1, self._polls(self._patience, atomics) // (_UNROLL + 1)), 3
         if self._limit is not None:
             patience, attempts = max(1, self._limit * 9 // 10), _SHORT_ATTEMPTS
-        found = 0
+        found = 1
         while True:
             for _ in range(attempts):
                 words, most = self._buffer(2 * layout.LINE_WORDS), self._buffer(asked)

@@ -61,6 +61,8 @@ _MAPPINGS: Final = {
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.
 _STEP_S: Final = 10.0
+#: Why there is no finding where a measurement took longer, or the probe.
+TIMED_OUT: Final = "timed out"
 _CUT_SHORT: Final = ", cut short"
 
 _TELLING: Final = re.compile(r"assert|panic|fatal|error:", re.IGNORECASE)
@@ -97,15 +99,15 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
 
 def probe_telling(
     device: cl.Device, *, timeout: float = 60.0, refresh: bool = False
-) -> tuple[DeviceProfile, tuple[str, ...]]:
-    """Measure as `probe` does, and say in which steps the driver took a child process down just now."""
-    crashes: list[str] = []
+) -> tuple[DeviceProfile, dict[str, str]]:
+    """Measure as `probe` does, and say in which steps the driver took a child process down or hung just now, and how."""
+    faults: dict[str, str] = {}
     reported = facts(device)
     key = device_key(reported)
     stored = stored_findings(reported)
     # Without a known end of loops grids have one work-group, which a probe of a machine that was busy must not decide for good.
     if stored is None or refresh or stored.source.endswith(_CUT_SHORT) or "loop_limit" in stored.lost:
-        found = _probe_in_children(address_of(device), timeout, crashes)
+        found = _probe_in_children(address_of(device), timeout, faults)
         with cache.changing():
             # Another process may have added to them meanwhile.
             stored = stored_findings(reported) or stored
@@ -114,7 +116,7 @@ def probe_telling(
                 found = replace(found, barrier_table=stored.barrier_table, tuning=stored.tuning, litmus=stored.litmus)
             cache.store(CACHE_KIND, key, found.to_json())
     forget()
-    return describe(device), tuple(crashes)
+    return describe(device), faults
 
 
 def probe_task(payload: dict[str, Any]) -> None:
@@ -173,25 +175,25 @@ def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
     return _finding(step, untold.get(kind, False))
 
 
-def _probe_in_children(address: DeviceAddress, timeout: float, crashes: list[str]) -> Findings:
-    """Make all measurements; what killed a child is added to `crashes`."""
-    source, run = _source(), _Run(address, timeout, crashes)
+def _probe_in_children(address: DeviceAddress, timeout: float, faults: dict[str, str]) -> Findings:
+    """Make all measurements; those that killed a child or hung are added to `faults`."""
+    source, run = _source(), _Run(address, timeout, faults)
     survived = child.run_steps("portbar.measuring.probe:probe_task", run)
     if not run.steps:
         return replace(run.known, source=source)
-    why = "timed out" if survived else "too many child processes died"
+    why = TIMED_OUT if survived else "too many child processes died"
     return replace(_given_up(run.known, run.steps, why), source=source + _CUT_SHORT)
 
 
 class _Run:
     """The measurements that are left, and what was found so far."""
 
-    def __init__(self, address: DeviceAddress, timeout: float, crashes: list[str]) -> None:
+    def __init__(self, address: DeviceAddress, timeout: float, faults: dict[str, str]) -> None:
         self.known = Findings()
         self.steps = list(STEPS)
         self._address = address
         self._deadline = time.monotonic() + timeout
-        self._crashes = crashes
+        self._faults = faults
         self._step_limit = _STEP_S
         #: The measurement under way, and when it began.
         self._current: str | None = None
@@ -224,9 +226,10 @@ class _Run:
             return True
         if self._current is not None:
             hung = time.monotonic() - self._since > 0.9 * self._step_limit
-            why = "timed out" if hung else f"child aborted: {_gist(result.message)}"
-            if not hung:
-                self._crashes.append(f"{self._current}: {why}")
+            why = TIMED_OUT if hung else f"child aborted: {_gist(result.message)}"
+            # Where less time was left than a measurement may take, the limit is the user's and the driver may be slow.
+            if not hung or self._step_limit == _STEP_S:
+                self._faults[self._current] = why
             self._found(_lost(self._current, why, hung=hung))
             return True
         # One that failed before the first measurement would do so again.

@@ -17,6 +17,7 @@ from portbar.errors import RecordError
 from portbar.records.bounds import MAX_DEPTH, shown
 from portbar.records.validation import validate
 from portbar.system.files import is_file, is_folder
+from portbar.system.plain import printable
 
 #: Bytes of a file.
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -57,8 +58,7 @@ def load(path: Path | str) -> dict[str, Any]:
     try:
         return checked(parse(read_bytes(path)))
     except RecordError as error:
-        name = path.name if path.name.isprintable() else ascii(path.name)
-        raise RecordError(f"{name}: {error}") from None
+        raise RecordError(f"{printable(path.name)}: {error}") from None
 
 
 def checked(value: Any) -> dict[str, Any]:

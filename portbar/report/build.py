@@ -20,6 +20,7 @@ from portbar.report.plots import barrier_plots, recall_plots
 from portbar.report.tables import VERDICTS, tables
 from portbar.survey.tables import Table
 from portbar.system.files import is_folder
+from portbar.system.plain import printable
 
 TITLE: Final = "What OpenCL devices do between work-groups"
 
@@ -86,7 +87,7 @@ def build(folder: Path) -> FolderReport:
         found, problem = _read(file)
         devices += found
         if problem is not None:
-            unread.append((file.name, problem))
+            unread.append((printable(file.name), problem))
     count = len(files) - len(unread)
     if not count:
         what = (
@@ -101,4 +102,4 @@ def _read(file: Path) -> tuple[list[Json], str | None]:
     try:
         return collect([(file.stem, load(file))]), None
     except RecordError as error:
-        return [], str(error).removeprefix(f"{file.name}: ")
+        return [], str(error).removeprefix(f"{printable(file.name)}: ")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.resources
 import json
 from pathlib import Path
 from typing import Any, Final
 
+from portbar.errors import RecordError
+from portbar.records.bounds import examined
+from portbar.records.files import parse, read_bytes
 from portbar.survey.tables import Table, cells
 
 #: Where a folder of records has the file.
@@ -13,11 +18,13 @@ FILE: Final = Path("compiled") / "machine_code.json"
 
 
 def compiled_table(folder: Path) -> Table | None:
-    """The table of a folder's file; None where it has none that is read."""
+    """The table of a folder's file, which may come from a stranger; None where it has none that can be read."""
     try:
-        kept = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        kept = parse(read_bytes(folder / FILE))
+        if not _is_valid(kept):
+            return None
         rows = [_row(entry) for entry in kept["targets"]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (RecordError, KeyError):
         return None
     columns = [
         ("GPU", False),
@@ -36,6 +43,16 @@ def compiled_table(folder: Path) -> Table | None:
         "mean that polls write, as on Intel's GPUs until a probe has seen volatile loads suffice."
     )
     return Table("compiled", "Compiled, not run", about, columns, rows)
+
+
+def _is_valid(value: Any) -> bool:
+    """Whether a value is within the bounds of records and as the schema says."""
+    if examined(value).faults:
+        return False
+    schema = importlib.resources.files("portbar.records") / "schema" / "compiled" / "1.schema.json"
+    # Imported late, as by `portbar.records`: few commands need it.
+    validator = importlib.import_module("jsonschema_rs").validator_for(json.loads(schema.read_text(encoding="utf-8")))
+    return bool(validator.is_valid(value))
 
 
 def _row(entry: dict[str, Any]) -> Any:

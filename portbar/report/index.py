@@ -31,7 +31,8 @@ def index(folder: Path) -> tuple[str, str]:
         The folder has no page with the two markers, or a file in it is no record.
     """
     try:
-        text = (folder / PAGE).read_text(encoding="utf-8")
+        # A pipe in its place would wait for a writer, and a device never end.
+        text = (folder / PAGE).read_text(encoding="utf-8") if files.is_file(folder / PAGE) else ""
     except (OSError, UnicodeDecodeError):
         text = ""
     before, begin, rest = text.partition(BEGIN)

@@ -5,6 +5,7 @@ Not for the page (`portbar.report.page`), which has plots as well.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -42,4 +43,5 @@ def table_text(table: Table, *, links: bool = False) -> str:
 
 def _cell(cell: Cell, links: bool) -> str:
     text = escaped(cell.text)
-    return f"[{text}]({quote(cell.record)})" if links and cell.record else text
+    # A name that is no UTF-8 has bytes of its own.
+    return f"[{text}]({quote(os.fsencode(cell.record))})" if links and cell.record else text

@@ -17,7 +17,7 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.measuring.probe import probe_telling
+from portbar.measuring.probe import TIMED_OUT, probe_telling
 from portbar.measuring.rounds import NO_TIME
 from portbar.records.scrubbing import anonymous, mended
 from portbar.records.validation import FORMAT, SCHEMA
@@ -214,7 +214,7 @@ class _Device:
         limit = min(max(10.0, deadline - start), max(1.0, end - start))
         self._tell("probing progress, ordering and loops", min(limit, 6.0))
         before = stored_findings(self.facts)
-        profile, crashes = probe_telling(self._device, timeout=limit, refresh=not self._survey.quick)
+        profile, faults = probe_telling(self._device, timeout=limit, refresh=not self._survey.quick)
         found = profile.findings
         if found is not None and before is not None and settled_findings(before, found) != found:
             found = change_findings(self._device, "earlier ones", partial(settled_findings, before))
@@ -225,8 +225,9 @@ class _Device:
         }
         if found is not None and found.lost:
             self.entry["probe"]["reason"] = "; ".join(f"{name}: {why}" for name, why in found.lost.items())
-        if crashes:
-            self.entry["probe"] |= {"status": "crash", "reason": "; ".join(crashes)}
+        if faults:
+            status = "timeout" if set(faults.values()) == {TIMED_OUT} else "crash"
+            self.entry["probe"] |= {"status": status, "reason": "; ".join(map(": ".join, faults.items()))}
 
     def _choose(self) -> bool:
         """Put the strategy into the entry, from the findings as they are now. False where portbar refuses the device."""

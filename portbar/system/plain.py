@@ -20,6 +20,11 @@ def plain_text(value: object, longest: int = 500) -> str:
     return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
 
 
+def printable(name: str) -> str:
+    """Return a file's name as one can print it and write it in UTF-8, with escapes for all else."""
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
 def harmless(text: str) -> str:
     """Return a text without the characters that a terminal obeys or hides, except for line breaks."""
     return "\n".join(HIDDEN.sub("", line) for line in text.split("\n"))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner, Result
 
 from portbar import records
 from portbar.cli.index import command as index_command
+from portbar.cli.report import command as report_command
 from portbar.cli.submit import command as submit_command
 from portbar.cli.validate import command as validate_command
 from portbar.errors import RecordError
@@ -20,6 +24,9 @@ from tests.records_support import FACTS, device, record, stopped_record
 
 PAGE = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nafter\n"
 SLUG = "test-platform--test-gpu-r-5--10.20.30.40"
+
+#: Names of files as a stranger may choose them, and as they are shown.
+ODD_NAMES = [("a\x1b[2J\nb.json", r"a\x1b[2J\nb.json"), ("\udcff.json", r"\udcff.json")]
 
 
 def run(command, *arguments: object) -> Result:
@@ -179,6 +186,20 @@ def test_index_of_a_folder_with_a_damaged_record_is_refused(matrix: Path):
     assert "a.json" in str(result.exception)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("odd", ["pipe", "device"])
+def test_index_of_a_folder_whose_page_never_ends_is_refused(matrix: Path, odd: str):
+    (matrix / "README.md").unlink()
+    if odd == "pipe":
+        os.mkfifo(matrix / "README.md")
+    else:
+        (matrix / "README.md").symlink_to("/dev/zero")
+    result = run(index_command, matrix)
+    assert isinstance(result.exception, RecordError)
+    assert "does not hold the two lines" in str(result.exception)
+
+
 def test_the_page_of_the_vendor_matrix_says_what_its_records_say():
     result = run(index_command, "--check", ROOT / "vendor_matrix")
     assert result.exit_code == 0, result.stderr
@@ -195,10 +216,26 @@ def test_the_index_leads_to_the_record_of_each_device_and_nothing_of_theirs_is_m
     assert "| unsteady |" in index_of([("a.json", record(one))])
 
 
-def test_the_name_of_a_file_reaches_the_terminal_without_escape_sequences(tmp_path: Path):
-    result = run(validate_command, written(tmp_path / "a\x1b[2J.json", record()))
-    assert "\x1b" not in result.stdout
-    assert "a[2J.json: valid" in result.stdout
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+@pytest.mark.parametrize(("name", "shown"), ODD_NAMES)
+def test_any_name_of_a_file_is_printed_on_one_line_and_written(matrix: Path, name: str, shown: str):
+    file = written(matrix / name, record())
+    result = run(validate_command, file)
+    assert result.stdout == f"{matrix / shown}: valid, format 2, 1 device\n"
+    assert run(index_command, matrix).exit_code == 0
+    assert f"]({quote(os.fsencode(name))}) | usable" in (matrix / "README.md").read_text(encoding="utf-8")
+    file.write_text("{")
+    for command, *more in (
+        (report_command,),
+        (report_command, "--markdown"),
+        (report_command, "--no-plots", "-o", matrix / "report"),
+    ):
+        written(matrix / "good.json", record())
+        result = run(command, matrix, *more)
+        assert result.exit_code == 1
+        assert f"portbar: {shown} is no record: this is no JSON" in result.stderr
+        assert "\x1b" not in result.stdout
+    assert shown in (matrix / "report").read_text(encoding="utf-8")
 
 
 def test_published_records_come_last_with_their_year():

@@ -115,12 +115,13 @@ def test_other_closed_streams_do_not_matter(hostile):
     assert [entry["usable"] for entry in json.loads(done.stdout)["devices"]] == [False]
 
 
-def test_a_reader_that_has_enough_hears_no_traceback(hostile):
+@pytest.mark.parametrize("more", [{}, {"stderr": None, "preexec_fn": lambda: os.close(2)}], ids=["", "no stderr"])
+def test_a_reader_that_has_enough_hears_no_traceback(hostile, more):
     ours, theirs = os.pipe()
     os.close(ours)
     try:
-        done = run(hostile, "show", "one.json", stdout=theirs)
+        done = run(hostile, "show", "one.json", stdout=theirs, **more)
     finally:
         os.close(theirs)
     assert done.returncode == 1
-    assert done.stderr == ""
+    assert not done.stderr

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -320,6 +321,24 @@ def test_a_scheduler_that_does_not_answer_is_an_error_with_a_remedy(tmp_path, mo
         run(HostFolder(tmp_path), "tcp://127.0.0.1:9")
     with pytest.raises(Error, match="nonsense"):
         run(HostFolder(tmp_path), "nonsense")
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0-OpenSSH_9.2p1\r\n" * 9, b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9, b""])
+def test_another_server_than_a_scheduler_is_an_error_with_a_remedy(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(cluster, "_CONNECT_S", 3.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    with server.accept()[0] as one:
+                        one.sendall(said)
+                        one.recv(1)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(Error, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:\d+ "):
+            run(HostFolder(tmp_path), f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_cluster_without_workers_is_an_error_with_a_remedy(tmp_path, monkeypatch):

@@ -182,6 +182,13 @@ def test_absurd_texts_of_a_driver_reach_no_terminal(tmp_path):
     assert entry["facts"]["driver_version"] == ""
 
 
+def test_what_a_driver_prints_is_no_part_of_the_data(tmp_path):
+    code, out, err = run(vendors(tmp_path, "absurd-load", "fine-none"), "check", "--json", "-d", "fake")
+    assert code == 3, err
+    assert len(json.loads(out)) == 2
+    assert "{ words on standard output" in err
+
+
 @pytest.mark.parametrize("stage", ["list", "build"])
 def test_ctrl_c_ends_devices_at_once_with_status_130(tmp_path, stage):
     folder = vendors(tmp_path, f"hang-{stage}")

@@ -71,10 +71,12 @@ def test_another_driver_is_another_device(children):
     assert not usable._check(ADDRESS, newer, 20, refresh=False).usable
 
 
-def test_a_damaged_memory_is_measured_again(children):
+@pytest.mark.parametrize("damage", [{}, {"seconds": "long"}, {"seconds": 10**400}, {"checked": 10**400}])
+def test_a_damaged_memory_is_measured_again(children, damage):
     children += [RIGHT, RIGHT]
     judge()
-    cache.store("usable", usable.device_key(POCL), {"usable": True})
+    whole = {"usable": True, "reason": "", "remedy": "", "seconds": 1.0, "checked": 1e9}
+    cache.store("usable", usable.device_key(POCL), {**whole, **damage} if damage else {"usable": True})
     assert judge().usable
     assert not children
 

@@ -297,6 +297,14 @@ def test_a_launch_stands_for_its_event_in_a_wait_list_and_nothing_else_does(queu
     for alone in (first, first.event):
         refused(["'scale'", "wait_for", "list"], scale, queue, None, (4,), data, np.uint32(1), wait_for=alone)
     refused(["'scale'", "wait_for", "7"], scale, queue, None, (4,), data, np.uint32(1), wait_for=[7])
+    refused(["'scale'", "wait_for", "not int"], scale, queue, None, (4,), data, np.uint32(1), wait_for=7)
+
+
+@on_device
+def test_what_is_no_queue(context, scale, data):
+    for call in (scale, scale.occupancy, scale.discover):
+        for other in (None, context):
+            refused(["pyopencl.CommandQueue", type(other).__name__], call, other, (4,), (4,), data, np.uint32(1))
 
 
 @on_device
@@ -304,6 +312,16 @@ def test_a_launch_stands_for_its_event_in_a_wait_list_and_nothing_else_does(queu
     ("more", "error", "words"),
     [
         ({"devices": []}, portbar.DeviceError, ["devices="]),
+        ({"devices": 7}, portbar.Error, ["devices= is a list, not int"]),
+        ({"devices": ["CPU"]}, portbar.DeviceError, ["a list of pyopencl.Device, with 'CPU' among them"]),
+        ({"context": None}, portbar.Error, ["a pyopencl.Context, not NoneType"]),
+        ({"options": None}, portbar.Error, ["options= is a list, not NoneType"]),
+        ({"options": b"-DX"}, portbar.Error, ["options= is a list, not bytes"]),
+        ({"options": [7]}, portbar.Error, ["options= holds build options as text, with 7"]),
+        ({"options": ["-DX\0"]}, portbar.Error, ["with '-DX\\x00' among them"]),
+        ({"options": ["-DX=\ud800"]}, portbar.Error, ["with '-DX=\\ud800' among them"]),
+        ({"require": 7}, portbar.Error, ["require= is a list, not int"]),
+        ({"reductions": 7}, portbar.Error, ["reductions= is a list, not int"]),
         ({"source": None}, portbar.Error, ["text"]),
         ({"source": b"kernel void k(void) { }"}, portbar.Error, ["text"]),
         ({"strategy": "tree"}, portbar.UnsupportedFeatureError, ["'tree'", "mapping", "device_barrier"]),
@@ -322,7 +340,7 @@ def test_a_launch_stands_for_its_event_in_a_wait_list_and_nothing_else_does(queu
 )
 def test_a_program_that_cannot_be(context, more, error, words):
     support.program(context, SOURCE)
-    refused(words, portbar.Program, context, **{"source": SOURCE, **more}, error=error)
+    refused(words, portbar.Program, **{"context": context, "source": SOURCE, **more}, error=error)
 
 
 @pytest.mark.parametrize("wrong", [None, "cpu", 3])
@@ -436,6 +454,23 @@ def test_a_source_file_and_the_author_s_lines_are_named_in_the_log(context, tmp_
     path.write_text("\n".join(lines), encoding="utf-8")
     error = refused(["nothing", f"stencil_of_mine.cl:{line}:"], build, context, path, error=portbar.BuildError)
     Path(error.source_path).unlink()
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("\n/* \0 */", ["program.cl, line 2", "null character"]),
+        ("// \ud800", ["program.cl is not UTF-8", "at 3"]),
+        (b"// \xe9", ["latin.cl is not UTF-8", "at 3", "save it as UTF-8"]),
+    ],
+    ids=["a null character", "half a pair", "a file in Latin-1"],
+)
+def test_a_source_that_no_driver_reads_whole(context, tmp_path, source, words):
+    if isinstance(source, bytes):
+        (tmp_path / "latin.cl").write_bytes(source)
+        source = tmp_path / "latin.cl"
+    refused(words, portbar.Program, context, source, error=portbar.Error)
 
 
 ENTERED = "PORTBAR_ENTER(grid); portbar_device_barrier(&grid);"

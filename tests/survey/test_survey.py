@@ -223,7 +223,7 @@ def test_exit_status(entries, status):
 class Hanging:
     """A device on which the check takes 12 s and everything after hangs until it is ended, and the time on its clock."""
 
-    def __init__(self, monkeypatch, *, crashes=(), litmus=True):
+    def __init__(self, monkeypatch, *, faults=None, litmus=True):
         self.now = 0.0
         facts = DeviceFacts(name="D", type=("CPU",), opencl_c_versions=("1.2", "3.0"), version="OpenCL 2.0")
         profile = DeviceProfile(facts, Findings(builds={"c11@CL3.0": True}))
@@ -231,7 +231,7 @@ class Hanging:
             "time": SimpleNamespace(monotonic=lambda: self.now),
             "facts": lambda _: facts,
             "check": lambda _, limit, **__: self.spend(min(12.0, limit), Usability(True, "", "", 12.0)),
-            "probe_telling": lambda _, timeout, **__: self.spend(timeout, (profile, crashes)),
+            "probe_telling": lambda _, timeout, **__: self.spend(timeout, (profile, faults or {})),
             "stored_findings": lambda _: None,
             "describe": lambda _: profile,
         }.items():
@@ -260,14 +260,18 @@ def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monk
     assert [entry["seconds"] for entry in made.record["devices"]] == [pytest.approx(device.now, abs=0.1)]
 
 
-def test_a_driver_that_dies_in_the_probe_makes_the_status_1(monkeypatch):
-    Hanging(monkeypatch, crashes=("feature printf: child aborted: the process was ended by SIGABRT",))
+@pytest.mark.parametrize(
+    ("more", "step_status", "status"),
+    [({}, "timeout", 4), ({"feature printf": "child aborted: the process was ended by SIGABRT"}, "crash", 1)],
+)
+def test_a_driver_that_dies_or_hangs_in_the_probe_makes_the_status(monkeypatch, more, step_status, status):
+    Hanging(monkeypatch, faults={"feature fp64": "timed out", **more})
     monkeypatch.setattr(run, "in_turn", lambda **_: ())
     made = Survey(quick=False, timeout=20.0).run([(DeviceAddress(0, 0, "P", "D"), None)])
     (one,) = made["devices"]
-    assert one["probe"]["status"] == "crash"
-    assert "SIGABRT" in one["probe"]["reason"]
-    assert status_of(made) == 1
+    assert one["probe"]["status"] == step_status
+    assert one["probe"]["reason"] == "; ".join(["feature fp64: timed out", *map(": ".join, more.items())])
+    assert status_of(made) == status
     assert not [problem for problem in records.validate(made) if "probe" in problem]
 
 

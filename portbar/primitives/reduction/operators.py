@@ -278,7 +278,7 @@ def operator_of(asked: Any) -> BuiltIn | Operator:
     for op in OPERATORS.values():
         if isinstance(asked, str) and asked in (op.symbol, op.name, *op.spelled):
             return op
-    hint = "; sums of differences are sums: use '+'" if asked == "-" else ""
+    hint = "; sums of differences are sums: use '+'" if isinstance(asked, str) and asked == "-" else ""
     raise Error(
         f"no operator is called {asked!r}{hint}. Operators: {', '.join(op.symbol for op in OPERATORS.values())}; any other is "
         "portbar.Operator('expression in a and b', neutral='...')"
