@@ -25,6 +25,33 @@ if TYPE_CHECKING:
 
 _LIMIT_S: Final = 60.0
 
+#: What programs with CUB begin with: errors as answers, and a kernel that keeps the device busy while the host enqueues what
+#: is timed, so that the events around it tell the device's time alone.
+CUB_PRELUDE: Final = r"""
+#include <cub/cub.cuh>
+
+#include <cstdio>
+#include <cstring>
+
+static bool refused(cudaError_t error)
+{
+    if (error == cudaSuccess)
+        return false;
+    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
+    std::fflush(stdout);
+    return true;
+}
+
+__global__ void busy(unsigned long long nanoseconds)
+{
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    while (now - begin < nanoseconds);
+}
+"""
+
 
 class CudaProgram:
     """A program under way.

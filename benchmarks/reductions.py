@@ -28,12 +28,12 @@ import pyopencl.array
 from pyopencl.reduction import ReductionKernel
 
 import portbar
+from benchmarks.arrays import BUSY_NS, BusySession
 from benchmarks.cuda import capability_of, cuda_program
 from benchmarks.reductions_cub import CUDA_SOURCE, PERIOD, CubPeer
 from benchmarks.reductions_memory import READS, reader_of
 from benchmarks.shared import (
     Row,
-    Session,
     WrongResultError,
     chosen_devices,
     collect,
@@ -49,7 +49,7 @@ from portbar.arrays.reduce import reduce
 from portbar.arrays.shape import Shape, shape_for, trial
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
-from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
+from portbar.measuring.rounds import device_s, in_turns, most_rounds, rounds_for
 from portbar.rendering.headers import header_names
 
 #: What a sum may take, in times of its peers.
@@ -71,21 +71,6 @@ FILL: Final = """kernel void fill(global {c} *a, const ulong n)
         a[i] = ({c})(i % {period}ul);
 }}
 """
-
-#: Keeps an NVIDIA device busy for some time of its own clock.
-BUSY: Final = """kernel void busy(global uint *p, const ulong nanoseconds)
-{
-    (void)p;
-    if (nanoseconds == 0)
-        return;
-    ulong begin, now;
-    __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-    do
-        __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    while (now - begin < nanoseconds);
-}
-"""
-BUSY_NS: Final = 1_000_000
 
 _SUM: Final = {"uint": "x * 1664525u + id", "float": "x * (1.0f / LOCAL) + id"}
 LOOP: Final = """
@@ -111,29 +96,11 @@ HEADER: Final = (
 
 
 @dataclass(frozen=True)
-class ReductionSession(Session):
+class ReductionSession(BusySession):
     """One device, with CUB's program where there is one."""
 
     capability: tuple[int, int] | None
     cub: CubPeer | None
-
-    @cached_property
-    def profiled(self) -> cl.CommandQueue:
-        """A queue whose events tell times."""
-        return profiled_queue(self.queue)
-
-    @cached_property
-    def _busy(self) -> tuple[cl.Kernel, cl.Buffer]:
-        kernel = cl.Kernel(compile_program(self.context, self.device, BUSY, ()), "busy")
-        argument = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 4)
-        kernel.set_args(argument, np.uint64(0))
-        return kernel, argument
-
-    def keep_busy(self, nanoseconds: int) -> cl.Event:
-        """A kernel that does nothing for so long; what is enqueued behind it starts on a device that is awake, as CUB does."""
-        kernel, _ = self._busy
-        kernel.set_arg(1, np.uint64(nanoseconds))
-        return cl.enqueue_nd_range_kernel(self.profiled, kernel, (1,), (1,))
 
     @cached_property
     def empty(self) -> tuple[float, float]:
@@ -147,11 +114,6 @@ class ReductionSession(Session):
             event.wait()
             alone.append(device_s(event, 1.0))
         return statistics.median(around), statistics.median(alone)
-
-    @property
-    def kind(self) -> str:
-        """The row of the targets."""
-        return "cpu" if self.is_cpu else "gpu"
 
 
 def array_of(session: ReductionSession, dtype: Any, size: int) -> cl.array.Array:

@@ -7,42 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from benchmarks.cuda import CudaProgram
+from benchmarks.cuda import CUB_PRELUDE, CudaProgram
 
 #: Arrays hold their indices modulo this.
 PERIOD: Final = 8
 
-CUDA_SOURCE: Final = r"""
-#include <cub/cub.cuh>
-
-#include <cstdio>
-#include <cstring>
-
-static bool refused(cudaError_t error)
-{
-    if (error == cudaSuccess)
-        return false;
-    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
-    std::fflush(stdout);
-    return true;
-}
-
+CUDA_SOURCE: Final = (
+    CUB_PRELUDE
+    + r"""
 static cudaEvent_t before, after;
 
 template <typename T> __global__ void fill(T *a, size_t n)
 {
     for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x)
         a[i] = T(i % PERIOD);
-}
-
-/* Keeps the device busy while the host enqueues what is timed, so that the events around it tell the device's time alone. */
-__global__ void busy(unsigned long long nanoseconds)
-{
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-    do
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    while (now - begin < nanoseconds);
 }
 
 __global__ void nothing() {}
@@ -216,6 +194,7 @@ int main()
     return 0;
 }
 """.replace("PERIOD", str(PERIOD))
+)
 
 
 class CubPeer(CudaProgram):

@@ -23,8 +23,10 @@ from portbar.errors import (
 )
 
 if TYPE_CHECKING:
+    from portbar.arrays.compact import compact, run_lengths, unique
     from portbar.arrays.reduce import reduce
     from portbar.arrays.scan import scan
+    from portbar.arrays.sort import argsort, sort
     from portbar.choices.profile import describe
     from portbar.choices.strategy import DeviceProfile, choose
     from portbar.device.facts import DeviceFacts
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from portbar.measuring.probe import probe
     from portbar.primitives.reduction.loops import Reduction, ReductionLoop
     from portbar.primitives.reduction.operators import Operator
+    from portbar.primitives.scan import DeviceScan
     from portbar.primitives.strategy import Choice, Strategy
     from portbar.rendering.export import render
 
@@ -50,6 +53,7 @@ _LAZY = {
     "Choice": "portbar.primitives.strategy",
     "DeviceFacts": "portbar.device.facts",
     "DeviceProfile": "portbar.choices.strategy",
+    "DeviceScan": "portbar.primitives.scan",
     "Findings": "portbar.findings.findings",
     "Kernel": "portbar.launching.kernel",
     "Launch": "portbar.launching.launch",
@@ -59,13 +63,18 @@ _LAZY = {
     "Reduction": "portbar.primitives.reduction.loops",
     "ReductionLoop": "portbar.primitives.reduction.loops",
     "Strategy": "portbar.primitives.strategy",
+    "argsort": "portbar.arrays.sort",
     "choose": "portbar.choices.strategy",
+    "compact": "portbar.arrays.compact",
     "describe": "portbar.choices.profile",
     "load_platforms": "portbar.device.icd",
     "probe": "portbar.measuring.probe",
     "reduce": "portbar.arrays.reduce",
     "render": "portbar.rendering.export",
+    "run_lengths": "portbar.arrays.compact",
     "scan": "portbar.arrays.scan",
+    "sort": "portbar.arrays.sort",
+    "unique": "portbar.arrays.compact",
 }
 
 __all__ = [
@@ -75,6 +84,7 @@ __all__ = [
     "DeviceError",
     "DeviceFacts",
     "DeviceProfile",
+    "DeviceScan",
     "Error",
     "Findings",
     "Kernel",
@@ -91,13 +101,18 @@ __all__ = [
     "Strategy",
     "UnsupportedFeatureError",
     "__version__",
+    "argsort",
     "choose",
+    "compact",
     "describe",
     "load_platforms",
     "probe",
     "reduce",
     "render",
+    "run_lengths",
     "scan",
+    "sort",
+    "unique",
 ]
 
 

@@ -3,7 +3,8 @@
 Four kinds of work take turns: barriers after which each group checks what all groups wrote, launches from 16 threads,
 programs that are built and dropped, and launches of four times as many work-groups as the device holds while other
 processes keep the processor busy. The table counts what was done, what was wrong, which launches gave up, and how much
-the process grew after its first turns. Exit 1 where anything was wrong or gave up.
+the process grew after its first turns, over how many launches; programs first fill the caches of portbar, PyOpenCL and the
+driver, which are bounded. Exit 1 where anything was wrong or gave up.
 
 `--only pocl` picks runtimes, as for `python -m tests.runtimes`; `--here` takes the first device that this process sees.
 """
@@ -67,6 +68,8 @@ THREADS = 16
 #: Seconds that one launch of many barriers should take.
 LAUNCH_S = 0.05
 WARM_TURNS = 3
+#: Programs after which bounded caches are full.
+WARM_PROGRAMS = 400
 
 
 @dataclass
@@ -248,18 +251,21 @@ def soak(device: cl.Device, minutes: float, kinds: list[str]) -> Iterator[dict[s
     work = Soak(device)
     seconds = min(5.0, minutes * 60 / (len(kinds) * 2 * WARM_TURNS))
     totals = {kind: Counts() for kind in kinds}
-    grown = dict.fromkeys(kinds, 0)
+    grown, counted = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
     end = time.monotonic() + minutes * 60
     turn = 0
     while turn <= WARM_TURNS or time.monotonic() < end:
         for kind in kinds:
-            before = memory_kib()
+            warm = turn >= WARM_TURNS and (kind != "programs" or totals[kind].programs >= WARM_PROGRAMS)
+            before, launches = memory_kib(), totals[kind].launches
             totals[kind].add(KINDS[kind](work, seconds))
-            if turn >= WARM_TURNS:
+            if warm:
                 grown[kind] += memory_kib() - before
+                counted[kind] += totals[kind].launches - launches
         turn += 1
     for kind in kinds:
-        yield {"kind": kind, **asdict(totals[kind]), "grown_kib": grown[kind], "memory_kib": memory_kib()}
+        row = {"kind": kind, **asdict(totals[kind]), "grown_kib": grown[kind], "grown_over": counted[kind]}
+        yield {**row, "memory_kib": memory_kib()}
 
 
 def soak_here(minutes: float, kinds: list[str]) -> int:
@@ -282,7 +288,10 @@ def soak_runtime(workshop: Workshop, one: Configuration, options: argparse.Names
     environment |= {
         "PORTBAR_CACHE_DIR": str(workshop.scratch(f"{one.name}-cache")),
         "PORTBAR_TEST_PLATFORM": one.wanted,
+        # PyOpenCL's cache in a folder of its own: without any, it makes code for each kernel anew, and keeps all of it.
+        "XDG_CACHE_HOME": str(workshop.scratch(f"{one.name}-pyopencl")),
     }
+    environment.pop("PYOPENCL_NO_CACHE", None)
     kinds = [part for kind in options.kinds for part in ("--kind", kind)]
     command = [sys.executable, "-m", "tests.soak", "--here", "--minutes", str(options.minutes), *kinds]
     limit = options.minutes * 60 + 600
@@ -313,7 +322,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.kinds = options.kinds or [*KINDS]
     if options.here:
         return soak_here(options.minutes, options.kinds)
-    columns = ("barriers", "alone", "launches", "programs", "wrong", "gave_up", "grown_kib", "memory_kib")
+    columns = ("barriers", "alone", "launches", "programs", "wrong", "gave_up", "grown_kib", "grown_over", "memory_kib")
     table = Table("runtime", "work", *columns)
     fine = True
     with tempfile.TemporaryDirectory(prefix="portbar-soak-") as folder:

@@ -15,6 +15,9 @@ def test_each_kind_of_work_is_done_and_nothing_is_wrong(context, device):
         assert row["barriers"] + row["alone"] > 0
         assert row["wrong"] == row["gave_up"] == 0
     assert rows["programs"]["programs"] == rows["programs"]["launches"]
+    # Growth counts only once caches are full.
+    assert rows["programs"]["grown_over"] == 0
+    assert rows["barriers"]["grown_over"] > 0
 
 
 def test_groups_that_do_not_wait_are_counted_as_wrong(context, device, monkeypatch):

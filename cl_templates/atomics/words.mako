@@ -33,6 +33,10 @@ ${word("add", "add", "acq_rel")}
 /* Release fetch-and-add, device scope; returns the old value. The caller acquires before it relies on it. */
 ${word("add_release", "add", "release")}
 </%def>
+<%def name="word_add_relaxed()">
+/* Relaxed fetch-and-add, device scope; returns the old value. */
+${word("add_relaxed", "add", "relaxed")}
+</%def>
 <%def name="word_or()">
 /* Release fetch-and-or, device scope; returns the old value. */
 ${word("or", "or", "release")}

@@ -1,49 +1,63 @@
 ## -*- coding: utf-8 -*-
 ## The kernels of portbar.scan: all prefixes of an array in one pass, by look-back over the tiles before, with fallback.
+<%namespace name="tiles" file="scan/look_back.mako"/>
 <%def name="look_back()">
-/* Each tile has a word, 2 * epoch where it is known what the tile amounts to, and 1 more where it is known what all tiles
-   up to it amount to; the values lie in `tiles`. */
-#define PORTBAR_TILE_KNOWN(word) (((word) & ~1u) == 2u * epoch)
-#define PORTBAR_ALL_KNOWN(word) ((word) == 2u * epoch + 1u)
-/* Where to begin: after the nearest tile up to which all is known. `found` gets that. Caller: one work-item. Order: acquire
-   at device scope from that tile's word. */
-static inline uint portbar_look_back(const uint tile, const uint epoch, volatile global uint *flags,
-                                     global const portbar_item *tiles, ${job.space}portbar_item *found)
+${tiles.tile_words()}\
+${tiles.look_back(job.by)}\
+${tiles.next_tile(job.by)}\
+</%def>
+<%def name="flags()">
+<% [(_, kind)] = job.arrays %>\
+/* Sets the flag of each element at which a segment starts; offsets outside of the array are left out. */
+kernel void portbar_flags(global const ${kind.c} *offsets, const ulong offset0, global uchar *flags, const ulong offset1,
+                          const ulong count, const ulong n)
 {
-    uint next = tile;
-    while (next != 0u && !PORTBAR_ALL_KNOWN(portbar_word_load(flags + next - 1u)))
-        --next;
-    if (next != 0u) {
-        (void)portbar_word_load_acquire(flags + next - 1u);
-        *found = tiles[2u * next - 1u];
+    if ((ulong)get_global_id(0) < count) {
+        const ulong start = (ulong)offsets[offset0 + get_global_id(0)];
+        if (start < n)
+            flags[offset1 + start] = 1;
     }
-    return next;
 }
-/* Combines tiles from `next` on, from left to right, so that timing changes no bits; ends at `tile`, or at one that is not
-   known after some polls. Caller: one work-item. Order: acquire at device scope from the words of those that it takes. */
-static inline uint portbar_take_known(uint next, const uint tile, const uint epoch, volatile global uint *flags,
-                                      global const portbar_item *tiles, ${job.space}portbar_item *found)
+</%def>
+<%def name="elements()">
+<% out = job.outputs[0] %>\
+% if job.segments:
+/* Where an element lies in memory\
+${"" if job.near else ": neighbours in a line lie `inner` apart"}. */
+static inline ulong portbar_place(${array_parameters()}\
+    const ulong k)
 {
-    for (; next < tile; ++next) {
-        uint seen = portbar_word_load(flags + next);
-        for (uint poll = 0; poll < ${job.cut.polls}u && !PORTBAR_TILE_KNOWN(seen); ++poll)
-            seen = portbar_word_load(flags + next);
-        if (!PORTBAR_TILE_KNOWN(seen))
-            break;
-        (void)portbar_word_load_acquire(flags + next);
-        *found = PORTBAR_ALL_KNOWN(seen) ? tiles[2u * next + 1u] : portbar_join(*found, tiles[2u * next]);
-    }
-    return next;
+% if job.near:
+    return k;
+% else:
+    const ${job.index} line = (${job.index})k / columns, along = (${job.index})k % columns;
+    return (line / inner * columns + along) * inner + line % inner;
+% endif
 }
-/* A tile for the caller's group: they are numbered as groups begin, so that those before have begun. The last group leaves
-   the counter as it was. Caller: one work-item. */
-static inline uint portbar_next_tile(volatile global uint *ticket)
+/* Whether a segment starts at an element. */
+static inline uint portbar_starts(${array_parameters()}\
+    const ulong k)
 {
-    const uint tile = portbar_word_add(ticket, 1u);
-    if (tile + 1u == (uint)get_num_groups(0))
-        portbar_word_store(ticket, 0u);
-    return tile;
+    return k == 0u || ${"(%s)k %% columns == 0u" % job.index if job.segments == "lines" else "segments[k] != 0"};
 }
+/* What an element contributes. */
+static inline portbar_pair portbar_mapped(${array_parameters()}\
+    const ulong k)
+{
+    const ulong place = portbar_place(${job.array_names}, k);
+    portbar_pair one;
+    one.value = ${out.value_at_place};
+    one.starts = portbar_starts(${job.array_names}, k);
+    return one;
+}
+% endif
+% if job.statement:
+/* The output statement. */
+static inline void portbar_output(${job.statement.parameters(job.inputs, job.result)})
+{
+    ${job.statement.text}
+}
+% endif
 </%def>
 <%def name="head()">
 kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
@@ -51,34 +65,54 @@ void portbar_scan(
 % for array in job.inputs:
     global const ${array.c} *restrict in${array.place}, const ulong offset${array.place},
 % endfor
-    global ${job.outputs[0].c} *to0, const ulong to_offset0,
-% if job.outputs[0].start:
-    const ${job.outputs[0].c} start0,
+% if job.segments and job.segments != "lines":
+    global const ${job.segments} *segments0, const ulong segments_offset,
 % endif
-    const uint epoch, const ulong n, volatile global uint *ticket, volatile global uint *flags, global portbar_item *tiles)
+% for array in job.targets:
+    global ${array.c} *out${array.place}, const ulong out_offset${array.place},
+% endfor
+% if job.wants_last:
+    global const ${job.result} *last,
+% endif
+% if job.writes:
+    global ${job.result} *to0, const ulong to_offset0,
+% endif
+% if job.outputs[0].start:
+    const ${job.result} start0,
+% endif
+    const uint epoch, const ulong n,
+% if job.segments == "lines":
+    const ${job.index} columns, const ${job.index} inner,
+% endif
+    volatile global uint *ticket, volatile global ${job.word_type} *flags, global portbar_item *tiles)
 {
 % for array in job.inputs:
     global const ${array.c} *restrict x${array.place} = in${array.place} + offset${array.place};
 % endfor
-    global ${job.outputs[0].c} *restrict to = to0 + to_offset0;
+% if job.segments and job.segments != "lines":
+    global const ${job.segments} *restrict segments = segments0 + segments_offset;
+% endif
+% for array in job.targets:
+    global ${array.c} *restrict y${array.place} = out${array.place} + out_offset${array.place};
+% endfor
+% if job.writes:
+    global ${job.result} *restrict to = to0 + to_offset0;
+% endif
     const ulong first = 0;
     portbar_item found = portbar_neutral_item();
-% if job.outputs[0].start:
+% if job.outputs[0].start and not job.segments:
     found.o0 = start0;
 % endif
 </%def>
-<%def name="publish(own)">
-        tiles[2u * tile] = ${own};
-        portbar_word_store_release(flags + tile, 2u * epoch);
-</%def>
-<%def name="publish_all(own)">
-        tiles[2u * tile + 1u] = portbar_join(found, ${own});
-        portbar_word_store_release(flags + tile, 2u * epoch + 1u);
-</%def>
 <%def name="array_parameters()">
 % for array in job.inputs:
-    global const ${array.c} *restrict x${array.place},
+    global const ${array.c} *${"" if job.segments else "restrict "}x${array.place},
 % endfor
+% if job.segments == "lines":
+    const ${job.index} columns, const ${job.index} inner,
+% elif job.segments:
+    global const ${job.segments} *segments,
+% endif
 </%def>
 <%def name="items()">
 <% out = job.outputs[0] %>\
@@ -124,16 +158,16 @@ ${array_parameters()}\
     return found;
 }
 ${head()}\
-    const uint tile = portbar_next_tile(ticket);
+    const uint tile = portbar_next_tile(ticket, (uint)get_num_groups(0));
     portbar_item runs[${job.cut.runs}], unused[${job.cut.runs}];
     const portbar_item own = portbar_tile(${job.array_names}, n, tile, runs);
     if (tile != 0u) {
-${publish("own")}\
+${tiles.publish(job.by, "own", " " * 8)}\
         uint next = portbar_look_back(tile, epoch, flags, tiles, &found);
         while ((next = portbar_take_known(next, tile, epoch, flags, tiles, &found)) < tile)
             found = portbar_join(found, portbar_tile(${job.array_names}, n, next++, unused));
     }
-${publish_all("own")}\
+${tiles.publish_all(job.by, "found", "own")}\
     const ulong begin = (ulong)tile * ${job.tile}u;
     if (begin + ${job.tile}u > n) {
         ${out.c} a0 = found.o0;
@@ -157,13 +191,37 @@ ${step(run, f"k + {run * job.cut.length}u")}\
 }
 </%def>
 <%def name="step(run, at)">
-% if job.exclusive:
+% if job.exclusive or not job.is_plain:
         const ${job.outputs[0].c} v${run} = a${run};
+% endif
         a${run} = portbar_combine_0(a${run}, ${job.outputs[0].mapped_at(at)});
-        to[${at}] = v${run};
+${put(at, f"a{run}", f"v{run}")}\
+</%def>
+<%def name="put(at, item, before)">
+% if job.segments:
+<% out = job.outputs[0] %>\
+        {
+            const ulong place = portbar_place(${job.array_names}, ${at});
+            const bool starts = portbar_starts(${job.array_names}, ${at});
+% if out.start:
+            const ${job.result} value = portbar_combine_1(start0, (${item}).value);
+            const ${job.result} value_before = starts ? start0 : portbar_combine_1(start0, (${before}).value);
 % else:
-        a${run} = portbar_combine_0(a${run}, ${job.outputs[0].mapped_at(at)});
-        to[${at}] = a${run};
+            const ${job.result} value = (${item}).value, value_before = starts ? portbar_neutral_1() : (${before}).value;
+% endif
+${put_value("place", "value", "value_before")}\
+        }
+% else:
+${put_value(at, item, before)}\
+% endif
+</%def>
+<%def name="put_value(at, item, before)">
+% if job.writes:
+        to[${at}] = ${before if job.exclusive else item};
+% endif
+% if job.statement:
+        portbar_output(${job.output_arguments}, (long)(${at}), (long)n, ${item}, ${before}\
+${", last[0]" if job.wants_last else ""});
 % endif
 </%def>
 <%def name="vector_step(run, at)">
@@ -203,7 +261,7 @@ ${head()}\
     /* The group's tile, and the first before it that is not known. */
     local uint shared_tile[2];
     if (id == 0u)
-        shared_tile[0] = portbar_next_tile(ticket);
+        shared_tile[0] = portbar_next_tile(ticket, (uint)get_num_groups(0));
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint tile = shared_tile[0];
     const ulong begin = (ulong)tile * ${job.tile}u;
@@ -223,7 +281,7 @@ ${head()}\
         found_before[0] = found;
         shared_tile[1] = tile;
         if (tile != 0u) {
-${publish("all")}\
+${tiles.publish(job.by, "all", " " * 12)}\
             const uint next = portbar_look_back(tile, epoch, flags, tiles, found_before);
             shared_tile[1] = portbar_take_known(next, tile, epoch, flags, tiles, found_before);
         }
@@ -245,12 +303,12 @@ ${publish("all")}\
     }
     found = found_before[0];
     if (id == 0u) {
-${publish_all("all")}\
+${tiles.publish_all(job.by, "found", "all")}\
     }
     ${out.c} a = portbar_combine_0(found.o0, before.o0);
     for (uint k = id * PORTBAR_LENGTH; k < (id + 1u) * PORTBAR_LENGTH; ++k) {
         const ${out.c} value = stage[PORTBAR_STAGE(k)];
-% if job.exclusive:
+% if job.exclusive and job.is_plain:
         stage[PORTBAR_STAGE(k)] = a;
         a = portbar_combine_0(a, value);
 % else:
@@ -259,7 +317,13 @@ ${publish_all("all")}\
 % endif
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = id; k < ${job.tile}u && begin + k < n; k += ${job.local}u)
+    for (uint k = id; k < ${job.tile}u && begin + k < n; k += ${job.local}u) {
+% if job.is_plain:
         to[begin + k] = stage[PORTBAR_STAGE(k)];
+% else:
+        const ${out.c} item = stage[PORTBAR_STAGE(k)], item_before = k != 0u ? stage[PORTBAR_STAGE(k - 1u)] : found.o0;
+${put("begin + k", "item", "item_before")}\
+% endif
+    }
 }
 </%def>

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyopencl as cl
@@ -26,13 +26,14 @@ from portbar.arrays.shape import (
     layout_of,
     shape_for,
 )
-from portbar.arrays.source import Job, Output, extensions_for, is_native_atomic, most_elements
+from portbar.arrays.source import Job, Output, is_native_atomic, most_elements
 from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.order import Order
 from portbar.primitives.reduction.types import Indexed, Type, scalars_in
+from portbar.primitives.reduction.values import extensions_for
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import resolve_includes
 
@@ -100,6 +101,8 @@ class State:
         self.order = Order(queue)
         self._buffers: dict[str, cl.Buffer] = {}
         self._epoch = 0
+        #: Sorts so far: each counts in the other half of its memory.
+        self.sorts = 0
         self._tile_words: list[cl.Buffer] = []
 
     def cleared(self, name: str, size: int) -> cl.Buffer:
@@ -111,9 +114,16 @@ class State:
             found = self._buffers[name] = cl.Buffer(self.context, flags, hostbuf=zeros)
         return found
 
-    def tile_words(self, count: int) -> cl.Buffer:
+    def room(self, name: str, size: int) -> cl.Buffer:
+        """A buffer of at least `size` bytes that may hold anything."""
+        found = self._buffers.get(name)
+        if found is None or found.size < size:
+            found = self._buffers[name] = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, max(256, size))
+        return found
+
+    def tile_words(self, count: int, name: str = "tile words") -> cl.Buffer:
         """At least so many words of tiles, each of which holds the epoch of a launch, or 0."""
-        words = self.cleared("tile words", 4 * count)
+        words = self.cleared(name, 4 * count)
         if words not in self._tile_words:
             self._tile_words.append(words)
         return words
@@ -144,6 +154,28 @@ def state_of(queue: cl.CommandQueue) -> State:
         return _kept_state(queue)
 
 
+class Source(Protocol):
+    """What a program is made of: its text, and what of it the caller wrote."""
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Extensions that it needs."""
+
+    @property
+    def typedefs(self) -> list[str]:
+        """Types that the caller's expressions use."""
+
+    def expressions(self) -> Iterable[tuple[str, str, str]]:
+        """What the caller wrote, as by `Job.expressions`."""
+
+    def text(self, strategy: Strategy) -> str:
+        """The program's OpenCL C."""
+
+
 @dataclass
 class Plan:
     """A kernel with the sizes and arguments of one request on one queue.
@@ -155,15 +187,15 @@ class Plan:
         and, where asked for, the initial value. The others stay.
     global_size, local_size : tuple of int
     state : State
-    job : Job
+    job : Source
     """
 
     kernel: cl.Kernel
     program: cl.Program
     global_size: tuple[int, ...]
-    local_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None
     state: State
-    job: Job
+    job: Source
     held: tuple[Any, ...]
     last: dict[int, int | bytes] = field(default_factory=dict)
     #: Places of arguments in shared virtual memory.
@@ -423,9 +455,9 @@ def _by_columns(
 def plan_of(
     queue: cl.CommandQueue,
     strategy: Strategy,
-    job: Job,
+    job: Source,
     global_size: tuple[int, ...],
-    local_size: tuple[int, ...],
+    local_size: tuple[int, ...] | None,
     kept: tuple[Any, ...],
 ) -> Plan:
     """Compile a kernel, unless it was compiled before, and give it its last arguments.
@@ -447,7 +479,7 @@ def _kernel(program: cl.Program, name: str, kept: tuple[Any, ...]) -> cl.Kernel:
     return kernel
 
 
-def _program(queue: cl.CommandQueue, strategy: Strategy, job: Job) -> cl.Program:
+def _program(queue: cl.CommandQueue, strategy: Strategy, job: Source) -> cl.Program:
     text = resolve_includes(job.text(strategy), strategy, name=f"{job.kernel}.cl")
     context, device = queue.context, queue.device
     try:
@@ -457,7 +489,9 @@ def _program(queue: cl.CommandQueue, strategy: Strategy, job: Job) -> cl.Program
         raise _explained(context, device, strategy, job, error) from error
 
 
-def _explained(context: cl.Context, device: cl.Device, strategy: Strategy, job: Job, error: BuildError) -> BuildError:
+def _explained(
+    context: cl.Context, device: cl.Device, strategy: Strategy, job: Source, error: BuildError
+) -> BuildError:
     """The error of the expression that does not compile, or the one given where all of them do."""
     head = "\n".join([*(f"#pragma OPENCL EXTENSION {name} : enable" for name in job.extensions), *job.typedefs, ""])
     for what, expression, text in job.expressions():

@@ -22,7 +22,6 @@ from portbar.arrays.plan import Request, make_plan
 from portbar.arrays.request import (
     Returned,
     array_types,
-    check_queue,
     checked_arrays,
     input_arguments,
     outputs_of,
@@ -32,6 +31,7 @@ from portbar.arrays.request import (
 from portbar.arrays.shape import TRIAL
 from portbar.arrays.source import Output
 from portbar.errors import LaunchError
+from portbar.launching.arguments import check_queue
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Indexed
 

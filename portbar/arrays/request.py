@@ -14,11 +14,12 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.source import Output, literal
+from portbar.arrays.source import Output
 from portbar.errors import Error, LaunchError
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import Array, Type, type_of
+from portbar.primitives.reduction.values import literal
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,6 @@ class Returned:
     shape: tuple[int, ...]
     dtypes: tuple[np.dtype[Any], ...]
     names: tuple[str, ...] | None = None
-
-
-def check_queue(queue: Any) -> None:
-    """Check the first argument of a call.
-
-    Raises
-    ------
-    LaunchError
-        It is no queue.
-    """
-    if not isinstance(queue, cl.CommandQueue):
-        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
 
 
 def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
@@ -96,7 +85,7 @@ def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> 
     Raises
     ------
     LaunchError
-        An array belongs to another context.
+        An array belongs to another context, or reaches beyond its memory.
     """
     args: list[Any] = []
     for one in inputs:
@@ -104,8 +93,18 @@ def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> 
             raise LaunchError(
                 "the array belongs to another context than the queue: copy it with array.with_queue or get()"
             )
+        check_bounds("the array", one)
         args += (one.base_data, one.offset // one.dtype.itemsize)
     return args
+
+
+def check_bounds(what: str, array: cl.array.Array) -> None:
+    """Check that an array, which is contiguous, lies within its memory; an empty one has none."""
+    memory: Any = array.base_data
+    if memory is not None and not 0 <= array.offset <= memory.size - array.nbytes:
+        raise LaunchError(
+            f"{what} reaches beyond its memory: {array.nbytes} bytes from byte {array.offset} on, of {memory.size}"
+        )
 
 
 def check_name(what: str, name: Any) -> None:
@@ -136,9 +135,17 @@ def element_type(dtype: np.dtype[Any], name: str) -> Type:
 
 
 def outputs_of(
-    names: tuple[str, ...], dtype: np.dtype[Any], op: Any, mapped: Any, outputs: Any, initial: Any, asked: Any
+    names: tuple[str, ...],
+    dtype: np.dtype[Any],
+    op: Any,
+    mapped: Any,
+    outputs: Any,
+    initial: Any,
+    asked: Any,
+    *,
+    neighbours: bool = False,
 ) -> tuple[Output, ...]:
-    """The outputs of a request, checked."""
+    """The outputs of a request, checked; with `neighbours`, maps may look at other elements than their own."""
     if outputs is None:
         if isinstance(mapped, Mapping) or isinstance(initial, Mapping):
             raise Error("map= and initial= are mappings only where outputs= names several results")
@@ -173,7 +180,7 @@ def outputs_of(
                 name,
                 _result_type(name, reduction, names[0], dtype),
                 reduction.operator,
-                _expression(expression, names),
+                _expression(expression, names, neighbours=neighbours),
                 None if reduction.neutral is None else literal(reduction.neutral),
                 start=name in initial if isinstance(initial, Mapping) else initial is not None,
             )
@@ -192,8 +199,13 @@ def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
     return np.int64 if dtype == np.bool_ else dtype
 
 
-def _expression(expression: Any, names: tuple[str, ...]) -> str | None:
-    """A map expression with elements called by their arrays' names."""
+def looks_around(expression: str | None, names: tuple[str, ...]) -> bool:
+    """Whether a checked map expression looks at other elements than its own."""
+    return any(re.search(rf"\b{name}\s*\[", expression or "") for name in names)
+
+
+def _expression(expression: Any, names: tuple[str, ...], *, neighbours: bool) -> str | None:
+    """A map expression with elements called by their arrays' names, or all of them as ``name[index]`` if it looks around."""
     if expression is None:
         if len(names) > 1:
             raise Error(
@@ -205,12 +217,17 @@ def _expression(expression: Any, names: tuple[str, ...]) -> str | None:
         raise Error(f"map= is an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
     for name in names:
         expression = re.sub(rf"\b{name}\s*\[\s*i\s*\]", name, expression)
-        if re.search(rf"\b{name}\s*\[", expression):
+        if not neighbours and looks_around(expression, (name,)):
             raise Error(
                 f"map {expression!r} looks at other elements of {name!r} than that with index i, which are not at hand"
             )
+    if looks_around(expression, names):
+        for name in names:
+            expression = re.sub(rf"(?<![.\w]){name}\b(?!\s*\[)", f"{name}[i]", expression)
     if ";" in expression or "//" in expression or "\n" in expression:
         raise Error(f"map {expression!r} is more than one expression: no semicolons, line breaks or comments")
+    if not expression.replace("\t", " ").isprintable():
+        raise Error(f"map {expression!r} has a character that cannot be seen, which no compiler takes")
     return str(expression)
 
 
@@ -237,6 +254,7 @@ def result_arrays(
             )
         if one.context != queue.context:
             raise LaunchError("out= belongs to another context than the queue")
+        check_bounds("out=", one)
         if any(overlap(one, other) for other in inputs):
             raise LaunchError("out= shares memory with the array, which is still being read when results are written")
     for place, one in enumerate(given):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.header import Piece
-from portbar.primitives.reduction.code import each_part, struct_lines
+from portbar.primitives.reduction.code import struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
     Array,
@@ -23,9 +23,9 @@ from portbar.primitives.reduction.types import (
     Struct,
     Type,
     Vector,
-    scalars_in,
     structs_in,
 )
+from portbar.primitives.reduction.values import combined, neutral
 from portbar.primitives.strategy import Strategy
 from portbar.text.templates import render_def
 
@@ -186,12 +186,18 @@ class Lanes:
             return f"a{self.place}[{which_set} * {self.layout.vector}u + {component}u]"
         return f"a{self.place}_{which_set}_{component}"
 
-    def _mapped(self, elements: Sequence[str], index: str) -> str:
+    @property
+    def parameters(self) -> str:
+        """What a map takes: an element of each array, and its index."""
+        return ", ".join([*(f"const {array.c} {array.name}" for array in self.inputs), "const long i"])
+
+    def mapped(self, elements: Sequence[str], index: str) -> str:
+        """What elements with an index contribute."""
         return f"portbar_map_{self.place}({', '.join(elements)}, (long)(first + {index}))"
 
     def mapped_at(self, index: str, place: str | None = None) -> str:
         """What the element with an index contributes, which lies `place` elements behind the start."""
-        return self._mapped([f"x{array.place}[{place or index}]" for array in self.inputs], index)
+        return self.mapped([f"x{array.place}[{place or index}]" for array in self.inputs], index)
 
     def take(self, which_set: int | str, at: str, loaded: Sequence[str]) -> Iterator[str]:
         """Statements that combine the elements of one load into the accumulators of one set."""
@@ -203,12 +209,12 @@ class Lanes:
         for c in range(self.layout.vector):
             lane = self._lane(which_set, c)
             elements = [array.element(one, c) for array, one in zip(self.inputs, loaded, strict=True)]
-            yield f"{lane} = portbar_combine_{self.place}({lane}, {self._mapped(elements, f'{at} + {c}u')});"
+            yield f"{lane} = portbar_combine_{self.place}({lane}, {self.mapped(elements, f'{at} + {c}u')});"
 
     def take_one(self, which_set: int | str, component: int, at: str) -> str:
         """A statement that combines one element into one accumulator."""
         lane = self._lane(which_set, component)
-        value = self._mapped([f"x{array.place}[{at}]" for array in self.inputs], at)
+        value = self.mapped([f"x{array.place}[{at}]" for array in self.inputs], at)
         return f"{lane} = portbar_combine_{self.place}({lane}, {value});"
 
     def fold(self, into: str, which_set: str | None) -> str:
@@ -224,13 +230,12 @@ class Lanes:
     def functions(self) -> str:
         """Map, neutral element and combination of this output as C functions."""
         place, kind, op = self.place, self.output.kind, self.output.op
-        parameters = ", ".join([*(f"const {array.c} {array.name}" for array in self.inputs), "const long i"])
         two = f"(const {kind.c} a, const {kind.c} b)"
         parts = [
             f"/* What an element contributes to {self.output.name}, what changes nothing there, and two values as one. */",
-            _function(f"{kind.c} portbar_map_{place}({parameters})", _contribution(self.output, self.inputs)),
-            _function(f"{kind.c} portbar_neutral_{place}(void)", _neutral(self.output)),
-            _function(f"{kind.c} portbar_combine_{place}{two}", _combined(kind, op)),
+            _function(f"{kind.c} portbar_map_{place}({self.parameters})", _contribution(self.output, self.inputs)),
+            _function(f"{kind.c} portbar_neutral_{place}(void)", neutral(kind, op, self.output.neutral)),
+            _function(f"{kind.c} portbar_combine_{place}{two}", combined(kind, op)),
         ]
         if self.vectors:
             assert isinstance(op, BuiltIn)
@@ -276,36 +281,6 @@ def _contribution(output: Output, inputs: Sequence[Input]) -> str:
     if output.map is None and isinstance(output.kind, Complex) and isinstance(inputs[0].kind, Scalar):
         return f"    return ({output.kind.c})({expression}, 0);"
     return f"    return {expression};"
-
-
-def _combined(kind: Type, op: BuiltIn | Operator) -> str:
-    if isinstance(op, Operator):
-        return f"    return {op.expression};"
-    if isinstance(kind, Struct):
-        each = [
-            f"    {head}both{path} = {op.combine(part, f'a{path}', f'b{path}')};"
-            for head, path, part in each_part(kind)
-        ]
-        return "\n".join([f"    {kind.c} both;", *each, "    return both;"])
-    return f"    return {op.combine(kind, 'a', 'b')};"
-
-
-def _neutral(output: Output) -> str:
-    kind, op = output.kind, output.op
-    if output.neutral is not None:
-        return f"    return {output.neutral};"
-    if isinstance(op, Operator):
-        return f"    return {literal(op.neutral)};"
-    if isinstance(kind, Struct):
-        each = [f"    {head}none{path} = {op.neutral(part)};" for head, path, part in each_part(kind)]
-        return "\n".join([f"    {kind.c} none;", *each, "    return none;"])
-    return f"    return {op.neutral(kind)};"
-
-
-def literal(value: Any) -> str:
-    """A neutral element as it stands in OpenCL C."""
-    text = str(value).strip()
-    return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN", "True": "1", "False": "0"}.get(text, text)
 
 
 @dataclass(frozen=True)
@@ -419,21 +394,20 @@ class Job:
     def expressions(self) -> Iterator[tuple[str, str, str]]:
         """What users wrote: what it is, the expression, and a program that holds it and nothing else of theirs."""
         for out in self.outputs:
-            wanted, kind = out.output, out.c
+            wanted, kind = out.output, out.output.kind.c
             end = "}\nkernel void portbar_nothing(global int *unused) { }\n"
             if wanted.map is not None:
-                parameters = ", ".join([*(f"const {array.c} {array.name}" for array in self.inputs), "const long i"])
-                head = f"static inline {kind} portbar_map({parameters})\n{{\n"
+                head = f"static inline {kind} portbar_map({out.parameters})\n{{\n"
                 yield f"the map of {wanted.name!r}", wanted.map, f"{head}{_contribution(wanted, self.inputs)}\n{end}"
             if isinstance(wanted.op, Operator):
                 head = f"static inline {kind} portbar_combine(const {kind} a, const {kind} b)\n{{\n"
                 yield (
                     f"the operator of {wanted.name!r}",
                     wanted.op.expression,
-                    f"{head}{_combined(wanted.kind, wanted.op)}\n{end}",
+                    f"{head}{combined(wanted.kind, wanted.op)}\n{end}",
                 )
             if isinstance(wanted.op, Operator) or wanted.neutral is not None:
-                body = _neutral(wanted)
+                body = neutral(wanted.kind, wanted.op, wanted.neutral)
                 text = f"static inline {kind} portbar_neutral(void)\n{{\n{body}\n{end}"
                 yield f"the neutral element of {wanted.name!r}", body.strip().removeprefix("return ").rstrip(";"), text
 
@@ -462,9 +436,3 @@ def is_native_atomic(output: Output, strategy: Strategy) -> bool:
     if kind.kind == "float":
         return (kind.c, "global") in table.native_add
     return kind.c in table.types
-
-
-def extensions_for(kinds: Sequence[Type]) -> tuple[str, ...]:
-    """Extensions that types need."""
-    names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
-    return tuple(extension for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")) if name in names)

@@ -20,6 +20,7 @@ from portbar.launching.states import States
 from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
+from portbar.primitives.scan import DeviceScan
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import resolve_includes
 
@@ -43,6 +44,7 @@ class CompiledProgram:
     reductions : tuple of ReductionLoop
     reduction_use : Use or None
         What is used of portbar/reduction.h; None where the program does not include it.
+    scans : tuple of DeviceScan
     profiles, strategies : mapping of pyopencl.Device to DeviceProfile, to Strategy
     devices : tuple of pyopencl.Device
     states : States
@@ -57,6 +59,7 @@ class CompiledProgram:
     isolate_build: bool
     reductions: tuple[ReductionLoop, ...]
     reduction_use: Use | None
+    scans: tuple[DeviceScan, ...]
     profiles: Mapping[cl.Device, DeviceProfile]
     strategies: Mapping[cl.Device, Strategy]
 
@@ -67,6 +70,7 @@ class CompiledProgram:
             self.context,
             self.reductions,
             self.reduction_use,
+            self.scans,
             lambda device: limit_rounds(self.profile(device), self.spin_limit),
         )
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
@@ -90,7 +94,9 @@ class CompiledProgram:
         return self._text(self.strategy(device))
 
     def _text(self, strategy: Strategy) -> str:
-        return resolve_includes(self.source, strategy, name=self.name, use=self.reduction_use, options=self.options)
+        return resolve_includes(
+            self.source, strategy, name=self.name, use=self.reduction_use, options=self.options, scans=self.scans
+        )
 
     def built(self, device: cl.Device, strategy: Strategy) -> cl.Program:
         """The PyOpenCL program for one device and barrier algorithm, compiled at first need."""

@@ -22,15 +22,18 @@ from portbar.device import quirks
 from portbar.device.vendor import vendor_bound
 from portbar.errors import LaunchError
 from portbar.launching import gangs as launching
+from portbar.launching import scans as scanning
 from portbar.launching.arguments import (
     GANG_PARAMETER,
     GRID_PARAMETER,
     HIDDEN,
+    SCAN_PARAMETER,
     Parameter,
     base_buffer,
     check_arguments,
     check_local_memory,
     check_memory_contexts,
+    check_queue,
     dummy_arguments,
     events_of,
     exclusive_pairs,
@@ -54,7 +57,7 @@ from portbar.launching.occupancy import (
 )
 from portbar.launching.order import awaited, hides_failures
 from portbar.launching.state import QueueState
-from portbar.primitives import layout
+from portbar.primitives import layout, scan
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.primitives.strategy import Strategy
 from portbar.text.source import kernel_text, mentions
@@ -120,6 +123,8 @@ class Kernel:
         Whether it takes PORTBAR_GRID_PARAM.
     reduces_gangs : bool
         Whether it takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which are one.
+    scans : bool
+        Whether it takes PORTBAR_SCAN_PARAM.
     """
 
     def __init__(self, program: CompiledProgram, name: str) -> None:
@@ -156,7 +161,16 @@ class Kernel:
                 if not mentions(program.source, hidden_name):
                     hidden_name = "PORTBAR_WAIT_PARAM"
                 raise LaunchError(f"kernel {name!r}: {hidden_name} must be the first parameter{other}")
-        hidden = HIDDEN if self.uses_grid or self.reduces_gangs else 0
+        others = self.uses_grid or self.reduces_gangs
+        if parameters is None:
+            self.scans = not others and mentions(program.source, scan.PARAMETER)
+        else:
+            self.scans = bool(parameters) and parameters[0].name == SCAN_PARAMETER
+            if not self.scans and any(p.name == SCAN_PARAMETER for p in parameters):
+                raise LaunchError(
+                    f"kernel {name!r}: {scan.PARAMETER} must be the first parameter, and the only hidden one"
+                )
+        hidden = HIDDEN if others or self.scans else 0
         self._count = handle.num_args - hidden
         self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None
         # Without a grid no work-group waits for what another one writes.
@@ -211,13 +225,14 @@ class Kernel:
                 if self._exclusive:
                     self._check_shared(args)
                 return self._enqueue(simple, args, None)
+        check_queue(queue)
         types = tuple(map(type, args))
         signature = self._signatures.get(types)
         if signature is None:
             signature = self._check(types, args)
         arrays: tuple[cl.array.Array, ...] = ()
         if wait_for is not None:
-            wait_for = events_of(self.name, wait_for)
+            wait_for = events_of(f"kernel {self.name!r}", wait_for)
         if signature.arrays:
             arrays = tuple(args[i] for i in signature.arrays)
             args = self._unwrapped(signature, args)
@@ -268,6 +283,7 @@ class Kernel:
         LaunchError
             The kernel has no grid, the local size cannot be right, or the arguments are needed.
         """
+        check_queue(queue)
         bare, local_memory = self._bare_arguments(queue.device, args)
         strategy = self.program.strategy(queue.device)
         handle = self._handle(queue.device, strategy)
@@ -330,6 +346,7 @@ class Kernel:
         Launch
             ``launch.num_groups`` is what discovery found, ``launch.event`` tells the time.
         """
+        check_queue(queue)
         strategy = self.program.strategy(queue.device)
         local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
         bare = self._bare_arguments(queue.device, args)[0]
@@ -412,7 +429,7 @@ class Kernel:
         required = tuple(int(n) for n in handle.get_work_group_info(query.COMPILE_WORK_GROUP_SIZE, device))
         if local_size is None:
             if not any(required):
-                raise LaunchError(f"{where}: a grid needs a local size, such as (256,)")
+                raise LaunchError(f"{where}: a {'scan' if self.scans else 'grid'} needs a local size, such as (256,)")
             return required
         local = _as_size("local size", local_size)
         if any(required) and local + (1,) * (3 - len(local)) != required:
@@ -453,11 +470,16 @@ class Kernel:
                     f"kernel {self.name!r} has no grid, so portbar cannot choose how many work-groups to launch: give a global "
                     "size, or make PORTBAR_GRID_PARAM its first parameter"
                 )
-            chosen_by_driver = local_size is None and not self.reduces_gangs
+            counts = self.reduces_gangs or self.scans
+            chosen_by_driver = local_size is None and not counts
             local = None if chosen_by_driver else self._local_size(device, handle, local_size)
             size = _as_size("global size", global_size)
             self._check_reductions(device, strategy, handle, local, size)
-            gangs = launching.groups_of(self.name, size, local) if self.reduces_gangs else 0
+            gangs = launching.groups_of(self.name, size, local) if counts else 0
+            if self.scans and local is not None:
+                text = kernel_text(self.program.source, self.name)
+                used = [one.name for one in self.program.scans if mentions(text, f"{one.name}_scan")]
+                scanning.check_sizes(self.name, self.program.scans, size, local, used)
             return _Plan(queue, handle, (self.name, device.name.strip()), size, local, gangs, 0, None)
 
         local = self._local_size(device, handle, local_size)
@@ -617,6 +639,8 @@ class Kernel:
         with states.lock:
             if self.reduces_gangs:
                 return launching.enqueue(states.gang(plan.queue, plan.groups), plan, args, wait_for)
+            if self.scans:
+                return scanning.enqueue(states.scan(plan.queue, plan.groups), plan, args, wait_for)
             if words is None:
                 # A keyword costs half a microsecond.
                 event = plan.call(*args) if wait_for is None else plan.call(*args, wait_for=wait_for)

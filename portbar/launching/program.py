@@ -5,11 +5,12 @@ Not for launching: `portbar.launching.kernel` does.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyopencl as cl
 
@@ -21,8 +22,10 @@ from portbar.device.facts import device_key
 from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
+from portbar.primitives import scan
 from portbar.primitives.reduction.loops import ReductionLoop, check_loops
 from portbar.primitives.reduction.use import HEADER, check_source, use_of
+from portbar.primitives.scan import DeviceScan
 from portbar.primitives.split_barrier.selection import FEATURES, shows_counts
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import needed_ordering
@@ -30,6 +33,9 @@ from portbar.text.source import early_statement, includes, mentions
 
 #: Seconds that a barrier waits before it gives up, unless the program says otherwise.
 DEFAULT_SPIN_LIMIT: Final = 10.0
+
+#: Where a driver stops reading, and what has no UTF-8.
+_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 #: Devices, by their key, whose loop limit has been told.
 _warned: Final[set[str]] = set()
@@ -61,8 +67,13 @@ class Program(CompiledProgram):
     reductions : sequence of ReductionLoop, optional
         Loops whose types and functions `portbar/reduction.h` defines for this program.
 
+    scans : sequence of DeviceScan, optional
+        Scans whose types and functions `portbar/scan.h` defines for this program.
+
     Raises
     ------
+    Error
+        An argument is of the wrong type, or the source is no text.
     BuildError
         The driver refused the program.
     RenderError
@@ -89,31 +100,38 @@ class Program(CompiledProgram):
         debug: bool = False,
         isolate_build: bool = False,
         reductions: Sequence[ReductionLoop] = (),
+        scans: Sequence[DeviceScan] = (),
     ) -> None:
         if isinstance(options, str):
             options = options.split()
-        if not isinstance(source, str | Path):
-            raise Error(f"the source of a program is text or a pathlib.Path, not {type(source).__name__}")
+        if not isinstance(context, cl.Context):
+            raise Error(f"the first argument of a program is a pyopencl.Context, not {type(context).__name__}")
+        options = _listed("options", options)
+        for option in options:
+            if not isinstance(option, str) or _UNREADABLE.search(option):
+                raise Error(f"options= holds build options as text, with {shortened(option)} among them")
+        require, reductions = _listed("require", require), _listed("reductions", reductions)
         if not is_time(spin_limit) or not spin_limit > 0:
             raise Error(f"spin_limit is a finite number of seconds above 0, not {shortened(spin_limit)}")
-        name = source.name if isinstance(source, Path) else "program.cl"
-        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-        # Editors mark UTF-8 by it, and compilers of OpenCL C refuse it.
-        text = text.removeprefix("\ufeff")
-        devices = tuple(context.devices if devices is None else devices)
+        name, text = _name_and_text(source)
+        devices = _listed("devices", context.devices if devices is None else devices)
         if not devices:
             raise DeviceError(
                 "devices= names no device to build the program for; leave it out for all of the context's"
             )
         for device in devices:
+            if not isinstance(device, cl.Device):
+                raise DeviceError(f"devices= is a list of pyopencl.Device, with {shortened(device)} among them")
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
         self.require = _known_features(require, text)
         self.debug = debug
         loops = check_loops(reductions)
         check_source(name, text, loops)
+        declared = scan.check_scans(scans)
+        scan.check_source(name, text, declared)
         headers = [include.name for include in includes(text)]
-        use = use_of(text, tuple(options), loops) if HEADER in headers else None
+        use = use_of(text, options, loops) if HEADER in headers else None
         if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER"):
             raise BuildError(
                 f"{name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
@@ -130,7 +148,7 @@ class Program(CompiledProgram):
         for profile in profiles.values():
             _warn_of_short_loops(profile)
         ordering = "device" if mentions(text, "PORTBAR_REDUCTION_PARAM") else needed_ordering(headers)
-        counted = shows_counts(text, tuple(options))
+        counted = shows_counts(text, options)
         strategies = {
             device: replace(self._strategy_for(device, profile, strategy, ordering), split_counted=counted)
             for device, profile in profiles.items()
@@ -139,11 +157,12 @@ class Program(CompiledProgram):
             context,
             name,
             text,
-            tuple(options),
+            options,
             float(spin_limit),
             isolate_build,
             loops,
             use,
+            declared,
             profiles,
             strategies,
         )
@@ -186,6 +205,45 @@ class Program(CompiledProgram):
             return self._kernels[name]
 
 
+def _listed(what: str, given: Any) -> tuple[Any, ...]:
+    """What a caller gives as a list, or as one text.
+
+    Raises
+    ------
+    Error
+        It is neither.
+    """
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable) or isinstance(given, bytes):
+        raise Error(f"{what}= is a list, not {type(given).__name__}")
+    return tuple(given)
+
+
+def _name_and_text(source: Any) -> tuple[str, str]:
+    """What messages call a source, and its text.
+
+    Raises
+    ------
+    Error
+        It is no text, or holds what no compiler of OpenCL C reads.
+    """
+    if not isinstance(source, str | Path):
+        raise Error(f"the source of a program is text or a pathlib.Path, not {type(source).__name__}")
+    name = source.name if isinstance(source, Path) else "program.cl"
+    try:
+        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+        text.encode()
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise Error(f"{name} is not UTF-8 ({error.reason}, at {error.start}): save it as UTF-8") from None
+    before, null, _ = text.partition("\0")
+    if null:
+        line = before.count("\n") + 1
+        raise Error(f"{name}, line {line}: a null character, at which a driver stops reading; remove it")
+    # Editors mark UTF-8 by it, and compilers of OpenCL C refuse it.
+    return name, text.removeprefix("\ufeff")
+
+
 def _warn_of_short_loops(profile: DeviceProfile) -> None:
     """Tell, once a device, that the author's own loops may end early; the caller is `Program`, called by the author."""
     key = device_key(profile.facts)
@@ -203,8 +261,6 @@ def _known_features(require: Sequence[str], source: str) -> tuple[str, ...]:
     UnsupportedFeatureError
         There is no such feature, the message lists those that there are; or the program does not include its header.
     """
-    if isinstance(require, str):
-        require = (require,)
     known = {f"split_barrier.{feature}": feature for feature in FEATURES}
     for name in require:
         if name not in known:

@@ -10,7 +10,7 @@ from typing import Final
 from portbar._version import __version__
 from portbar.device import quirks
 from portbar.errors import RenderError, UnsupportedFeatureError
-from portbar.primitives import atomics, device_barrier, lock, split_barrier
+from portbar.primitives import atomics, device_barrier, lock, scan, split_barrier
 from portbar.primitives.header import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
@@ -24,7 +24,14 @@ from portbar.text.templates import render_def
 #: Every header. A new primitive adds one entry.
 _HEADERS: Final[Mapping[str, Header]] = {
     header.name: header
-    for header in (atomics.HEADER, device_barrier.HEADER, lock.HEADER, split_barrier.HEADER, reduction.header(Use()))
+    for header in (
+        atomics.HEADER,
+        device_barrier.HEADER,
+        lock.HEADER,
+        split_barrier.HEADER,
+        reduction.header(Use()),
+        scan.header(),
+    )
 }
 
 #: The header for C hosts, which no kernel includes: `portbar.rendering.export` renders it.
@@ -81,7 +88,7 @@ def _text(header: Header, strategy: Strategy, *, folds: bool = False) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _with_required(names: Iterable[str], use: Use | None) -> list[Header]:
+def _with_required(names: Iterable[str], use: Use | None, scans: tuple[scan.DeviceScan, ...] = ()) -> list[Header]:
     """Headers by name, each once and after those that it requires.
 
     Raises
@@ -91,7 +98,7 @@ def _with_required(names: Iterable[str], use: Use | None) -> list[Header]:
     """
     found: dict[str, Header] = {}
     for name in names:
-        header = _header(name, use)
+        header = _header(name, use, scans)
         found |= {other.name: other for other in (*(_header(part, use) for part in header.requires), header)}
     return list(found.values())
 
@@ -142,10 +149,15 @@ def _including(text: str, header: Header) -> str:
 
 
 def _pruned_includes(
-    names: Sequence[str], strategy: Strategy, source: str, options: Sequence[str], use: Use | None
+    names: Sequence[str],
+    strategy: Strategy,
+    source: str,
+    options: Sequence[str],
+    use: Use | None,
+    scans: tuple[scan.DeviceScan, ...],
 ) -> list[str]:
     """Texts of headers, each with those that it requires before it, without what `source` cannot reach."""
-    parts = [_with_required([name], use) for name in names]
+    parts = [_with_required([name], use, scans) for name in names]
     texts = iter(pruned([_text(header, strategy) for made in parts for header in made], source, options))
     found: list[str] = []
     for made in parts:
@@ -168,7 +180,7 @@ def _is_shell(text: str) -> bool:
     return is_other is None and code.count("#define") == 1
 
 
-def _header(name: str, use: Use | None = None) -> Header:
+def _header(name: str, use: Use | None = None, scans: tuple[scan.DeviceScan, ...] = ()) -> Header:
     """The header of a name, with or without folder and ending.
 
     Raises
@@ -185,6 +197,8 @@ def _header(name: str, use: Use | None = None) -> Header:
         raise RenderError(
             f"there is no header {name!r}{hint} Headers: " + ", ".join(f"portbar/{header}.h" for header in _HEADERS)
         )
+    if key == "scan":
+        return scan.header(scans)
     return reduction.header(use) if key == "reduction" and use is not None else _HEADERS[key]
 
 
@@ -195,6 +209,7 @@ def resolve_includes(
     name: str = "program.cl",
     use: Use | None = None,
     options: Sequence[str] = (),
+    scans: tuple[scan.DeviceScan, ...] = (),
 ) -> str:
     """`source` with every `#include "portbar/..."` replaced by what it uses of that header; `options` may use something, too.
 
@@ -216,7 +231,7 @@ def resolve_includes(
             _header(include.name)
         except RenderError as error:
             raise RenderError(f"{name}, line {include.line}: {error}") from None
-    texts = _pruned_includes([include.name for include in found], strategy, source, options, use)
+    texts = _pruned_includes([include.name for include in found], strategy, source, options, use, scans)
     for include, text in zip(found, texts, strict=True):
         pieces.append((include.start, include.end, f'#line 1 "{include.name}"\n{text}'))
     # A compiler ignores the directives of headers that it skips.

@@ -94,7 +94,7 @@ def clang(least: int) -> str:
     for command in clangs():
         if _version_of(command) >= least:
             return command
-    raise MissingToolError(f"no clang {least} or later (Debian: apt-get install clang-{max(least, 15)})")
+    raise MissingToolError(f"no clang {least} or later (Debian: apt-get install clang-{15 if least <= 15 else 19})")
 
 
 def _clang_listing(command: str, text: str, folder: Path, *arguments: str) -> str:

@@ -51,6 +51,30 @@ def test_a_report_shows_what_was_compiled_and_not_run(tmp_path: Path) -> None:
     assert compiled_table(tmp_path) is None
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "odd",
+    ["pipe", "link", "[" * 100_000, '{"targets": [{}]}', {"name": "\x1b[2J"}, {"gpus": 7}, {"cases": {"a": {"x": 1}}}],
+)
+def test_a_file_that_a_stranger_made_shows_nothing_and_hangs_nothing(
+    tmp_path: Path, odd: str | dict[str, object]
+) -> None:
+    path = tmp_path / FILE.relative_to(FILE.parent.parent)
+    path.parent.mkdir()
+    if odd == "pipe":
+        os.mkfifo(path)
+    elif odd == "link":
+        path.symlink_to("/dev/zero")
+    elif isinstance(odd, str):
+        path.write_text(odd)
+    else:
+        first = KEPT["targets"][0]
+        for targets, shown in (([first], True), ([first | odd], False)):
+            path.write_text(json.dumps(KEPT | {"targets": targets}))
+            assert (compiled_table(tmp_path) is not None) == shown
+    assert compiled_table(tmp_path) is None
+
+
 def figures(target: str, case: str, folder: Path) -> Figures:
     try:
         return TARGETS[target].compile(TARGETS[target], CASES[case].text(TARGETS[target]), folder)

@@ -41,6 +41,16 @@ def put(queue: cl.CommandQueue, values: Any) -> Any:
     return cla.to_device(queue, np.ascontiguousarray(values))
 
 
+def beyond_memory(queue: cl.CommandQueue) -> list[Any]:
+    """Return arrays that reach beyond their memory at one end or the other."""
+    import pyopencl as cl  # noqa: PLC0415
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 400)
+    places = ((101, 0), (100, 4), (1, 1 << 40), (1, -4), (1 << 40, 0))
+    return [cla.Array(queue, count, np.int32, data=memory, offset=offset) for count, offset in places]
+
+
 def need(device: cl.Device, dtype: Any) -> None:
     """Skip where the device does not compute with a type."""
     from portbar.primitives.reduction.types import scalars_in, type_of  # noqa: PLC0415

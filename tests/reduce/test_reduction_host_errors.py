@@ -15,7 +15,7 @@ import portbar  # noqa: E402
 from portbar.arrays import plan as host_plan  # noqa: E402
 from portbar.arrays.reduce import reduce as wanted  # noqa: E402
 from portbar.primitives.reduction.operators import Operator  # noqa: E402
-from tests.reduce.support import put  # noqa: E402
+from tests.reduce.support import beyond_memory, put  # noqa: E402
 
 pytestmark = pytest.mark.device
 
@@ -45,6 +45,9 @@ WRONG, REFUSED = portbar.Error, portbar.LaunchError
         ({"map": {"a": "x"}}, WRONG, "only where outputs="),
         ({"map": 3}, WRONG, "OpenCL C expression such as 'x \\* x'"),
         ({"map": "x; x"}, WRONG, "more than one expression"),
+        ({"map": "x + \0"}, WRONG, "a character that cannot be seen"),
+        ({"map": "x + \ud800"}, WRONG, "a character that cannot be seen"),
+        ({"op": np.zeros(3)}, WRONG, "no operator is called array"),
         ({"map": "x[i + 1] - x[i]"}, WRONG, "other elements of 'x'"),
         ({"outputs": {"float4": "+"}}, WRONG, "'float4'"),
         ({"outputs": {"a b": "+"}}, WRONG, "'a b'"),
@@ -84,6 +87,16 @@ def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> Non
         reduce(cla.to_device(other, NUMBERS))
     with pytest.raises(portbar.LaunchError, match="CommandQueue, not Context"):
         wanted(context, array)
+    for one in beyond_memory(queue):
+        with pytest.raises(
+            portbar.LaunchError, match=r"the array reaches beyond its memory: .* bytes from byte .*, of 400"
+        ):
+            reduce(one)
+    with pytest.raises(portbar.Error, match="cannot have the type"):
+        reduce(cla.Array(queue, 3, np.dtype([])))
+    for wait_for in (7, ["x"], cl.UserEvent(context)):
+        with pytest.raises(portbar.LaunchError, match=r"portbar\.reduce: wait_for is a list of events"):
+            reduce(array, wait_for=wait_for)
 
 
 def test_out(reduce: Any, queue: cl.CommandQueue) -> None:

@@ -31,6 +31,7 @@ WORDS: Final = (
     "word_store_release",
     "word_add",
     "word_add_release",
+    "word_add_relaxed",
     "word_or",
     "word_exchange",
     "word_compare_exchange",

@@ -1,0 +1,266 @@
+"""What the benchmarks of whole arrays share: sessions, times of calls, and CUB's scans and sorts in a CUDA program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from benchmarks.cuda import CUB_PRELUDE, CudaProgram, capability_of, cuda_program
+from benchmarks.shared import Row, Session, command_line, number, run
+from portbar.launching.build import compile_program
+from portbar.measuring.rounds import profiled_queue
+
+#: Keeps an NVIDIA device busy for some time of its own clock.
+BUSY: Final = """kernel void busy(global uint *p, const ulong nanoseconds)
+{
+    (void)p;
+    if (nanoseconds == 0)
+        return;
+    ulong begin, now;
+    __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do
+        __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    while (now - begin < nanoseconds);
+}
+"""
+BUSY_NS: Final = 1_000_000
+
+CUDA_SOURCE: Final = (
+    CUB_PRELUDE
+    + r"""
+__global__ void fill(unsigned *a, size_t n)
+{
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += size_t(gridDim.x) * blockDim.x) {
+        unsigned x = unsigned(i) * 2654435761u;
+        x = (x ^ x >> 15) * 0x2c1b3c6du;
+        x = (x ^ x >> 12) * 0x297a2d39u;
+        a[i] = x ^ x >> 15;
+    }
+}
+
+static char *a, *b, *c, *d, *room;
+static size_t room_size;
+
+/* Calls CUB twice: for the size of its memory, and behind a busy kernel, so that events tell the device's time alone. */
+template <typename Call> static bool timed(Call call)
+{
+    static cudaEvent_t before, after;
+    if (before == nullptr && (refused(cudaEventCreate(&before)) || refused(cudaEventCreate(&after))))
+        return true;
+    size_t size = 0;
+    if (refused(call(nullptr, size)))
+        return true;
+    if (size > room_size) {
+        if (refused(cudaFree(room)) || refused(cudaMalloc(&room, size)))
+            return true;
+        room_size = size;
+    }
+    float ms = 0.0f;
+    busy<<<1, 1>>>(1000000);
+    if (refused(cudaEventRecord(before)) || refused(call(room, size)) || refused(cudaEventRecord(after)) ||
+        refused(cudaEventSynchronize(after)) || refused(cudaEventElapsedTime(&ms, before, after)))
+        return true;
+    std::printf("{\"seconds\": %.9g}\n", ms * 1e-3);
+    std::fflush(stdout);
+    return false;
+}
+
+template <typename T> static bool scan(long long n)
+{
+    return timed([=](void *p, size_t &size) { return cub::DeviceScan::InclusiveSum(p, size, (T *)a, (T *)b, n); });
+}
+
+template <typename K> static bool keys(long long n)
+{
+    return timed([=](void *p, size_t &size) { return cub::DeviceRadixSort::SortKeys(p, size, (K *)a, (K *)b, n); });
+}
+
+template <typename K, typename V> static bool pairs(long long n)
+{
+    return timed([=](void *p, size_t &size) {
+        return cub::DeviceRadixSort::SortPairs(p, size, (K *)a, (K *)b, (V *)c, (V *)d, n);
+    });
+}
+
+static bool copy(long long bytes)
+{
+    return timed([=](void *p, size_t &size) {
+        size = 1;
+        return p == nullptr ? cudaSuccess : cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice);
+    });
+}
+
+/* Reads lines "WHAT N"; answers each by a line of JSON. */
+int main()
+{
+    const size_t bytes = size_t(1) << 30;
+    cudaDeviceProp device;
+    if (refused(cudaGetDeviceProperties(&device, 0)) || refused(cudaMalloc(&a, bytes)) || refused(cudaMalloc(&b, bytes)) ||
+        refused(cudaMalloc(&c, bytes)) || refused(cudaMalloc(&d, bytes)))
+        return 1;
+    fill<<<1056, 256>>>((unsigned *)a, bytes / 4);
+    std::printf("{\"name\": \"%s\", \"cub\": %d}\n", device.name, CUB_VERSION);
+    std::fflush(stdout);
+    char what[32];
+    long long n;
+    while (std::scanf("%31s %lld", what, &n) == 2) {
+        bool failed = true;
+        if (std::strcmp(what, "copy") == 0)
+            failed = copy(n);
+        else if (std::strcmp(what, "scan-float32") == 0)
+            failed = scan<float>(n);
+        else if (std::strcmp(what, "scan-int32") == 0)
+            failed = scan<int>(n);
+        else if (std::strcmp(what, "scan-float64") == 0)
+            failed = scan<double>(n);
+        else if (std::strcmp(what, "sort-uint32") == 0)
+            failed = keys<unsigned>(n);
+        else if (std::strcmp(what, "sort-float32") == 0)
+            failed = keys<float>(n);
+        else if (std::strcmp(what, "sort-uint64") == 0)
+            failed = keys<unsigned long long>(n);
+        else if (std::strcmp(what, "pairs-uint32") == 0)
+            failed = pairs<unsigned, unsigned>(n);
+        if (failed)
+            return 1;
+    }
+    return 0;
+}
+"""
+)
+
+
+class CubPeer(CudaProgram):
+    """The CUDA program."""
+
+    def seconds(self, what: str, size: int) -> float:
+        """What one call took by the device's clock.
+
+        Raises
+        ------
+        Error
+            The program failed, or ended, or took too long.
+        """
+        return float(self.ask(f"{what} {size}")["seconds"])
+
+
+@dataclass(frozen=True)
+class BusySession(Session):
+    """One device that can be kept busy, so that what comes next starts when it is awake."""
+
+    @cached_property
+    def profiled(self) -> cl.CommandQueue:
+        """A queue whose events tell times."""
+        return profiled_queue(self.queue)
+
+    @cached_property
+    def _busy(self) -> tuple[cl.Kernel, cl.Buffer]:
+        kernel = cl.Kernel(compile_program(self.context, self.device, BUSY, ()), "busy")
+        argument = cl.Buffer(self.context, cl.mem_flags.READ_WRITE, 4)
+        kernel.set_args(argument, np.uint64(0))
+        return kernel, argument
+
+    def keep_busy(self, nanoseconds: int) -> cl.Event:
+        """A kernel that does nothing for so long; what is enqueued behind it starts on a device that is awake, as CUB does."""
+        kernel, _ = self._busy
+        kernel.set_arg(1, np.uint64(nanoseconds))
+        return cl.enqueue_nd_range_kernel(self.profiled, kernel, (1,), (1,))
+
+    @property
+    def kind(self) -> str:
+        """The row of the targets."""
+        return "cpu" if self.is_cpu else "gpu"
+
+
+@dataclass(frozen=True)
+class ArraySession(BusySession):
+    """One device, with the CUDA program where there is one."""
+
+    cub: CubPeer | None = None
+
+    @cached_property
+    def by_stamps(self) -> bool:
+        """Whether calls are timed by the device's clock, behind a kernel that keeps it busy."""
+        return "NVIDIA" in self.device.platform.name
+
+    def seconds(self, call: Callable[[], cl.Event]) -> float:
+        """Seconds of a call that returns its last event: the device's alone where it is NVIDIA's, else the whole."""
+        self.profiled.finish()
+        if not self.by_stamps:
+            return self.whole_seconds(call)
+        busy = self.keep_busy(BUSY_NS)
+        last = call()
+        last.wait()
+        return float(last.profile.end - busy.profile.end) * 1e-9
+
+    def whole_seconds(self, call: Callable[[], Any]) -> float:
+        """Seconds from a call until the queue is empty."""
+        self.profiled.finish()
+        began = time.perf_counter()
+        call()
+        self.profiled.finish()
+        return time.perf_counter() - began
+
+
+def clock(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+@contextmanager
+def opened(device: cl.Device, name: str, *, quick: bool) -> Iterator[ArraySession]:
+    """The session of a device, with CUB beside it on NVIDIA's."""
+    context = cl.Context([device])
+    if "NVIDIA" not in device.platform.name:
+        yield ArraySession(device, name, context, quick)
+        return
+    with cuda_program(CUDA_SOURCE, "arrays", capability_of(device), CubPeer) as cub:
+        yield ArraySession(device, name, context, quick, cub)
+
+
+def main(
+    name: str, about: str | None, measure: Callable[[ArraySession], Iterator[Row]], arguments: Sequence[str] | None
+) -> int:
+    """Measure by a function and print; 1 when a result was wrong, 3 when no usable device matches."""
+    parser = command_line(f"python -m benchmarks.{name}", about, "one JSON object a line", "small arrays, five samples")
+    options = parser.parse_args(arguments)
+
+    def session(device: cl.Device, title: str) -> AbstractContextManager[ArraySession]:
+        return opened(device, title, quick=options.quick)
+
+    return run(options, session, {name: measure}, COLUMNS)
+
+
+COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+    "benchmark": lambda row: row.benchmark,
+    "type": lambda row: str(row.extra.get("dtype", "")),
+    "size": lambda row: str(row.extra.get("size", "")),
+    "peer": lambda row: row.peer,
+    "ratio": lambda row: number(row.ratio),
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+    "target met": lambda row: (
+        {True: "yes", False: "no"}.get(row.extra.get("met"), "")  # type: ignore[arg-type]
+        + (f" ({row.extra['target']:.3g})" if row.extra.get("target") is not None else "")
+    ),
+}
+
+
+def judged(row: Row, target: float | None, scale: float = 1.0) -> Row:
+    """A row with its ratio scaled, and whether that is at most the target."""
+    ratio = None if row.ratio is None else row.ratio * scale
+    met = None if target is None or ratio is None else ratio <= target
+    return Row(
+        row.benchmark, row.device, row.peer, ratio, row.ours_us, row.peer_us, row.samples,
+        row.extra | {"target": target, "met": met},
+    )  # fmt: skip

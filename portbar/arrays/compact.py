@@ -1,0 +1,224 @@
+"""`compact`, `unique` and `run_lengths`: the elements of an array that stay, in their order, by one scan each.
+
+The places of PyOpenCL's `copy_if` and `unique`, and of CUB's `DeviceSelect` and `DeviceRunLengthEncode`. Each is an output
+statement of `portbar.arrays.scan`, so that nothing is stored between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+import pyopencl.cltypes
+
+from portbar.arrays.request import checked_arrays, element_type
+from portbar.arrays.scan import More, scanned
+from portbar.errors import Error
+from portbar.launching.arguments import check_queue
+from portbar.primitives.reduction.operators import Operator
+from portbar.primitives.reduction.types import Scalar, Struct
+
+Events = Iterable[cl.Event] | None
+
+_COUNT: Final = "if (i + 1 == N) portbar_count[0] = item;"
+
+
+def compact(
+    queue: cl.CommandQueue,
+    array: cl.array.Array | Mapping[str, cl.array.Array],
+    predicate: str,
+    *,
+    return_event: bool = False,
+    wait_for: Events = None,
+) -> tuple[Any, ...]:
+    """Keep the elements of an array for which an expression holds, in their order, in one launch.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+    array : pyopencl.array.Array or mapping of str to Array
+        As for `portbar.scan`. Of a mapping, the elements of all arrays at the same indices stay.
+    predicate : str
+        OpenCL C expression that is not 0 where an element stays: of ``x`` (or the names of a mapping), its index ``i``, and
+        other elements such as ``x[i - 1]``, which must exist.
+    return_event : bool, optional
+    wait_for : list of pyopencl.Event, optional
+
+    Returns
+    -------
+    kept : pyopencl.array.Array or dict of str to Array
+        One dimension with room for all elements. The first `count` are set.
+    count : pyopencl.array.Array
+        Shape ``()``, type int64, on the device: `count.get()` waits for it.
+    event : pyopencl.Event
+        Only with `return_event`.
+
+    Raises
+    ------
+    Error, LaunchError, BuildError, UnsupportedFeatureError
+        As for `portbar.scan`.
+    """
+    check_queue(queue)
+    arrays = checked_arrays(array)
+    said = _said("the predicate", predicate, "x > 0")
+    kept = {name: _room(queue, one, one.dtype) for name, one in arrays.items()}
+    targets = {f"portbar_kept_{place}": one for place, one in enumerate(kept.values())}
+    copies = " ".join(
+        f"{target}[prev_item] = {name}[i];" for target, (name, one) in zip(targets, arrays.items(), strict=True)
+    )
+    output = f"if (item != prev_item) {{ {copies} }} {_COUNT}"
+    count, event = _selected(queue, array, f"({predicate}) ? 1 : 0", output, targets, said, wait_for)
+    answer = (kept if isinstance(array, Mapping) else kept["x"], count)
+    return (*answer, event) if return_event else answer
+
+
+def unique(
+    queue: cl.CommandQueue,
+    array: cl.array.Array,
+    equal: str | None = None,
+    *,
+    return_event: bool = False,
+    wait_for: Events = None,
+) -> tuple[Any, ...]:
+    """Keep the first of each run of equal elements, in one launch: of a sorted array, each value once.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+    array : pyopencl.array.Array
+        As for `portbar.scan`.
+    equal : str, optional
+        OpenCL C expression that is not 0 where two neighbours ``a`` and ``b`` are equal. By default ``a == b``, which all
+        components of a vector must fulfil; a structure needs an expression. NaN is not equal to NaN.
+    return_event : bool, optional
+    wait_for : list of pyopencl.Event, optional
+
+    Returns
+    -------
+    values, count, event
+        As for `portbar.compact`.
+
+    Raises
+    ------
+    Error, LaunchError, BuildError, UnsupportedFeatureError
+        As for `portbar.scan`.
+    """
+    check_queue(queue)
+    one = _only(array)
+    begins, said = _begins(one, equal)
+    values = _room(queue, one, one.dtype)
+    output = f"if (item != prev_item) portbar_values[prev_item] = x[i]; {_COUNT}"
+    count, event = _selected(queue, one, f"({begins}) ? 1 : 0", output, {"portbar_values": values}, said, wait_for)
+    return (values, count, event) if return_event else (values, count)
+
+
+def run_lengths(
+    queue: cl.CommandQueue,
+    array: cl.array.Array,
+    equal: str | None = None,
+    *,
+    return_event: bool = False,
+    wait_for: Events = None,
+) -> tuple[Any, ...]:
+    """Find the runs of equal elements, in one launch: the value of each, and how many elements it has.
+
+    Parameters
+    ----------
+    queue, array, equal, return_event, wait_for
+        As for `portbar.unique`.
+
+    Returns
+    -------
+    values : pyopencl.array.Array
+        The first element of each run. One dimension with room for all elements; the first `count` are set.
+    lengths : pyopencl.array.Array
+        The number of elements of each run, likewise; int64.
+    count : pyopencl.array.Array
+        The number of runs. Shape ``()``, type int64.
+    event : pyopencl.Event
+        Only with `return_event`.
+
+    Raises
+    ------
+    Error, LaunchError, BuildError, UnsupportedFeatureError
+        As for `portbar.scan`.
+    """
+    check_queue(queue)
+    one = _only(array)
+    begins, said = _begins(one, equal)
+    kind = "ulong" if one.size >> 32 else "uint"
+    values, lengths = _room(queue, one, one.dtype), _room(queue, one, np.int64)
+    # How many runs have begun, and where the last of them did.
+    runs = Operator(f"({kind}2)(a.x + b.x, max(a.y, b.y))", neutral=f"({kind}2)(0)")
+    output = (
+        "if (item.x != prev_item.x) { portbar_values[prev_item.x] = x[i]; "
+        "if (i != 0) portbar_lengths[prev_item.x - 1] = i - (long)prev_item.y; } "
+        "if (i + 1 == N) { portbar_lengths[item.x - 1] = N - (long)item.y; portbar_count[0] = item.x; }"
+    )
+    mapped = f"({begins}) ? ({kind}2)(1, ({kind})i) : ({kind}2)(0)"
+    targets = {"portbar_values": values, "portbar_lengths": lengths}
+    pair = getattr(cl.cltypes, f"{kind}2")
+    count, event = _selected(queue, one, mapped, output, targets, said, wait_for, runs, pair)
+    return (values, lengths, count, event) if return_event else (values, lengths, count)
+
+
+def _selected(
+    queue: cl.CommandQueue,
+    array: Any,
+    mapped: str,
+    output: str,
+    targets: dict[str, cl.array.Array],
+    said: tuple[str, str],
+    wait_for: Events,
+    op: str | Operator = "+",
+    dtype: Any = None,
+) -> tuple[cl.array.Array, cl.Event]:
+    """Scan with an output statement that also stores a count."""
+    first = next(iter(array.values())) if isinstance(array, Mapping) else array
+    if first.size:
+        count = cl.array.Array(queue, (), np.int64, allocator=first.allocator)
+    else:
+        count = cl.array.zeros(queue, (), np.int64, allocator=first.allocator)
+    if dtype is None:
+        dtype = np.uint64 if first.size >> 32 else np.uint32
+    more = More(output=output, outputs={**targets, "portbar_count": count}, said=said, trusted=True)
+    _, event = scanned(queue, array, op, mapped, None, None, dtype, more, return_event=True, wait_for=wait_for)
+    return count, event
+
+
+def _room(queue: cl.CommandQueue, like: cl.array.Array, dtype: Any) -> cl.array.Array:
+    """An array for as many elements."""
+    return cl.array.Array(queue, (like.size,), dtype, allocator=like.allocator)
+
+
+def _only(array: Any) -> cl.array.Array:
+    """The array of a call that takes one, checked."""
+    if isinstance(array, Mapping):
+        raise Error("neighbours of one array are compared: give an array, not a mapping")
+    return checked_arrays(array)["x"]
+
+
+def _said(what: str, expression: Any, example: str) -> tuple[str, str]:
+    """What the user gave, checked, and how it is called in messages."""
+    if not isinstance(expression, str) or not expression.strip():
+        raise Error(f"{what} is an OpenCL C expression such as {example!r}, not {expression!r}")
+    if re.search(r";|//|\n", expression):
+        raise Error(f"{what}, {expression!r}, is more than one expression: no semicolons, line breaks or comments")
+    return what, expression
+
+
+def _begins(array: cl.array.Array, equal: Any) -> tuple[str, tuple[str, str]]:
+    """An expression of whether a run begins at an element."""
+    if equal is None:
+        kind = element_type(array.dtype, "x_type")
+        if isinstance(kind, Struct):
+            raise Error("structures cannot be compared as a whole: give equal=, such as 'a.key == b.key'")
+        equal = "a == b" if isinstance(kind, Scalar) else "all(a == b)"
+    said = _said("the comparison", equal, "a == b")
+    places = {"a": "x[i - 1]", "b": "x[i]"}
+    compared = re.sub(r"(?<![.\w])[ab]\b", lambda found: places[found[0]], equal)
+    return f"i == 0 || !({compared})", said

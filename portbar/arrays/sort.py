@@ -1,0 +1,569 @@
+"""`sort` and `argsort`: PyOpenCL arrays in order, by radix sort on their device.
+
+Least significant digits of 8 bits first, and each digit in one pass over the keys, as in Adinets and Merrill, "Onesweep: A
+Faster Least Significant Digit Radix Sort for GPUs" (2022). A tile looks back for the counts of those before it. What is not
+there after some polls is counted by the group that needs it (Smith, Levien and Owens, "Decoupled Fallback", SPAA 2025): no
+group ever waits for another to run.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.arrays.call import enqueue_by, remember
+from portbar.arrays.plan import Plan, State, plan_of, state_of
+from portbar.arrays.request import check_bounds, overlap
+from portbar.arrays.shape import kind_of
+from portbar.choices.profile import describe
+from portbar.choices.strategy import choose
+from portbar.errors import Error, LaunchError
+from portbar.launching.arguments import check_queue
+from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.scan.look_back import LookBack
+from portbar.text.templates import render_def
+
+if TYPE_CHECKING:
+    from portbar.choices.strategy import DeviceProfile
+    from portbar.primitives.strategy import Strategy
+
+#: Values of a digit.
+BINS: Final = 256
+#: Most keys of one sort; their places are 32-bit numbers.
+MOST_KEYS: Final = (1 << 32) - 1
+
+_UNSIGNED: Final = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+_INFINITIES: Final = {2: "0x7c00u", 4: "0x7f800000u", 8: "0x7ff0000000000000ul"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How one work-group sorts its tile.
+
+    Attributes
+    ----------
+    form : {"items", "groups", "warps"}
+        Groups of one work-item; groups that share local memory; NVIDIA's, whose lanes vote.
+    local : int
+        Work-items of a group.
+    items : int
+        Keys of a work-item.
+    polls : int
+        Looks at a tile before, until it is counted here.
+    small : int
+        Most keys that one group sorts by itself, in one launch.
+    back : int
+        Tiles before that are looked at together, by `warps`.
+    """
+
+    form: str
+    local: int
+    items: int
+    polls: int
+    small: int = 0
+    back: int = 1
+
+
+#: Kind of device -> shape. That of NVIDIA's GPUs depends on what moves: `_WARPS`.
+SHAPES: Final = {
+    "cpu": Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14),
+    "limited": Shape("items", local=1, items=1 << 12, polls=4, small=1 << 12),
+    "gpu": Shape("groups", local=256, items=8, polls=64),
+}
+
+#: Bytes of a key -> with and without values; measured on an H200. Local memory is 48 KiB at most.
+_WARPS: Final = {
+    1: ((384, 20), (384, 20)),
+    2: ((384, 20), (384, 20)),
+    4: ((384, 20), (384, 21)),
+    8: ((256, 14), (256, 14)),
+}
+
+#: Bytes of local memory that values may take there.
+_STAGE_BYTES: Final = 30 * 1024
+
+#: What tests and measurements put in place of the table.
+TRIAL: ContextVar[Shape | None] = ContextVar("TRIAL", default=None)
+
+
+@dataclass(frozen=True)
+class SortJob:
+    """The text of a sort's kernels.
+
+    Attributes
+    ----------
+    kind : str
+        NumPy's letter for what keys are: u, i, f.
+    key_bytes : int
+    value_bytes : int
+        0 where there are no values.
+    numbers : bool
+        Whether values may be the keys' places, as for `argsort`.
+    descending : bool
+    digits : int
+    shape : Shape
+    kernel : str
+    """
+
+    kind: str
+    key_bytes: int
+    value_bytes: int
+    numbers: bool
+    descending: bool
+    digits: int
+    shape: Shape
+    kernel: str = "portbar_sort_pass"
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    typedefs: ClassVar[list[str]] = []
+    words: ClassVar[tuple[str, ...]] = (
+        "word_load", "word_load_acquire", "word_store", "word_store_release", "word_add_relaxed",
+    )  # fmt: skip
+
+    @property
+    def key_type(self) -> str:
+        """The unsigned type of a key's bits."""
+        return _UNSIGNED[self.key_bytes]
+
+    @property
+    def value_type(self) -> str:
+        """A type of a value's size."""
+        if not self.value_bytes or self.value_bytes in _UNSIGNED:
+            return _UNSIGNED.get(self.value_bytes, "")
+        unit, count = ("uint", self.value_bytes // 4) if self.value_bytes % 4 == 0 else ("uchar", self.value_bytes)
+        return f"struct {{ {unit} part[{count}]; }}"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether keys are floating-point numbers."""
+        return self.kind == "f"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether keys are signed integers."""
+        return self.kind == "i"
+
+    @property
+    def sign(self) -> str:
+        """The sign's bit."""
+        return f"{1 << 8 * self.key_bytes - 1:#x}{'ul' if self.key_bytes == 8 else 'u'}"
+
+    @property
+    def infinity(self) -> str:
+        """The bits of infinity."""
+        return _INFINITIES[self.key_bytes]
+
+    @property
+    def local(self) -> int:
+        """Work-items of a group."""
+        return self.shape.local
+
+    @property
+    def tile(self) -> int:
+        """Keys of a tile."""
+        return self.shape.local * self.shape.items
+
+    @property
+    def bins_each(self) -> int:
+        """Values of a digit that a work-item sums."""
+        return -(-BINS // self.local)
+
+    @property
+    def count_local(self) -> int:
+        """Work-items of a group that counts."""
+        return {"items": 1, "groups": self.local, "warps": 512}[self.shape.form]
+
+    @property
+    def count_loads(self) -> int:
+        """Keys that a counting work-item of `warps` has in flight."""
+        return 32 // self.key_bytes
+
+    @property
+    def line(self) -> int:
+        """Keys of a line of a CPU's cache."""
+        return 64 // self.key_bytes
+
+    @property
+    def stages_values(self) -> bool:
+        """Whether values wait where keys do, until they are written in order."""
+        return self.value_bytes in _UNSIGNED
+
+    @property
+    def stage_words(self) -> int:
+        """Words of 64 bits for a tile's keys or values."""
+        widest = max(self.key_bytes, 4 if self.value_bytes else 0, self.value_bytes if self.stages_values else 0)
+        return -(-self.tile * widest // 8)
+
+    @property
+    def word_type(self) -> str:
+        """What says that a tile's counts are known."""
+        return "ulong" if self.shape.form == "warps" else "uint"
+
+    @property
+    def by(self) -> LookBack:
+        """What the text that scans share calls things."""
+        return LookBack("portbar", "uint", "", "", f"{self.shape.polls}u")
+
+    def expressions(self) -> Iterator[tuple[str, str, str]]:
+        """Nothing here is of the caller's writing."""
+        return iter(())
+
+    def text(self, strategy: Strategy) -> str:
+        """The kernels' OpenCL C."""
+        context = {"job": self, **word_context(strategy)}
+        kernels = "small" if self.kernel == "portbar_sort_small" else "kernels"
+        pieces = [
+            *word_pieces(strategy, self.words),
+            ("sort/host.mako", "types"),
+            (f"sort/{self.shape.form}.mako", kernels),
+        ]
+        return "\n".join(render_def(template, name, context) for template, name in pieces)
+
+
+@dataclass
+class _Sort:
+    """The launches of one kind of sort on one queue."""
+
+    job: SortJob
+    state: State
+    #: One launch for all digits, or one that counts them and one for each.
+    small: Plan | None = None
+    count: Plan | None = None
+    passes: list[Plan] = field(default_factory=list)
+
+    def launch(
+        self,
+        keys: cl.array.Array,
+        values: cl.array.Array | None,
+        keys_out: cl.array.Array | None,
+        values_out: cl.array.Array | None,
+        wait: list[cl.Event] | None,
+    ) -> cl.Event:
+        """Enqueue them. The caller holds the state's lock."""
+        job, state, length = self.job, self.state, keys.shape[0]
+
+        def target(array: cl.array.Array | None, name: str, each: int) -> tuple[Any, int]:
+            if array is not None:
+                return _place(array)
+            return state.room(f"sort {name}", length * each), 0
+
+        rooms = [(_place(keys), target(keys_out, "keys out", job.key_bytes), "keys", job.key_bytes)]
+        if values_out is not None:
+            to = _place(values_out)
+            rooms.append((to if values is None else _place(values), to, "values", job.value_bytes))
+        if self.small is not None:
+            return self.small.launch(
+                [part for source, to, _, _ in rooms for place in (source, to) for part in place], wait
+            )
+        assert self.count is not None
+        first, other = [np.uint32(8 * BINS * (turn & 1)).tobytes() for turn in (state.sorts, state.sorts + 1)]
+        event = self.count.launch([*_place(keys), first, other], wait)
+        first_bin, state.sorts = 8 * BINS * (state.sorts & 1), state.sorts + 1
+        sources = [source for source, *_ in rooms]
+        for digit, plan in enumerate(self.passes):
+            # The last one goes to where results belong, and those before in turns there and elsewhere.
+            away = (job.digits - digit) % 2 == 0
+            targets = [(state.room(f"sort {name}", length * each), 0) if away else to for _, to, name, each in rooms]
+            args = [part for pair in zip(sources, targets, strict=True) for place in pair for part in place]
+            epoch, bins = np.uint32(state.next_epoch()), np.uint32(first_bin + BINS * digit)
+            event = plan.launch([*args, epoch.tobytes(), bins.tobytes()], [event])
+            sources = targets
+        return event
+
+
+def _place(array: cl.array.Array) -> tuple[Any, int]:
+    """An array's memory, and its first element there."""
+    return array.base_data, array.offset // array.dtype.itemsize
+
+
+def _planned(
+    queue: cl.CommandQueue, keys: cl.array.Array, value_bytes: int, bits: _Bits, *, numbers: bool, descending: bool
+) -> _Sort:
+    """Compile the kernels of a sort, and give them what stays."""
+    device, state, length, dtype = queue.device, state_of(queue), keys.shape[0], keys.dtype
+    profile = describe(device)
+    strategy = choose(profile)
+    kind = "u" if dtype.kind == "b" else dtype.kind
+    shape = _shape(profile, strategy, dtype.itemsize, value_bytes)
+    job = SortJob(kind, dtype.itemsize, value_bytes, numbers, descending, bits.digits, shape)
+    n, begin, last = np.uint32(length), np.uint32(bits.begin), np.uint32(bits.mask(bits.digits - 1))
+
+    def plan(name: str, groups: int, local: int, *kept: Any) -> Plan:
+        return plan_of(queue, strategy, replace(job, kernel=f"portbar_sort_{name}"), (groups * local,), (local,), kept)
+
+    if length <= shape.small:
+        spare: tuple[Any, ...] = ()
+        if shape.form == "items":
+            sizes = [("keys", job.key_bytes), *([("values", value_bytes)] if value_bytes else [])]
+            spare = tuple(state.room(f"sort {name}", shape.small * each) for name, each in sizes)
+        return _Sort(job, state, small=plan("small", 1, job.local, np.uint32(numbers), n, begin, last, *spare))
+    tiles = -(-length // job.tile)
+    bins = state.cleared("sort bins", 2 * 8 * BINS * 4)
+    groups = (
+        tiles
+        if shape.form == "items"
+        else max(1, min(2 * device.max_compute_units, -(-length // (4 * job.count_local))))
+    )
+    count = plan("count", groups, job.count_local, bins, n, begin, last)
+    ticket = state.cleared("ticket", 4)
+    if shape.form == "warps":
+        words, counts = state.tile_words(2 * BINS * tiles, "sort words"), state.room("sort counts", 4)
+    else:
+        words, counts = state.tile_words(tiles), state.room("sort counts", 2 * 4 * BINS * tiles)
+    passes = [
+        plan(
+            "pass", tiles, job.local, bins, np.uint32(numbers and digit == 0), np.uint32(bits.begin + 8 * digit),
+            np.uint32(bits.mask(digit)), n, ticket, words, counts,
+        )
+        for digit in range(bits.digits)
+    ]  # fmt: skip
+    return _Sort(job, state, count=count, passes=passes)
+
+
+_sorts: OrderedDict[Any, _Sort] = OrderedDict()
+
+
+def sort(
+    queue: cl.CommandQueue,
+    keys: cl.array.Array,
+    values: cl.array.Array | None = None,
+    *,
+    descending: bool = False,
+    begin_bit: int = 0,
+    end_bit: int | None = None,
+    out: Any = None,
+    return_event: bool = False,
+    wait_for: Iterable[cl.Event] | None = None,
+) -> Any:
+    """Sort an array on its device, and another with it. Equal keys keep their order.
+
+    Parameters
+    ----------
+    queue : pyopencl.CommandQueue
+    keys : pyopencl.array.Array
+        One-dimensional and contiguous, of bool or of integers or floating-point numbers of 8 to 64 bits. The device need not
+        compute with the type. As in NumPy, -0.0 equals 0.0, and what is no number comes last.
+    values : pyopencl.array.Array, optional
+        Of the same length and any type; each value moves with its key.
+    descending : bool, optional
+        Whether the largest key comes first. What is no number comes first, too.
+    begin_bit, end_bit : int, optional
+        Sort by these bits of the keys only: from `begin_bit` up to `end_bit`, without it. By default, all. Bit 0 is the least
+        significant one. Floating-point numbers and signed integers are sorted by the bits of unsigned numbers in their order.
+        The time grows with the number of bits, by steps of 8.
+    out : pyopencl.array.Array or pair of them, optional
+        Where results go: with the shapes and types of `keys` and `values`, sharing no memory with them.
+    return_event : bool, optional
+    wait_for : list of pyopencl.Event, optional
+
+    Returns
+    -------
+    pyopencl.array.Array or tuple of two
+        The sorted keys, or keys and values; nothing has been waited for. With `return_event`, a tuple of that and the event.
+
+    Raises
+    ------
+    Error
+        Keys of a type that cannot be sorted, or bits that they do not have.
+    LaunchError
+        Arrays that cannot be, or something to wait for that has failed.
+    UnsupportedFeatureError
+        No way is known to order memory between the device's work-groups.
+    """
+    check_queue(queue)
+    length = _checked(queue, "keys", keys)
+    moved = [keys]
+    if values is not None:
+        if _checked(queue, "values", values) != length:
+            raise LaunchError(f"there are {length} keys and {values.shape[0]} values: each key needs one")
+        moved.append(values)
+    given = [out] if values is None else out
+    if out is None:
+        given = [cl.array.Array(queue, one.shape, one.dtype, allocator=one.allocator) for one in moved]
+    elif not isinstance(given, Sequence) or len(given) != len(moved):
+        raise LaunchError("out= is an array for the keys and one for the values, as a pair")
+    else:
+        for one, like in zip(given, moved, strict=True):
+            _check_out(queue, one, like.shape[0], like.dtype, [*moved, *(other for other in given if other is not one)])
+    event = _enqueue(
+        "portbar.sort", queue, keys, values, given[0], given[1] if values is not None else None,
+        _Bits.of(keys.dtype, begin_bit, end_bit), wait_for, descending=descending,
+    )  # fmt: skip
+    result = given[0] if values is None else tuple(given)
+    return (result, event) if return_event else result
+
+
+def argsort(
+    queue: cl.CommandQueue,
+    keys: cl.array.Array,
+    *,
+    descending: bool = False,
+    begin_bit: int = 0,
+    end_bit: int | None = None,
+    dtype: Any = np.uint32,
+    out: cl.array.Array | None = None,
+    return_event: bool = False,
+    wait_for: Iterable[cl.Event] | None = None,
+) -> Any:
+    """Find where the elements of a sorted array lie in the array. Equal keys keep their order.
+
+    Parameters
+    ----------
+    queue, keys, descending, begin_bit, end_bit, return_event, wait_for
+        As for `portbar.sort`.
+    dtype : dtype, optional
+        An integer type of 32 or 64 bits for the places; without `out`.
+    out : pyopencl.array.Array, optional
+        Where they go: of the keys' length and an integer type of 32 or 64 bits, sharing no memory with them.
+
+    Returns
+    -------
+    pyopencl.array.Array
+        ``keys[result]`` is sorted; nothing has been waited for. With `return_event`, a tuple of that and the event.
+
+    Raises
+    ------
+    Error, LaunchError, UnsupportedFeatureError
+        As for `portbar.sort`.
+    """
+    check_queue(queue)
+    length = _checked(queue, "keys", keys)
+    try:
+        kind = np.dtype(dtype if out is None else out.dtype)
+    except (AttributeError, TypeError) as error:
+        raise LaunchError(f"no type for places: {error}") from None
+    if kind.kind not in "iu" or kind.itemsize not in (4, 8):
+        raise LaunchError(f"places are integers of 32 or 64 bits, not {kind}")
+    if out is None:
+        out = cl.array.Array(queue, keys.shape, kind, allocator=keys.allocator)
+    else:
+        _check_out(queue, out, length, kind, [keys])
+    bits = _Bits.of(keys.dtype, begin_bit, end_bit)
+    event = _enqueue("portbar.argsort", queue, keys, None, None, out, bits, wait_for, descending=descending)
+    return (out, event) if return_event else out
+
+
+@dataclass(frozen=True)
+class _Bits:
+    """The bits that are sorted by."""
+
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, dtype: np.dtype[Any], begin: Any, end: Any) -> _Bits:
+        """The bits of keys of a type, checked."""
+        if dtype.kind not in "buif" or dtype.itemsize not in _UNSIGNED:
+            raise Error(
+                f"keys of {dtype} cannot be sorted: they are bool, integers or floating-point numbers of 8 to 64 bits"
+            )
+        width = 8 * dtype.itemsize
+        end = width if end is None else end
+        for one in (begin, end):
+            if isinstance(one, bool) or not isinstance(one, int | np.integer):
+                raise Error(f"bits are told by integers, not {one!r}")
+        if not 0 <= begin < end <= width:
+            raise Error(
+                f"keys of {dtype} have bits 0 to {width}: begin_bit={begin} and end_bit={end} leave none of them"
+            )
+        return cls(int(begin), int(end))
+
+    @property
+    def digits(self) -> int:
+        """Passes."""
+        return -(-(self.end - self.begin) // 8)
+
+    def mask(self, digit: int) -> int:
+        """The bits of one digit."""
+        return (1 << min(8, self.end - self.begin - 8 * digit)) - 1
+
+
+def _checked(queue: cl.CommandQueue, name: str, array: Any) -> int:
+    """The length of an array that may be sorted."""
+    if not isinstance(array, cl.array.Array):
+        raise LaunchError(
+            f"{name} is a {type(array).__name__}, not a pyopencl.array.Array: move it there with "
+            "pyopencl.array.to_device(queue, ...)"
+        )
+    if len(array.shape) != 1:
+        raise LaunchError(f"{name} has shape {array.shape}: portbar sorts one dimension; pass {name}.ravel()")
+    if array.size and not array.flags.c_contiguous:
+        raise LaunchError(f"{name} of shape {array.shape} has strides {array.strides}: sort {name}.copy()")
+    if array.offset % array.dtype.itemsize:
+        raise LaunchError(
+            f"{name} starts {array.offset} bytes into its buffer, within an element of {array.dtype}: copy it"
+        )
+    if array.context != queue.context:
+        raise LaunchError(f"{name} belongs to another context than the queue: copy it with get() and to_device()")
+    check_bounds(name, array)
+    if array.size > MOST_KEYS:
+        raise LaunchError(f"{name} has {array.size} elements; one sort takes at most {MOST_KEYS}")
+    return int(array.shape[0])
+
+
+def _check_out(
+    queue: cl.CommandQueue, out: Any, length: int, dtype: np.dtype[Any], others: Iterable[cl.array.Array]
+) -> None:
+    """Check an array that results go to."""
+    _checked(queue, "out", out)
+    if out.shape != (length,) or out.dtype != dtype:
+        raise LaunchError(f"out= must have shape ({length},) and type {dtype}; it has {out.shape} and {out.dtype}")
+    if any(overlap(out, other) for other in others):
+        raise LaunchError(
+            "out= shares memory with another array of the call, which is still being read when it is written"
+        )
+
+
+def warps_shape(key_bytes: int, value_bytes: int) -> Shape:
+    """The shape on NVIDIA's GPUs, for what moves."""
+    local, items = _WARPS[key_bytes][value_bytes == 0]
+    if value_bytes == 8:
+        items = min(items, _STAGE_BYTES // (8 * local))
+    return Shape("warps", local, items, polls=6, small=local * items, back=4)
+
+
+def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:
+    if (trial := TRIAL.get()) is not None:
+        return trial
+    if kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70:
+        return warps_shape(key_bytes, value_bytes)
+    return SHAPES[kind_of(profile)]
+
+
+def _enqueue(
+    caller: str,
+    queue: cl.CommandQueue,
+    keys: cl.array.Array,
+    values: cl.array.Array | None,
+    keys_out: cl.array.Array | None,
+    values_out: cl.array.Array | None,
+    bits: _Bits,
+    wait_for: Iterable[cl.Event] | None,
+    *,
+    descending: bool,
+) -> cl.Event:
+    """Enqueue a sort; without `keys_out`, of the keys' places."""
+    arrays = {"keys": keys, **({} if values is None else {"values": values})}
+    results = [one for one in (keys_out, values_out) if one is not None]
+    if not keys.size:
+        return enqueue_by(caller, queue, None, None, arrays, arrays.values(), results, wait_for)
+    numbers = values is None and values_out is not None
+    value_bytes = 0 if values_out is None else values_out.dtype.itemsize
+    key = (queue.int_ptr, keys.shape[0], keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get())
+    known = _sorts.get(key)
+    if known is None:
+        known = _planned(queue, keys, value_bytes, bits, numbers=numbers, descending=bool(descending))
+        remember(_sorts, key, known)
+
+    def launch(wait: list[cl.Event] | None) -> cl.Event:
+        with known.state.lock:
+            return known.launch(keys, values, keys_out, values_out, wait)
+
+    return enqueue_by(caller, queue, known.state, launch, arrays, arrays.values(), results, wait_for)

@@ -1,0 +1,126 @@
+"""The output statement of `portbar.scan`: what runs for each element once its prefix is known, and the arrays it writes to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyopencl as cl
+import pyopencl.array
+
+from portbar.arrays.request import array_types, check_bounds, check_name, overlap
+from portbar.arrays.source import Input
+from portbar.errors import Error, LaunchError
+from portbar.primitives.reduction.types import Type
+
+#: What PyOpenCL's `GenericScanKernel` calls the values that an output statement sees.
+VALUES: Final = ("item", "prev_item", "last_item")
+_RESERVED: Final = (*VALUES, "N")
+
+
+def wants_last(text: str) -> bool:
+    """Whether a statement needs the scan's last value."""
+    return re.search(r"\blast_item\b", text) is not None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An output statement with the names and types of the arrays that it writes to."""
+
+    text: str
+    arrays: tuple[tuple[str, Type], ...] = ()
+
+    @property
+    def targets(self) -> tuple[Input, ...]:
+        """The arrays."""
+        return tuple(Input(place, name, kind) for place, (name, kind) in enumerate(self.arrays))
+
+    @property
+    def wants_last(self) -> bool:
+        """Whether the statement needs the scan's last value, which only another launch can know before."""
+        return wants_last(self.text)
+
+    def parameters(self, inputs: tuple[Input, ...], value: str) -> str:
+        """The parameters of the C function that holds the statement; values are of type `value`."""
+        # None is restrict: the effect INLINED_STRUCTURES_UNKNOWN.
+        return ", ".join(
+            [
+                *(f"global const {array.c} *{array.name}" for array in inputs),
+                *(f"global {array.c} *{array.name}" for array in self.targets),
+                *(f"const long {name}" for name in ("i", "N")),
+                *(f"const {value} {name}" for name in VALUES[: 3 if self.wants_last else 2]),
+            ]
+        )
+
+
+def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bool) -> Statement | None:
+    """The statement of a request, checked; None without one.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the arrays that are scanned.
+    text, outputs
+        As for `portbar.scan`.
+    trusted : bool
+        Whether names may be portbar's own.
+
+    Raises
+    ------
+    Error, LaunchError
+        A statement or a name that cannot be; something that is no array.
+    """
+    if text is None:
+        if outputs is not None:
+            raise Error("outputs= are the arrays that output= writes to: give output= as well")
+        return None
+    if not isinstance(text, str) or not text.strip():
+        raise Error(f"output= is an OpenCL C statement such as 'total[i] = item;', not {text!r}")
+    given = {} if outputs is None else outputs
+    if not isinstance(given, Mapping):
+        raise LaunchError(f"outputs= is a mapping of name -> pyopencl.array.Array, not {type(given).__name__}")
+    for name in (*names, *given):
+        if name in _RESERVED:
+            raise Error(f"an array is called {name!r}, which has a meaning in output statements; call it otherwise")
+    for name, one in given.items():
+        if not trusted:
+            check_name("an output", name)
+        if name in names:
+            raise Error(f"{name!r} names both an array that is scanned and one of outputs=; call one of them otherwise")
+        if not isinstance(one, cl.array.Array):
+            raise LaunchError(f"outputs[{name!r}] is a pyopencl.array.Array, not {type(one).__name__}")
+        if one.size and not one.flags.c_contiguous:
+            raise LaunchError(
+                f"outputs[{name!r}] of shape {one.shape} has strides {one.strides}: it must be contiguous"
+            )
+    return Statement(text.strip(), array_types(given))
+
+
+def check_targets(
+    queue: cl.CommandQueue,
+    inputs: tuple[cl.array.Array, ...],
+    outputs: Mapping[str, cl.array.Array],
+    out: cl.array.Array | None,
+) -> None:
+    """Check where the arrays that a statement writes to lie.
+
+    Raises
+    ------
+    LaunchError
+        One shares memory with another or with what is scanned, or belongs to another context.
+    """
+    before = {} if out is None else {"out": out}
+    for name, one in outputs.items():
+        if one.context != queue.context:
+            raise LaunchError(f"outputs[{name!r}] belongs to another context than the queue")
+        check_bounds(f"outputs[{name!r}]", one)
+        if any(overlap(one, other) for other in inputs):
+            raise LaunchError(
+                f"outputs[{name!r}] shares memory with the array, which is still being read when results are written"
+            )
+        for other_name, other in before.items():
+            if overlap(one, other):
+                raise LaunchError(f"{other_name!r} and {name!r} of the outputs share memory")
+        before[name] = one

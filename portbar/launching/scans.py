@@ -1,0 +1,86 @@
+"""Launches of kernels that scan over their work-groups: where these leave what tiles amount to."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar.errors import LaunchError
+from portbar.launching.launch import Launch
+from portbar.launching.order import Order
+from portbar.primitives.scan import TICKET_WORDS, DeviceScan
+
+#: The hidden launch argument, an OpenCL uint4 in the host's byte order: epoch, work-groups, and first word of the values.
+_WORDS: Final = struct.Struct("=4I")
+
+#: Launches after which words of tiles are cleared; each holds an epoch and one more bit.
+MOST_EPOCHS: Final = (1 << 31) - 1
+
+
+def check_sizes(
+    kernel: str, scans: tuple[DeviceScan, ...], size: tuple[int, ...], local: tuple[int, ...], used: Sequence[str]
+) -> None:
+    """Check that all work-groups are whole, and no larger than the local memory of the scans that are `used`.
+
+    Raises
+    ------
+    LaunchError
+        They are not.
+    """
+    if any(whole % part for whole, part in zip(size, local, strict=True)):
+        raise LaunchError(
+            f"kernel {kernel!r} scans, and the last work-groups would be smaller than others: global size {size}, local size "
+            f"{local}. Give a global size that is a multiple of the local size"
+        )
+    for scan in scans:
+        if scan.name in used and math.prod(local) > scan.local_size:
+            raise LaunchError(
+                f"kernel {kernel!r}: local size {local} is {math.prod(local)} work-items, and scan {scan.name!r} has local "
+                f"memory for {scan.local_size}: declare DeviceScan({scan.name!r}, ..., local_size={math.prod(local)})"
+            )
+
+
+class ScanState:
+    """The ticket, words and values of the tiles of one queue's launches, for as many as `capacity` work-groups.
+
+    Launches on one state never overlap: `order` sees to it. Nothing is cleared between them: words hold the launch's epoch,
+    and the last group sets the ticket back.
+    """
+
+    def __init__(
+        self, queue: cl.CommandQueue, groups: int, scans: tuple[DeviceScan, ...], previous: ScanState | None
+    ) -> None:
+        self.queue = queue
+        self.capacity = 1 << max(6, (groups - 1).bit_length())
+        self.first_value = TICKET_WORDS + self.capacity
+        sizes = [-(-scan.kind.size // 16) * 16 for scan in scans]
+        words = np.zeros(self.first_value + 2 * self.capacity * max(sizes) // 4, np.uint32)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
+        self.order: Order = previous.order if previous is not None else Order(queue)
+        self._epoch = 0
+
+    def next_epoch(self) -> int:
+        """A number from 1 on that no word holds: they are cleared when numbers begin again."""
+        if self._epoch == MOST_EPOCHS:
+            zero, before = np.zeros(1, np.uint32), self.order.after(None)
+            cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, zero, 0, 4 * self.first_value, before)
+            self.order.add(cleared, None)
+            self._epoch = 0
+        self._epoch += 1
+        return self._epoch
+
+
+def enqueue(state: ScanState, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+    """Enqueue a plan of `portbar.launching.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
+    epoch = state.next_epoch()
+    before = state.order.after(wait_for)
+    words = _WORDS.pack(epoch, plan.groups, state.first_value, 0)
+    event = plan.call(state.buffer, bytearray(words), *args, wait_for=before)
+    state.order.add(event, wait_for)
+    return Launch(event, plan.label)

@@ -1,0 +1,195 @@
+"""Scans over all work-groups of a launch, inside kernels, by look-back with fallback: `portbar/scan.h`.
+
+Not for scans of arrays from the host (`portbar.arrays.scan`), nor for those of a grid, a work-group or a sub-group
+(`portbar.primitives.reduction`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.errors import BuildError, Error
+from portbar.primitives.header import Header, Piece
+from portbar.primitives.reduction.code import struct_lines
+from portbar.primitives.reduction.loops import Reduction, check_identifier
+from portbar.primitives.reduction.operators import BuiltIn
+from portbar.primitives.reduction.types import Array, Type, structs_in
+from portbar.primitives.reduction.values import combined, extensions_for, literal, neutral
+from portbar.primitives.scan.look_back import LookBack
+from portbar.text.source import includes, mentions, without_comments
+
+if TYPE_CHECKING:
+    from portbar.primitives.strategy import Strategy
+
+HEADER: Final = "portbar/scan.h"
+PARAMETER: Final = "PORTBAR_SCAN_PARAM"
+#: Words before those of tiles, the first of which is the ticket: a cache line or two.
+TICKET_WORDS: Final = 64
+
+#: Suffixes of what a scan defines.
+_NAMES: Final = (
+    "value",
+    "scan",
+    "combine",
+    "neutral",
+    "begin",
+    "publish",
+    "missing",
+    "missing_tile",
+    "supply",
+    "inclusive",
+    "exclusive",
+)
+
+
+@dataclass(frozen=True)
+class DeviceScan:
+    """A scan over the work-groups of a launch, which a kernel makes by functions that begin with its name.
+
+    Parameters
+    ----------
+    name : str
+        What the generated types and functions begin with, as in ``rank_scan`` and ``rank_publish``.
+    dtype : dtype
+        The type of values, as for `portbar.Reduction`: 16 bytes or less.
+    op : str or Operator
+        As for `portbar.Reduction`, but neither ``"argmin"`` nor ``"argmax"``. It need not commute.
+    neutral : str or number, optional
+        The neutral element of a `portbar.Operator`, instead of its own.
+    local_size : int, optional
+        Most work-items of a work-group, for which there is local memory.
+
+    Raises
+    ------
+    Error
+        A name that is none; types, operators and sizes that cannot be.
+    """
+
+    name: str
+    dtype: Any
+    op: Any = "+"
+    _: KW_ONLY
+    neutral: Any = None
+    local_size: int = 256
+
+    def __post_init__(self) -> None:
+        check_identifier("a scan", self.name)
+        kind = self.kind
+        if isinstance(kind, Array):
+            raise Error(f"scan {self.name!r} is of arrays: give a structure")
+        if isinstance(self.reduction.operator, BuiltIn) and self.reduction.operator.finds_index:
+            raise Error(f"scan {self.name!r} has no {self.op!r}: use a portbar.Operator on a structure with an index")
+        if kind.size > 16:
+            raise Error(f"scan {self.name!r} is of values of {kind.size} bytes; at most 16 can be scanned")
+        size = self.local_size
+        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 4096:
+            raise Error(f"local_size= of scan {self.name!r} is a whole number from 1 to 4096, not {size!r}")
+
+    @cached_property
+    def reduction(self) -> Reduction:
+        """Type and operator."""
+        return Reduction(self.dtype, self.op, neutral=self.neutral)
+
+    @cached_property
+    def kind(self) -> Type:
+        """The type of values."""
+        return self.reduction.type_called(f"{self.name}_value")
+
+    @property
+    def by(self) -> LookBack:
+        """What its look-back calls things."""
+        value, name = f"{self.name}_value", self.name
+        return LookBack(f"portbar_{name}", value, f"{name}_combine", "local ", "PORTBAR_SCAN_POLLS", public=True)
+
+    @property
+    def typedefs(self) -> list[str]:
+        """The type of values, and structures that it is made of."""
+        found = [f"typedef struct {{ {' '.join(struct_lines(one))} }} {one.c};" for one in structs_in(self.kind)]
+        called = f"{self.name}_value"
+        return found if self.kind.c == called else [*found, f"typedef {self.kind.c} {called};"]
+
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """Extensions that its values need."""
+        return extensions_for([self.kind])
+
+    @property
+    def combined(self) -> str:
+        """The body of the function that combines two values."""
+        return combined(self.kind, self.reduction.operator)
+
+    @property
+    def neutral_value(self) -> str:
+        """The body of the function that gives the neutral element."""
+        op = self.reduction.operator
+        given = None if self.neutral is None or isinstance(op, BuiltIn) else literal(self.neutral)
+        return neutral(self.kind, op, given)
+
+    @property
+    def generated_names(self) -> frozenset[str]:
+        """Every name that the scan puts into the program."""
+        return frozenset(f"{self.name}_{part}" for part in _NAMES)
+
+
+def check_scans(scans: Any) -> tuple[DeviceScan, ...]:
+    """The scans of a program as a tuple.
+
+    Raises
+    ------
+    Error
+        Something is no scan, or two have one name.
+    """
+    made = (scans,) if isinstance(scans, DeviceScan) else tuple(scans)
+    for place, one in enumerate(made):
+        if not isinstance(one, DeviceScan):
+            raise Error(f"scans= takes portbar.DeviceScan objects, not {one!r}")
+        if any(one.generated_names & other.generated_names for other in made[:place]):
+            raise Error(f"two scans define functions that begin with {one.name!r}; rename one")
+    return made
+
+
+def check_source(name: str, source: str, scans: tuple[DeviceScan, ...]) -> None:
+    """Check that a program with scans can be what its author means.
+
+    Raises
+    ------
+    BuildError
+        The header is not included, a name of a scan's is defined by the source, no parameter carries the state, or tiles that
+        are missing are never supplied.
+    """
+    if scans and HEADER not in [include.name for include in includes(source)]:
+        raise BuildError(f'{name}: scans= declares {scans[0].name!r}, but nothing includes it; add #include "{HEADER}"')
+    if not scans and mentions(source, PARAMETER):
+        raise BuildError(f"{name}: a kernel takes {PARAMETER}, but scans= declares no portbar.DeviceScan")
+    code = without_comments(source, keep_strings=False)
+    for scan in scans:
+        for taken in sorted(scan.generated_names):
+            if re.search(rf"\b(?:\w+\s+\**|#\s*define\s+){taken}\s*\([^;{{}}]*\)\s*\{{", code):
+                raise BuildError(f"{name}: {taken!r} is defined in the source, and by scan {scan.name!r}; rename one")
+        if mentions(source, f"{scan.name}_begin") and not mentions(source, PARAMETER):
+            raise BuildError(
+                f"{name}: {scan.name}_begin needs to know where work-groups leave their values: make {PARAMETER} the "
+                "kernel's first parameter"
+            )
+        calls = [part for part in ("missing", "supply") if not mentions(source, f"{scan.name}_{part}")]
+        if mentions(source, f"{scan.name}_publish") and calls:
+            raise BuildError(
+                f"{name}: {scan.name}_publish without {scan.name}_{calls[0]} would have to wait for work-groups that may "
+                f"never run: after it, while ({scan.name}_missing(&scan)) {scan.name}_supply(&scan, what this work-item "
+                f"contributes to tile {scan.name}_missing_tile(&scan));"
+            )
+
+
+def header(scans: tuple[DeviceScan, ...] = ()) -> Header:
+    """`portbar/scan.h` with the functions of some scans."""
+
+    def pieces(_strategy: Strategy) -> list[Piece]:
+        return [("scan/device.mako", name) for name in ("parameters", *(("common", "every_scan") if scans else ()))]
+
+    def context(_strategy: Strategy) -> dict[str, Any]:
+        return {"scans": scans, "ticket_words": TICKET_WORDS}
+
+    return Header("scan", "Scans over all work-groups, by look-back with fallback.", pieces, context, ("atomics",))

@@ -1,0 +1,39 @@
+"""The forms of the kernels of `portbar.sort`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+import portbar
+from tests.reduce.support import put
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: By name: what the device's own table says, small tiles of one work-item and of several, and one group for all.
+FORMS = ("own", "items", "groups", "small")
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest, device: cl.Device, queue: cl.CommandQueue) -> Iterator[str]:
+    """Sort by one form of the kernels; skip where portbar refuses the device."""
+    from portbar.arrays.sort import TRIAL, Shape  # noqa: PLC0415
+
+    shapes = {
+        "own": None,
+        "items": Shape("items", local=1, items=100, polls=2),
+        "groups": Shape("groups", local=min(16, device.max_work_group_size), items=5, polls=2),
+        "small": Shape("items", local=1, items=100, polls=2, small=1 << 20),
+    }
+    if request.param == "groups" and portbar.describe(device).loop_limit is not None:
+        pytest.skip("the device ends loops early, so that portbar sorts by single work-items there")
+    try:
+        portbar.sort(queue, put(queue, [1]))
+    except portbar.UnsupportedFeatureError as error:
+        pytest.skip(f"refused: {error}")
+    token = TRIAL.set(shapes[request.param])
+    yield request.param
+    TRIAL.reset(token)
