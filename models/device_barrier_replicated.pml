@@ -8,7 +8,7 @@
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
    Mirrors: cl_templates/backend/barrier.mako bed45531e78e
    Mirrors: cl_templates/backend/ptx/barrier.mako 40fe22d6a274
-   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
+   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -4,8 +4,8 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako e9b487dc3ab9
-   Mirrors: cl_templates/grid/state.mako f5bf5e7db902
-   Mirrors: cl_templates/grid/grid.mako 02358fa2fa45
+   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
+   Mirrors: cl_templates/grid/grid.mako b1178ec3b1b8
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

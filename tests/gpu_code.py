@@ -154,7 +154,12 @@ def assembled(target: Target, folder: Path) -> None:
     if ptxas() is None:
         pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
     text = (folder / "out.s").read_text(encoding="utf-8")
-    text = re.sub(r"^(\.func\b[^{}]*?\n;)$", r".extern \1", text, flags=re.MULTILINE)
+    defined = set(re.findall(r"^\.func\b[^{};]*?(\w+)\s*\([^{};]*\{", text, flags=re.MULTILINE))
+
+    def external(declared: re.Match[str]) -> str:
+        return declared[0] if declared[2] in defined else f".extern {declared[0]}"
+
+    text = re.sub(r"^(\.func\b[^{};]*?(\w+)\s*\([^{};]*\n;)$", external, text, flags=re.MULTILINE)
     if target.assemble_for == "sm_90":
         # Clang 14 and 15 know no sm_90; what is newer stands in inline assembly, which they do not read.
         text = re.sub(r"^\.version .*$", ".version 8.6", text, flags=re.MULTILINE)

@@ -56,6 +56,8 @@ ${own("enter_first")}\
 % endif
         shared[PORTBAR_SHARED_TARGET] = 0u;
         shared[PORTBAR_SHARED_SPLIT] = 0u;  /* where portbar_device_token is used */
+        shared[PORTBAR_SHARED_LOOP_END] = 0u;  /* where portbar_claim is used */
+        shared[PORTBAR_SHARED_KEPT] = 0u;  /* where portbar_claim is used */
 ${enter_lines}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

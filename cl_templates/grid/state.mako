@@ -73,6 +73,7 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
 % else:
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);  /* where portbar_device_token is used */
 % endif
+    portbar_word_store(state + PORTBAR_STATE_TICKETS, 0u);  /* where portbar_claim is used */
 ${prepare_lines}\
     volatile global uint *report = PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK);
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);

@@ -230,6 +230,7 @@ def choose(
         rolled_polls=variant.rolls_polls(facts),
         volatile_polls=variant.polls_volatile(facts, findings.builds if findings is not None else {}),
         tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
+        loops_in_pieces="CPU" in facts.type,
         one_way_fences=variant.has_one_way_fences(
             findings.builds if findings is not None else matrix.builds_alike(facts)
         ),

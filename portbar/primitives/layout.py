@@ -58,6 +58,7 @@ _LINES: Final = (
     ("PUBLISHED", "ABORT", "PLACE"),
     ("COUNTER",),
     ("SPLIT",),
+    ("TICKETS",),
 )
 
 

@@ -45,6 +45,9 @@ class Capabilities:
     tests_are_rounds : bool
         Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host, a round
         takes as long as the test's own barriers. Never where loops end early.
+    loops_in_pieces : bool
+        Whether loops over a grid give each work-item neighbouring elements: where work-groups are threads of the host, each
+        with a cache of its own. Elsewhere neighbouring work-items take them.
     one_way_fences : bool
         Whether fences that only acquire or only release are available.
     compute_capability : int
@@ -70,6 +73,7 @@ class Capabilities:
     rolled_polls: bool = False
     volatile_polls: bool = False
     tests_are_rounds: bool = False
+    loops_in_pieces: bool = False
     one_way_fences: bool = False
     compute_capability: int = 0
     prints: bool = True

@@ -31,6 +31,30 @@ kernel void meet(PORTBAR_GRID_PARAM, global uint *a)
 }
 """
 
+LOOPS = r"""
+#include "portbar/device_barrier.h"
+kernel void fixed(PORTBAR_GRID_PARAM, global float *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, n)
+        a[i] *= 2.0f;
+}
+kernel void plane(PORTBAR_GRID_PARAM, global float *a, uint width, uint height, uint depth)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_2D(x, y, &grid, width, height)
+        a[y * width + x] *= 2.0f;
+    PORTBAR_FOR_3D(x, y, z, &grid, width, height, depth)
+        a[(z * height + y) * width + x] *= 2.0f;
+}
+kernel void dealt(PORTBAR_GRID_PARAM, global float *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_DYNAMIC(i, &grid, n, 1024u)
+        a[i] *= 2.0f;
+}
+"""
+
 
 SPLIT = r"""
 #include "portbar/split_barrier.h"
@@ -210,3 +234,20 @@ def test_cl12_leaves_one_atomic_with_the_fences_of_its_order(tmp_path) -> None:
         assert len(re.findall(r"call .*@\w*atomic_add", bodies[order])) == 1, order
         assert len(re.findall(r"call .*mem_fence", bodies[order])) == fences, order
         assert not re.search(r"^\s*(br|switch)\b", bodies[order], re.MULTILINE), order
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_loops_over_the_grid_compile(target, tmp_path) -> None:
+    compiled(target, LOOPS, tmp_path)
+    if target.assemble_for:
+        assembled(target, tmp_path)
+
+
+def test_a_loop_over_the_grid_divides_once_and_not_for_each_element(tmp_path) -> None:
+    kernels = ptx_kernels(compiled(PTX, LOOPS, tmp_path))
+    counts = {name: sum(line.startswith(("div.", "rem.")) for line in lines) for name, lines in kernels.items()}
+    assert counts["fixed"] == 1
+    # Divisions stand before the loops: a load and a store of an element and no division lie between labels.
+    text = (tmp_path / "out.s").read_text(encoding="utf-8")
+    blocks = re.split(r"^\$?L\w+:", text, flags=re.MULTILINE)
+    assert not [block for block in blocks if "ld.global.f32" in block and re.search(r"\b(?:div|rem)\.", block)]

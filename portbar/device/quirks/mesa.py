@@ -29,6 +29,26 @@ kernel void counts(global uint *out, const uint n)
 }
 """
 
+_SHELVES = """
+kernel void shelves(global uint *out, const uint n, const uint turns, local uint *shelf)
+{
+    for (uint round = 0; round < 5; ++round) {
+        out[0] += 1;
+        if (get_local_id(0) == 0)
+            shelf[0] = 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        uint left = turns;
+        for (uint seen = shelf[0]; seen < n && left != 0; seen = shelf[0]) {
+            --left;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (get_local_id(0) == 0)
+                shelf[0] = seen + 1;
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+    }
+}
+"""
+
 _EXCHANGES = """
 kernel void exchanges(global uint *words)
 {
@@ -112,6 +132,24 @@ ENTRIES = (
         platform="rusticl",
         kernels=(Kernel(_COUNTS, words=1, arguments=(70_000,)),),
         shows=returns(lambda out: out == [65_535]),
+    ),
+    Quirk(
+        name="llvmpipe-empty-lanes",
+        # Seen in 22.3.6; 25.0.7 was not tried, and has no loop limit that would show it.
+        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
+        fault=(
+            "in work-groups whose size is no multiple of 8, the lanes beyond the last work-item read zeros and take part in "
+            "what ends a loop: one that waits for another value in memory takes all iterations that the kernel may take, and "
+            "the loops around it end"
+        ),
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), a loop over a word of local memory in groups of 1 and 7, 2026-11",
+        workaround=(
+            "portbar's own loops end where they read zero; in your own kernels do likewise, or take local sizes that are "
+            "multiples of 8"
+        ),
+        platform="rusticl",
+        kernels=(Kernel(_SHELVES, words=1, local_bytes=64, arguments=(2, 100_000)),),
+        shows=returns(lambda out: out == [1]),
     ),
     Quirk(
         name="llvmpipe-time-stamps",

@@ -97,6 +97,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
     pieces += [("grid/grid.mako", "grid_type"), *backend.pieces(strategy, "leader", "leads")]
     pieces += [("grid/grid.mako", name) for name in ("enter", "ids", "ok")]
+    pieces += [("grid/loops.mako", name) for name in ("fixed_loops", "dynamic_loops")]
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
     pieces += backend.pause_piece(pause)
     pieces += backend.pieces(strategy, "check_arrival")
@@ -146,6 +147,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "placing": strategy.tuning.placing if _places(strategy) else (),
         "holds": _holds(strategy),
         "release_flags": layout.RELEASE_FLAGS,
+        "loops_in_pieces": strategy.capabilities.loops_in_pieces,
         "work_of_all": backend.work_of_all() if strategy.has(quirks.LEADER_FORGOTTEN) else "",
         **word_context(strategy),
         "hold_table": strategy.tuning.hold,

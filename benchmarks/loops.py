@@ -1,0 +1,213 @@
+"""Loops over a grid beside strides and beside launches: `python -m benchmarks.loops --json`.
+
+Whole programs, from their launch to the end of the wait; a ratio below 1 means that portbar's loop is faster. `fixed`
+sweeps arrays, once a launch beside it; `uneven` deals out elements of very different cost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+
+import portbar
+from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, number, run, sampled
+
+#: What each element of a sweep does; `x` and `y` are its place, `i` its index.
+BODIES: Final = {
+    "axpy": "b[i] = 0.5f * a[i] + 0.25f;",
+    "jacobi": """
+        b[i] = x == 0u || y == 0u || x == width - 1u || y == height - 1u
+            ? a[i] : 0.25f * (a[i - 1] + a[i + 1] + a[i - width] + a[i + width]);""",
+    "life": """
+        if (x == 0u || y == 0u || x == width - 1u || y == height - 1u) {
+            b[i] = 0.0f;
+        } else {
+            float n = 0.0f;
+            for (uint k = 0u; k < 3u; ++k)
+                n += a[i - width + k - 1u] + a[i + k - 1u] + a[i + width + k - 1u];
+            b[i] = n == 3.0f || (n == 4.0f && a[i] != 0.0f) ? 1.0f : 0.0f;
+        }""",
+}
+SIZES: Final = {"gpu": (64, 1024, 4096, 8192), "cpu": (64, 512, 2048)}
+#: Chunks of the uneven program, and elements of each.
+CHUNKS, CHUNK = 4096, 256
+
+SWEEPS: Final = """
+#include "portbar/device_barrier.h"
+
+#define LOOP(loop)                                                     \\
+    PORTBAR_ENTER(grid);                                               \\
+    for (uint s = 0u; s < sweeps; ++s) {                               \\
+        loop {                                                         \\
+            const uint i = y * width + x;                              \\
+            BODY                                                       \\
+        }                                                              \\
+        if (!portbar_device_barrier(&grid))                            \\
+            return;                                                    \\
+        global float *t = a; a = b; b = t;                             \\
+    }
+
+kernel void loops(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
+{
+    LOOP(PORTBAR_FOR_2D(x, y, &grid, width, height))
+}
+
+kernel void strides(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
+{
+    LOOP(for (uint k = portbar_global_id(&grid), x = k % width, y = k / width; k < width * height;
+              k += portbar_global_size(&grid), x = k % width, y = k / width))
+}
+
+kernel void once(global float *a, global float *b, uint width, uint height)
+{
+    const uint x = get_global_id(0), y = get_global_id(1), i = y * width + x;
+    BODY
+}
+"""
+
+UNEVEN: Final = """
+#include "portbar/device_barrier.h"
+
+/* Twice the steps for half of the elements, by a hash: as the degrees of a graph's vertices. */
+inline float work(uint i)
+{
+    const uint steps = 8u << min(clz(i * 2654435761u), 11u);
+    float x = (float)i;
+    for (uint k = 0u; k < steps; ++k)
+        x = x * 0.999f + 1.0f;
+    return x;
+}
+
+kernel void dynamic(PORTBAR_GRID_PARAM, global float *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_DYNAMIC(i, &grid, n, CHUNK)
+        a[i] = work(i);
+}
+
+kernel void fixed(PORTBAR_GRID_PARAM, global float *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, n)
+        a[i] = work(i);
+}
+
+kernel void dealt(global float *a, uint n)
+{
+    a[get_global_id(0)] = work((uint)get_global_id(0));
+}
+"""
+
+
+def clock_us(action: Callable[[], Any]) -> float:
+    """Microseconds that a call takes."""
+    begun = time.perf_counter()
+    action()
+    return (time.perf_counter() - begun) * 1e6
+
+
+def fixed(session: Session) -> Iterator[Row]:
+    """Sweeps by `PORTBAR_FOR_2D` beside a loop with a stride in the same kernel, and beside a launch for each sweep."""
+    queue, local = session.queue, 1 if session.is_cpu else 256
+    for name, body in BODIES.items():
+        program = portbar.Program(session.context, SWEEPS.replace("BODY", " ".join(body.split())))
+        sizes = SIZES["cpu" if session.is_cpu else "gpu"]
+        for size in sizes[:2] if session.quick else sizes:
+            sweeps = max(4, min(200, (1 << 26) // size**2)) // 2 * 2
+            start = np.random.default_rng(1).integers(0, 2, (size, size)).astype(np.float32)
+            a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
+            shape = np.uint32(size), np.uint32(size)
+
+            def grid(kernel: Any, local: tuple[int, ...]) -> None:
+                kernel(queue, None, local, a, b, *shape, np.uint32(sweeps)).wait()  # noqa: B023 (called in this turn)
+
+            def launches(kernel: Any, width: int) -> None:
+                here, there = a, b  # noqa: B023 (called in this turn)
+                for _ in range(sweeps):  # noqa: B023
+                    launch = kernel(queue, (size, size), (min(width, size), 1), here, there, *shape)  # noqa: B023
+                    here, there = there, here
+                launch.wait()
+
+            plain = (local,) if session.is_cpu else (32, 8)
+            runs: dict[str, Callable[[], None]] = {
+                "": lambda: grid(program.kernel("loops"), plain),  # noqa: B023
+                "a stride": lambda: grid(program.kernel("strides"), (64 if session.is_cpu else 256,)),  # noqa: B023
+                "a launch for each sweep": lambda: launches(program.kernel("once"), 64),  # noqa: B023
+            }
+            results = []
+            for action in runs.values():
+                a.set(start)
+                b.set(start)
+                action()
+                results.append(a.get())
+            if not all(np.array_equal(result, results[-1]) for result in results):
+                yield from failed(session, name, WrongResultError("the results differ"), size=size)
+                continue
+            sides = {peer: (lambda action=action: clock_us(action)) for peer, action in runs.items()}
+            yield from rows(session, name, sampled(sides, session.repeats), size=size, sweeps=sweeps)
+
+
+def uneven(session: Session) -> Iterator[Row]:
+    """Chunks that groups claim beside fixed shares, and beside a launch of as many groups as there are chunks."""
+    program = portbar.Program(session.context, UNEVEN, options=[f"-DCHUNK={CHUNK}u"])
+    queue, n = session.queue, CHUNKS * CHUNK // (8 if session.quick else 1)
+    local = 1 if session.is_cpu else 256
+    a, count = cl.array.zeros(queue, n, np.float32), np.uint32(n)
+    runs: dict[str, Callable[[], None]] = {
+        "": lambda: program.kernel("dynamic")(queue, None, (local,), a, count).wait(),
+        "fixed shares": lambda: program.kernel("fixed")(queue, None, (local,), a, count).wait(),
+        "a group for each chunk": lambda: program.kernel("dealt")(queue, (n,), (CHUNK,), a, count).wait(),
+    }
+    results = []
+    for action in runs.values():
+        a.fill(0)
+        action()
+        results.append(a.get())
+    if not all(np.array_equal(result, results[0]) for result in results):
+        yield from failed(session, "uneven", WrongResultError("the results differ"), size=n)
+        return
+    sides = {peer: (lambda action=action: clock_us(action)) for peer, action in runs.items()}
+    yield from rows(session, "uneven", sampled(sides, session.repeats), size=n)
+
+
+def rows(session: Session, benchmark: str, found: dict[str, list[float]], **extra: Any) -> Iterator[Row]:
+    """A row for each peer."""
+    ours = found.pop("")
+    for peer, times in found.items():
+        yield session.compare(benchmark, peer, list(zip(ours, times, strict=True)), **extra)
+
+
+BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {"fixed": fixed, "uneven": uneven}
+
+COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
+    "benchmark": lambda row: row.benchmark,
+    "size": lambda row: str(row.extra.get("size", "")),
+    "sweeps": lambda row: str(row.extra.get("sweeps", "")),
+    "peer": lambda row: row.peer,
+    "ratio": lambda row: number(row.ratio),
+    "ours, us": lambda row: number(row.ours_us),
+    "peer, us": lambda row: number(row.peer_us),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; 1 when a result was wrong, 3 when no usable device matches."""
+    about = "one JSON object a line, as they come, instead of tables"
+    parser = command_line("python -m benchmarks.loops", __doc__, about, "small sizes and five repeats", BENCHMARKS)
+    options = parser.parse_args(arguments)
+    return run(
+        options,
+        lambda device, name: nullcontext(Session(device, name, cl.Context([device]), options.quick)),
+        BENCHMARKS,
+        COLUMNS,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,192 @@
+## -*- coding: utf-8 -*-
+## Loops over ranges that the work-items of a grid share: fixed shares, and parts that free work-groups claim.
+<%def name="fixed_loops()">
+% if loops_in_pieces:
+/* The first of `n` elements in a work-item's share; each share is one piece. Any work-item. */
+static inline uint portbar_share(uint n, uint shares, uint at)
+{
+    const uint each = n / shares, more = n % shares;
+    return at * each + min(at, more);
+}
+
+/* How many elements a share has. */
+static inline uint portbar_share_size(uint n, uint shares, uint at)
+{
+    return n / shares + (at < n % shares ? 1u : 0u);
+}
+
+/* A share of rows of elements: it begins in column x of row y and ends before column z of the row before w. */
+static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, uint rows)
+{
+    const ulong n = (ulong)row * rows, shares = portbar_global_size(grid), at = portbar_global_id(grid);
+    const ulong first = at * (n / shares) + min(at, n % shares), end = first + n / shares + (at < n % shares ? 1u : 0u);
+    if (first == end)
+        return (uint4)(0u);
+    const uint last = (uint)((end - 1u) / row);
+    return (uint4)((uint)(first % row), (uint)(first / row), (uint)(end - (ulong)last * row), last + 1u);
+}
+
+/* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and each work-item takes
+   neighbours, which is fast where threads have caches of their own. Caller: any work-item of the grid. The body holds
+   no barrier, since work-items take different numbers of turns. Cost: two divisions a loop. */
+#define PORTBAR_FOR(i, grid, n) ${"\\"}
+    for (uint portbar_n = (n), portbar_items = portbar_global_size(grid), ${"\\"}
+              i = portbar_share(portbar_n, portbar_items, portbar_global_id(grid)), ${"\\"}
+              portbar_end = i + portbar_share_size(portbar_n, portbar_items, portbar_global_id(grid)); ${"\\"}
+         i < portbar_end; ++i)
+
+/* The same over x < width and y < height, without a division in the body. The body does not change x and y, and does
+   not `break`, which would leave one row. Sides are below 2^31. */
+#define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
+    for (uint4 portbar_sides = (uint4)((width), (height), 0u, 0u), ${"\\"}
+               portbar_rows = portbar_share_of_rows(grid, portbar_sides.x, portbar_sides.y); ${"\\"}
+         portbar_rows.y < portbar_rows.w; ++portbar_rows.y, portbar_rows.x = 0u) ${"\\"}
+        for (uint x = portbar_rows.x, y = portbar_rows.y, ${"\\"}
+                  portbar_end = y + 1u == portbar_rows.w ? portbar_rows.z : portbar_sides.x; ${"\\"}
+             x < portbar_end; ++x)
+
+/* The same over x < width, y < height and z < depth; height * depth is below 2^32. */
+#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
+    for (uint4 portbar_sides = (uint4)((width), (height), (depth), 0u), ${"\\"}
+               portbar_rows = portbar_share_of_rows(grid, portbar_sides.x, portbar_sides.y * portbar_sides.z); ${"\\"}
+         portbar_rows.y < portbar_rows.w; ++portbar_rows.y, portbar_rows.x = 0u) ${"\\"}
+        for (uint x = portbar_rows.x, ${"\\"}
+                  y = portbar_rows.y % portbar_sides.y, z = portbar_rows.y / portbar_sides.y, ${"\\"}
+                  portbar_end = portbar_rows.y + 1u == portbar_rows.w ? portbar_rows.z : portbar_sides.x; ${"\\"}
+             x < portbar_end; ++x)
+% else:
+/* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and neighbouring work-items
+   take neighbours, so that their accesses to memory join. Caller: any work-item of the grid. The body holds no barrier,
+   since work-items take different numbers of turns. Cost: a division a loop. */
+#define PORTBAR_FOR(i, grid, n) ${"\\"}
+    for (uint portbar_n = (n), portbar_stride = portbar_global_size(grid), i = portbar_global_id(grid), ${"\\"}
+              portbar_turns = i < portbar_n ? (portbar_n - i - 1u) / portbar_stride + 1u : 0u; ${"\\"}
+         portbar_turns != 0u; --portbar_turns, i += portbar_stride)
+
+/* A way through three dimensions. A tile is what a work-group covers at once: its local size where that has several
+   dimensions; otherwise one element for each work-item, along the rows. */
+typedef struct {
+    uint3 sides;
+    uint3 tile;
+    uint3 tiled;  /* the sides, rounded up to whole tiles */
+    uint3 step;
+    uint3 at;
+} portbar_walk;
+
+/* The way of one work-item. Any work-item. */
+static inline portbar_walk portbar_walk_begin(const portbar_grid *grid, uint3 sides)
+{
+    const bool by_tiles = get_local_size(1) * get_local_size(2) > 1u;
+    const uint3 local_size = (uint3)((uint)get_local_size(0), (uint)get_local_size(1), (uint)get_local_size(2));
+    const uint3 local_id = (uint3)((uint)get_local_id(0), (uint)get_local_id(1), (uint)get_local_id(2));
+    portbar_walk walk;
+    walk.sides = sides;
+    walk.tile = by_tiles ? local_size : (uint3)(1u);
+    const uint3 tiles = max((sides + walk.tile - 1u) / walk.tile, (uint3)(1u));
+    walk.tiled = tiles * walk.tile;
+    const uint2 strides = (uint2)(tiles.x, tiles.x * tiles.y);
+    const uint at = by_tiles ? portbar_group_id(grid) : portbar_global_id(grid);
+    const uint step = by_tiles ? portbar_num_groups(grid) : portbar_global_size(grid);
+    walk.at = walk.tile * (uint3)(at % tiles.x, at / strides.x % tiles.y, at / strides.y);
+    walk.at += by_tiles ? local_id : (uint3)(0u);
+    walk.step = walk.tile * (uint3)(step % tiles.x, step / strides.x % tiles.y, step / strides.y);
+    return walk;
+}
+
+/* Goes one step on: what reaches beyond a side goes on in the next row or plane. */
+static inline void portbar_walk_on(portbar_walk *walk)
+{
+    walk->at += walk->step;
+    if (walk->at.x >= walk->tiled.x) {
+        walk->at.x -= walk->tiled.x;
+        walk->at.y += walk->tile.y;
+    }
+    if (walk->at.y >= walk->tiled.y) {
+        walk->at.y -= walk->tiled.y;
+        walk->at.z += walk->tile.z;
+    }
+}
+
+#define PORTBAR_WALK(grid, width, height, depth) ${"\\"}
+    for (portbar_walk portbar_way = portbar_walk_begin(grid, (uint3)((width), (height), (depth))); ${"\\"}
+         portbar_way.at.z < portbar_way.sides.z; portbar_walk_on(&portbar_way))
+
+/* The same over x < width and y < height, without a division in the body. The body does not change x and y, and does
+   not `break`, which would leave one element. The product of the sides is below 2^32, each below 2^31. */
+#define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
+    PORTBAR_WALK(grid, width, height, 1u) ${"\\"}
+        for (uint x = portbar_way.at.x, y = portbar_way.at.y, ${"\\"}
+                  portbar_inside = x < portbar_way.sides.x && y < portbar_way.sides.y; ${"\\"}
+             portbar_inside != 0u; portbar_inside = 0u)
+
+/* The same over x < width, y < height and z < depth. */
+#define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
+    PORTBAR_WALK(grid, width, height, depth) ${"\\"}
+        for (uint x = portbar_way.at.x, y = portbar_way.at.y, z = portbar_way.at.z, ${"\\"}
+                  portbar_inside = x < portbar_way.sides.x && y < portbar_way.sides.y; ${"\\"}
+             portbar_inside != 0u; portbar_inside = 0u)
+% endif
+</%def>
+<%def name="dynamic_loops()">
+/* The next tile of a loop that the work-groups claim from, 0xffffffff where none is left. Tickets of all loops of a
+   launch are one sequence, so that no loop needs a counter of its own: a group that draws one behind its loop's end
+   keeps it for the next loop, which it belongs to. Caller: all work-items of the group; `turn` is 0 in a loop's first
+   call. */
+static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn)
+{
+    local uint *shared = grid->shared, *claimed = shared + PORTBAR_SHARED_CLAIMED + (turn & 1u);
+    if (turn == 0u)
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);  /* the loop before has read what it claimed */
+    if (PORTBAR_LEADER(grid)) {
+        uint end = shared[PORTBAR_SHARED_LOOP_END];
+        if (turn == 0u)
+            shared[PORTBAR_SHARED_LOOP_END] = end += count;
+        const uint begin = end - count;
+        uint ticket = shared[PORTBAR_SHARED_TICKET];
+        if (shared[PORTBAR_SHARED_KEPT] == 0u) {
+            volatile global uint *tickets = grid->state + PORTBAR_STATE_TICKETS;
+            ticket = portbar_word_add_relaxed(tickets, 1u);
+            /* Tiles that a loop has left behind are nobody's any more. */
+            for (uint behind = begin - ticket; (int)behind > 0 && (int)(begin - ticket) > 0; --behind)
+                ticket = portbar_word_add_relaxed(tickets, 1u);
+        }
+        const bool is_later = (int)(ticket - end) >= 0;
+        shared[PORTBAR_SHARED_KEPT] = is_later ? 1u : 0u;
+        shared[PORTBAR_SHARED_TICKET] = ticket;
+## Not `count`: beyond a work-group's last item llvmpipe's vectors load zeros, and must not go on for ever with them.
+        claimed[0] = is_later ? 0u : ticket - begin + 1u;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return claimed[0] - 1u;
+}
+
+/* A loop over `uint tile` < count in which free work-groups claim the next tile, so that uneven work spreads. All
+   work-items of a group run the body with the same tile; it may hold barriers of the group, not of the grid. Caller:
+   all work-items of every group of the grid, each group the same loops with the same counts in the same order. Where
+   groups leave by `break`, each with all its work-items, the others take the rest, and a device barrier stands before
+   the next such loop. No order between groups. Cost: an atomic and a barrier of the group for each tile, one of each
+   more at the end. Loops without a device barrier between them have fewer than 2^31 tiles together. */
+#define PORTBAR_FOR_TILES(tile, grid, count) ${"\\"}
+    for (uint portbar_turn = 0u, portbar_count = (count), tile = portbar_claim(grid, portbar_count, 0u); ${"\\"}
+         tile < portbar_count; tile = portbar_claim(grid, portbar_count, ++portbar_turn))
+
+/* A loop over `uint i` < n in which free work-groups claim the next `chunk` values and share them among their work-
+   items. Caller and cost as for PORTBAR_FOR_TILES; the body holds no barrier, and `break` leaves a work-item's part
+   of a chunk. n plus a local size is below 2^32. */
+#define PORTBAR_FOR_DYNAMIC(i, grid, n, chunk) ${"\\"}
+    for (uint portbar_n = (n), portbar_chunk = max((uint)(chunk), 1u), portbar_turn = 0u, ${"\\"}
+              portbar_count = portbar_n / portbar_chunk + (portbar_n % portbar_chunk != 0u ? 1u : 0u), ${"\\"}
+              portbar_tile = portbar_claim(grid, portbar_count, 0u); ${"\\"}
+         portbar_tile < portbar_count; portbar_tile = portbar_claim(grid, portbar_count, ++portbar_turn)) ${"\\"}
+        for (uint portbar_first = portbar_tile * portbar_chunk, ${"\\"}
+                  portbar_in_tile = min(portbar_chunk, portbar_n - portbar_first), ${"\\"}
+% if loops_in_pieces:
+                  portbar_items = portbar_local_linear_size(), ${"\\"}
+                  i = portbar_first + portbar_share(portbar_in_tile, portbar_items, PORTBAR_ITEM(grid)), ${"\\"}
+                  portbar_end = i + portbar_share_size(portbar_in_tile, portbar_items, PORTBAR_ITEM(grid)); ${"\\"}
+             i < portbar_end; ++i)
+% else:
+                  i = portbar_first + PORTBAR_ITEM(grid), portbar_end = portbar_first + portbar_in_tile; ${"\\"}
+             i < portbar_end; i += portbar_local_linear_size())
+% endif
+</%def>

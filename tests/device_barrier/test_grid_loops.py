@@ -1,0 +1,220 @@
+"""Loops over a grid: each element is taken once, whatever the sizes, by fixed shares and by claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+
+pytestmark = pytest.mark.device
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+kernel void line(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, n)
+        atomic_add(&a[i], i + 1u);
+}
+
+kernel void plane(PORTBAR_GRID_PARAM, global uint *a, uint width, uint height)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_2D(x, y, &grid, width, height) {
+        if (x == 3u)
+            continue;
+        atomic_add(&a[y * width + x], y * width + x + 1u);
+    }
+}
+
+kernel void space(PORTBAR_GRID_PARAM, global uint *a, uint width, uint height, uint depth)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR_3D(x, y, z, &grid, width, height, depth)
+        atomic_add(&a[(z * height + y) * width + x], (z * height + y) * width + x + 1u);
+}
+
+/* Loops in one another, and a range that is told by an expression. */
+kernel void nested(PORTBAR_GRID_PARAM, global uint *a, uint n)
+{
+    PORTBAR_ENTER(grid);
+    uint calls = 0u;
+    PORTBAR_FOR(i, &grid, n + calls++)
+        for (uint k = 0u; k < 3u; ++k)
+            atomic_add(&a[i], k == 1u ? i + 1u : 0u);
+    if (calls != 1u)
+        a[0] = 0u;
+}
+
+/* Every other loop has as many tiles as the one before has chunks, so that tickets kept for the next loop show. */
+kernel void dynamic(PORTBAR_GRID_PARAM, global uint *a, uint n, uint chunk, uint loops)
+{
+    PORTBAR_ENTER(grid);
+    for (uint k = 0u; k < loops; ++k) {
+        PORTBAR_FOR_DYNAMIC(i, &grid, n, chunk)
+            atomic_add(&a[i], i + 1u);
+        PORTBAR_FOR_TILES(t, &grid, n)
+            if (get_local_id(0) + get_local_id(1) + get_local_id(2) == 0u)
+                atomic_add(&a[t], t + 1u);
+    }
+}
+
+/* Tiles with a barrier inside: each group adds what its work-items put into local memory. */
+kernel void meeting(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, uint count)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = (uint)get_local_id(0), all = (uint)get_local_size(0);
+    PORTBAR_FOR_TILES(t, &grid, count) {
+        shelf[me] = t + me;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (me == 0u) {
+            uint sum = 0u;
+            for (uint k = 0u; k < all; ++k)
+                sum += shelf[k];
+            sums[t] += sum;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+}
+
+/* Each group takes `some` tiles and leaves; those of the next loop are all taken. */
+kernel void leaving(PORTBAR_GRID_PARAM, global uint *a, uint count, uint some, uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    for (uint r = 0u; r < rounds; ++r) {
+        uint done = 0u;
+        PORTBAR_FOR_TILES(t, &grid, count) {
+            if (get_local_id(0) == 0u)
+                atomic_add(&a[t], 1u);
+            if (++done == some)
+                break;
+        }
+        if (!portbar_device_barrier(&grid))
+            return;
+        PORTBAR_FOR_TILES(t, &grid, count)
+            if (get_local_id(0) == 0u)
+                atomic_add(&a[count + t], 1u);
+        if (!portbar_device_barrier(&grid))
+            return;
+    }
+}
+"""
+
+LOCALS = [(1,), (7,), (64,), (4, 4), (2, 3, 2)]
+FORMS = {"pieces": True, "strides": False}
+
+
+@pytest.fixture(params=FORMS)
+def program(context, request) -> portbar.Program:
+    """Both forms of fixed shares on every device."""
+    found = portbar.choose(portbar.describe(context.devices[0]))
+    return portbar.Program(
+        context, SOURCE, strategy=found.with_capabilities(loops_in_pieces=FORMS[request.param]), spin_limit=20.0
+    )
+
+
+@pytest.fixture
+def taken(queue, program) -> Callable[..., np.ndarray]:
+    """Run a kernel over zeros and return how often each element was taken; -1 where it got something else."""
+
+    def run(kernel: str, n: int, local: tuple[int, ...], *args: int) -> np.ndarray:
+        a = cl.array.zeros(queue, max(n, 1), np.uint32)
+        program.kernel(kernel)(queue, None, local, a, *map(np.uint32, args)).wait()
+        found, each = a.get()[:n], np.arange(1, n + 1, dtype=np.uint32)
+        return np.where(found % each == 0, found // each, -1)
+
+    return run
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_element_of_a_line_is_taken_once(taken, local):
+    for n in (0, 1, 5, 63, 64, 65, 1_000):
+        assert (taken("line", n, local, n) == 1).all()
+        assert (taken("nested", n, local, n) == 1).all()
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_element_of_a_plane_is_taken_once_beside_those_that_continue_skips(taken, local):
+    for width, height in ((0, 3), (3, 0), (1, 1), (5, 7), (64, 1), (1, 64), (33, 17), (100, 9)):
+        found = taken("plane", width * height, local, width, height).reshape(height, width)
+        assert (found[:, :3] == 1).all()
+        assert (found[:, 3:4] == 0).all()
+        assert (found[:, 4:] == 1).all()
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_element_of_a_space_is_taken_once(taken, local):
+    for sides in ((1, 1, 1), (3, 4, 5), (17, 1, 3), (5, 9, 2), (0, 2, 2), (2, 2, 0)):
+        assert (taken("space", int(np.prod(sides)), local, *sides) == 1).all()
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_each_chunk_and_each_tile_is_claimed_once_without_barriers_between_loops(taken, local):
+    for n in (0, 1, 5, 300):
+        for chunk in (1, 7, 64, 0):
+            assert (taken("dynamic", n, local, n, chunk, 5) == 10).all()
+
+
+def test_launches_begin_with_tickets_of_their_own(taken):
+    for count in (3, 40, 1, 17):
+        assert (taken("dynamic", count, (8,), count, 2, 1) == 2).all()
+
+
+def test_a_tile_may_hold_barriers_of_its_group(context, queue, program):
+    count, size = 50, 16
+    sums = cl.array.zeros(queue, count, np.uint32)
+    shelf = cl.LocalMemory(4 * size)
+    program.kernel("meeting")(queue, None, (size,), sums, shelf, np.uint32(count)).wait()
+    np.testing.assert_array_equal(sums.get(), size * np.arange(count) + size * (size - 1) // 2)
+
+
+@pytest.mark.parametrize("some", [1, 3])
+def test_groups_that_leave_a_loop_take_nothing_from_the_next_one(context, queue, program, some):
+    count, rounds = 90, 4
+    a = cl.array.zeros(queue, 2 * count, np.uint32)
+    launch = program.kernel("leaving")(queue, None, (8,), a, *map(np.uint32, (count, some, rounds)))
+    launch.wait()
+    found = a.get()
+    np.testing.assert_array_equal(found[count:], rounds)
+    taken = min(count, launch.num_groups * some)
+    np.testing.assert_array_equal(found[:count], [rounds] * taken + [0] * (count - taken))
+
+
+def test_uneven_tiles_go_to_groups_that_are_free(context, queue):
+    """One tile takes until all others are done, which only other groups can do."""
+    program = portbar.Program(
+        context,
+        """
+        #include "portbar/device_barrier.h"
+        #include "portbar/atomics.h"
+
+        kernel void uneven(PORTBAR_GRID_PARAM, global uint *by, global uint *done, uint count)
+        {
+            PORTBAR_ENTER(grid);
+            PORTBAR_FOR_TILES(t, &grid, count) {
+                by[t] = portbar_group_id(&grid);
+                if (t != 0u)
+                    atomic_inc(done);
+                else
+                    for (uint seen = 0u; seen < count - 1u; seen = portbar_atomic_load(done))
+                        if (!portbar_atomic_wait(done, seen))
+                            return;
+            }
+        }
+        """,
+        spin_limit=20.0,
+    )
+    count = 33
+    kernel: Any = program.kernel("uneven")
+    if kernel.occupancy(queue, (1,)).groups < 2:
+        pytest.skip("one work-group at a time on this device: nobody else could take tiles")
+    by, done = cl.array.zeros(queue, count, np.uint32), cl.array.zeros(queue, 1, np.uint32)
+    kernel(queue, None, (1,), by, done, np.uint32(count)).wait()
+    assert (by.get()[1:] != by.get()[0]).all()
