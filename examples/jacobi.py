@@ -18,9 +18,9 @@ import portbar
 SOURCE = """
 #include "portbar/device_barrier.h"
 
-static float swept(global const float *a, uint i, uint width, uint height)
+static float swept(global const float *a, uint x, uint y, uint width, uint height)
 {
-    const uint x = i % width, y = i / width;
+    const uint i = y * width + x;
     if (x == 0 || y == 0 || x == width - 1 || y == height - 1)
         return a[i];                                /* the border stays as it is */
     return 0.25f * (a[i - 1] + a[i + 1] + a[i - width] + a[i + width]);
@@ -28,15 +28,16 @@ static float swept(global const float *a, uint i, uint width, uint height)
 
 kernel void sweep_once(global const float *a, global float *b, uint width, uint height)
 {
-    b[get_global_id(0)] = swept(a, (uint)get_global_id(0), width, height);
+    const uint x = (uint)get_global_id(0), y = (uint)get_global_id(1);
+    b[y * width + x] = swept(a, x, y, width, height);
 }
 
 kernel void sweep_many(PORTBAR_GRID_PARAM, global float *a, global float *b, uint width, uint height, uint sweeps)
 {
     PORTBAR_ENTER(grid);                            /* surplus work-groups return here */
     for (uint s = 0; s < sweeps; ++s) {
-        for (uint i = portbar_global_id(&grid); i < width * height; i += portbar_global_size(&grid))
-            b[i] = swept(a, i, width, height);
+        PORTBAR_FOR_2D(x, y, &grid, width, height)
+            b[y * width + x] = swept(a, x, y, width, height);
         if (!portbar_device_barrier(&grid))         /* nobody reads b before everybody has written it */
             return;                                 /* the spin limit was reached: launch.wait() raises */
         global float *t = a; a = b; b = t;
@@ -93,7 +94,7 @@ def main() -> None:
     def by_relaunching() -> np.ndarray:
         a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
         for _ in range(SWEEPS):
-            once(queue, (WIDTH * HEIGHT,), (LOCAL_SIZE,), a, b, *shape)
+            once(queue, (WIDTH, HEIGHT), (LOCAL_SIZE, 1), a, b, *shape)
             a, b = b, a
         return a.get()
 
