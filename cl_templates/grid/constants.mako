@@ -14,11 +14,12 @@
 #define PORTBAR_SLOT_WORDS ${slot_words}u
 #define PORTBAR_SLOT_AT(slot) (PORTBAR_STATE_SLOTS + (slot) * PORTBAR_SLOT_WORDS)
 /* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the
-   first slot, at those after which all know what group 0 found. */
+   first slot, at those after which all know what group 0 found, and four words of votes, in the first that is used. */
 #define PORTBAR_SLOT_WHOLE 0u
 #define PORTBAR_SLOT_PLACING 1u
 #define PORTBAR_SLOT_SPLIT 2u
 #define PORTBAR_SLOT_AGREED 3u
+#define PORTBAR_SLOT_VOTES 4u
 /* The slots that launches count in, one for each counter, with a flag once they are measured. */
 #define PORTBAR_PLACE_MEASURED 0x10000u
 #define PORTBAR_PLACE_DEFAULT 0x00100u
@@ -59,7 +60,11 @@
 #define PORTBAR_SHARED_TICKET 10
 #define PORTBAR_SHARED_KEPT 11
 #define PORTBAR_SHARED_CLAIMED 12
-#define PORTBAR_SHARED_WORDS 14
+#define PORTBAR_SHARED_VOTE_PHASE 14
+#define PORTBAR_SHARED_VOTES 15
+#define PORTBAR_SHARED_VOTES_BEFORE 16
+#define PORTBAR_SHARED_VOTED 18
+#define PORTBAR_SHARED_WORDS 19
 
 /* How a wait ended. */
 #define PORTBAR_WAIT_REACHED 0u

@@ -58,6 +58,8 @@ ${own("enter_first")}\
         shared[PORTBAR_SHARED_SPLIT] = 0u;  /* where portbar_device_token is used */
         shared[PORTBAR_SHARED_LOOP_END] = 0u;  /* where portbar_claim is used */
         shared[PORTBAR_SHARED_KEPT] = 0u;  /* where portbar_claim is used */
+        for (uint i = PORTBAR_SHARED_VOTE_PHASE; i < PORTBAR_SHARED_VOTED; ++i)  /* where portbar_meet_votes is used */
+            shared[i] = 0u;  /* where portbar_meet_votes is used */
 ${enter_lines}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -61,6 +61,7 @@ static inline void portbar_slots_prepare(volatile global uint *state)
     portbar_word_store(${slot.lower()} + PORTBAR_SLOT_WHOLE, 0u);
     portbar_word_store(${slot.lower()} + PORTBAR_SLOT_SPLIT, 0u);  /* where portbar_device_token is used */
 % endfor
+    portbar_votes_prepare(first + PORTBAR_SLOT_VOTES);  /* where portbar_meet_votes is used */
 }
 
 % endif
@@ -72,6 +73,7 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
     portbar_slots_prepare(state);  /* where first_slot is used */
 % else:
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);  /* where portbar_device_token is used */
+    portbar_votes_prepare(state + PORTBAR_STATE_VOTES);  /* where portbar_meet_votes is used */
 % endif
     portbar_word_store(state + PORTBAR_STATE_TICKETS, 0u);  /* where portbar_claim is used */
 ${prepare_lines}\

@@ -22,8 +22,8 @@ REPORT_WORDS: Final = 8
 TREE_FAN: Final = 64
 
 #: Places among which the counters of a barrier are put, and words from one to the next: caches spread memory over their parts
-#: in pieces of two lines, and neighbouring pieces may all lie in far parts. Each has words for whole barriers, for placing, and
-#: for split barriers.
+#: in pieces of two lines, and neighbouring pieces may all lie in far parts. Each has words for whole barriers, for placing,
+#: for split barriers, and for votes.
 SLOTS: Final = 24
 SLOT_WORDS: Final = 34 * LINE_WORDS
 
@@ -59,6 +59,7 @@ _LINES: Final = (
     ("COUNTER",),
     ("SPLIT",),
     ("TICKETS",),
+    ("VOTES",),
 )
 
 

@@ -97,6 +97,33 @@ static inline local uint *portbar_local_pointer(local uint *p)
     const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
 </%def>
 <%def name="phase_after_barrier()"></%def>
+<%def name="barrier_count()">
+/* The work-group's barrier, which counts the work-items that come with true on its way. Caller: all work-items. */
+static inline uint portbar_barrier_count(bool vote)
+{
+    uint votes;
+    __asm__ volatile("{\n\t.reg .pred voted;\n\tsetp.ne.u32 voted, %1, 0;\n\t"
+                     "barrier.red.popc.u32 %0, 0, voted;\n\t}" : "=r"(votes) : "r"(vote ? 1u : 0u) : "memory");
+    return votes;
+}
+</%def>
+<%def name="join_count()">
+    const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u;
+    const uint votes = portbar_barrier_count(vote);
+</%def>
+<%def name="join_any()">\
+${join_count()}\
+</%def>
+<%def name="votes_after_barrier()"></%def>
+<%def name="first_polls_of_votes()">
+    /* As for other barriers. */
+    for (uint polls = PORTBAR_ROLLED(PORTBAR_POLLS, grid->limit); polls != 0u && (uint)seen != target; --polls) {
+% if pauses:
+        (void)portbar_relax((target - (uint)seen) / 2u);
+% endif
+        seen = ${vote_poll}(word);
+    }
+</%def>
 <%def name="first_polls_of_word()">
 % if not pauses:
     /* Most waits end here, in the fewest instructions from poll to poll. */

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.device import quirks
 from portbar.primitives import backend, layout
 from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
 from portbar.primitives.header import Header, Piece
 from portbar.text.templates import fragment, has_def
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The device barrier in two halves, whatever the algorithm.
 _SPLIT_PIECES: Final = ("token_type", "arrive", "wait", "split_missing", "test_goes_on", "test_wait")
+
+#: Votes that travel with the arrivals, whatever the algorithm.
+_VOTE_PIECES: Final = ("local_words", "wait_votes", "meet_votes", "count", "any", "all")
 
 #: What a launch does with the hidden state before its first barrier, beside the discovery.
 _STATE_PIECES: Final = (
@@ -72,6 +76,12 @@ def _counts_in_one(strategy: Strategy) -> bool:
     return _counting(strategy, "counters")[0] == "device_barrier/counter.mako"
 
 
+def _votes_in_one_word(strategy: Strategy) -> bool:
+    """Whether arrivals and votes are counted by one addition: where there are 64-bit atomics whose loads only read."""
+    writes = VARIANTS[strategy.atomics.value].loads_write or strategy.capabilities.volatile_polls
+    return "ulong" in strategy.capabilities.atomics_table.types and not writes
+
+
 def _pieces(strategy: Strategy) -> list[Piece]:
     algorithm, pause = _algorithm(strategy), pause_of(strategy)
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
@@ -85,6 +95,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     if strategy.tuning.rest_ns or pause == "nanosleep":
         pieces.append(("backend/ptx/barrier.mako", "sleep"))
     pieces.append(backend.yield_piece(strategy.capabilities.yield_by))
+    pieces.append(("device_barrier/vote.mako", "vote_words"))
     pieces += [("grid/state.mako", name) for name in _STATE_PIECES]
     pieces += DISCOVERIES[strategy.discovery.value].pieces(strategy)
     if _holds(strategy) or _places(strategy):
@@ -111,6 +122,8 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces.append(("device_barrier/contract.mako", "contract"))
     pieces += algorithm.pieces(strategy)
     pieces += [("device_barrier/split.mako", name) for name in _SPLIT_PIECES]
+    pieces += backend.pieces(strategy, "barrier_count")
+    pieces += [("device_barrier/vote.mako", name) for name in _VOTE_PIECES]
     return pieces
 
 
@@ -132,7 +145,9 @@ def pause_of(strategy: Strategy) -> str:
 def _context(strategy: Strategy) -> dict[str, Any]:
     algorithm, own = _algorithm(strategy), _own_context(strategy)
     acquires = strategy.capabilities.acquire_polls
+    wide = _votes_in_one_word(strategy)
     relaxed_poll = "portbar_word_poll" if strategy.capabilities.volatile_polls else "portbar_word_load"
+    poll = "portbar_word_load_acquire" if acquires else relaxed_poll
     context = {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -164,7 +179,12 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "polls_in_wait": backend.polls_in_wait(own["pause"], layout.POLLS_PER_ROUND),
         "rolled_polls": strategy.capabilities.rolled_polls,
         "relaxed_poll": relaxed_poll,
-        "poll": "portbar_word_load_acquire" if acquires else relaxed_poll,
+        "poll": poll,
+        "votes_wide": wide,
+        "vote_type": "ulong" if wide else "uint",
+        "vote_poll": "portbar_votes_load" if wide else poll,
+        # The other way to hold takes as long as all arrivals, whose answers it does not wait for.
+        "votes_hold": _holds(strategy) and own["hold_by"] == "hold",
         "acquire_polls": acquires,
         "sleep_above": strategy.tuning.sleep_above,
         "sleep_divisor": strategy.tuning.sleep_divisor,
