@@ -56,6 +56,8 @@ kernel void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint ro
 """
 CALLS = {
     "reduce-add": "portbar_device_reduce_add(&grid, scratch, round < rounds ? 1.0f : 0.0f) > 0.0f",
+    "vote-any": "portbar_device_barrier_any(&grid, round < rounds)",
+    "vote-count": "portbar_device_barrier_count(&grid, round < rounds) == portbar_global_size(&grid)",
     "reduce-logical-or": "portbar_device_reduce_logical_or(&grid, scratch, round < rounds ? 1 : 0)",
 }
 

@@ -3,8 +3,8 @@
 
    Mirrors: cl_templates/device_barrier/flag.mako df290472c758
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/backend/barrier.mako bed45531e78e
-   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
+   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
+   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -4,8 +4,8 @@
    Mirrors: cl_templates/device_barrier/sharded.mako a808914bfa5e
    Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
    Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako bed45531e78e
-   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
+   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
+   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

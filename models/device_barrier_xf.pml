@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
+   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

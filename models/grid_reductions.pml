@@ -3,7 +3,7 @@
    finds the values of this reduction, also where other groups are at the next one already, or where a barrier gave up
    at them since. The next launch begins with the first area again, whatever lies there.
 
-   Mirrors: cl_templates/reduction/device.mako 33d7fc52d650
+   Mirrors: cl_templates/reduction/device.mako c4929ba8da24
    Run: GROUPS=2
    Run: GROUPS=3 TIMES=3
    Run: GROUPS=2 LIMITED=1 LAUNCHES=1

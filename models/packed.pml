@@ -4,8 +4,8 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako e9b487dc3ab9
-   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
-   Mirrors: cl_templates/grid/grid.mako b1178ec3b1b8
+   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/grid/grid.mako beba2ebaf952
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

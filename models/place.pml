@@ -8,8 +8,8 @@
    time, since nothing tells a group that others have given up.
 
    Mirrors: cl_templates/grid/place.mako b014dac5bfa3
-   Mirrors: cl_templates/grid/grid.mako b1178ec3b1b8
-   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
+   Mirrors: cl_templates/grid/grid.mako beba2ebaf952
+   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
    Mirrors: cl_templates/device_barrier/sharded.mako a808914bfa5e
    Mirrors: cl_templates/device_barrier/replicated.mako 4e74824f07ae
    Run: FORM=1 GROUPS=3

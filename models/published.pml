@@ -7,8 +7,8 @@
    Mirrors: cl_templates/discovery/published.mako 96f66e715079
    Mirrors: cl_templates/discovery/ticket.mako 6a4dd5e55422
    Mirrors: cl_templates/discovery/spin.mako 4ae72a3eff5a
-   Mirrors: cl_templates/grid/state.mako 3ff8e21d6d2c
-   Mirrors: cl_templates/grid/grid.mako b1178ec3b1b8
+   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/grid/grid.mako beba2ebaf952
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=2
    Run: GROUPS=3 TICKET=1 COMPLETE=1

@@ -3,21 +3,26 @@
 <%namespace name="atomics" file="${context['backend']}"/>\
 <%def name="vote_words()">
 % if votes_wide:
-/* A word of votes: arrivals in its low half, votes in its high half. Relaxed store, release fetch-and-add, and the load
-   of a poll${", acquire" if acquire_polls else ""}, all of device scope. */
+/* A word of votes has arrivals in its low half and votes in its high half. Relaxed store, device scope. */
 static inline void portbar_votes_store(volatile global ulong *p, ulong v)
 {
 ${atomics.operation("store", "ulong", "global", "relaxed")}\
 }
+
+/* Release fetch-and-add, device scope; returns the old value. */
 static inline ulong portbar_votes_add(volatile global ulong *p, ulong v)
 {
 ${atomics.operation("add", "ulong", "global", "release")}\
 }
+
+/* ${"Acquire" if acquire_polls else "Relaxed"} load, device scope. */
 static inline ulong portbar_votes_load(volatile global ulong *p)
 {
 ${atomics.operation("load", "ulong", "global", "acquire" if acquire_polls else "relaxed")}\
 }
 % if not acquire_polls and not one_way_fences:
+
+/* Acquire load, device scope. */
 static inline ulong portbar_votes_load_acquire(volatile global ulong *p)
 {
 ${atomics.operation("load", "ulong", "global", "acquire")}\
@@ -38,11 +43,13 @@ static inline void portbar_votes_prepare(volatile global uint *words)
 }
 </%def>
 <%def name="local_words()">
-/* A word of local memory, of which the work-group knows after its next barrier. Relaxed. */
+/* Relaxed store to a word of local memory, which may be one of several. */
 static inline void portbar_local_store(volatile local uint *p, uint v)
 {
 ${atomics.operation("store", "uint", "local", "relaxed")}\
 }
+
+/* Relaxed fetch-and-add on a word of local memory; returns the old value. */
 static inline uint portbar_local_add(volatile local uint *p, uint v)
 {
 ${atomics.operation("add", "uint", "local", "relaxed")}\
@@ -50,8 +57,9 @@ ${atomics.operation("add", "uint", "local", "relaxed")}\
 </%def>
 <%def name="wait_votes()">
 /* Polls a word of votes until all work-groups have arrived, at most `limit` rounds; returns what it saw last. At the
-   limit it reports how many have arrived. An acquire is ${"done" if acquire_polls else "due"} when all have. Caller: a leader. */
-static inline ${vote_type} portbar_wait_votes(const portbar_grid *grid, volatile global ${vote_type} *word, uint target)
+   limit it reports how many have arrived. ${"Acquire" if acquire_polls else "An acquire is due"}. Caller: a leader. */
+static inline ${vote_type} portbar_wait_votes(const portbar_grid *grid, volatile global ${vote_type} *word,
+                                        uint target)
 {
     ${vote_type} seen = ${vote_poll}(word);
 ${own("first_polls_of_votes")}\
@@ -84,6 +92,8 @@ static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes
 {
     /* A word has every second phase, so each arrival counts for two: numbers of phases may wrap. */
     const uint odd = phase & 1u, target = (phase + odd) * grid->num_groups;
+    /* Asked for before the way to memory, which hides it. */
+    const uint before = grid->shared[PORTBAR_SHARED_VOTES_BEFORE + odd];
 % if counts_in_slots:
     volatile global uint *words = grid->state + portbar_unknown(grid->first_slot) + PORTBAR_SLOT_VOTES;
 % else:
@@ -127,10 +137,10 @@ static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes
 % if votes_wide:
     /* Arrivals that wrap in this phase carry one. */
     const uint sum = (uint)(seen >> 32), carried = target < 2u * grid->num_groups ? 1u : 0u;
-    grid->shared[PORTBAR_SHARED_VOTED] = sum - carried - grid->shared[PORTBAR_SHARED_VOTES_BEFORE + odd];
+    grid->shared[PORTBAR_SHARED_VOTED] = sum - carried - before;
 % else:
     const uint sum = portbar_word_load(word + 1);
-    grid->shared[PORTBAR_SHARED_VOTED] = sum - grid->shared[PORTBAR_SHARED_VOTES_BEFORE + odd];
+    grid->shared[PORTBAR_SHARED_VOTED] = sum - before;
 % endif
     grid->shared[PORTBAR_SHARED_VOTES_BEFORE + odd] = sum;
 }

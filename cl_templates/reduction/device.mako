@@ -35,7 +35,17 @@
 % if gangs:
 #ifdef PORTBAR_DEVICE_BARRIER_H
 % for form in forms:
-% if ("device", "reduce", form.op) in wanted:
+% if ("device", "reduce", form.op) in wanted and form.vote:
+/* Whether ${form.vote} of the values are true: 1 or 0, valid in every work-item. Caller: all work-items of all
+   participating work-groups, in uniform control flow. Cost: a device barrier, with which the votes travel. After a
+   fault all get the neutral element, at once from then on. */
+PORTBAR_COLLECTIVE ${form.kind}
+portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
+{
+    (void)scratch;
+    return (${form.kind})(portbar_device_barrier_${form.vote}(grid, x != 0) ? 1 : 0);
+}
+% elif ("device", "reduce", form.op) in wanted:
 /* What the device-wide functions share: `x` of the first work-item of each work-group, combined in the order of the
    groups. */
 PORTBAR_COLLECTIVE ${form.kind}

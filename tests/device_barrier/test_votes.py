@@ -60,7 +60,9 @@ CHAINS = {
     "counted": "held = portbar_device_barrier_count(&grid, r % 2u == 0u) == (r % 2u == 0u ? n : 0u) && held;",
     "any": "held = portbar_device_barrier_any(&grid, me == r % n) && held;",
     "all": "held = !portbar_device_barrier_all(&grid, me != r % n) && held;",
-    "within a split one": SPLIT.replace("for (uint i", "held = portbar_device_barrier_all(&grid, true) && held;\n for (uint i"),
+    "within a split one": SPLIT.replace(
+        "for (uint i", "held = portbar_device_barrier_all(&grid, true) && held;\n for (uint i"
+    ),
 }
 
 
@@ -250,8 +252,14 @@ kernel void after(PORTBAR_GRID_PARAM, global uint *ends)
 """
 
 
-@pytest.mark.parametrize("fails", ["(void)portbar_device_barrier(&grid);",
-    "(void)portbar_device_barrier_wait(&grid, portbar_device_barrier_arrive(&grid));"], ids=["whole", "split"])
+@pytest.mark.parametrize(
+    "fails",
+    [
+        "(void)portbar_device_barrier(&grid);",
+        "(void)portbar_device_barrier_wait(&grid, portbar_device_barrier_arrive(&grid));",
+    ],
+    ids=["whole", "split"],
+)
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "xf"])
 def test_votes_fail_after_another_barrier_has(context, queue, algorithm, fails):
     _, launch, ends = leaving(context, queue, AFTER.replace("FAIL", fails), "after", algorithm)

@@ -307,7 +307,7 @@ def array(queue: cl.CommandQueue) -> Callable[[Any], Any]:
 def test_loop_over_data_ends_when_nothing_changes(documented: Any, array: Any, queue: cl.CommandQueue) -> None:
     numbers = np.arange(1, 400, 3, dtype=np.uint32)
     a = array(numbers)
-    documented("device_barrier", "halve")(queue, None, (16,), a, np.uint32(numbers.size), array(3)).wait()
+    documented("device_barrier", "halve")(queue, None, (16,), a, np.uint32(numbers.size)).wait()
     np.testing.assert_array_equal(a.get(), np.ones_like(numbers))
 
 

@@ -63,6 +63,8 @@ def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> No
         "enter",
         "first-launch",
         "reduce-add",
+        "vote-any",
+        "vote-count",
         "reduce-logical-or",
         "choice",
     }, done.stderr

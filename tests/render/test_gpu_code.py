@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from portbar.primitives.grid import bounded
+from portbar.rendering.headers import resolve_includes
 from tests import gpu_code
 from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
 
@@ -144,6 +145,55 @@ def test_a_barrier_on_the_newest_chips_acquires_without_a_trip_to_memory(algorit
     assert "fence.acq_rel" not in met
     # Many groups hold their first poll back; replicated counters have it wait in any case.
     assert "%clock" in met
+
+
+VOTES = r"""
+#include "portbar/device_barrier.h"
+kernel void vote(PORTBAR_GRID_PARAM, global uint *a)
+{
+    PORTBAR_ENTER(grid);
+    a[portbar_global_id(&grid)] = portbar_device_barrier_CALL;
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_votes_compile_for_their_target(target: Target, tmp_path) -> None:
+    for call in ("any(&grid, a[0] != 0u)", "all(&grid, a[0] != 0u)", "count(&grid, a[0] != 0u)"):
+        compiled(target, VOTES.replace("CALL", call), tmp_path, *(() if target.assemble_for else READ_ONLY))
+        if target.assemble_for:
+            assembled(target, tmp_path)
+
+
+@pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "flag"])
+def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, tmp_path) -> None:
+    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
+    text = compiled(
+        replace(newest, device_barrier=algorithm), VOTES.replace("CALL", "any(&grid, a[0] != 0u)"), tmp_path
+    )
+    kernel = " ".join(ptx_kernels(text)["vote"])
+    met = kernel[kernel.index("barrier.red.popc.u32") :]
+    # The work-group's votes come with its barrier, and all votes with the poll that finds the last arrival.
+    assert not re.search(r"(?:atom|red)\S*\.shared", kernel)
+    assert re.match(
+        r"barrier\.red\.popc\.u32 [^;]*;.*? fence\.release\.gpu; atom\.relaxed\.gpu\.global\.add\.u64 ", met
+    )
+    assert met.index("ld.relaxed.gpu.global.b64") < met.index("fence.acquire.gpu")
+    assert len(re.findall(r"atom\S*\.u64", met)) == 1
+    after = met[met.index("fence.acquire.gpu") :]
+    assert "ld.relaxed" not in after[: after.index("barrier")]
+
+
+@pytest.mark.parametrize("target", [MEMBAR, SPIR], ids=lambda target: target.name)
+def test_votes_elsewhere_go_through_local_memory(target: Target, tmp_path) -> None:
+    strategy = strategy_for(target)
+    text = resolve_includes(VOTES.replace("CALL", "count(&grid, a[0] != 0u)"), strategy)
+    assert "portbar_local_add(" in text
+    # OpenCL 1.2's loads are read-modify-writes, which polls had better not be on 64 bits.
+    assert ("portbar_votes_add(" in text) == (target is MEMBAR)
+    narrow = replace(strategy.capabilities.atomics_table, types=("int", "uint"))
+    text = resolve_includes(VOTES.replace("CALL", "any(&grid, true)"), strategy.with_capabilities(atomics_table=narrow))
+    assert "ulong" not in text[text.index("portbar_meet_votes") :]
 
 
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "tree"])

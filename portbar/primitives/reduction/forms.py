@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from portbar.primitives.reduction.operators import BuiltIn, short_form_operators
 from portbar.primitives.reduction.types import Scalar, Vector
+
+#: Operator -> the vote at a device barrier that gives its result over a grid.
+_VOTES: Final = {"logical_or": "any", "logical_and": "all"}
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Form:
         The suffix of PTX's `redux.sync` that does it; empty where there is none.
     prepare : str
         Statements that make a true logical value of `x` where the operator needs that; a lone value is never combined.
+    vote : str
+        The vote at a device barrier that does it over a grid, `any` or `all`; empty where none does.
     wide : str
         Two vectors of eight values, `a` and `b`, combined; empty where that is not done by vectors.
     """
@@ -51,6 +57,7 @@ class Form:
     through: str = ""
     redux: str = ""
     prepare: str = ""
+    vote: str = ""
     wide: str = ""
 
     @property
@@ -85,6 +92,7 @@ def short_form(scalar: Scalar, op: BuiltIn) -> Form:
         redux=op.redux_of(scalar),
         wide="" if op.is_logical else op.combine(Vector(scalar, 8), "a", "b"),
         prepare=f"x = ({scalar.c})(x != 0);" if op.is_logical else "",
+        vote=_VOTES.get(op.name, ""),
     )
 
 
