@@ -257,6 +257,11 @@ def facts(device: cl.Device) -> DeviceFacts:
     )
 
 
+def ask(device: cl.Device, question: str) -> object:
+    """Return a driver's answer to a question of `pyopencl.device_info` that no fact holds; None where it has none."""
+    return _query(device, question)
+
+
 def platform_facts(platform: cl.Platform) -> DeviceFacts:
     """Return the facts of a platform alone, for one that lists no devices."""
     return DeviceFacts(

@@ -46,6 +46,8 @@ class CompiledProgram:
         What is used of portbar/reduction.h; None where the program does not include it.
     scans : tuple of DeviceScan
     profiles, strategies : mapping of pyopencl.Device to DeviceProfile, to Strategy
+    least_groups : int
+        Work-groups that each launch of a grid needs at the same time.
     devices : tuple of pyopencl.Device
     states : States
         What launches need for each queue.
@@ -62,6 +64,7 @@ class CompiledProgram:
     scans: tuple[DeviceScan, ...]
     profiles: Mapping[cl.Device, DeviceProfile]
     strategies: Mapping[cl.Device, Strategy]
+    least_groups: int
 
     def __post_init__(self) -> None:
         """Compile for each device."""

@@ -6,18 +6,23 @@ Not for building (`portbar.launching.program`) nor for what a launch reports aft
 from __future__ import annotations
 
 import math
-import operator
 import time
 from array import array
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.choices.timing import is_time, limit_rounds, patience_rounds, rounds, shared_patience_rounds, shortened
+from portbar.choices.timing import (
+    is_time,
+    limit_rounds,
+    patience_rounds,
+    rounds,
+    shared_patience_rounds,
+    shortened,
+)
 from portbar.device import quirks
 from portbar.device.vendor import vendor_bound
 from portbar.errors import LaunchError
@@ -56,61 +61,28 @@ from portbar.launching.occupancy import (
     resources_in,
 )
 from portbar.launching.order import awaited, hides_failures
-from portbar.launching.state import QueueState
+from portbar.launching.plan import Plan, Signature
+from portbar.launching.sizes import (
+    Size,
+    as_size,
+    check_least,
+    checked_local_size,
+    counted,
+    explicit_groups,
+    most_groups,
+    required_size,
+    size_key,
+    suggested,
+)
 from portbar.primitives import layout, scan
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.primitives.strategy import Strategy
 from portbar.text.source import kernel_text, mentions
 
-Size = tuple[int, ...]
-
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
 #: Combinations of queue, sizes and local memory that are remembered for each kernel.
 _MAX_PLANS: Final = 256
-
-
-@dataclass(frozen=True)
-class _Signature:
-    """What the types of one argument list need at each launch: the places of arrays and of local memory."""
-
-    arrays: tuple[int, ...]
-    locals: tuple[int, ...]
-    memories: tuple[int, ...]
-    #: Places that may hold a pointer to shared virtual memory, which an array may lie in, too.
-    pointers: tuple[int, ...]
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether all arguments are buffers and scalars, so that their types and the sizes tell the plan."""
-        return not (self.arrays or self.locals or self.pointers)
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Everything about a launch that depends on queue, sizes and local memory only."""
-
-    queue: cl.CommandQueue
-    handle: cl.Kernel
-    label: tuple[str, str]
-    global_size: Size
-    local_size: Size | None
-    groups: int
-    flags: int
-    #: The hidden launch argument, an OpenCL uint4; None without a grid.
-    words: memoryview | None
-    state: QueueState | None = None
-    generation: int = 0
-    #: Patience with the device to itself, and beside a launch in another queue; None where that makes no difference.
-    patience: tuple[int, int] | None = None
-    #: Whether another launch may go by it; not where the occupancy is to be measured again.
-    lasting: bool = True
-    #: Sets all arguments and enqueues.
-    call: Callable[..., cl.Event] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Bind what each launch passes."""
-        self.call = partial(self.handle, self.queue, self.global_size, self.local_size)
 
 
 class Kernel:
@@ -134,11 +106,11 @@ class Kernel:
         self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
         #: Occupancies that a busy device may have made too small.
         self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
-        self._plans: dict[Any, _Plan] = {}
+        self._plans: dict[Any, Plan] = {}
         #: The same plans for launches of buffers and scalars, by what the caller gives, and the places of the buffers.
-        self._simple_plans: dict[Any, tuple[_Plan, tuple[int, ...]]] = {}
+        self._simple_plans: dict[Any, tuple[Plan, tuple[int, ...]]] = {}
         self._resources: dict[cl.Device, Resources | None] = {}
-        self._signatures: dict[tuple[type, ...], _Signature] = {}
+        self._signatures: dict[tuple[type, ...], Signature] = {}
         self._states, self._context = program.states, program.context
         self._typedefs = scalar_typedefs(program.source)
         self._failures_hidden = any(map(hides_failures, program.devices))
@@ -184,6 +156,8 @@ class Kernel:
         *args: Any,
         wait_for: Iterable[cl.Event] | None = None,
         num_groups: int | None = None,
+        max_groups: int | None = None,
+        items: int | None = None,
     ) -> Launch:
         """Enqueue the kernel.
 
@@ -201,6 +175,10 @@ class Kernel:
             A `Launch` may stand for its event.
         num_groups : int, optional
             Launch this many work-groups, which the device must be able to hold at once.
+        max_groups : int, optional
+            With a global size of None: launch at most so many.
+        items : int, optional
+            With a global size of None: launch no more work-groups than so many items need, one for each work-item.
 
         Returns
         -------
@@ -211,10 +189,15 @@ class Kernel:
         ------
         LaunchError
             Sizes or arguments that cannot be right, or something to wait for that has failed; nothing was enqueued.
+        UnsupportedFeatureError
+            The device holds fewer work-groups of the kernel than its program requires.
         """
+        most = None
+        if max_groups is not None or items is not None:
+            most = self._most_groups(queue, global_size, local_size, num_groups, max_groups, items)
         if wait_for is None:
             try:
-                known = self._simple_plans.get((queue, global_size, local_size, num_groups, *map(type, args)))
+                known = self._simple_plans.get((queue, global_size, local_size, num_groups, most, *map(type, args)))
             except TypeError:  # sizes given as lists
                 known = None
             if known is not None:
@@ -241,28 +224,48 @@ class Kernel:
             places = dict(zip(signature.arrays, arrays, strict=True))
             wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)
         check_memory_contexts(self.name, self._context, signature.memories, args)
-        local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
-        pointers = tuple([i for i in signature.pointers if isinstance(args[i], cl.SVMPointer)])
-        key = (queue.int_ptr, global_size, local_size, num_groups, local_memory, pointers)
-        try:
-            plan = self._plans.get(key)
-        except TypeError:  # sizes given as lists
-            key = (queue.int_ptr, _size_key(global_size), _size_key(local_size), num_groups, local_memory, pointers)
-            plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plan(queue, global_size, local_size, num_groups, local_memory, args)
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            if plan.lasting:
-                self._plans[key] = plan
-        if plan.lasting and signature.is_simple and self._parameters is not None:
-            if len(self._simple_plans) >= _MAX_PLANS:
-                self._simple_plans.clear()
-            self._simple_plans[queue, key[1], key[2], num_groups, *types] = plan, signature.memories
+        plan = self._planned(queue, global_size, local_size, num_groups, most, args, types, signature)
         launch = self._enqueue(plan, args, wait_for)
         for one in arrays:
             one.add_event(launch.event)
         return launch
+
+    def _planned(
+        self,
+        queue: cl.CommandQueue,
+        global_size: Sequence[int] | None,
+        local_size: Sequence[int] | None,
+        num_groups: int | None,
+        most: int | None,
+        args: Sequence[Any],
+        types: tuple[type, ...],
+        signature: Signature,
+    ) -> Plan:
+        """The plan of a launch, remembered where others may go by it."""
+        local_memory = tuple([args[i].size for i in signature.locals]) if signature.locals else ()
+        pointers = tuple([i for i in signature.pointers if isinstance(args[i], cl.SVMPointer)])
+        key = (queue.int_ptr, global_size, local_size, num_groups, most, local_memory, pointers)
+        try:
+            plan = self._plans.get(key)
+        except TypeError:  # sizes given as lists
+            key = (key[0], size_key(global_size), size_key(local_size), *key[3:])
+            plan = self._plans.get(key)
+        if plan is None and most is not None:
+            # Where the device holds fewer, the plan without a bound serves: bounds may differ from launch to launch.
+            unbounded = (*key[:4], None, *key[5:])
+            plan = self._plans.get(unbounded)
+            plan = plan if plan is not None and plan.groups < most else None
+        if plan is None:
+            plan = self._plan(queue, global_size, local_size, num_groups, most, local_memory, args)
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            if plan.lasting:
+                self._plans[key if most is None or plan.groups == most else unbounded] = plan
+        if plan.lasting and signature.is_simple and self._parameters is not None:
+            if len(self._simple_plans) >= _MAX_PLANS:
+                self._simple_plans.clear()
+            self._simple_plans[queue, *key[1:5], *types] = plan, signature.memories
+        return plan
 
     def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
         """How many work-groups of this kernel the queue's device holds at once.
@@ -289,6 +292,33 @@ class Kernel:
         handle = self._handle(queue.device, strategy)
         local = self._local_size(queue.device, handle, local_size)
         return self._occupied(queue, strategy, local, local_memory, bare, again=True)
+
+    def suggested_local_size(self, queue: cl.CommandQueue) -> Size:
+        """The local size to launch this kernel with where the author has none in mind.
+
+        The kernel's `reqd_work_group_size` or `PORTBAR_REDUCTION_EXACT` decides where it has one. On CPUs it is small, since
+        one thread runs all work-items of a work-group; on GPUs it is 256, of whole sub-groups; both within the kernel's own
+        limit. `docs/launching.md` has the rule and the measurements. Nothing is launched.
+
+        Parameters
+        ----------
+        queue : pyopencl.CommandQueue
+
+        Returns
+        -------
+        tuple of int
+            Of one dimension, unless the kernel requires more.
+        """
+        check_queue(queue)
+        device = queue.device
+        strategy, use = self.program.strategy(device), self.program.reduction_use
+        handle = self._handle(device, strategy)
+        scratch = None
+        if use is not None and self._has_scratch(device, handle):
+            scratch = local_size_limit(strategy, use)
+            if use.exact:
+                return required_size(handle, device) or (scratch,)
+        return suggested(handle, self.program.profile(device), device, self.program.source, self._parameters, scratch)
 
     def resources(self, device: cl.Device) -> Resources | None:
         """What the kernel takes of a device, as its compiler tells: registers, stack and spills.
@@ -350,7 +380,7 @@ class Kernel:
         strategy = self.program.strategy(queue.device)
         local = self._local_size(queue.device, self._handle(queue.device, strategy), local_size)
         bare = self._bare_arguments(queue.device, args)[0]
-        groups = self._counted("the number of work-groups", groups)
+        groups = counted(self.name, "the number of work-groups", groups)
         most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
         if groups > most:
             why = f": {strategy.max_groups_reason}" if strategy.max_groups is not None else ""
@@ -394,9 +424,9 @@ class Kernel:
             self._handles[key] = handle
         return handle
 
-    def _check(self, types: tuple[type, ...], args: Sequence[Any]) -> _Signature:
+    def _check(self, types: tuple[type, ...], args: Sequence[Any]) -> Signature:
         check_arguments(self.name, self._parameters, self._count, args)
-        signature = _Signature(
+        signature = Signature(
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.array.Array)),
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.LocalMemory)),
             tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.MemoryObjectHolder | cl.array.Array)),
@@ -406,7 +436,7 @@ class Kernel:
             self._signatures[types] = signature
         return signature
 
-    def _unwrapped(self, signature: _Signature, args: Sequence[Any]) -> tuple[Any, ...]:
+    def _unwrapped(self, signature: Signature, args: Sequence[Any]) -> tuple[Any, ...]:
         bare = list(args)
         for index in signature.arrays:
             bare[index] = base_buffer(self.name, index, bare[index])
@@ -425,29 +455,29 @@ class Kernel:
 
     def _local_size(self, device: cl.Device, handle: cl.Kernel, local_size: Sequence[int] | None) -> Size:
         """The local size to use, checked against the kernel's and the device's limits."""
-        query, where = cl.kernel_work_group_info, f"kernel {self.name!r} on {device.name.strip()}"
-        required = tuple(int(n) for n in handle.get_work_group_info(query.COMPILE_WORK_GROUP_SIZE, device))
+        what = "scan" if self.scans else "grid"
+        return checked_local_size(self.name, what, handle, device, self.program.profile(device).facts, local_size)
+
+    def _most_groups(
+        self,
+        queue: cl.CommandQueue,
+        global_size: Sequence[int] | None,
+        local_size: Sequence[int] | None,
+        num_groups: int | None,
+        max_groups: int | None,
+        items: int | None,
+    ) -> int:
+        """Most work-groups of a launch, by what the caller gives."""
+        what = "items" if max_groups is None else "max_groups"
+        if not self.uses_grid:
+            raise LaunchError(f"kernel {self.name!r} has no grid: {what} is for kernels that take PORTBAR_GRID_PARAM")
         if local_size is None:
-            if not any(required):
-                raise LaunchError(f"{where}: a {'scan' if self.scans else 'grid'} needs a local size, such as (256,)")
-            return required
-        local = _as_size("local size", local_size)
-        if any(required) and local + (1,) * (3 - len(local)) != required:
-            raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
-        if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, self.program.profile(device).facts):
-            most = device.max_work_group_size
-        else:
-            most = int(handle.get_work_group_info(query.WORK_GROUP_SIZE, device))
-        if math.prod(local) > most:
-            raise LaunchError(
-                f"{where}: local size {local} is {math.prod(local)} work-items, above the kernel's limit of {most}"
-            )
-        for axis, (asked, limit) in enumerate(zip(local, device.max_work_item_sizes, strict=False)):
-            if asked > limit:
-                raise LaunchError(
-                    f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}"
-                )
-        return local
+            check_queue(queue)
+            device = queue.device
+            local_size = self._local_size(device, self._handle(device, self.program.strategy(device)), None)
+        fixed = "a global size" if global_size is not None else "num_groups" if num_groups is not None else ""
+        local = as_size("local size", local_size)
+        return most_groups(self.name, fixed, local, max_groups, items, self.program.least_groups)
 
     def _plan(
         self,
@@ -455,9 +485,10 @@ class Kernel:
         global_size: Sequence[int] | None,
         local_size: Sequence[int] | None,
         num_groups: int | None,
+        most: int | None,
         local_memory: tuple[int, ...],
         args: Sequence[Any],
-    ) -> _Plan:
+    ) -> Plan:
         device = queue.device
         strategy = self.program.strategy(device)
         if queue.context != self.program.context:
@@ -473,24 +504,28 @@ class Kernel:
             counts = self.reduces_gangs or self.scans
             chosen_by_driver = local_size is None and not counts
             local = None if chosen_by_driver else self._local_size(device, handle, local_size)
-            size = _as_size("global size", global_size)
+            size = as_size("global size", global_size)
             self._check_reductions(device, strategy, handle, local, size)
             gangs = launching.groups_of(self.name, size, local) if counts else 0
             if self.scans and local is not None:
                 text = kernel_text(self.program.source, self.name)
                 used = [one.name for one in self.program.scans if mentions(text, f"{one.name}_scan")]
                 scanning.check_sizes(self.name, self.program.scans, size, local, used)
-            return _Plan(queue, handle, (self.name, device.name.strip()), size, local, gangs, 0, None)
+            return Plan(queue, handle, (self.name, device.name.strip()), size, local, gangs, 0, None)
 
         local = self._local_size(device, handle, local_size)
         self._check_reductions(device, strategy, handle, local)
-        groups = self._explicit_groups(global_size, local, num_groups)
+        groups = explicit_groups(self.name, global_size, local, num_groups)
+        asked = most if groups is None else groups
         bound = self._occupied(queue, strategy, local, local_memory, args).groups
-        tuned = strategy.for_groups(bound if groups is None else min(groups, bound), math.prod(local))
+        tuned = strategy.for_groups(bound if asked is None else min(asked, bound), math.prod(local))
         if tuned is not strategy:
             # Another algorithm is another binary, which may hold another number of groups.
             bound = self._occupied(queue, tuned, local, local_memory, args).groups
             handle = self._handle(device, tuned, args)
+        if bound < self.program.least_groups:
+            bound = self._occupied(queue, tuned, local, local_memory, args, again=True).groups
+        check_least(self.name, device.name.strip(), self.program.least_groups, local, bound, groups)
         if num_groups is not None and num_groups > bound:
             raise LaunchError(
                 f"kernel {self.name!r}: {num_groups} work-groups of {local} were asked for, but {device.name.strip()} holds "
@@ -498,7 +533,7 @@ class Kernel:
             )
         if groups is None or strategy.max_groups is not None:
             # Where waiting is unsafe, a surplus group must not even be started.
-            groups, global_size = bound, None
+            groups, global_size = bound if most is None else min(most, bound), None
         if global_size is None:
             global_size = (groups * local[0], *local[1:])
         profile = self.program.profile(device)
@@ -511,19 +546,21 @@ class Kernel:
             (device, s.device_barrier.value, local, local_memory) in self._retries for s in (strategy, tuned)
         )
         label, size = (self.name, device.name.strip()), tuple(map(int, global_size))
-        return _Plan(queue, handle, label, size, local, groups, 0, words, patience=patience, lasting=lasting)
+        return Plan(queue, handle, label, size, local, groups, 0, words, patience=patience, lasting=lasting)
+
+    def _has_scratch(self, device: cl.Device, handle: cl.Kernel) -> bool:
+        """Whether the kernel has scratch memory for reductions."""
+        # Where a driver tells of no local memory, the text is read: the effect LOCAL_MEMORY_UNTOLD.
+        return bool(handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)) or mentions(
+            kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH"
+        )
 
     def _check_reductions(
         self, device: cl.Device, strategy: Strategy, handle: cl.Kernel, local: Size | None, size: Size | None = None
     ) -> None:
         """Check that work-groups have as many work-items as the scratch memory of their reductions is for."""
         use = self.program.reduction_use
-        if use is None:
-            return
-        # Where a driver tells of no local memory, the text is read: the effect LOCAL_MEMORY_UNTOLD.
-        if not handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device) and not mentions(
-            kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH"
-        ):
+        if use is None or not self._has_scratch(device, handle):
             return
         limit = local_size_limit(strategy, use)
         if local is not None and math.prod(local) > limit:
@@ -545,34 +582,6 @@ class Kernel:
                 f"done where the last ones may be smaller: global size {size}, local size {local}. Give a global size that is "
                 "a multiple of the local size, or share work at level gang_worker_vector"
             )
-
-    def _explicit_groups(self, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
-        """Work-groups that the caller asks for, None for as many as fit."""
-        if num_groups is not None:
-            if global_size is not None:
-                raise LaunchError(f"kernel {self.name!r}: give a global size or num_groups, not both")
-            return self._counted("num_groups", num_groups)
-        if global_size is None:
-            return None
-        size = _as_size("global size", global_size)
-        if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
-            raise LaunchError(f"kernel {self.name!r}: global size {size} is no multiple of the local size {local}")
-        groups = math.prod(size) // math.prod(local)
-        if groups > layout.MAX_LAUNCHED_GROUPS:
-            raise LaunchError(
-                f"kernel {self.name!r}: {groups} work-groups in one launch, above {layout.MAX_LAUNCHED_GROUPS}"
-            )
-        return groups
-
-    def _counted(self, what: str, groups: Any) -> int:
-        """A number of work-groups that somebody asks for."""
-        try:
-            asked = operator.index(groups)
-        except TypeError:
-            raise LaunchError(f"kernel {self.name!r}: {what} is a whole number, not {groups!r}") from None
-        if asked < 1:
-            raise LaunchError(f"kernel {self.name!r}: {what} is {groups}, at least 1 is needed")
-        return asked
 
     def _occupied(
         self,
@@ -629,12 +638,12 @@ class Kernel:
         words = memoryview(array("I", (0, groups, patience, limit)))
         size = (groups * local[0], *local[1:])
         handle = self._handle(queue.device, strategy, args)
-        plan = _Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
+        plan = Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
         launch = self._enqueue(plan, args, None)
         launch.wait()
         return launch
 
-    def _enqueue(self, plan: _Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+    def _enqueue(self, plan: Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
         states, words = self._states, plan.words
         with states.lock:
             if self.reduces_gangs:
@@ -661,17 +670,3 @@ class Kernel:
             launch = Launch(event, plan.label, state, epoch)
             state.note(epoch, launch, wait_for)
         return launch
-
-
-def _size_key(size: Sequence[int] | None) -> Size | None:
-    return None if size is None else tuple(size)
-
-
-def _as_size(what: str, size: Sequence[int]) -> Size:
-    try:
-        dims = tuple(int(n) for n in size)
-    except (TypeError, ValueError, OverflowError):
-        raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
-    if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
-        raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")
-    return dims

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import pyopencl as cl
 
+from portbar.choices import requirements
 from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_time, shortened
 from portbar.device import quirks
-from portbar.device.facts import device_key
+from portbar.device.facts import ask, device_key
 from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
@@ -26,7 +27,7 @@ from portbar.primitives import scan
 from portbar.primitives.reduction.loops import ReductionLoop, check_loops
 from portbar.primitives.reduction.use import HEADER, check_source, use_of
 from portbar.primitives.scan import DeviceScan
-from portbar.primitives.split_barrier.selection import FEATURES, shows_counts
+from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.headers import needed_ordering
 from portbar.text.source import early_statement, includes, mentions
@@ -54,7 +55,8 @@ class Program(CompiledProgram):
     strategy : Strategy or mapping of str to str, optional
         Overrides of portbar's choices, such as ``{"device_barrier": "tree"}``, or a whole strategy for every device.
     require : sequence of str, optional
-        Features that every device must have, such as ``("split_barrier.divergent",)``.
+        What every device must have, such as ``("fp64", "groups>=2", "split_barrier.divergent")``: names of
+        `docs/strategies.md`, or extensions.
     spin_limit : float, optional
         Seconds, roughly, after which a barrier gives up and the kernel drains.
     devices : sequence of pyopencl.Device, optional
@@ -124,7 +126,7 @@ class Program(CompiledProgram):
                 raise DeviceError(f"devices= is a list of pyopencl.Device, with {shortened(device)} among them")
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
-        self.require = _known_features(require, text)
+        self.require = _required(require, text)
         self.debug = debug
         loops = check_loops(reductions)
         check_source(name, text, loops)
@@ -165,6 +167,7 @@ class Program(CompiledProgram):
             declared,
             profiles,
             strategies,
+            requirements.least_groups(self.require),
         )
         self._kernels: dict[str, Kernel] = {}
 
@@ -173,13 +176,8 @@ class Program(CompiledProgram):
     ) -> Strategy:
         """The strategy for a device, checked against what the program requires."""
         chosen = asked if isinstance(asked, Strategy) else choose(profile, asked, ordering=ordering, debug=self.debug)
-        for feature in self.require:
-            if feature not in chosen.capabilities.split_features:
-                raise UnsupportedFeatureError(
-                    f"{device.name.strip()} does not carry split_barrier.{feature} ({FEATURES[feature]}): its strategy is "
-                    f"{chosen.split_barrier}, because {chosen.split_barrier.reason}. Use waits that all work-items of "
-                    "the group reach, or another device"
-                )
+        candidate = requirements.Candidate(profile, chosen, lambda question: ask(device, question))
+        requirements.check(self.require, device.name.strip(), candidate)
         return chosen
 
     def kernel_names(self) -> tuple[str, ...]:
@@ -253,20 +251,22 @@ def _warn_of_short_loops(profile: DeviceProfile) -> None:
         warnings.warn(f"{profile.facts.name}: {notice}", LoopLimitWarning, stacklevel=3)
 
 
-def _known_features(require: Sequence[str], source: str) -> tuple[str, ...]:
-    """The names of required features without their header.
+def _required(names: Sequence[Any], source: str) -> tuple[requirements.Required, ...]:
+    """What a program requires.
 
     Raises
     ------
+    Error
+        A name is no text.
     UnsupportedFeatureError
-        There is no such feature, the message lists those that there are; or the program does not include its header.
+        There is no such name, the message lists those that there are; or the program does not include the name's header.
     """
-    known = {f"split_barrier.{feature}": feature for feature in FEATURES}
-    for name in require:
-        if name not in known:
-            raise UnsupportedFeatureError(f"no feature is called {name!r}; features: {', '.join(known)}")
-        if not any(include.name == "portbar/split_barrier.h" for include in includes(source)):
+    required = requirements.parse(names)
+    for one in required:
+        if str(one).startswith(requirements.SPLIT_BARRIER) and not any(
+            include.name == "portbar/split_barrier.h" for include in includes(source)
+        ):
             raise UnsupportedFeatureError(
-                f'no header of this program defines the feature {name!r}; add #include "portbar/split_barrier.h"'
+                f'no header of this program defines the feature {str(one)!r}; add #include "portbar/split_barrier.h"'
             )
-    return tuple(known[name] for name in require)
+    return required

@@ -1,0 +1,60 @@
+"""What a kernel remembers of its launches, so that the next one of the same shape costs little.
+
+Not for making a plan (`portbar.launching.kernel`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from portbar.launching.sizes import Size
+    from portbar.launching.state import QueueState
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What the types of one argument list need at each launch: the places of arrays and of local memory."""
+
+    arrays: tuple[int, ...]
+    locals: tuple[int, ...]
+    memories: tuple[int, ...]
+    #: Places that may hold a pointer to shared virtual memory, which an array may lie in, too.
+    pointers: tuple[int, ...]
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether all arguments are buffers and scalars, so that their types and the sizes tell the plan."""
+        return not (self.arrays or self.locals or self.pointers)
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything about a launch that depends on queue, sizes and local memory only."""
+
+    queue: cl.CommandQueue
+    handle: cl.Kernel
+    label: tuple[str, str]
+    global_size: Size
+    local_size: Size | None
+    groups: int
+    flags: int
+    #: The hidden launch argument, an OpenCL uint4; None without a grid.
+    words: memoryview | None
+    state: QueueState | None = None
+    generation: int = 0
+    #: Patience with the device to itself, and beside a launch in another queue; None where that makes no difference.
+    patience: tuple[int, int] | None = None
+    #: Whether another launch may go by it; not where the occupancy is to be measured again.
+    lasting: bool = True
+    #: Sets all arguments and enqueues.
+    call: Callable[..., cl.Event] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Bind what each launch passes."""
+        self.call = partial(self.handle, self.queue, self.global_size, self.local_size)

@@ -1,0 +1,278 @@
+"""Sizes of a launch: checks of those that a caller gives, and the local size that suits a kernel and a device.
+
+Not for how many work-groups a device holds (`portbar.launching.occupancy`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyopencl as cl
+
+from portbar.choices.timing import is_cpu, shortened
+from portbar.device import quirks
+from portbar.device.facts import ask
+from portbar.errors import LaunchError, UnsupportedFeatureError
+from portbar.launching.arguments import SCALARS, Parameter
+from portbar.primitives import layout
+from portbar.text.source import mentions
+
+if TYPE_CHECKING:
+    from portbar.choices.strategy import DeviceProfile
+    from portbar.device.facts import DeviceFacts
+
+Size = tuple[int, ...]
+
+#: Work-items of a work-group on a GPU, unless the kernel's limit is below.
+_USUAL: Final = 256
+
+_NO_LIMIT: Final = 1 << 30
+
+#: Bytes of a line of a CPU's cache where the driver does not tell.
+_CACHE_LINE: Final = 64
+
+#: Bytes of an element where the driver does not tell the kernel's parameters.
+_ELEMENT: Final = 4
+
+#: A program that names one of these may hand out work in steps of the whole grid.
+_STRIDES: Final = ("portbar_global_size", "portbar_num_groups", "get_global_size", "get_num_groups")
+
+_POINTER: Final = re.compile(r"([a-z][a-z ]*?)(2|3|4|8|16)?\s*\*")
+
+
+def as_size(what: str, size: Sequence[int]) -> Size:
+    """A size that a caller gives, one to three whole numbers above 0.
+
+    Raises
+    ------
+    LaunchError
+        It is something else; `what` names it in the message.
+    """
+    try:
+        dims = tuple(int(n) for n in size)
+    except (TypeError, ValueError, OverflowError):
+        raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
+    if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
+        raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")
+    return dims
+
+
+def size_key(size: Sequence[int] | None) -> Size | None:
+    """A size as a key of a mapping."""
+    return None if size is None else tuple(size)
+
+
+def required_size(handle: cl.Kernel, device: cl.Device) -> Size | None:
+    """The kernel's `reqd_work_group_size`, None where it has none."""
+    query = cl.kernel_work_group_info
+    required = tuple(int(n) for n in handle.get_work_group_info(query.COMPILE_WORK_GROUP_SIZE, device))
+    return required if any(required) else None
+
+
+def largest(handle: cl.Kernel, device: cl.Device, facts: DeviceFacts) -> int:
+    """Most work-items of a work-group of a kernel."""
+    if quirks.has_effect(quirks.UNDERSTATED_WORK_GROUP_SIZE, facts):
+        return int(device.max_work_group_size)
+    return int(handle.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
+
+
+def checked_local_size(
+    kernel: str, what: str, handle: cl.Kernel, device: cl.Device, facts: DeviceFacts, local_size: Sequence[int] | None
+) -> Size:
+    """The local size to use, checked against the kernel's and the device's limits; `what` is the kernel's kind.
+
+    Raises
+    ------
+    LaunchError
+        It cannot be used, or there is none.
+    """
+    where = f"kernel {kernel!r} on {device.name.strip()}"
+    required = required_size(handle, device)
+    if local_size is None:
+        if required is None:
+            raise LaunchError(f"{where}: a {what} needs a local size, such as (256,)")
+        return required
+    local = as_size("local size", local_size)
+    if required is not None and local + (1,) * (3 - len(local)) != required:
+        raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
+    most = largest(handle, device, facts)
+    if math.prod(local) > most:
+        raise LaunchError(
+            f"{where}: local size {local} is {math.prod(local)} work-items, above the kernel's limit of {most}"
+        )
+    for axis, (asked, limit) in enumerate(zip(local, device.max_work_item_sizes, strict=False)):
+        if asked > limit:
+            raise LaunchError(f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}")
+    return local
+
+
+def counted(kernel: str, what: str, given: Any) -> int:
+    """A number of work-groups or of items that a caller gives for a kernel, a whole number above 0.
+
+    Raises
+    ------
+    LaunchError
+        It is something else; `what` names it in the message.
+    """
+    try:
+        asked = operator.index(given)
+    except TypeError:
+        raise LaunchError(f"kernel {kernel!r}: {what} is a whole number, not {shortened(given)}") from None
+    if asked < 1:
+        raise LaunchError(f"kernel {kernel!r}: {what} is {shortened(asked)}, at least 1 is needed")
+    return asked
+
+
+def explicit_groups(kernel: str, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
+    """Work-groups that the caller asks for, None for as many as fit.
+
+    Raises
+    ------
+    LaunchError
+        A size that cannot be, or two numbers of work-groups.
+    """
+    if num_groups is not None:
+        if global_size is not None:
+            raise LaunchError(f"kernel {kernel!r}: give a global size or num_groups, not both")
+        return counted(kernel, "num_groups", num_groups)
+    if global_size is None:
+        return None
+    size = as_size("global size", global_size)
+    if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
+        raise LaunchError(f"kernel {kernel!r}: global size {size} is no multiple of the local size {local}")
+    groups = math.prod(size) // math.prod(local)
+    if groups > layout.MAX_LAUNCHED_GROUPS:
+        raise LaunchError(f"kernel {kernel!r}: {groups} work-groups in one launch, above {layout.MAX_LAUNCHED_GROUPS}")
+    return groups
+
+
+def most_groups(kernel: str, fixed: str, local: Size, max_groups: Any, items: Any, least: int) -> int:
+    """Most work-groups of a launch, by the caller's `max_groups` and by the `items` to work on; None where not given.
+
+    Parameters
+    ----------
+    kernel : str
+    fixed : str
+        What gives the number of work-groups already; empty where nothing does.
+    local : tuple of int
+    max_groups, items : int or None
+    least : int
+        Work-groups that the program requires: few items still get as many.
+
+    Raises
+    ------
+    LaunchError
+        No whole number above 0, fewer groups than the program requires, or another number of work-groups beside it.
+    """
+    most = layout.MAX_LAUNCHED_GROUPS
+    for what, given in (("max_groups", max_groups), ("items", items)):
+        if given is not None and fixed:
+            raise LaunchError(
+                f"kernel {kernel!r}: give {fixed} or {what}, not both: {what} is for launches that leave the number of "
+                "work-groups to portbar"
+            )
+    if max_groups is not None:
+        most = min(most, counted(kernel, "max_groups", max_groups))
+        if most < least:
+            raise LaunchError(
+                f"kernel {kernel!r}: max_groups is {most}, and its program requires groups>={least}: give at least that"
+            )
+    if items is not None:
+        most = min(most, max(least, -(-counted(kernel, "items", items) // math.prod(local))))
+    return most
+
+
+def check_least(kernel: str, device: str, least: int, local: Size, bound: int, asked: int | None) -> None:
+    """Check a launch against the work-groups that its program requires (`groups>=N`).
+
+    Raises
+    ------
+    LaunchError
+        The caller asks for fewer.
+    UnsupportedFeatureError
+        The device holds fewer at once.
+    """
+    if bound < least:
+        raise UnsupportedFeatureError(
+            f"kernel {kernel!r}: its program requires groups>={least}, but {device} holds {bound} work-group(s) of {local} at "
+            "once. Use a smaller local size, less local memory, or a device with more compute units"
+        )
+    if asked is not None and asked < least:
+        raise LaunchError(
+            f"kernel {kernel!r}: {asked} work-group(s) were asked for, and its program requires groups>={least}: launch at "
+            "least that many"
+        )
+
+
+def element_bytes(parameters: Iterable[Parameter] | None) -> int:
+    """Bytes of the smallest element that a kernel's pointers to writable memory lead to; 4 where the driver does not tell."""
+    found = []
+    for parameter in parameters or ():
+        written = _POINTER.fullmatch(parameter.type_name)
+        if parameter.access == "writable" and written and written[1] in SCALARS:
+            # Three elements take as much as four.
+            lanes = 4 if written[2] == "3" else int(written[2] or 1)
+            found.append(SCALARS[written[1]].itemsize * lanes)
+    return min(found, default=_ELEMENT)
+
+
+def suits_cpu(source: str, parameters: Iterable[Parameter] | None, cache_line: int) -> int:
+    """The local size for a device whose work-groups are threads of the host.
+
+    Such a thread runs the work-items one after the other between two barriers, so that one of them is enough. Where the
+    program may hand out elements in turns to all work-items of the grid, a work-group takes as many neighbours as fill a
+    line of the cache: with fewer, several threads write to each line; with more, the loop over work-items costs more.
+    """
+    if not any(mentions(source, name) for name in _STRIDES):
+        return 1
+    return max(1, (cache_line or _CACHE_LINE) // element_bytes(parameters))
+
+
+def suggested(
+    handle: cl.Kernel,
+    profile: DeviceProfile,
+    device: cl.Device,
+    source: str,
+    parameters: Iterable[Parameter] | None,
+    scratch: int | None = None,
+) -> Size:
+    """The local size that suits a kernel.
+
+    Parameters
+    ----------
+    handle : pyopencl.Kernel
+    profile : DeviceProfile
+    device : pyopencl.Device
+    source : str
+        The whole program's.
+    parameters : iterable of Parameter or None
+        Without the hidden ones; None where the driver does not tell.
+    scratch : int, optional
+        Most work-items that the kernel's reductions have local memory for.
+    """
+    required = required_size(handle, device)
+    if required is not None:
+        return required
+    limit = min(largest(handle, device, profile.facts), scratch or _NO_LIMIT)
+    try:
+        query: Any = cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE
+        multiple = int(handle.get_work_group_info(query, device))
+    except cl.Error:
+        multiple = 0
+    if is_cpu(profile):
+        line = ask(device, "GLOBAL_MEM_CACHELINE_SIZE")
+        return (min(limit, suits_cpu(source, parameters, line if isinstance(line, int) else 0)),)
+    return (suits_gpu(limit, multiple),)
+
+
+def suits_gpu(limit: int, multiple: int) -> int:
+    """The local size for other devices: 256 work-items or the kernel's limit, of whole sub-groups where one fits.
+
+    `multiple` is what the driver prefers multiples of, such as a warp; 0 where it does not tell.
+    """
+    multiple = max(1, multiple)
+    return min(limit, max(multiple, min(limit, _USUAL) // multiple * multiple))

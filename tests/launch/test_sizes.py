@@ -1,0 +1,200 @@
+"""Sizes of grid launches: bounds on the number of work-groups, and the local size that a kernel suggests."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from portbar.launching import sizes  # noqa: E402 (needs PyOpenCL)
+from portbar.launching.arguments import Parameter  # noqa: E402
+from tests import support  # noqa: E402
+
+on_device = pytest.mark.device
+
+SOURCE = """
+#include "portbar/device_barrier.h"
+
+kernel void launched(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    if (!portbar_device_barrier(&grid))
+        return;
+    if (portbar_global_id(&grid) == 0u) {
+        out[0] = (uint)(get_num_groups(0) * get_num_groups(1));
+        out[1] = portbar_num_groups(&grid);
+    }
+}
+
+kernel __attribute__((reqd_work_group_size(4, 2, 1))) void shaped(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_global_id(&grid) == 0u)
+        out[0] = (uint)get_num_groups(0);
+}
+
+kernel void plain(global uint *out)
+{
+    out[0] = 1u;
+}
+"""
+
+
+@pytest.fixture
+def launched(context):
+    return support.kernel(context, SOURCE, "launched")
+
+
+@pytest.fixture
+def out(queue):
+    return support.filled(queue, 2)
+
+
+def groups_of(queue, kernel, local, out, **bounds):
+    launch = kernel(queue, None, local, out, **bounds)
+    launch.wait()
+    assert launch.num_groups <= support.uints(queue, out)[0]
+    return int(support.uints(queue, out)[0])
+
+
+@on_device
+def test_items_and_max_groups_bound_the_groups_of_a_launch(queue, launched, out):
+    for local in ((4,), (3, 2)):
+        holds, size = launched.occupancy(queue, local).groups, math.prod(local)
+        cases = {*range(1, 4), holds - 1, holds, holds + 1, 10**30} - {0}
+        # Twice, in turns: plans are remembered from launch to launch.
+        for _ in range(2):
+            for groups in sorted(cases):
+                wanted = min(groups, holds)
+                assert groups_of(queue, launched, local, out, max_groups=groups) == wanted
+                for items in (groups * size, groups * size - size + 1):
+                    assert groups_of(queue, launched, local, out, items=items) == wanted
+                assert groups_of(queue, launched, local, out, items=groups * size, max_groups=1) == 1
+                assert groups_of(queue, launched, local, out, items=1, max_groups=groups) == 1
+            assert groups_of(queue, launched, local, out) == holds
+            assert groups_of(queue, launched, list(local), out, items=np.uint32(1)) == 1
+
+
+@on_device
+def test_a_kernel_that_requires_its_local_size_needs_none(context, queue, out):
+    shaped = support.kernel(context, SOURCE, "shaped")
+    holds = shaped.occupancy(queue, (4, 2, 1)).groups
+    assert shaped.suggested_local_size(queue) == (4, 2, 1)
+    for items, groups in ((8, 1), (9, min(2, holds)), (10**6, holds)):
+        assert groups_of(queue, shaped, None, out, items=items) == groups
+
+
+@on_device
+@pytest.mark.parametrize("what", ["max_groups", "items"])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (0, "is 0, at least 1"),
+        (-3, "is -3, at least 1"),
+        (2.0, "is a whole number, not 2.0"),
+        ("2", "is a whole number, not '2'"),
+        ((2,), "is a whole number, not (2,)"),
+        (math.nan, "is a whole number, not nan"),
+    ],
+)
+def test_a_bound_that_cannot_be_is_refused_by_name(queue, launched, out, what, value, says):
+    launched(queue, None, (4,), out, **{what: 2}).wait()
+    with pytest.raises(portbar.LaunchError, match=re.escape(f"kernel 'launched': {what} {says}")):
+        launched(queue, None, (4,), out, **{what: value})
+
+
+@on_device
+@pytest.mark.parametrize("what", ["max_groups", "items"])
+def test_a_bound_beside_an_explicit_number_of_groups_is_refused(context, queue, launched, out, what):
+    with pytest.raises(portbar.LaunchError, match=f"a global size or {what}, not both"):
+        launched(queue, (8,), (4,), out, **{what: 2})
+    with pytest.raises(portbar.LaunchError, match=f"num_groups or {what}, not both"):
+        launched(queue, None, (4,), out, num_groups=1, **{what: 2})
+    with pytest.raises(portbar.LaunchError, match=f"no grid: {what} is for"):
+        support.kernel(context, SOURCE, "plain")(queue, (8,), (4,), out, **{what: 2})
+
+
+def parameters(*types):
+    return [
+        Parameter("p", name, "pointer" if name.endswith("*") else "scalar", access=access) for name, access in types
+    ]
+
+
+WRITES = {
+    4: parameters(("float*", "writable"), ("double*", "writable"), ("uchar*", ""), ("uint", "")),
+    1: parameters(("uchar*", "writable"), ("float*", "writable")),
+    8: parameters(("double*", "writable"), ("uint*", "unchanging")),
+    16: parameters(("float4*", "writable"), ("float3*", "writable")),
+    32: parameters(("double4*", "writable")),
+}
+STRIDE = "for (uint i = portbar_global_id(&grid); i < n; i += portbar_global_size(&grid))"
+
+
+@pytest.mark.parametrize("size", WRITES)
+def test_on_cpus_a_group_that_strides_fills_a_line_of_the_cache(size):
+    assert sizes.element_bytes(WRITES[size]) == size
+    assert sizes.suits_cpu(STRIDE, WRITES[size], 64) == 64 // size
+    assert sizes.suits_cpu(STRIDE, WRITES[size], 0) == 64 // size
+    assert sizes.suits_cpu(STRIDE, WRITES[size], 128) == 128 // size
+    assert sizes.suits_cpu(f"/* {STRIDE} */", WRITES[size], 64) == 1
+
+
+def test_elements_of_unknown_size_count_as_four_bytes():
+    for unknown in (None, parameters(("struct body*", "writable")), parameters(("uint", ""))):
+        assert sizes.element_bytes(unknown) == 4
+    assert sizes.suits_cpu(STRIDE, parameters(("long16*", "writable")), 64) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "multiple", "size"),
+    [(1024, 32, 256), (1024, 64, 256), (256, 32, 256), (200, 32, 192), (128, 64, 128), (20, 32, 20), (1024, 0, 256),
+     (1024, 512, 512), (300, 512, 300), (1024, 48, 240), (64, 0, 64)],
+)  # fmt: skip
+def test_on_other_devices_a_group_has_256_work_items_in_whole_sub_groups_within_the_limit(limit, multiple, size):
+    assert sizes.suits_gpu(limit, multiple) == size
+
+
+@on_device
+@pytest.mark.parametrize("loop", [STRIDE, "for (uint i = portbar_global_id(&grid); i < n; i += n)"])
+def test_a_suggested_local_size_is_one_that_the_kernel_runs_with(context, queue, device, out, loop):
+    text = SOURCE.partition("kernel")[0] + (
+        "kernel void fill(PORTBAR_GRID_PARAM, global uint *out, uint n)\n"
+        f"{{\n    PORTBAR_ENTER(grid);\n    {loop}\n        out[i] = 7u;\n}}\n"
+    )
+    made = support.kernel(context, text, "fill")
+    suggested = made.suggested_local_size(queue)
+    assert len(suggested) == 1
+    made(queue, None, suggested, out, np.uint32(2), items=2).wait()
+    assert support.uints(queue, out).max() == 7
+    if "CPU" in portbar.describe(device).facts.type:
+        assert suggested == ((device.global_mem_cacheline_size or 64) // 4 if loop is STRIDE else 1,)
+
+
+REDUCING = """
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+kernel void add(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const uint sum = portbar_device_reduce_add(&grid, scratch, 1u);
+    if (portbar_global_id(&grid) == 0u)
+        out[0] = sum - portbar_global_size(&grid);
+}
+"""
+
+
+@on_device
+@pytest.mark.parametrize("most", [8, 32])
+@pytest.mark.parametrize("exact", ["", "#define PORTBAR_REDUCTION_EXACT\n"])
+def test_a_suggested_local_size_is_within_the_memory_of_reductions(context, queue, out, most, exact):
+    made = support.kernel(context, f"#define PORTBAR_REDUCTION_LOCAL_SIZE {most}\n{exact}{REDUCING}", "add")
+    suggested = made.suggested_local_size(queue)
+    assert suggested == (most,) if exact else suggested[0] <= most
+    made(queue, None, suggested, out).wait()
+    assert support.uints(queue, out)[0] == 0
