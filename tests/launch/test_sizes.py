@@ -69,7 +69,7 @@ def test_items_and_max_groups_bound_the_groups_of_a_launch(queue, launched, out)
         cases = {*range(1, 4), holds - 1, holds, holds + 1, 10**30} - {0}
         # Twice, in turns: plans are remembered from launch to launch.
         for _ in range(2):
-            for groups in sorted(cases):
+            for groups in sorted(cases, reverse=True):
                 wanted = min(groups, holds)
                 assert groups_of(queue, launched, local, out, max_groups=groups) == wanted
                 for items in (groups * size, groups * size - size + 1):
