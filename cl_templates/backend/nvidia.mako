@@ -49,3 +49,12 @@
     return ${f"({kind})" if small else ""}old;
 % endif
 </%def>
+<%def name="trace_clock()">
+/* Nanoseconds of the device's clock, from any beginning; the same for all multiprocessors. */
+static inline ulong portbar_trace_clock(void)
+{
+    ulong now;
+    __asm__ volatile("mov.u64 %0, %%globaltimer;" : "=l"(now) :: "memory");
+    return now;
+}
+</%def>

@@ -40,3 +40,10 @@ static inline __attribute__((always_inline)) void portbar_lost_race(void)
     __asm__ volatile("pause\n\tpause\n\tpause\n\tpause" ::: "memory");
 }
 </%def>
+<%def name="trace_clock()">
+/* The processor's counter of time, from any beginning; the same for all cores, at a rate that is not known. */
+static inline ulong portbar_trace_clock(void)
+{
+    return __builtin_readcyclecounter();
+}
+</%def>

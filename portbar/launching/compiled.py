@@ -75,6 +75,7 @@ class CompiledProgram:
             self.reduction_use,
             self.scans,
             lambda device: limit_rounds(self.profile(device), self.spin_limit),
+            lambda device: self.strategy(device).tracing,
         )
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
         for device in self.devices:

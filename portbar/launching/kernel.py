@@ -667,6 +667,6 @@ class Kernel:
                 event = plan.call(state.buffer, words, *args)
             else:
                 event = plan.call(state.buffer, words, *args, wait_for=before)
-            launch = Launch(event, plan.label, state, epoch)
+            launch = Launch(event, plan.label, state, epoch, plan.groups)
             state.note(epoch, launch, wait_for)
         return launch

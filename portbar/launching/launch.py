@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.launching.state import QueueState, Report
+from portbar.launching.trace import Trace
 from portbar.primitives import layout
 
 if TYPE_CHECKING:
@@ -36,18 +37,27 @@ class Launch:
     ----------
     event : pyopencl.Event
         The kernel's event, as PyOpenCL would have returned it.
+    groups : int
+        Work-groups that were launched, surplus ones too; 0 without a grid.
     """
 
     _report: Report | None = None
     _snapshot: tuple[Words, cl.Event] | None = None
+    _trace: tuple[Words, cl.Event | None] | None = None
 
     def __init__(
-        self, event: cl.Event, label: tuple[str, str], state: QueueState | None = None, epoch: int = 0
+        self,
+        event: cl.Event,
+        label: tuple[str, str],
+        state: QueueState | None = None,
+        epoch: int = 0,
+        groups: int = 0,
     ) -> None:
         self.event = event
         self._label = label
         self._state = state
         self._epoch = epoch
+        self.groups = groups
 
     @property
     def has_report(self) -> bool:
@@ -57,6 +67,46 @@ class Launch:
     def keep_snapshot(self, words: Words, event: cl.Event) -> None:
         """Take over a copy of the report that arrives with `event`."""
         self._snapshot = (words, event)
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether the trace is on the host already, so that the device may reuse its place."""
+        return self._trace is not None
+
+    def keep_trace(self, words: Words, event: cl.Event) -> None:
+        """Take over a copy of the trace that arrives with `event`."""
+        self._trace = (words, event)
+
+    def trace(self) -> Trace:
+        """When each work-group arrived at each device barrier and when it left; waits for the launch.
+
+        Returns
+        -------
+        Trace
+
+        Raises
+        ------
+        Error
+            The program was not built with `trace`, or the kernel has no grid.
+        """
+        kernel, device = self._label
+        if self._state is None or self._state.tracing is None:
+            raise Error(
+                f"kernel {kernel!r} on {device} left no trace: build its program with trace=True, and let the kernel take "
+                "PORTBAR_GRID_PARAM"
+            )
+        report = self._settle()
+        found = self._state.tracing
+        groups = min(report.groups, self.groups) if report is not None else 0
+        if self._trace is None:
+            words = self._state.read_trace(self.groups)
+            # As of a report: another thread's launch may have begun meanwhile, and kept a copy before it did.
+            if self._trace is None:
+                self._trace = (words, None)
+        words, copied = self._trace
+        if copied is not None:
+            copied.wait()
+        return Trace.from_words(words[: groups * found.words], found, self._epoch, self._label)
 
     def _settle(self) -> Report | None:
         if self._state is None:

@@ -5,6 +5,7 @@ Not for launching: `portbar.launching.kernel` does.
 
 from __future__ import annotations
 
+import operator
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,6 +30,7 @@ from portbar.primitives.reduction.use import HEADER, check_source, use_of
 from portbar.primitives.scan import DeviceScan
 from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.primitives.strategy import Strategy
+from portbar.primitives.tracing import MOST_EVENTS, USUAL_EVENTS, tracing_of
 from portbar.rendering.headers import needed_ordering
 from portbar.text.source import early_statement, includes, mentions
 
@@ -66,6 +68,10 @@ class Program(CompiledProgram):
     isolate_build : bool, optional
         Compile in a child process first, so that a driver that aborts or hangs over the program costs that process and becomes
         a `BuildError`. Costs the start of a Python process for each device and algorithm.
+    trace : bool or int, optional
+        Record when work-groups arrive at device barriers and leave them, for `Launch.trace`; a number is how many barriers of
+        each work-group are kept, 256 by default. Costs a work-group barrier and a few stores at each device barrier; nothing
+        where it is off.
     reductions : sequence of ReductionLoop, optional
         Loops whose types and functions `portbar/reduction.h` defines for this program.
 
@@ -101,6 +107,7 @@ class Program(CompiledProgram):
         devices: Sequence[cl.Device] | None = None,
         debug: bool = False,
         isolate_build: bool = False,
+        trace: bool | int = False,
         reductions: Sequence[ReductionLoop] = (),
         scans: Sequence[DeviceScan] = (),
     ) -> None:
@@ -128,6 +135,7 @@ class Program(CompiledProgram):
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
         self.require = _required(require, text)
         self.debug = debug
+        self.trace = _events(trace)
         loops = check_loops(reductions)
         check_source(name, text, loops)
         declared = scan.check_scans(scans)
@@ -152,7 +160,11 @@ class Program(CompiledProgram):
         ordering = "device" if mentions(text, "PORTBAR_REDUCTION_PARAM") else needed_ordering(headers)
         counted = shows_counts(text, options)
         strategies = {
-            device: replace(self._strategy_for(device, profile, strategy, ordering), split_counted=counted)
+            device: replace(
+                self._strategy_for(device, profile, strategy, ordering),
+                split_counted=counted,
+                tracing=tracing_of(profile.facts, profile.findings, self.trace) if self.trace else None,
+            )
             for device, profile in profiles.items()
         }
         super().__init__(
@@ -216,6 +228,28 @@ def _listed(what: str, given: Any) -> tuple[Any, ...]:
     if not isinstance(given, Iterable) or isinstance(given, bytes):
         raise Error(f"{what}= is a list, not {type(given).__name__}")
     return tuple(given)
+
+
+def _events(trace: Any) -> int:
+    """How many events of each work-group a caller wants to be kept, 0 for no trace.
+
+    Raises
+    ------
+    Error
+        It is no such number.
+    """
+    if isinstance(trace, bool):
+        return USUAL_EVENTS if trace else 0
+    try:
+        events = operator.index(trace)
+    except TypeError:
+        events = 0
+    if not 1 <= events <= MOST_EVENTS:
+        raise Error(
+            "trace= is True, or how many device barriers of each work-group are kept, a whole number from 1 to "
+            f"{MOST_EVENTS}, not {shortened(trace)}"
+        )
+    return events
 
 
 def _name_and_text(source: Any) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import pyopencl as cl
 from portbar.launching.memory import StateMemory, Words, retire
 from portbar.launching.order import Order
 from portbar.primitives import layout
+from portbar.primitives.tracing import PLACE_WORD, Tracing
 
 _LAST_EPOCH: Final = layout.EPOCH_MASK - 1
 
@@ -28,6 +29,16 @@ class Reported(Protocol):
 
     def keep_snapshot(self, words: Words, event: cl.Event) -> None:
         """Take over a copy of the report that arrives with `event`."""
+
+    #: Work-groups that were launched.
+    groups: int
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether the trace is on the host already."""
+
+    def keep_trace(self, words: Words, event: cl.Event) -> None:
+        """Take over a copy of the trace that arrives with `event`."""
 
 
 class Report(NamedTuple):
@@ -74,12 +85,18 @@ class QueueState:
         groups: int,
         more_words: Callable[[int], int] | None = None,
         order: Order | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.queue = queue
         self.capacity_log2 = max(6, (groups - 1).bit_length())
         capacity = 1 << self.capacity_log2
         # Reductions over the grid leave their values behind the words of its barriers.
-        words = np.zeros(layout.state_words(capacity) + (more_words(capacity) if more_words else 0), np.uint32)
+        size = layout.state_words(capacity) + (more_words(capacity) if more_words else 0)
+        words = np.zeros(size + (capacity * tracing.words if tracing is not None else 0), np.uint32)
+        if tracing is not None:
+            words[layout.OFFSETS["REPORTS"] + PLACE_WORD] = size
+        #: How launches are traced, and the first word of their traces.
+        self.tracing, self._first_trace = tracing, size
         # The poll of the first launch, whose epoch is 1, is open with nobody counted.
         words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
         self._memory = StateMemory(queue, words)
@@ -122,8 +139,26 @@ class QueueState:
         if reference is not None and (launch := reference()) is not None and not launch.has_report:
             saved = self._save(launch, epoch)
             if saved is not None and not order.in_order:
-                return [*(before or ()), saved]
+                before = [*(before or ()), saved]
+        if self.tracing is not None:
+            before = self._keep_trace(before)
         return before
+
+    def _keep_trace(self, before: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
+        """Copy the last launch's trace, which the next one overwrites, if anyone may still ask for it; the wait list then."""
+        reference = self._launches[self.epoch % layout.REPORTS]
+        launch = reference() if reference is not None else None
+        if self.tracing is None or launch is None or launch.has_trace or launch.event.command_execution_status < 0:
+            return before
+        words = np.empty(launch.groups * self.tracing.words, np.uint32)
+        first, waited = 4 * self._first_trace, [launch.event]
+        copied = cl.enqueue_copy(self.queue, words, self.buffer, src_offset=first, is_blocking=False, wait_for=waited)
+        launch.keep_trace(words, copied)
+        return before if self.order.in_order else [*(before or ()), copied]
+
+    def read_trace(self, groups: int) -> Words:
+        """The trace of so many work-groups of the last launch, which is complete."""
+        return self._memory.read(self._first_trace, groups * self.tracing.words if self.tracing is not None else 0)
 
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""

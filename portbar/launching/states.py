@@ -16,6 +16,7 @@ from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.scan import DeviceScan
+from portbar.primitives.tracing import Tracing
 
 #: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
 _MAX_STATES: Final = 64
@@ -33,6 +34,8 @@ class States:
     scans : tuple of DeviceScan
     wait_limit : callable
         Device -> rounds of polls after which an atomic wait gives up in kernels without a grid.
+    tracing : callable
+        Device -> how launches on it are traced, None where they are not.
 
     Attributes
     ----------
@@ -49,13 +52,14 @@ class States:
         use: Use | None,
         scans: tuple[DeviceScan, ...],
         wait_limit: Callable[[cl.Device], int],
+        tracing: Callable[[cl.Device], Tracing | None],
     ) -> None:
         self.lock = threading.RLock()
         self.generation = 0
         self._context, self._loops, self._use, self._wait_limit = context, loops, use, wait_limit
         self._grids: OrderedDict[int, QueueState] = OrderedDict()
         self._gangs: OrderedDict[int, GangState] = OrderedDict()
-        self._scans = scans
+        self._scans, self._tracing = scans, tracing
         self._scan_states: OrderedDict[int, ScanState] = OrderedDict()
         self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
 
@@ -66,7 +70,8 @@ class States:
         if state is None or state.exhausted or groups > 1 << state.capacity_log2:
             use = self._use
             more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
-            state = QueueState(queue, groups, more_words, None if state is None else state.order)
+            order = None if state is None else state.order
+            state = QueueState(queue, groups, more_words, order, self._tracing(queue.device))
             self._grids[key] = state
             self.generation += 1
             while len(self._grids) > _MAX_STATES:

@@ -10,6 +10,7 @@ from portbar.findings.findings import BarrierTable
 from portbar.findings.tuning import WaitTuning
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.tracing import Tracing
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ class Strategy:
         Whether the device looks for misuse.
     split_counted : bool
         Whether group-wide split barriers count arrivals, which only some calls of a program can show.
+    tracing : Tracing or None
+        How launches are traced; None where they are not.
     """
 
     atomics: Choice
@@ -135,6 +138,7 @@ class Strategy:
     workarounds: frozenset[str] = frozenset()
     debug: bool = False
     split_counted: bool = True
+    tracing: Tracing | None = None
 
     def has(self, effect: str) -> bool:
         """Whether the device has a quirk with this effect."""

@@ -10,6 +10,7 @@ from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
 from portbar.primitives.header import Header, Piece
+from portbar.primitives.tracing import CLOCKS
 from portbar.text.templates import fragment, has_def
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _STATE_PIECES: Final = (
     "report_fault",
 )
 
+
+_TRACE: Final = "device_barrier/trace.mako"
 
 #: How functions take the counters of a barrier, and are given those that stand in the caller.
 _ONE_COUNTER: Final = {
@@ -107,6 +110,8 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     if _places(strategy):
         pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
     pieces += [("grid/grid.mako", "grid_type"), *backend.pieces(strategy, "leader", "leads")]
+    if strategy.tracing is not None:
+        pieces += [CLOCKS[strategy.tracing.clock][1], (_TRACE, "notes")]
     pieces += [("grid/grid.mako", name) for name in ("enter", "ids", "ok")]
     pieces += [("grid/loops.mako", name) for name in ("fixed_loops", "dynamic_loops")]
     pieces += [("device_barrier/wait.mako", "draining"), ("grid/grid.mako", "atomic_waits")]
@@ -124,6 +129,8 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces += [("device_barrier/split.mako", name) for name in _SPLIT_PIECES]
     pieces += backend.pieces(strategy, "barrier_count")
     pieces += [("device_barrier/vote.mako", name) for name in _VOTE_PIECES]
+    if strategy.tracing is not None:
+        pieces.append((_TRACE, "traced"))
     return pieces
 
 
@@ -170,6 +177,8 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "rest_ns": strategy.tuning.rest_ns,
         "polls_per_round": layout.POLLS_PER_ROUND,
         "tests_in_round": 1 if strategy.capabilities.tests_are_rounds else layout.POLLS_PER_ROUND,
+        "traces": strategy.tracing is not None,
+        **(strategy.tracing.context() if strategy.tracing is not None else {}),
         "status_open": layout.STATUS_OPEN,
         "status_timeout": layout.STATUS_TIMEOUT,
         "status_lost": layout.STATUS_LOST,
@@ -193,6 +202,9 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         **own,
     }
     context["own"] = backend.fragments(strategy, context)
+    if strategy.tracing is not None:
+        of_backend, entered = context["own"], fragment(_TRACE, "entered", context)
+        context["own"] = lambda name: of_backend(name) + (entered if name == "enter_last" else "")
     prepare = algorithm.prepare(strategy)
     context["prepare_lines"] = fragment(*prepare, context) if prepare else ""
     context["enter_lines"] = fragment(*algorithm.entered, context) if algorithm.entered else ""

@@ -1,0 +1,87 @@
+"""Traces of device barriers: the device's clock, and the words that work-groups leave their times in.
+
+Not for reading them (`portbar.launching.trace`).
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.header import Piece
+
+if TYPE_CHECKING:
+    from portbar.device.facts import DeviceFacts
+    from portbar.findings.findings import Findings
+
+#: Device barriers of one work-group whose times are kept, unless the program says otherwise.
+USUAL_EVENTS: Final = 256
+#: Most that a program may ask for: 16 MiB for each work-group.
+MOST_EVENTS: Final = 1 << 20
+
+#: Words of each work-group before its events, and of each event.
+HEAD_WORDS: Final = 4
+EVENT_WORDS: Final = 4
+
+#: Word of the state's first report that no report uses, in which the host leaves where the traces begin.
+PLACE_WORD: Final = 5
+
+#: Clock -> its unit, and the def that reads it.
+CLOCKS: Final[dict[str, tuple[str, Piece]]] = {
+    "globaltimer": ("ns", ("backend/nvidia.mako", "trace_clock")),
+    "cycle_counter": ("ticks", ("backend/x86.mako", "trace_clock")),
+}
+
+
+@dataclass(frozen=True)
+class Tracing:
+    """How a program is traced on a device.
+
+    Attributes
+    ----------
+    clock : str
+        One of `CLOCKS`.
+    events : int
+        Device barriers of one work-group whose times are kept in a launch.
+    """
+
+    clock: str
+    events: int = USUAL_EVENTS
+
+    @property
+    def unit(self) -> str:
+        """Of the clock: `ns`, or `ticks` where its rate is not known."""
+        return CLOCKS[self.clock][0]
+
+    @property
+    def words(self) -> int:
+        """Words of 32 bits that the trace of one work-group takes."""
+        return HEAD_WORDS + EVENT_WORDS * self.events
+
+    def context(self) -> dict[str, Any]:
+        """The names that the templates use."""
+        return {"trace_words": self.words, "trace_events": self.events, "trace_word": PLACE_WORD}
+
+
+def tracing_of(facts: DeviceFacts, findings: Findings | None, events: int) -> Tracing:
+    """How a program is traced on a device.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        No clock that the device's kernels can read is known.
+    """
+    if facts.compute_capability:
+        return Tracing("globaltimer", events)
+    # Findings may come from another machine, by the vendor matrix.
+    on_x86 = platform.machine() in {"x86_64", "AMD64"}
+    if on_x86 and "CPU" in facts.type and findings is not None and findings.builds.get("x86_pause"):
+        return Tracing("cycle_counter", events)
+    unprobed = ". Run portbar.probe(device) once, so that it is known whether the host's clock serves"
+    raise UnsupportedFeatureError(
+        f"{facts.name}: trace=True needs a clock that kernels can read, and none is known here: NVIDIA's devices have one, and "
+        f"CPU devices on x86-64 that take the processor's instructions{unprobed if findings is None else ''}. Build without "
+        "trace=True, or trace on such a device"
+    )
