@@ -41,9 +41,11 @@ static inline __attribute__((always_inline)) void portbar_lost_race(void)
 }
 </%def>
 <%def name="trace_clock()">
-/* The processor's counter of time, from any beginning; the same for all cores, at a rate that is not known. */
+/* The processor's counter of time, from any beginning; the same for all cores, at a rate that is not known. It is read
+   after what stands before it: a processor that guesses the end of a wait would else read it too early. */
 static inline ulong portbar_trace_clock(void)
 {
+    __asm__ volatile("lfence" ::: "memory");
     return __builtin_readcyclecounter();
 }
 </%def>
