@@ -44,6 +44,7 @@ class Launch:
     _report: Report | None = None
     _snapshot: tuple[Words, cl.Event] | None = None
     _trace: tuple[Words, cl.Event | None] | None = None
+    _trace_lost = False
 
     def __init__(
         self,
@@ -71,7 +72,11 @@ class Launch:
     @property
     def has_trace(self) -> bool:
         """Whether the trace is on the host already, so that the device may reuse its place."""
-        return self._trace is not None
+        return self._trace is not None or self._trace_lost
+
+    def lose_trace(self) -> None:
+        """Note that the next launch overwrites the trace."""
+        self._trace_lost = True
 
     def keep_trace(self, words: Words, event: cl.Event) -> None:
         """Take over a copy of the trace that arrives with `event`."""
@@ -87,7 +92,8 @@ class Launch:
         Raises
         ------
         Error
-            The program was not built with `trace`, or the kernel has no grid.
+            The program was not built with `trace`, or the kernel has no grid; or the launch waited for events when the next one
+            in the queue was enqueued, which took the trace's place.
         """
         kernel, device = self._label
         if self._state is None or self._state.tracing is None:
@@ -98,11 +104,16 @@ class Launch:
         report = self._settle()
         found = self._state.tracing
         groups = min(report.groups, self.groups) if report is not None else 0
-        if self._trace is None:
+        if not self.has_trace:
             words = self._state.read_trace(self.groups)
             # As of a report: another thread's launch may have begun meanwhile, and kept a copy before it did.
-            if self._trace is None:
+            if not self.has_trace:
                 self._trace = (words, None)
+        if self._trace is None:
+            raise Error(
+                f"kernel {kernel!r} on {device}: the trace is gone, since the next launch in the queue was enqueued while this "
+                "one waited for events and could not be copied from; call trace() before that launch"
+            )
         words, copied = self._trace
         if copied is not None:
             copied.wait()

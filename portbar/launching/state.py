@@ -40,6 +40,9 @@ class Reported(Protocol):
     def keep_trace(self, words: Words, event: cl.Event) -> None:
         """Take over a copy of the trace that arrives with `event`."""
 
+    def lose_trace(self) -> None:
+        """Note that the trace is overwritten."""
+
 
 class Report(NamedTuple):
     """What a launch told about itself.
@@ -97,6 +100,8 @@ class QueueState:
             words[layout.OFFSETS["REPORTS"] + PLACE_WORD] = size
         #: How launches are traced, and the first word of their traces.
         self.tracing, self._first_trace = tracing, size
+        #: Whether the last launch may never run, by an event that it waits for.
+        self._gated = False
         # The poll of the first launch, whose epoch is 1, is open with nobody counted.
         words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
         self._memory = StateMemory(queue, words)
@@ -148,10 +153,16 @@ class QueueState:
         """Copy the last launch's trace, which the next one overwrites, if anyone may still ask for it; the wait list then."""
         reference = self._launches[self.epoch % layout.REPORTS]
         launch = reference() if reference is not None else None
-        if self.tracing is None or launch is None or launch.has_trace or launch.event.command_execution_status < 0:
+        if self.tracing is None or launch is None or launch.has_trace:
+            return before
+        status = launch.event.command_execution_status
+        done = status == cl.command_execution_status.COMPLETE
+        if status < 0 or (self._gated and not done):
+            # It may never run, and nothing may wait for the event of such a launch: the effect FAILED_WAITS_NEVER_END.
+            launch.lose_trace()
             return before
         words = np.empty(launch.groups * self.tracing.words, np.uint32)
-        first, waited = 4 * self._first_trace, [launch.event]
+        first, waited = 4 * self._first_trace, None if done else [launch.event]
         copied = cl.enqueue_copy(self.queue, words, self.buffer, src_offset=first, is_blocking=False, wait_for=waited)
         launch.keep_trace(words, copied)
         return before if self.order.in_order else [*(before or ()), copied]
@@ -163,6 +174,7 @@ class QueueState:
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""
         self.epoch = epoch
+        self._gated = bool(wait_for) or (self._gated and not self.order.in_order)
         self._launches[epoch % layout.REPORTS] = weakref.ref(launch)
         self.order.add(launch.event, wait_for)
 

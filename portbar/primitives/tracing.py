@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.header import Piece
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
@@ -28,8 +27,8 @@ EVENT_WORDS: Final = 4
 #: Word of the state's first report that no report uses, in which the host leaves where the traces begin.
 PLACE_WORD: Final = 5
 
-#: Clock -> its unit, and the def that reads it.
-CLOCKS: Final[dict[str, tuple[str, Piece]]] = {
+#: Clock -> its unit, and the template and the def that read it.
+CLOCKS: Final[dict[str, tuple[str, tuple[str, str]]]] = {
     "globaltimer": ("ns", ("backend/nvidia.mako", "trace_clock")),
     "cycle_counter": ("ticks", ("backend/x86.mako", "trace_clock")),
 }

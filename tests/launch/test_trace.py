@@ -289,6 +289,33 @@ def test_each_launch_keeps_its_own_trace(context, device, out, in_order):
 
 
 @on_device
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_launch_that_waits_for_events_gives_its_place_to_the_next_and_says_so(context, device, out, in_order):
+    import pyopencl as cl  # noqa: PLC0415
+
+    in_any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not in_order and not device.queue_properties & in_any_order:
+        pytest.skip("the device has no out-of-order queues")
+    queue = cl.CommandQueue(context, properties=0 if in_order else in_any_order)
+    made = traced(context, WHOLE).kernel("meet")
+    made.occupancy(queue, (4,))
+    gate = cl.UserEvent(context)
+    first = made(queue, None, (4,), out, np.uint32(2), wait_for=[gate])
+    second = made(queue, None, (4,), out, np.uint32(3))
+    third = made(queue, None, (4,), out, np.uint32(4))
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    third.wait()
+    with pytest.raises(portbar.Error, match="the trace is gone"):
+        first.trace()
+    if in_order:
+        check_order(second.trace(), second.num_groups, 3)
+    check_order(third.trace(), third.num_groups, 4)
+    fourth = made(queue, None, (4,), out, np.uint32(5))
+    check_order(fourth.trace(), fourth.num_groups, 5)
+    assert third.trace().arrive.shape[1] == 4
+
+
+@on_device
 def test_surplus_groups_are_not_in_the_trace(context, queue, out):
     made = traced(context, WHOLE).kernel("meet")
     launch = made(queue, (4 * 200,), (4,), out, np.uint32(3))
