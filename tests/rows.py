@@ -48,10 +48,12 @@ FILES = {
         "test_residency.py",
         "test_runtimes.py",
         "test_scan.py",
+        "test_sizes.py",
         "test_sort.py",
         "test_split_barrier*.py",
         "test_state.py",
         "test_timeout.py",
+        "test_trace.py",
     ),
     "product": (
         "test_atomics_operations.py",

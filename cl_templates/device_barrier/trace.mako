@@ -1,8 +1,9 @@
 ## -*- coding: utf-8 -*-
 ## When work-groups arrive at device barriers and leave them, for programs that are built to be traced.
 <%def name="notes()">
-/* The trace of a launch, for each work-group ${trace_words} words: the launch's epoch; how many barriers it met; when it
-   entered; for each of the first ${trace_events} barriers when it arrived, and when it left. Times take two words. */
+/* The trace of a launch, for each work-group ${trace_words} words: the launch's epoch; how many barriers it met; when
+   it entered; for each of the first ${trace_events} barriers when it arrived, and when it left. Times take two words.
+   */
 #define PORTBAR_TRACE_OF(grid) <%text>\</%text>
     ((grid)->state + (grid)->state[PORTBAR_STATE_REPORTS + ${trace_word}u] + (grid)->group_id * ${trace_words}u)
 
