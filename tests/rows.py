@@ -49,6 +49,7 @@ FILES = {
         "test_runtimes.py",
         "test_scan.py",
         "test_sizes.py",
+        "test_signal.py",
         "test_sort.py",
         "test_split_barrier*.py",
         "test_state.py",

@@ -44,7 +44,10 @@ enum {
     PORTBAR_HOST_TIMEOUT = ${status_timeout}, /* a barrier reached the spin limit; results are incomplete */
     PORTBAR_HOST_LOST = ${status_lost}, /* a work-group waited for the end of discovery until the spin limit */
     PORTBAR_HOST_WAIT = ${status_wait}, /* an atomic wait reached the spin limit; results are incomplete */
-    PORTBAR_HOST_OVERWRITTEN = ${status_overwritten} /* the state was overwritten: something writes outside its buffer */
+    PORTBAR_HOST_OVERWRITTEN = ${status_overwritten}, /* the state was overwritten: something writes outside its buffer */
+    PORTBAR_HOST_SIGNAL = ${status_signal}, /* a wait for a signal reached the spin limit; results are incomplete */
+    PORTBAR_HOST_SIGNAL_RANGE = ${status_signal_range}, /* a signal went beyond its largest value */
+    PORTBAR_HOST_CONDITION = ${status_condition} /* portbar_device_wait_until reached the spin limit */
 };
 
 /* The hidden argument 1, with the size and bytes of a cl_uint4. */
@@ -56,7 +59,7 @@ typedef struct {
 typedef struct {
     uint32_t status;
     uint32_t groups;  /* work-groups that took part */
-    uint32_t arrived; /* after PORTBAR_HOST_TIMEOUT: work-groups that had arrived at the barrier */
+    uint32_t arrived; /* after PORTBAR_HOST_TIMEOUT: work-groups that had arrived; after ..._SIGNAL: the signal's value */
     uint32_t group;   /* after a timeout, a lost group or a wait: work-group that reached the limit first */
 } portbar_host_report;
 
@@ -138,7 +141,7 @@ static inline portbar_host_report portbar_host_report_of(const void *bytes, uint
         report.groups = words[2];
         report.arrived = words[3];
         report.group = words[4];
-        if (report.status > PORTBAR_HOST_OVERWRITTEN || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
+        if (report.status > PORTBAR_HOST_CONDITION || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
             report.status = PORTBAR_HOST_OVERWRITTEN;
     }
     return report;
@@ -148,7 +151,7 @@ static inline portbar_host_report portbar_host_report_of(const void *bytes, uint
 static inline int portbar_host_needs_new_state(portbar_host_report report, uint32_t epoch)
 {
     return (report.status != PORTBAR_HOST_FINE && report.status != PORTBAR_HOST_TIMEOUT
-            && report.status != PORTBAR_HOST_WAIT)
+            && report.status != PORTBAR_HOST_WAIT && report.status < PORTBAR_HOST_SIGNAL)
            || epoch >= PORTBAR_HOST_LAST_EPOCH;
 }
 #endif /* PORTBAR_HOST_H */

@@ -5,7 +5,7 @@ Not for enqueueing (`portbar.launching.kernel`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.launching.state import QueueState, Report
@@ -27,6 +27,19 @@ _CAUSES = (
     "differs between work-groups), work between two barriers that takes longer than the limit, or a device that was busy "
     "or that does not run the groups at the same time. Raise spin_limit= if the work is that long; "
     "`portbar survey` shows what the device does."
+)
+
+
+#: Ends of a launch that leave its hidden state as good as before.
+_STATE_IS_FINE: Final = frozenset(
+    {
+        layout.STATUS_OPEN,
+        layout.STATUS_TIMEOUT,
+        layout.STATUS_WAIT,
+        layout.STATUS_SIGNAL,
+        layout.STATUS_SIGNAL_RANGE,
+        layout.STATUS_CONDITION,
+    }
 )
 
 
@@ -133,8 +146,7 @@ class Launch:
                 copied.wait()
                 report = Report.from_words(words, self._epoch)
             self._report = report
-            fine = {layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_WAIT}
-            if report.status not in fine or report.groups == 0:
+            if report.status not in _STATE_IS_FINE or report.groups == 0:
                 # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
                 self._state.broken = True
         return self._report
@@ -151,9 +163,11 @@ class Launch:
         Raises
         ------
         BarrierTimeoutError
-            A barrier reached the spin limit; what the kernel wrote is incomplete. The queue can be used again at once.
+            A barrier or a wait reached the spin limit; what the kernel wrote is incomplete. The queue can be used again at
+            once.
         Error
-            The kernel never entered its grid, or wrote over the words in which its groups meet.
+            The kernel never entered its grid, took a signal beyond its largest value, or wrote over the words in which its
+            groups meet.
         """
         report = self._settle()
         if report is None or (report.status == layout.STATUS_OPEN and report.groups > 0):
@@ -169,6 +183,17 @@ class Launch:
                 "value that it waits for was never stored, or by a work-item that cannot run at the same time. Raise "
                 "spin_limit= if the work is that long."
             ),
+            layout.STATUS_SIGNAL: (
+                f"a wait for a signal reached its spin limit in work-group {report.group} of {report.groups}: the signal was "
+                f"{report.arrived}, and at least {report.asked} was waited for. Likely causes: the work-group that should "
+                "have signalled has left or waits itself, or fewer work-groups took part than the kernel counts on "
+                "(portbar_num_groups tells how many). Raise spin_limit= if the work is that long."
+            ),
+            layout.STATUS_CONDITION: (
+                f"portbar_device_wait_until reached its spin limit in work-group {report.group} of {report.groups}. Likely "
+                "causes: the work-group that should have made the condition true has left or waits itself. Raise "
+                "spin_limit= if the work is that long."
+            ),
             layout.STATUS_LOST: (
                 f"work-group {report.group} waited for the end of occupancy discovery until the spin limit and left. {_CAUSES}"
             ),
@@ -180,6 +205,13 @@ class Launch:
                 device=device,
                 arrived=report.arrived if report.status == layout.STATUS_TIMEOUT else 0,
                 expected=report.groups,
+            )
+        if report.status == layout.STATUS_SIGNAL_RANGE:
+            raise Error(
+                f"kernel {kernel!r} on {device}: a signal was taken beyond {2**31 - 1}, the largest value. It was "
+                f"{report.arrived} when work-group {report.group} of {report.groups} added, set or waited for {report.asked}. "
+                "Clear signals with portbar_device_signals_clear at the beginning of a launch; memory that no launch clears "
+                "must start at 0."
             )
         if report.status != 0:
             raise Error(f"kernel {kernel!r} on {device}: {_OVERWRITTEN}")

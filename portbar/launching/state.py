@@ -54,22 +54,25 @@ class Report(NamedTuple):
     groups : int
         Work-groups that took part.
     arrived : int
-        Work-groups that had arrived at the barrier that timed out.
+        Work-groups that had arrived at the barrier that timed out; the value of a signal that was waited for in vain.
     group : int
         Work-group that reached the limit first.
+    asked : int
+        What was asked of a signal.
     """
 
     status: int
     groups: int
     arrived: int
     group: int
+    asked: int = 0
 
     @classmethod
     def from_words(cls, words: Words | memoryview, epoch: int) -> Report:
         """Read the words of one report; those of another launch count as "never entered"."""
         if int(words[0]) != epoch:
             return cls(0, 0, 0, 0)
-        return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]))
+        return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]), int(words[5]))
 
 
 #: The orders of launches that each device may be busy with, by its handle, so that a launch can tell whether it is alone.
@@ -198,5 +201,5 @@ class QueueState:
     def read(self, epoch: int) -> Report:
         """Read the report of a launch that is complete."""
         first, seen = self._report_at(epoch), self._memory.seen
-        words = self._memory.read(first, layout.REPORT_WORDS) if seen is None else seen[first : first + 5]
+        words = self._memory.read(first, layout.REPORT_WORDS) if seen is None else seen[first : first + 6]
         return Report.from_words(words, epoch)

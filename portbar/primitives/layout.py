@@ -48,6 +48,9 @@ STATUS_TIMEOUT: Final = 2
 STATUS_LOST: Final = 3
 STATUS_WAIT: Final = 4
 STATUS_OVERWRITTEN: Final = 5
+STATUS_SIGNAL: Final = 6
+STATUS_SIGNAL_RANGE: Final = 7
+STATUS_CONDITION: Final = 8
 
 #: Faults that a kernel without a grid reports -> number.
 FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}

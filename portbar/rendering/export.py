@@ -131,6 +131,9 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
         "status_lost": layout.STATUS_LOST,
         "status_wait": layout.STATUS_WAIT,
         "status_overwritten": layout.STATUS_OVERWRITTEN,
+        "status_signal": layout.STATUS_SIGNAL,
+        "status_signal_range": layout.STATUS_SIGNAL_RANGE,
+        "status_condition": layout.STATUS_CONDITION,
         **linear,
     }
     return render_def("host/host.mako", "host", context)

@@ -10,7 +10,7 @@ from typing import Final
 from portbar._version import __version__
 from portbar.device import quirks
 from portbar.errors import RenderError, UnsupportedFeatureError
-from portbar.primitives import atomics, device_barrier, lock, scan, split_barrier
+from portbar.primitives import atomics, device_barrier, lock, scan, signal, split_barrier
 from portbar.primitives.header import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
@@ -28,6 +28,7 @@ _HEADERS: Final[Mapping[str, Header]] = {
         atomics.HEADER,
         device_barrier.HEADER,
         lock.HEADER,
+        signal.HEADER,
         split_barrier.HEADER,
         reduction.header(Use()),
         scan.header(),

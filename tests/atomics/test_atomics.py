@@ -159,6 +159,7 @@ def test_a_device_without_known_ordering_has_atomics_that_say_so():
         (["portbar/atomics.h"], "work_group"),
         (["atomics"], "work_group"),
         (["portbar/lock.h"], "device"),
+        (["portbar/signal.h"], "device"),
         (["portbar/atomics.h", "portbar/device_barrier.h"], "device"),
         ([], "device"),
     ],

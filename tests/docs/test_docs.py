@@ -109,6 +109,7 @@ def test_documented_c_names_are_those_of_the_header() -> None:
     [
         ("atomics", "atomic"),
         ("lock", "(?:spin|ticket)_lock"),
+        ("signal", "(?:work_group_|device_)?(?:signal|wait_until)"),
         ("split_barrier", "(?:split_barrier|copy_async|arrival)"),
     ],
 )

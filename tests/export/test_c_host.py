@@ -121,13 +121,13 @@ def test_sizes_and_launches_are_those_of_the_runtime(header: DeviceProfile, tmp_
 @pytest.mark.parametrize("header", ["measured"], indirect=True)
 def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
     assert header.findings is not None
-    names = ("OPEN", "TIMEOUT", "LOST", "WAIT", "OVERWRITTEN")
+    names = ("OPEN", "TIMEOUT", "LOST", "WAIT", "OVERWRITTEN", "SIGNAL", "SIGNAL_RANGE", "CONDITION")
     statuses = [0, *(getattr(layout, f"STATUS_{name}") for name in names)]
     statements = f"""
     const uint32_t epochs[] = {{ 1u, 64u, 1000u }}, statuses[] = {{ {", ".join(f"{s}u" for s in statuses)} }};
     for (int i = 0; i < 3; ++i)
         printf("%zu\\n", portbar_host_report_offset(epochs[i]));
-    for (int i = 0; i < 6; ++i) {{
+    for (int i = 0; i < 9; ++i) {{
         const uint32_t words[PORTBAR_HOST_REPORT_BYTES / 4] = {{ 9u, statuses[i], 5u, 3u, 4u, 0u, 0u, 0u }};
         const portbar_host_report mine = portbar_host_report_of(words, 9u), other = portbar_host_report_of(words, 73u);
         printf("%u %u %u %u ", (unsigned)mine.status, (unsigned)mine.groups, (unsigned)mine.arrived, (unsigned)mine.group);
@@ -135,13 +135,14 @@ def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
         printf("%d\\n", portbar_host_needs_new_state(mine, PORTBAR_HOST_LAST_EPOCH));
     }}
     printf("%d %d %d ", PORTBAR_HOST_NOT_ENTERED, PORTBAR_HOST_FINE, PORTBAR_HOST_TIMEOUT);
-    printf("%d %d %d\\n", PORTBAR_HOST_LOST, PORTBAR_HOST_WAIT, PORTBAR_HOST_OVERWRITTEN);
+    printf("%d %d %d ", PORTBAR_HOST_LOST, PORTBAR_HOST_WAIT, PORTBAR_HOST_OVERWRITTEN);
+    printf("%d %d %d\\n", PORTBAR_HOST_SIGNAL, PORTBAR_HOST_SIGNAL_RANGE, PORTBAR_HOST_CONDITION);
     """
     found = printed(tmp_path, statements)
     assert found[:3] == [
         [4 * (layout.OFFSETS["REPORTS"] + epoch % layout.REPORTS * layout.REPORT_WORDS)] for epoch in (1, 64, 1000)
     ]
-    for status, row in zip(statuses, found[3:9], strict=True):
+    for status, row in zip(statuses, found[3:12], strict=True):
         assert row == [status, 5, 3, 4, 0, status in {0, layout.STATUS_LOST, layout.STATUS_OVERWRITTEN}, 1]
     assert found[-1] == statuses
 

@@ -67,5 +67,5 @@ def test_a_header_that_the_source_does_not_include_says_so(device: None, tmp_pat
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert text.startswith("#error portbar: the source") == (
-            path.stem in {"lock", "split_barrier", "reduction", "scan"}
+            path.stem in {"lock", "signal", "split_barrier", "reduction", "scan"}
         )

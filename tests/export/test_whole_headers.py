@@ -42,7 +42,7 @@ def test_all_headers_together_are_short_and_narrow(target):
     for split in {target.split_barrier, *SPLITS}:
         texts = whole_headers(NAMES, replace(strategy, split_barrier=Choice(split, "test")))
         lines = [line for text in texts.values() for line in text.splitlines()]
-        assert len(lines) <= 2_500, {name: text.count("\n") for name, text in texts.items()}
+        assert len(lines) <= 2_600, {name: text.count("\n") for name, text in texts.items()}
         assert max(map(len, lines)) <= COLUMNS
         assert not any("{* " in line or "/*{" in line for line in lines)
 

@@ -52,7 +52,7 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks():
     effects = ("ids_lost", "joins_lost", "copies_shared", "leader_forgotten", "fences_are_barriers")
     names = [quirk.name for quirk in quirks.QUIRKS]
     banned = {
-        **dict.fromkeys(("atomics", "lock"), ("__asm__",)),
+        **dict.fromkeys(("atomics", "lock", "signal"), ("__asm__",)),
         **dict.fromkeys(("reduction", "split_barrier"), ("__asm__", *effects)),
         **dict.fromkeys(("grid", "device_barrier", "discovery"), ("__asm__", "in_registers", *names)),
     }
@@ -67,7 +67,7 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks():
         assert "portbar_word_load" not in text
 
 
-@pytest.mark.parametrize("folder", ["atomics", "lock", "host", "backend"])
+@pytest.mark.parametrize("folder", ["atomics", "lock", "signal", "host", "backend"])
 def test_no_comment_of_the_rendered_text_has_a_branch(folder):
     for path in (ROOT / "cl_templates" / folder).rglob("*.mako"):
         comments = re.findall(r"/\*.*?\*/", path.read_text(encoding="utf-8"), re.DOTALL)

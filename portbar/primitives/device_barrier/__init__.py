@@ -149,12 +149,20 @@ def pause_of(strategy: Strategy) -> str:
     return str(_own_context(strategy)["pause"])
 
 
+def poll_context(strategy: Strategy) -> dict[str, Any]:
+    """How waits look at a word, for the templates of all that waits in a grid."""
+    acquires = strategy.capabilities.acquire_polls
+    relaxed_poll = "portbar_word_poll" if strategy.capabilities.volatile_polls else "portbar_word_load"
+    return {
+        "relaxed_poll": relaxed_poll,
+        "poll": "portbar_word_load_acquire" if acquires else relaxed_poll,
+        "acquire_polls": acquires,
+    }
+
+
 def _context(strategy: Strategy) -> dict[str, Any]:
     algorithm, own = _algorithm(strategy), _own_context(strategy)
-    acquires = strategy.capabilities.acquire_polls
-    wide = _votes_in_one_word(strategy)
-    relaxed_poll = "portbar_word_poll" if strategy.capabilities.volatile_polls else "portbar_word_load"
-    poll = "portbar_word_load_acquire" if acquires else relaxed_poll
+    wide, polls = _votes_in_one_word(strategy), poll_context(strategy)
     context = {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -187,14 +195,12 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "pauses": own["pause"] != "none",
         "polls_in_wait": backend.polls_in_wait(own["pause"], layout.POLLS_PER_ROUND),
         "rolled_polls": strategy.capabilities.rolled_polls,
-        "relaxed_poll": relaxed_poll,
-        "poll": poll,
         "votes_wide": wide,
         "vote_type": "ulong" if wide else "uint",
-        "vote_poll": "portbar_votes_load" if wide else poll,
+        "vote_poll": "portbar_votes_load" if wide else polls["poll"],
         # The other way to hold takes as long as all arrivals, whose answers it does not wait for.
         "votes_hold": _holds(strategy) and own["hold_by"] == "hold",
-        "acquire_polls": acquires,
+        **polls,
         "sleep_above": strategy.tuning.sleep_above,
         "sleep_divisor": strategy.tuning.sleep_divisor,
         "sleep_ns": strategy.tuning.sleep_ns,
