@@ -45,7 +45,7 @@ static inline void portbar_signal_add(const portbar_grid *grid, volatile global 
    group wrote. Caller: all work-items of the group, in uniform control flow. Cost: one work-group barrier, an atomic addition. */
 static inline void portbar_work_group_signal_add(const portbar_grid *grid, volatile global portbar_signal *signal, uint n)
 {
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    barrier(CLK_GLOBAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
         portbar_signal_add(grid, signal, n);
 }
@@ -67,7 +67,7 @@ static inline void portbar_signal_set(const portbar_grid *grid, volatile global 
    signal meanwhile. Cost: one work-group barrier, a store. */
 static inline void portbar_work_group_signal_set(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
 {
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    barrier(CLK_GLOBAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
         portbar_signal_set(grid, signal, value);
 }

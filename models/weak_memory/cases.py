@@ -39,7 +39,7 @@ class Case:
     def name(self) -> str:
         """The program's name, without its backend."""
         parts = [self.kernel.name]
-        whole = self.kernel.promise == "barrier" or self.kernel == programs.BETWEEN
+        whole = self.kernel in (programs.WHOLE, programs.SPLIT, programs.TESTED, programs.BETWEEN)
         parts += [self.algorithm] if whole else []
         parts += [self.scenario] if self.scenario else []
         return " ".join(parts)
@@ -58,14 +58,21 @@ class Case:
                 "%epoch": 1,
                 "%flags": (("global", "flags"), 0),
                 "%tiles": (("global", "tiles"), 0),
+                "%signals": (("global", "signals"), 0),
             },
             discovers=discovers,
             ptx=self.target.ptx,
-            turns=self.groups if self.kernel == programs.LOOK_BACK else 2 if self.kernel == programs.PLACE else 1,
-            initial={layout.OFFSETS["POLL_ODD"]: _TAG} if discovers else {},
+            turns=self.groups if self.kernel in programs.TURNS else 2 if self.kernel == programs.PLACE else 1,
+            initial=self._initial(),
             expected=_expected(self.groups) if discovers else {},
         )
         return replace(setting, **changes)
+
+    def _initial(self) -> dict[Place, int]:
+        """What words hold that do not begin at 0: those of discovery, and of signals as an earlier launch has left them."""
+        if self.kernel.promise == "discovery":
+            return {("state", 4 * layout.OFFSETS["POLL_ODD"]): _TAG}
+        return {("signals", 0): 1} if self.kernel == programs.CLEARED else {}
 
     @functools.cached_property
     def text(self) -> str:
@@ -149,3 +156,6 @@ def cases() -> Iterator[Case]:
             yield Case(programs.PLACE, target)
         for kernel in programs.LOCKS:
             yield Case(kernel, target)
+        for kernel in (*programs.SIGNALS, programs.CLEARED):
+            # In a sum of three each passes on what others did.
+            yield Case(kernel, target, groups=3 if kernel.name == "signal add" else 2)

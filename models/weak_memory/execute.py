@@ -15,6 +15,8 @@ from typing import Any, Final, cast
 
 import z3
 
+from portbar.primitives import layout
+
 from .events import Access, Event, Execution, Place, Site, Weakening, variables
 from .instructions import Assembly, Operation, assembly, builtin, demangled
 from .llvm import Function, Instruction, Module, Operand, Type, UnreadableError
@@ -40,7 +42,6 @@ _ARITHMETIC: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
     "or": (operator.or_, operator.or_),
     "xor": (operator.xor, operator.xor),
 }
-_OVERWRITTEN: Final = 5
 
 
 def _all(conditions: Iterable[z3.BoolRef]) -> z3.BoolRef:
@@ -162,7 +163,7 @@ class Setting:
     arguments: dict[str, Any] = field(default_factory=dict)
     discovers: bool = False
     ptx: bool = False
-    initial: dict[int, int] = field(default_factory=dict)
+    initial: dict[Place, int] = field(default_factory=dict)
     gives_up: bool = False
     turns: int = 1
     expected: dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]] = field(default_factory=dict)
@@ -175,7 +176,7 @@ class Executor:
         self.module, self.setting = module, setting
         self.kernel = module.functions[f"@{kernel}"]
         self.weakened = frozenset(weakened)
-        self.found = Execution(initial={("state", 4 * word): value for word, value in setting.initial.items()})
+        self.found = Execution(initial=dict(setting.initial))
         self.group = 0
         self.reads = 0
         self.kept: set[int] = set()
@@ -691,7 +692,14 @@ class Executor:
     def _do_portbar_report_fault(self, _state: State, _index: int, *given: Any) -> None:
         if self.setting.gives_up:
             return
-        if given[2] == _OVERWRITTEN:
+        if given[2] == layout.STATUS_OVERWRITTEN:
+            raise _FaultError
+        raise _CutError
+
+    def _do_portbar_report_signal(self, _state: State, _index: int, *given: Any) -> None:
+        if self.setting.gives_up:
+            return
+        if given[1] == layout.STATUS_SIGNAL_RANGE:
             raise _FaultError
         raise _CutError
 

@@ -167,6 +167,68 @@ LOCKS: Final = tuple(
     for kind in ("spin", "ticket")
     for acquire, polls in (("acquire", ""), ("try_acquire", ", 9u"))
 )
+_SIGNALS: Final = """
+#include "portbar/atomics.h"
+#include "portbar/signal.h"
+void model_mark(uint turn);
+kernel void check(PORTBAR_GRID_PARAM, volatile global portbar_signal *signals)
+{{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_group_id(&grid), groups = portbar_num_groups(&grid);
+    for (uint turn = 0; turn < ROUNDS; ++turn) {{
+        model_mark(turn);
+        {signal}
+        {wait}
+    }}
+    model_mark(ROUNDS);
+}}
+"""
+_ADD: Final = "portbar_work_group_signal_add(&grid, signals, 1u);"
+_WAIT: Final = """if (!portbar_work_group_signal_wait_until_at_least(&grid, signals, (turn + 1u) * groups))
+            return;"""
+_LEADER_WAITS: Final = """if (get_local_id(0) == 0)
+            (void)portbar_device_wait_until(&grid, {condition});
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"""
+#: Signals by which all groups wait for all others, as a barrier does, in the forms that there are.
+SIGNALS: Final = tuple(
+    Kernel(f"signal {name}", _SIGNALS.format(signal=signal, wait=wait), rounds=rounds)
+    for name, signal, wait, rounds in (
+        ("add", _ADD, _WAIT, 2),
+        (
+            "set",
+            "portbar_work_group_signal_set(&grid, signals + me, turn + 1u);",
+            """for (uint other = 0; other < groups; ++other)
+            if (!portbar_work_group_signal_wait_until_at_least(&grid, signals + other, turn + 1u))
+                return;""",
+            1,
+        ),
+        ("test", _ADD, _LEADER_WAITS.format(condition="portbar_signal_test(&grid, signals, groups)"), 1),
+        (
+            "condition",
+            _ADD,
+            _LEADER_WAITS.format(
+                condition="portbar_atomic_load_explicit(&signals->value, memory_order_relaxed, memory_scope_device) >= groups"
+            ),
+            1,
+        ),
+    )
+)
+#: The others wait for group 0, by a signal that an earlier launch has left at the value that they wait for.
+CLEARED: Final = Kernel(
+    "signal cleared",
+    _SIGNALS.partition("    for")[0].replace("{{", "{")
+    + """
+    if (!portbar_device_signals_clear(&grid, signals, 1u))
+        return;
+    if (me != 0 && !portbar_signal_wait_until_at_least(&grid, signals, 1u))
+        return;
+    model_mark(0);
+    if (me == 0)
+        portbar_signal_add(&grid, signals, 1u);
+}
+""",
+    promise="lock",
+)
 REDUCTIONS: Final = tuple(
     Kernel(
         f"device {name}",
@@ -254,6 +316,8 @@ kernel void check(const uint epoch, volatile global uint *flags, global portbar_
 """,
     promise="data",
 )
+#: Programs that make the same wait for one group after the other.
+TURNS: Final = (LOOK_BACK, next(kernel for kernel in SIGNALS if kernel.name == "signal set"))
 _ITEM: Final = """
 typedef struct { int o0; } portbar_item;
 #define portbar_join(a, b) ((portbar_item){(a).o0 + (b).o0})

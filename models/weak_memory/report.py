@@ -24,7 +24,7 @@ class Reason:
 #: Matched against "function > function: operation: what was taken away".
 REASONS: Final = (
     Reason(
-        "whole|split|tested|device",
+        "whole|split|tested|device|signal",
         r"portbar_enter: barrier.*: global",
         "discovery's promise: what group 0 prepared reaches the other work-items by this barrier",
     ),
@@ -57,6 +57,16 @@ REASONS: Final = (
         "ticket lock",
         r"portbar_ticket_lock_release.*load relaxed: scope",
         "only the holder moves the word on, and finds what it acquired, in any scope; a load costs the same in each",
+    ),
+    Reason(
+        "signal cleared",
+        r"portbar_(enter|device_barrier): barrier",
+        "groups of one work-item, which need no barrier of their own: `whole counter` needs it",
+    ),
+    Reason(
+        "signal test",
+        r"portbar_signal_test > .*: acquire$|portbar_atomic_work_item_fence",
+        "the test acquires, and so does the wait for a condition, which may be of relaxed loads (`signal condition`)",
     ),
     Reason(
         "discovery (ticket|spin)",

@@ -49,6 +49,17 @@ def test_every_line_of_the_device_barrier_benchmark_is_valid(selector: str) -> N
 
 @pytest.mark.device
 @pytest.mark.slow
+def test_every_line_of_the_signal_benchmark_is_valid(selector: str) -> None:
+    done = run("signal", "--json", "--quick", "--device", selector)
+    rows = rows_of(done) if done.stdout else []
+    for row in rows:
+        check_targeted(row)
+    forms = {(row["form"], row["local_size"]) for row in rows}
+    assert forms >= {("item", 1), ("group", 64)} or "one work-group at a time" in done.stderr
+
+
+@pytest.mark.device
+@pytest.mark.slow
 def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> None:
     done = run("first_contact", "--json", "--quick", "--device", selector)
     rows = rows_of(done)
@@ -364,7 +375,7 @@ def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync", "reductions_cub"])
+@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync", "reductions_cub", "signal"])
 def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
     pytest.importorskip("pyopencl")
     code = (
