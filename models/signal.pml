@@ -5,7 +5,7 @@
 
    Discovery and barriers have models of their own: here a launch begins prepared, and a barrier is a counter.
 
-   Mirrors: cl_templates/signal/signal.mako 19358cb52279
+   Mirrors: cl_templates/signal/signal.mako 5ab53cef65d1
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1
    Run: GROUPS=3 LIMITED=2

@@ -171,7 +171,7 @@ static inline bool portbar_wait_goes_on(const portbar_grid *grid, uint round)
    portbar_device_barrier. Cost: a store per signal, shared by the work-groups, and a device barrier. */
 static inline bool portbar_device_signals_clear(portbar_grid *grid, volatile global portbar_signal *signals, uint count)
 {
-    /* By leaders alone: between barriers some compilers take a loop of all work-items to have as many turns in each of them. */
+    /* By leaders alone: some compilers let one work-item's turns of a loop before a barrier decide for all (the effect JOINS_LOST). */
     if (PORTBAR_LEADER(grid))
         for (uint i = grid->group_id; i < count; i += grid->num_groups)
             portbar_word_store(&signals[i].value, 0u);

@@ -64,6 +64,11 @@ REASONS: Final = (
         "groups of one work-item, which need no barrier of their own: `whole counter` needs it",
     ),
     Reason(
+        "signal",
+        r"portbar_work_group_signal_wait_until_at_least: barrier\(local\): barrier",
+        "a race for local memory after a fault, which is looked at where a barrier's flags are taken away (c11)",
+    ),
+    Reason(
         "signal test",
         r"portbar_signal_test > .*: acquire$|portbar_atomic_work_item_fence",
         "the test acquires, and so does the wait for a condition, which may be of relaxed loads (`signal condition`)",

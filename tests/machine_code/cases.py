@@ -58,6 +58,19 @@ kernel void waits(PORTBAR_GRID_PARAM, global uint *a)
 }
 """
 
+_SIGNAL: Final = """
+#include "portbar/signal.h"
+kernel void hand_on(PORTBAR_GRID_PARAM, global portbar_signal *s, global uint *a)
+{
+    PORTBAR_ENTER(grid);
+    const uint me = portbar_group_id(&grid);
+    if (!portbar_work_group_signal_wait_until_at_least(&grid, s + me, me))
+        return;
+    a[portbar_global_id(&grid)] += 1u;
+    portbar_work_group_signal_add(&grid, s + me + 1u, me + 1u);
+}
+"""
+
 _SPLIT: Final = """
 #include "portbar/split_barrier.h"
 kernel void split(global uint *a)
@@ -133,4 +146,5 @@ CASES: Final[Mapping[str, Case]] = {
     "atomic wait": Case(_WAIT, {}, _HEALS),
     "split barrier": Case(_SPLIT, {}, waits=False),
     "device reduction": Case(_REDUCE, {}, _HEALS),
+    "signal": Case(_SIGNAL, {}, _HEALS),
 }

@@ -27,7 +27,7 @@ def pairs() -> list[tuple[str, str]]:
     if EVERY:
         return [(target, case) for target in TARGETS for case in cases]
     return [
-        (target, cases[(4 * number + more) % len(cases)]) for number, target in enumerate(TARGETS) for more in (0, 7)
+        (target, cases[(5 * number + more) % len(cases)]) for number, target in enumerate(TARGETS) for more in (0, 7)
     ]
 
 

@@ -42,6 +42,15 @@ def joined(body: str) -> str:
             f"switch (n) {{ case 1: {MEET} a(); break; default: a(); }}",
             f"switch (n) {{ case 1: {BEGIN} {MEET} a(); {JOIN} break; default: a(); }}",
         ),
+        *(
+            (f"if (n) {{ {call}; a(); }}", f"if (n) {{ {BEGIN} {call}; a(); {JOIN} }}")
+            for call in (
+                "portbar_work_group_signal_add(&grid, s, 1u)",
+                "portbar_work_group_signal_wait_until_at_least(&grid, s, 1u)",
+                "portbar_device_signals_clear(&grid, s, 1u)",
+            )
+        ),
+        ("if (n) { portbar_signal_add(&grid, s, 1u); a(); }", "if (n) { portbar_signal_add(&grid, s, 1u); a(); }"),
         ("if (n) portbar_split_barrier_initialize(&b, 8u);", "if (n) portbar_split_barrier_initialize(&b, 8u);"),
         ("if (n) { portbar_sub_group_size(); a(); }", "if (n) { portbar_sub_group_size(); a(); }"),
         # Some work-items may not come to the end of the branch.
