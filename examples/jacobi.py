@@ -87,7 +87,8 @@ def main() -> None:
 
     def in_one_kernel() -> np.ndarray:
         a, b = cl.array.to_device(queue, start), cl.array.to_device(queue, start)
-        launch = many(queue, None, local, a, b, *shape, np.uint32(SWEEPS), items=WIDTH * HEIGHT)  # no group without work
+        # No group without work: one for each `local` of the points, at most.
+        launch = many(queue, None, local, a, b, *shape, np.uint32(SWEEPS), items=WIDTH * HEIGHT)
         launch.wait()
         return a.get()
 

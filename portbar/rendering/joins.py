@@ -23,7 +23,7 @@ _LABEL: Final = "portbar_joined"
 
 #: Calls that hold a barrier which the whole work-group meets.
 _COLLECTIVES: Final = (
-    r"(?:work_group_)?barrier|PORTBAR_ENTER|PORTBAR_REDUCTION_SCRATCH|portbar_device_barrier(?:_\w+)?"
+    r"(?:work_group_)?barrier|PORTBAR_(?:ENTER|REDUCTION_SCRATCH|FOR_TILES|FOR_DYNAMIC)|portbar_device_barrier(?:_\w+)?"
     r"|portbar_(?:device|work_group|sub_group)_(?:reduce|scan|broadcast)\w*|portbar_work_group_signal_\w+"
     r"|portbar_device_signals_clear|portbar_split_barrier_(?:arrive_and_)?wait(?:_parity)?"
     rf"|\w+_(?:fini|reduce)_(?:{'|'.join(LEVELS)})"

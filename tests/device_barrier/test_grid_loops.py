@@ -84,6 +84,33 @@ kernel void meeting(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, ui
     }
 }
 
+/* Loops in branches that all take, with a lane's code at their start, and with a return after one. */
+kernel void branches(PORTBAR_GRID_PARAM, global uint *a, uint n, uint turns)
+{
+    PORTBAR_ENTER(grid);
+    for (uint k = 0u; k < turns; ++k) {
+        if (k % 2u == 0u) {
+            PORTBAR_FOR_DYNAMIC(i, &grid, n, 5u)
+                atomic_add(&a[i], i + 1u);
+        } else if (k % 4u == 1u) {
+            PORTBAR_FOR_TILES(t, &grid, n) {
+                if (get_local_id(0) + get_local_id(1) + get_local_id(2) != 0u)
+                    continue;
+                atomic_add(&a[t], t + 1u);
+            }
+        } else {
+            PORTBAR_FOR(i, &grid, n) {
+                if (i % 2u == 0u) {
+                    atomic_add(&a[i], i + 1u);
+                } else
+                    atomic_add(&a[i], i + 1u);
+            }
+        }
+        if (!portbar_device_barrier(&grid))
+            return;
+    }
+}
+
 /* Each group takes `some` tiles and leaves; those of the next loop are all taken. */
 kernel void leaving(PORTBAR_GRID_PARAM, global uint *a, uint count, uint some, uint rounds)
 {
@@ -160,6 +187,11 @@ def test_each_chunk_and_each_tile_is_claimed_once_without_barriers_between_loops
     for n in (0, 1, 5, 300):
         for chunk in (1, 7, 64, 0):
             assert (taken("dynamic", n, local, n, chunk, 5) == 10).all()
+
+
+@pytest.mark.parametrize("local", LOCALS, ids=str)
+def test_loops_may_stand_in_branches(taken, local):
+    assert (taken("branches", 60, local, 60, 9) == 9).all()
 
 
 def test_launches_begin_with_tickets_of_their_own(taken):
