@@ -3,7 +3,7 @@
    Where a group leaves a loop before its end (LEAVES), a device barrier stands before the next loop: then each tile is
    taken at most once, and one that nobody took was left by all. Tickets have five bits and begin below the wrap, so that comparisons of differences are searched, too.
 
-   Mirrors: cl_templates/grid/loops.mako c4dc40a04117
+   Mirrors: cl_templates/grid/loops.mako 078ded094d6c
    Run: GROUPS=2
    Run: GROUPS=3
    Run: GROUPS=3 LEAVES

@@ -39,20 +39,21 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
    not `break`, which would leave one row. Sides are below 2^31. */
 #define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
     for (uint4 portbar_sides = (uint4)((width), (height), 0u, 0u), ${"\\"}
-               portbar_rows = portbar_share_of_rows(grid, portbar_sides.x, portbar_sides.y); ${"\\"}
-         portbar_rows.y < portbar_rows.w; ++portbar_rows.y, portbar_rows.x = 0u) ${"\\"}
-        for (uint x = portbar_rows.x, y = portbar_rows.y, ${"\\"}
-                  portbar_end = y + 1u == portbar_rows.w ? portbar_rows.z : portbar_sides.x; ${"\\"}
+               portbar_rows = portbar_share_of_rows(grid, portbar_sides.s0, portbar_sides.s1); ${"\\"}
+         portbar_rows.s1 < portbar_rows.s3; ++portbar_rows.s1, portbar_rows.s0 = 0u) ${"\\"}
+        for (uint x = portbar_rows.s0, y = portbar_rows.s1, ${"\\"}
+                  portbar_end = y + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 
 /* The same over x < width, y < height and z < depth; height * depth is below 2^32. */
 #define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
     for (uint4 portbar_sides = (uint4)((width), (height), (depth), 0u), ${"\\"}
-               portbar_rows = portbar_share_of_rows(grid, portbar_sides.x, portbar_sides.y * portbar_sides.z); ${"\\"}
-         portbar_rows.y < portbar_rows.w; ++portbar_rows.y, portbar_rows.x = 0u) ${"\\"}
-        for (uint x = portbar_rows.x, ${"\\"}
-                  y = portbar_rows.y % portbar_sides.y, z = portbar_rows.y / portbar_sides.y, ${"\\"}
-                  portbar_end = portbar_rows.y + 1u == portbar_rows.w ? portbar_rows.z : portbar_sides.x; ${"\\"}
+               portbar_rows = ${"\\"}
+                   portbar_share_of_rows(grid, portbar_sides.s0, portbar_sides.s1 * portbar_sides.s2); ${"\\"}
+         portbar_rows.s1 < portbar_rows.s3; ++portbar_rows.s1, portbar_rows.s0 = 0u) ${"\\"}
+        for (uint x = portbar_rows.s0, ${"\\"}
+                  y = portbar_rows.s1 % portbar_sides.s1, z = portbar_rows.s1 / portbar_sides.s1, ${"\\"}
+                  portbar_end = portbar_rows.s1 + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 % else:
 /* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and neighbouring work-items
@@ -109,21 +110,21 @@ static inline void portbar_walk_on(portbar_walk *walk)
 
 #define PORTBAR_WALK(grid, width, height, depth) ${"\\"}
     for (portbar_walk portbar_way = portbar_walk_begin(grid, (uint3)((width), (height), (depth))); ${"\\"}
-         portbar_way.at.z < portbar_way.sides.z; portbar_walk_on(&portbar_way))
+         portbar_way.at.s2 < portbar_way.sides.s2; portbar_walk_on(&portbar_way))
 
 /* The same over x < width and y < height, without a division in the body. The body does not change x and y, and does
    not `break`, which would leave one element. The product of the sides is below 2^32, each below 2^31. */
 #define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
     PORTBAR_WALK(grid, width, height, 1u) ${"\\"}
-        for (uint x = portbar_way.at.x, y = portbar_way.at.y, ${"\\"}
-                  portbar_inside = x < portbar_way.sides.x && y < portbar_way.sides.y; ${"\\"}
+        for (uint x = portbar_way.at.s0, y = portbar_way.at.s1, ${"\\"}
+                  portbar_inside = x < portbar_way.sides.s0 && y < portbar_way.sides.s1; ${"\\"}
              portbar_inside != 0u; portbar_inside = 0u)
 
 /* The same over x < width, y < height and z < depth. */
 #define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
     PORTBAR_WALK(grid, width, height, depth) ${"\\"}
-        for (uint x = portbar_way.at.x, y = portbar_way.at.y, z = portbar_way.at.z, ${"\\"}
-                  portbar_inside = x < portbar_way.sides.x && y < portbar_way.sides.y; ${"\\"}
+        for (uint x = portbar_way.at.s0, y = portbar_way.at.s1, z = portbar_way.at.s2, ${"\\"}
+                  portbar_inside = x < portbar_way.sides.s0 && y < portbar_way.sides.s1; ${"\\"}
              portbar_inside != 0u; portbar_inside = 0u)
 % endif
 </%def>

@@ -27,18 +27,19 @@ kernel void line(PORTBAR_GRID_PARAM, global uint *a, uint n)
 kernel void plane(PORTBAR_GRID_PARAM, global uint *a, uint width, uint height)
 {
     PORTBAR_ENTER(grid);
-    PORTBAR_FOR_2D(x, y, &grid, width, height) {
-        if (x == 3u)
+    PORTBAR_FOR_2D(column, row, &grid, width, height) {
+        if (column == 3u)
             continue;
-        atomic_add(&a[y * width + x], y * width + x + 1u);
+        atomic_add(&a[row * width + column], row * width + column + 1u);
     }
 }
 
 kernel void space(PORTBAR_GRID_PARAM, global uint *a, uint width, uint height, uint depth)
 {
     PORTBAR_ENTER(grid);
-    PORTBAR_FOR_3D(x, y, z, &grid, width, height, depth)
-        atomic_add(&a[(z * height + y) * width + x], (z * height + y) * width + x + 1u);
+    /* Any names, also those of vector components in another order. */
+    PORTBAR_FOR_3D(z, row, x, &grid, width, height, depth)
+        atomic_add(&a[(x * height + row) * width + z], (x * height + row) * width + z + 1u);
 }
 
 /* Loops in one another, and a range that is told by an expression. */
@@ -71,7 +72,8 @@ kernel void meeting(PORTBAR_GRID_PARAM, global uint *sums, local uint *shelf, ui
 {
     PORTBAR_ENTER(grid);
     const uint me = (uint)get_local_id(0), all = (uint)get_local_size(0);
-    PORTBAR_FOR_TILES(t, &grid, count) {
+    PORTBAR_FOR_TILES(tile, &grid, count) {
+        const uint t = tile;
         shelf[me] = t + me;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (me == 0u) {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from portbar.findings.findings import Findings
 
 EXAMPLES = ROOT / "examples"
+ALL = ["search", "components", "pagerank", "gradients", "life"]
 
 
 def run_example(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -46,6 +47,32 @@ def test_example_runs_and_asserts_its_result(path: Path, device: cl.Device, find
     done = run_example(path, "--platform", wanted)
     assert done.returncode == 0, done.stderr
     assert device.name.strip() in done.stdout
+
+
+@pytest.mark.device
+def test_applications_agree_with_the_host_both_ways(device: cl.Device) -> None:
+    import portbar  # noqa: PLC0415 (needs PyOpenCL)
+
+    if portbar.describe(device).loop_limit is not None:
+        pytest.skip("the device ends loops before a search of all vertices is done")
+    wanted = os.environ.get("PORTBAR_TEST_PLATFORM") or f"{device.platform.name} {device.platform.version}"
+    done = subprocess.run(
+        [sys.executable, "-m", "examples.applications", "--platform", wanted],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ALL
+
+
+def test_the_readme_names_the_applications() -> None:
+    readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert "(applications)" in readme
+    assert {path.stem for path in (EXAMPLES / "applications").glob("[!_]*.py")} == {*ALL, "common"}
 
 
 def test_jacobi_names_a_platform_that_does_not_exist() -> None:

@@ -82,6 +82,23 @@ def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> No
 
 
 @pytest.mark.device
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("benchmark", "parts"),
+    [
+        ("loops", {"axpy", "jacobi", "life", "uneven"}),
+        ("applications", {"search", "components", "pagerank", "gradients", "life"}),
+    ],
+)
+def test_every_line_of_the_benchmarks_of_programs_is_valid(selector: str, benchmark: str, parts: set[str]) -> None:
+    done = run(benchmark, "--json", "--quick", "--device", selector)
+    rows = rows_of(done)
+    for row in rows:
+        check_row(row)
+    assert {row["benchmark"] for row in rows} == parts, done.stderr
+
+
+@pytest.mark.device
 def test_libgomp_is_skipped_with_the_reason_without_a_compiler(selector: str, tmp_path: Path) -> None:
     # PoCL links its kernels with it.
     if (linker := shutil.which("ld")) is not None:
