@@ -86,9 +86,26 @@ static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_t
     return done;
 }
 
+/* Barriers with votes. */
+% for name, answer in (("any", "bool"), ("all", "bool"), ("count", "uint")):
+static inline ${answer} portbar_traced_${name}(portbar_grid *grid, bool vote)
+{
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (PORTBAR_LEADER(grid))
+        portbar_trace_arrive(grid);
+    const ${answer} found = portbar_device_barrier_${name}(grid, vote);
+    if (PORTBAR_LEADER(grid))
+        portbar_trace_leave(grid);
+    return found;
+}
+
+% endfor
 /* From here on, calls of the barrier are traced. */
 #define portbar_device_barrier(grid) (portbar_traced_barrier(grid))
 #define portbar_device_barrier_arrive(grid) (portbar_traced_arrive(grid))
 #define portbar_device_barrier_wait(grid, token) (portbar_traced_wait(grid, token))
 #define portbar_device_barrier_test_wait(grid, token) (portbar_traced_test_wait(grid, token))
+#define portbar_device_barrier_any(grid, vote) (portbar_traced_any(grid, vote))
+#define portbar_device_barrier_all(grid, vote) (portbar_traced_all(grid, vote))
+#define portbar_device_barrier_count(grid, vote) (portbar_traced_count(grid, vote))
 </%def>

@@ -368,6 +368,36 @@ kernel void add(PORTBAR_GRID_PARAM, global uint *out)
 
 
 @on_device
+def test_votes_are_in_the_trace_once_each(context, queue, out):
+    import pyopencl as cl  # noqa: PLC0415
+
+    source = (
+        HEADER
+        + """
+#include "portbar/reduction.h"
+kernel void vote(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const bool first = portbar_global_id(&grid) == 0u;
+    uint right = portbar_device_barrier_any(&grid, first) ? 1u : 0u;
+    right += portbar_device_barrier_all(&grid, first) ? 0u : 1u;
+    right += portbar_device_barrier_count(&grid, true) == portbar_global_size(&grid) ? 1u : 0u;
+    right += portbar_device_reduce_logical_or(&grid, scratch, first ? 1 : 0) ? 1u : 0u;
+    if (first)
+        out[0] = right;
+}
+"""
+    )
+    launch = traced(context, source).kernel("vote")(queue, None, (8,), out)
+    launch.wait()
+    found = np.empty(1, np.uint32)
+    cl.enqueue_copy(queue, found, out)
+    assert found[0] == 4
+    check_order(launch.trace(), launch.num_groups, 4)
+
+
+@on_device
 def test_without_a_trace_there_is_an_error_that_says_how_to_get_one(context, queue, out):
     untraced = portbar.Program(context, WHOLE).kernel("meet")(queue, None, (4,), out, np.uint32(1))
     plain = HEADER + "kernel void plain(global ulong *out) { out[0] = 1ul; }"
