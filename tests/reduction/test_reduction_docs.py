@@ -74,7 +74,7 @@ def test_every_function_of_the_page_is_in_the_header() -> None:
     text = header(loops=(portbar.ReductionLoop("energy", {"total": portbar.Reduction(np.float32, "argmin")}),))
     there = set(re.findall(r"\b\w+", text))
     named = set(re.findall(r"\b(?:portbar|PORTBAR)_\w*[a-zA-Z]\b", page))
-    named -= {"portbar_global_id", "portbar_global_size", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER", "portbar_device_ok"}
+    named -= {"portbar_global_id", "PORTBAR_FOR", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER", "portbar_device_ok"}
     for name in named:
         places = {"_OP": "_add", "_LEVEL": "_gang_worker", "_T": "_float"}
         end = next((end for end in places if name.endswith(end)), None)
