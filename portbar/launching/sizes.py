@@ -263,7 +263,8 @@ def suggested(
         multiple = int(handle.get_work_group_info(query, device))
     except cl.Error:
         multiple = 0
-    if is_cpu(profile):
+    # Where loops end early, more work-items leave each fewer turns.
+    if is_cpu(profile) and profile.loop_limit is None:
         line = ask(device, "GLOBAL_MEM_CACHELINE_SIZE")
         return (min(limit, suits_cpu(source, parameters, line if isinstance(line, int) else 0)),)
     return (suits_gpu(limit, multiple),)
