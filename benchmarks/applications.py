@@ -6,7 +6,6 @@ that one kernel is faster; `examples/applications` has the programs. Each result
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -14,16 +13,9 @@ from typing import Final
 
 import pyopencl as cl
 
-from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, number, run, sampled
+from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, number, run, sampled
 from examples.applications import ALL
 from portbar.errors import Error
-
-
-def clock_us(action: Callable[[], object]) -> float:
-    """Microseconds that a call takes."""
-    begun = time.perf_counter()
-    action()
-    return (time.perf_counter() - begun) * 1e6
 
 
 def measured(name: str, session: Session) -> Iterator[Row]:
@@ -45,8 +37,8 @@ def compared(name: str, session: Session, size: int) -> Row:
             problem.check(way())
         except AssertionError as error:
             raise WrongResultError(" ".join(str(error).split())[:200]) from None
-    found = sampled({peer: partial(clock_us, way) for peer, way in ways.items()}, session.repeats)
-    pairs = list(zip(found[""], found["a launch for each step"], strict=True))
+    found = sampled({peer: partial(clock, way) for peer, way in ways.items()}, session.repeats)
+    pairs = [(ours * 1e6, theirs * 1e6) for ours, theirs in zip(*found.values(), strict=True)]
     return session.compare(name, "a launch for each step", pairs, size=size, steps=problem.steps)
 
 

@@ -210,13 +210,6 @@ class ArraySession(BusySession):
         return time.perf_counter() - began
 
 
-def clock(call: Callable[[], Any]) -> float:
-    """Seconds of a call."""
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
-
-
 @contextmanager
 def opened(device: cl.Device, name: str, *, quick: bool) -> Iterator[ArraySession]:
     """The session of a device, with CUB beside it on NVIDIA's."""

@@ -6,9 +6,9 @@ sweeps arrays, once a launch beside it; `uneven` deals out elements of very diff
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyopencl as cl
 import pyopencl.array
 
 import portbar
-from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, number, run, sampled
+from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, number, run, sampled
 
 #: What each element of a sweep does; `x` and `y` are its place, `i` its index.
 BODIES: Final = {
@@ -105,13 +105,6 @@ kernel void dealt(global float *a, uint n)
 """
 
 
-def clock_us(action: Callable[[], Any]) -> float:
-    """Microseconds that a call takes."""
-    begun = time.perf_counter()
-    action()
-    return (time.perf_counter() - begun) * 1e6
-
-
 def fixed(session: Session) -> Iterator[Row]:
     """Sweeps by `PORTBAR_FOR_2D` beside a loop with a stride in the same kernel, and beside a launch for each sweep."""
     queue, local = session.queue, 1 if session.is_cpu else 256
@@ -140,17 +133,7 @@ def fixed(session: Session) -> Iterator[Row]:
                 "a stride": lambda: grid(program.kernel("strides"), (64 if session.is_cpu else 256,)),  # noqa: B023
                 "a launch for each sweep": lambda: launches(program.kernel("once"), 64),  # noqa: B023
             }
-            results = []
-            for action in runs.values():
-                a.set(start)
-                b.set(start)
-                action()
-                results.append(a.get())
-            if not all(np.array_equal(result, results[-1]) for result in results):
-                yield from failed(session, name, WrongResultError("the results differ"), size=size)
-                continue
-            sides = {peer: (lambda action=action: clock_us(action)) for peer, action in runs.items()}
-            yield from rows(session, name, sampled(sides, session.repeats), size=size, sweeps=sweeps)
+            yield from compared(session, name, runs, (a, b), start, size=size, sweeps=sweeps)
 
 
 def uneven(session: Session) -> Iterator[Row]:
@@ -164,23 +147,32 @@ def uneven(session: Session) -> Iterator[Row]:
         "fixed shares": lambda: program.kernel("fixed")(queue, None, (local,), a, count).wait(),
         "a group for each chunk": lambda: program.kernel("dealt")(queue, (n,), (CHUNK,), a, count).wait(),
     }
+    yield from compared(session, "uneven", runs, (a,), np.zeros(n, np.float32), size=n)
+
+
+def compared(
+    session: Session,
+    benchmark: str,
+    runs: dict[str, Callable[[], None]],
+    arrays: tuple[cl.array.Array, ...],
+    start: np.ndarray,
+    **extra: Any,
+) -> Iterator[Row]:
+    """A row for each peer of the first run, once all have left the same in the first array from the same start."""
     results = []
     for action in runs.values():
-        a.fill(0)
+        for array in arrays:
+            array.set(start)
         action()
-        results.append(a.get())
+        results.append(arrays[0].get())
     if not all(np.array_equal(result, results[0]) for result in results):
-        yield from failed(session, "uneven", WrongResultError("the results differ"), size=n)
+        yield from failed(session, benchmark, WrongResultError("the results differ"), **extra)
         return
-    sides = {peer: (lambda action=action: clock_us(action)) for peer, action in runs.items()}
-    yield from rows(session, "uneven", sampled(sides, session.repeats), size=n)
-
-
-def rows(session: Session, benchmark: str, found: dict[str, list[float]], **extra: Any) -> Iterator[Row]:
-    """A row for each peer."""
+    found = sampled({peer: partial(clock, action) for peer, action in runs.items()}, session.repeats)
     ours = found.pop("")
     for peer, times in found.items():
-        yield session.compare(benchmark, peer, list(zip(ours, times, strict=True)), **extra)
+        pairs = [(mine * 1e6, theirs * 1e6) for mine, theirs in zip(ours, times, strict=True)]
+        yield session.compare(benchmark, peer, pairs, **extra)
 
 
 BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {"fixed": fixed, "uneven": uneven}

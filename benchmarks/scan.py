@@ -19,8 +19,8 @@ from pyopencl.scan import InclusiveScanKernel
 
 import portbar
 from benchmarks import arrays
-from benchmarks.arrays import ArraySession, clock, judged
-from benchmarks.shared import Row, WrongResultError, failed, sampled
+from benchmarks.arrays import ArraySession, judged
+from benchmarks.shared import Row, WrongResultError, clock, failed, sampled
 from portbar.arrays import scan as scans
 from portbar.errors import Error
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import statistics
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -195,6 +196,13 @@ def failed(session: Session, benchmark: str, error: Exception, **extra: Any) -> 
         yield Row(benchmark, session.name, "", None, None, None, 0, more)
     else:
         note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
+
+
+def clock(call: Callable[[], Any]) -> float:
+    """Seconds of a call."""
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
 
 
 def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, list[T]]:

@@ -48,19 +48,21 @@ static inline void portbar_trace_leave(const portbar_grid *grid)
         portbar_trace_enter(grid);
 </%def>
 <%def name="traced()">
-/* The device barrier with notes of when the work-group arrived and left. As portbar_device_barrier, with a work-group
-   barrier more: work-items may run one after the other, and the last of them arrives with the group. */
-static inline bool portbar_traced_barrier(portbar_grid *grid)
+/* The device barrier, and those with votes, with notes of when the work-group arrived and left. As they are, with a
+   work-group barrier more: work-items may run one after the other, and the last of them arrives with the group. */
+% for name, answer in (("barrier", "bool"), ("any", "bool"), ("all", "bool"), ("count", "uint")):
+static inline ${answer} portbar_traced_${name}(portbar_grid *grid${"" if name == "barrier" else ", bool vote"})
 {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
         portbar_trace_arrive(grid);
-    const bool held = portbar_device_barrier(grid);
+    const ${answer} found = portbar_device_barrier${"(grid)" if name == "barrier" else f"_{name}(grid, vote)"};
     if (PORTBAR_LEADER(grid))
         portbar_trace_leave(grid);
-    return held;
+    return found;
 }
 
+% endfor
 /* The halves of the same. */
 static inline portbar_device_token portbar_traced_arrive(portbar_grid *grid)
 {
@@ -86,20 +88,6 @@ static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_t
     return done;
 }
 
-/* Barriers with votes. */
-% for name, answer in (("any", "bool"), ("all", "bool"), ("count", "uint")):
-static inline ${answer} portbar_traced_${name}(portbar_grid *grid, bool vote)
-{
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (PORTBAR_LEADER(grid))
-        portbar_trace_arrive(grid);
-    const ${answer} found = portbar_device_barrier_${name}(grid, vote);
-    if (PORTBAR_LEADER(grid))
-        portbar_trace_leave(grid);
-    return found;
-}
-
-% endfor
 /* From here on, calls of the barrier are traced. */
 #define portbar_device_barrier(grid) (portbar_traced_barrier(grid))
 #define portbar_device_barrier_arrive(grid) (portbar_traced_arrive(grid))

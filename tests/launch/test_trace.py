@@ -341,7 +341,7 @@ def test_a_barrier_that_gave_up_shows_who_was_missing(context, queue, out):
 
 @on_device
 def test_reductions_over_the_grid_are_in_the_trace(context, queue, out):
-    import pyopencl as cl  # noqa: PLC0415
+    from tests.support import uints  # noqa: PLC0415 (needs PyOpenCL)
 
     source = (
         HEADER
@@ -359,9 +359,7 @@ kernel void add(PORTBAR_GRID_PARAM, global uint *out)
     )
     launch = traced(context, source).kernel("add")(queue, None, (8,), out)
     launch.wait()
-    found = np.empty(1, np.uint32)
-    cl.enqueue_copy(queue, found, out)
-    assert found[0] == 8 * launch.num_groups
+    assert uints(queue, out)[0] == 8 * launch.num_groups
     trace = launch.trace()
     assert trace.arrive.shape[1] >= 1
     check_order(trace, launch.num_groups, trace.arrive.shape[1])
@@ -369,7 +367,7 @@ kernel void add(PORTBAR_GRID_PARAM, global uint *out)
 
 @on_device
 def test_votes_are_in_the_trace_once_each(context, queue, out):
-    import pyopencl as cl  # noqa: PLC0415
+    from tests.support import uints  # noqa: PLC0415 (needs PyOpenCL)
 
     source = (
         HEADER
@@ -391,9 +389,7 @@ kernel void vote(PORTBAR_GRID_PARAM, global uint *out)
     )
     launch = traced(context, source).kernel("vote")(queue, None, (8,), out)
     launch.wait()
-    found = np.empty(1, np.uint32)
-    cl.enqueue_copy(queue, found, out)
-    assert found[0] == 4
+    assert uints(queue, out)[0] == 4
     check_order(launch.trace(), launch.num_groups, 4)
 
 
