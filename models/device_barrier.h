@@ -1,4 +1,4 @@
-/* What the models of the device barrier share: words of the state, the report to the host, and the bounded wait.
+/* Shared by the models of the device barrier: words of the state, the report to the host, and the bounded wait.
 
    A poll that finds nothing changes nothing, so a group that polls is blocked here until it may find something: a hang
    is then a run that ends with a group in a wait. With POLLS it does poll, for searches under weak fairness. At most
@@ -26,7 +26,7 @@
 #else
 #define REACHED(word, target) (WORD((word) - (target)) < num_groups)
 #endif
-/* What is missing, as in portbar_missing and portbar_split_missing. */
+/* The missing arrivals, as in portbar_missing and portbar_split_missing. */
 #define MISSING(word, target) (REACHED(word, target) -> 0 : WORD((target) - (word)))
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 
@@ -57,7 +57,7 @@ inline report_fault(what)
     told = 0
 }
 
-/* Reports a wait that has reached the limit. It tells of as many groups as can have arrived. */
+/* Reports a wait that has reached the limit. It reports as many groups as can have arrived. */
 inline report_timeout(had_arrived)
 {
     d_step {

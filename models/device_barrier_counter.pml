@@ -1,19 +1,20 @@
-/* The device barrier by one counter that only grows, whole and split, as CUDA's cooperative groups count: nobody leaves
-   a barrier before all have arrived, everybody leaves, and the words wrap and are used again. When a group reaches the
-   spin limit, all leave, barriers return false from then on, and the host is told. The check of arrivals finds nothing
+/* The device barrier by one counter that only grows, whole and split, as CUDA's cooperative groups count: no group
+   leaves a barrier before all have arrived, all leave, and the words wrap and are used again. When a group reaches the
+   spin limit, all leave, barriers return false from then on, and the host gets a report. The check of arrivals finds
+   nothing
    in a right launch. With SLOTS it counts phases, as where a leader keeps them in registers.
 
    With BUILT_IN the whole barrier is the one of cl_intel_concurrent_dispatch, where all launched groups take part. How it
    works is the driver's; it is one step here, which is what its specification promises: all groups that were launched
    come, then all go on. It has no limit, so the protocol is that a group which has seen false still meets the others.
 
-   Mirrors: cl_templates/device_barrier/counter.mako df1cc88d506a
-   Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 0d45a9fba27f
-   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
+   Mirrors: cl_templates/device_barrier/counter.mako 1d23d1d788f1
+   Mirrors: cl_templates/device_barrier/intel_device_barrier.mako 6eeffbb40cd6
+   Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
+   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1 SKIPS
    Run: GROUPS=3 LIMITED=3 GOES_ON

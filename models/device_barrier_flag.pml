@@ -1,10 +1,10 @@
 /* The device barrier by a counter of arrivals and a release flag on a line of its own, which the last group raises.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/flag.mako df290472c758
+   Mirrors: cl_templates/device_barrier/flag.mako 917560f931b3
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -1,13 +1,14 @@
-/* The work-items of one group in the device barrier's calls: all get the same answer of each call and the same token,
-   and between two calls portbar_device_ok answers all alike, although only the leader talks to other groups and leaves
-   what it learns in local memory. The other groups are a choice: a wait may fail, once and for all, and a test may find
+/* The work-items of one group in the device barrier's calls: all get the same result of each call and the same token,
+   and between two calls portbar_device_ok returns the same to all, although only the leader communicates with other
+   groups and stores its results in local memory. The other groups are a choice: a wait may fail, once and for all, and
+   a test may find
    groups missing. The kernel makes any CALLS calls, in an order that is allowed. With XF the whole barrier is that of
    `xf`, whose work-items gather (in group 0) or do not (GATHERS=0).
 
-   Mirrors: cl_templates/device_barrier/counter.mako df1cc88d506a
-   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
-   Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
+   Mirrors: cl_templates/device_barrier/counter.mako 1d23d1d788f1
+   Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
+   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
+   Mirrors: cl_templates/device_barrier/xf.mako 32a4f633b53f
    Run: CALLS=6
    Run: CALLS=4 XF GATHERS=1
    Run: CALLS=4 XF GATHERS=0

@@ -33,7 +33,7 @@ byte lost;                 /* groups in which a barrier returned false */
 bit skipped;
 bit finished;
 
-/* Nobody leaves a barrier before all have come, and nobody is a barrier ahead. */
+/* No group leaves a barrier before all have come, and none is a barrier ahead. */
 inline all_have_come()
 {
     d_step {
@@ -191,7 +191,7 @@ init {
         :: i < num_groups -> entered[i] == 0; i++
         :: else -> break
         od;
-        /* What the host is told. */
+        /* The report to the host. */
         atomic {
             i = 0;
             assert(LIMITED || stray || report_status == OPEN);

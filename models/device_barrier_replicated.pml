@@ -1,14 +1,14 @@
 /* The device barrier by two counters that only grow: a work-group arrives at both, first at its own, that of its parity,
    and waits for its own. Promises as those of device_barrier_counter. The check of arrivals allows for groups that are
    late at the second counter, and finds nothing in a right launch. With REDS the two arrivals come in any order and
-   nobody looks at their answers, as on NVIDIA.
+   their results are unused, as on NVIDIA.
 
-   Mirrors: cl_templates/device_barrier/replicated.mako 4e74824f07ae
-   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
-   Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
-   Mirrors: cl_templates/backend/ptx/barrier.mako 318cb5fb9eeb
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
+   Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
+   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
+   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
+   Mirrors: cl_templates/backend/ptx/barrier.mako 4de1b1d4bf62
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -1,11 +1,11 @@
 /* The device barrier by two counters that only grow: a work-group arrives at one of them and waits for both. Promises as
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
-   Mirrors: cl_templates/device_barrier/sharded.mako a808914bfa5e
-   Mirrors: cl_templates/device_barrier/counters.mako 206b1c7010d4
-   Mirrors: cl_templates/device_barrier/split.mako 32525529120a
-   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
+   Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
+   Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
+   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -14,7 +14,7 @@ inline prepare()
     COUNTER(1, SPLIT_FORM) = 0
 }
 
-/* counters.mako, portbar_wait_longer, of one of the counters. The report tells of what the last poll has seen. */
+/* counters.mako, portbar_wait_longer, of one of the counters. The report shows the value of the last poll. */
 inline wait_longer(slot, form, phase)
 {
     do

@@ -2,10 +2,10 @@
    poll the root; with RELEASE_FLAGS, as on NVIDIA, the last group of all raises flags, and each group polls one.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/tree.mako 1bd902f71a30
+   Mirrors: cl_templates/device_barrier/tree.mako 944b52a31fcc
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

@@ -3,9 +3,9 @@
    too. Flags are never cleared: they hold the epoch, which does not come again in a state, and the low bits of the
    barrier's number, here NUMBER_BITS of them, which wrap.
 
-   Mirrors: cl_templates/device_barrier/xf.mako e28345946e00
+   Mirrors: cl_templates/device_barrier/xf.mako 32a4f633b53f
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1
@@ -55,7 +55,7 @@ inline prepare()
     epoch++
 }
 
-/* xf.mako, portbar_wait_stamp. Who sees a group ahead has seen all come, and tells so. */
+/* xf.mako, portbar_wait_stamp. A work-item that sees a group ahead has seen all come, and says so. */
 inline wait_stamp(flag)
 {
     do

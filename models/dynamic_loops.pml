@@ -1,9 +1,11 @@
-/* Loops whose tiles work-groups claim: tickets of all loops of a launch are one sequence, and a group that draws a ticket
-   behind its loop's end keeps it for the next loop. Without a barrier between loops each tile of each loop is taken once.
-   Where a group leaves a loop before its end (LEAVES), a device barrier stands before the next loop: then each tile is
-   taken at most once, and one that nobody took was left by all. Tickets have five bits and begin below the wrap, so that comparisons of differences are searched, too.
+/* Loops whose tiles work-groups claim: tickets of all loops of a launch are one sequence, and a group that draws a
+   ticket beyond its loop's end keeps it for the next loop. Without a barrier between loops each tile of each loop is
+   taken once.
+   Where a group leaves a loop before its end (LEAVES), a device barrier precedes the next loop: then each tile is taken
+   at most once, and an untaken one was left by all. Tickets have five bits and begin below the wrap, so that
+   comparisons of differences are searched, too.
 
-   Mirrors: cl_templates/grid/loops.mako 078ded094d6c
+   Mirrors: cl_templates/grid/loops.mako 8fa469773086
    Run: GROUPS=2
    Run: GROUPS=3
    Run: GROUPS=3 LEAVES

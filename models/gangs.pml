@@ -1,10 +1,10 @@
-/* Reductions over work-groups without a grid: each group leaves a value, counts itself, and the last one combines all
-   and sets the counter back; nobody waits, so groups may run one after another. Receivers get each launch's result
-   once, from all its values. What a wrong launch leaves behind (a group that left the reduction out, one too many, a
-   lock that was not given back) changes no other launch, and the host finds it whenever it asks: before its words are
-   cleared, meanwhile, or after. A fault is told as one that happened.
+/* Reductions over work-groups without a grid: each group stores a value, counts itself, and the last one combines all
+   and resets the counter; no group waits, so groups may run one after another. Receivers get each launch's result
+   once, from all its values. The state after a wrong launch (a group that skipped the reduction, one too many, a lock
+   that was not released) affects no other launch, and the host finds it whenever it asks: before its words are
+   cleared, meanwhile, or after. A reported fault did happen.
 
-   Mirrors: cl_templates/reduction/gangs.mako 589671f5c09b
+   Mirrors: cl_templates/reduction/gangs.mako 9c249d34b763
    Run: GROUPS=2 LAUNCHES=3
    Run: GROUPS=3 LAUNCHES=3 USES=1
    Run: GROUPS=2 LAUNCHES=5 USES=1
@@ -31,7 +31,7 @@
 #define PLACES 2            /* LAUNCHES of portbar/primitives/reduction/header.py */
 #define PLACE(which) (((which) - 1) % PLACES)
 
-/* What a launch does: all right, or one group leaves out a reduction, makes one more, keeps the lock, or does both. */
+/* The kind of a launch: correct, or one group leaves out a reduction, makes one more, keeps the lock, or does both. */
 mtype = { right, leaves_out, one_more, keeps_lock, two_faults };
 
 /* How the host takes a launch's words: portbar/launching/gangs.py, check. A fault is a code and the number of a loop:
@@ -56,8 +56,8 @@ mtype = { launch, copy, fill };
 chan commands = [2] of { mtype, byte };
 byte running, started, ended, complete, odd, result, wrong;
 
-/* By launch: what it does, whether the host has its words already or has put a copy under way, and what
-   the copy says once it is there. */
+/* By launch: its kind, whether the host has its words already or has started a copy, and the content of the copy once
+   it is there. */
 mtype does[LAUNCHES + 1];
 byte said[LAUNCHES + 1];
 bool has_words[LAUNCHES + 1], has_copy[LAUNCHES + 1];
@@ -158,7 +158,7 @@ end_waits:
     od
 }
 
-/* What GangState.check makes of the words of a launch. */
+/* The verdict of GangState.check on the words of a launch. */
 inline read_words(asked, answer)
 {
     if

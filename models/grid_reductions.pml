@@ -1,12 +1,15 @@
 /* Reductions, scans and broadcasts over the groups of a grid: each group leaves a value in an area of the hidden state,
-   and reads all of them after a barrier. Two areas take turns, so one barrier a reduction is enough: whoever reads
-   finds the values of this reduction, also where other groups are at the next one already, or where a barrier gave up
-   at them since. The next launch begins with the first area again, whatever lies there.
+   and reads all of them after a barrier. Two areas take turns, so one barrier per reduction is enough: a reader finds
+   the values of this reduction, even if other groups are already at the next one, or a barrier has given up on them
+   since. The next launch begins with the first area again, whatever lies there. With SLICED, as in a grid of
+   many groups, the first groups read a slice each, store its result in the other area, and all meet once more.
 
-   Mirrors: cl_templates/reduction/device.mako c4929ba8da24
+   Mirrors: cl_templates/reduction/device.mako c6cdd1a99278
    Run: GROUPS=2
    Run: GROUPS=3 TIMES=3
    Run: GROUPS=2 LIMITED=1 LAUNCHES=1
+   Run: GROUPS=3 TIMES=2 SLICED
+   Run: GROUPS=2 LIMITED=1 LAUNCHES=1 TIMES=3 SLICED
    Liveness: GROUPS=2 LIMITED=1 TIMES=2
    Nightly: GROUPS=2 LIMITED=1
    Nightly: GROUPS=3
@@ -15,6 +18,9 @@
    Bug: TURNS_IN_SCANS_ONLY GROUPS=2
    Bug: READS_BEFORE_THE_BARRIER GROUPS=2
    Bug: WRITES_AFTER_A_FAULT GROUPS=2 LIMITED=1
+   Bug: KEEPS_THE_AREA GROUPS=3 TIMES=2 SLICED
+   Bug: MEETS_ONCE GROUPS=3 TIMES=2 SLICED
+   Bug: LEAVES_SLICES_AFTER_A_FAULT GROUPS=2 LIMITED=1 TIMES=3 SLICED
 */
 #ifndef LIMITED
 #define LIMITED 0
@@ -38,7 +44,15 @@ byte values[2 * GROUPS];
 
 /* A broadcast comes from one group, a scan reads the values of those before; a barrier is the author's own. */
 #define FROM (GROUPS - 1)
-#define READ_BY(gang) (does[number] == reduce -> GROUPS : (does[number] == scan -> gang : does[number] == broadcast))
+#ifdef SLICED
+#define SLICES ((GROUPS + 1) / 2)
+#define READ_OF_ALL SLICES
+#define OF_SLICE 8          /* makes a stamp that of a slice */
+#else
+#define OF_SLICE 0
+#define READ_OF_ALL GROUPS
+#endif
+#define READ_BY(gang) (does[number] == reduce -> READ_OF_ALL : (does[number] == scan -> gang : does[number] == broadcast))
 #ifdef BUG_WRITES_AFTER_A_FAULT
 #define LEAVES true
 #else
@@ -50,7 +64,7 @@ byte values[2 * GROUPS];
 #define NEXT_TURN turn = turn ^ (does[number] != barrier)
 #endif
 
-/* The barrier, which has models of its own: arrivals only count up, and a fault lets nobody through from then on. */
+/* The barrier, which has models of its own: arrivals only count up, and after a fault no group passes. */
 byte arrivals, launch, ended;
 bool abort;
 
@@ -58,39 +72,79 @@ bool abort;
 mtype = { reduce, scan, broadcast, barrier };
 mtype does[TIMES];
 
+/* portbar_device_barrier */
+inline meet()
+{
+    meets++;
+    if
+    :: ok ->
+        arrivals++;
+        if
+#ifdef BUG_READS_BEFORE_THE_BARRIER
+        :: true
+#endif
+        :: arrivals >= GROUPS * meets
+        :: abort -> ok = false
+        :: LIMITED -> atomic { abort = true; ok = false }
+        fi
+    :: else
+    fi
+}
+
 proctype group(byte me)
 {
-    byte number, i, seen;
+    byte number, i, seen, meets;
     bool ok, leaves, turn, right;
 end_waits:
     do
     :: atomic { seen < launch -> seen = launch; ok = true; leaves = true }
         do
         :: number < TIMES ->
-            /* What the group leaves, in the area whose turn it is. */
+            /* The group's value, in the area whose turn it is. */
             if
             :: !LEAVES || does[number] == barrier || (does[number] == broadcast && me != FROM)
             :: LEAVES && does[number] == broadcast && me == FROM -> VALUES(turn, 0) = STAMP(number)
             :: LEAVES && (does[number] == reduce || does[number] == scan) -> VALUES(turn, me) = STAMP(number)
             fi;
-            /* portbar_device_barrier */
+            meet();
+#ifdef SLICED
             if
-            :: ok ->
-                arrivals++;
-                if
-#ifdef BUG_READS_BEFORE_THE_BARRIER
-                :: true
+            :: does[number] == reduce ->
+                /* The slice. */
+                right = true;
+                i = 2 * me;
+                do
+                :: i < GROUPS && i < 2 * me + 2 -> atomic { right = right && VALUES(turn, i) == STAMP(number); i++ }
+                :: else -> break
+                od;
+                atomic {
+                    assert(right || !ok);
+                    right = false;
+                    i = 0;
+#ifndef BUG_KEEPS_THE_AREA
+                    turn = !turn
 #endif
-                :: arrivals >= GROUPS * (number + 1)
-                :: abort -> ok = false
-                :: LIMITED -> atomic { abort = true; ok = false }
-                fi
+                }
+                if
+#ifdef BUG_LEAVES_SLICES_AFTER_A_FAULT
+                :: me < SLICES -> VALUES(turn, me) = STAMP(number) + OF_SLICE
+                :: me >= SLICES
+#else
+                :: me < SLICES && ok && LEAVES -> VALUES(turn, me) = STAMP(number) + OF_SLICE
+                :: else
+#endif
+                fi;
+#ifndef BUG_MEETS_ONCE
+                meet()
+#endif
             :: else
             fi;
+#endif
             /* The loads, one after another. */
             right = true;
             do
-            :: i < READ_BY(me) -> atomic { right = right && VALUES(turn, i) == STAMP(number); i++ }
+            :: i < READ_BY(me) ->
+               atomic { right = right && VALUES(turn, i) == STAMP(number) + (does[number] == reduce -> OF_SLICE : 0); i++ }
             :: else -> break
             od;
             atomic {
@@ -103,7 +157,7 @@ end_waits:
             }
         :: number == TIMES -> break
         od;
-        atomic { assert(ok || abort); number = 0; turn = false; ok = false; leaves = false; ended++ }
+        atomic { assert(ok || abort); number = 0; meets = 0; turn = false; ok = false; leaves = false; ended++ }
     od
 }
 

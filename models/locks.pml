@@ -1,11 +1,12 @@
-/* The locks between work-groups. One group at a time holds a lock, whether it waited for it or tried. Who gives up has
-   not got it, and giving up a try, or a wait for a spin lock, leaves nothing behind. A ticket that was given up ends the
-   lock: nobody gets it from then on, also in the launches that follow, and every wait ends at its limit. Without that
+/* The locks between work-groups. One group at a time holds a lock, whether it waited for it or tried. A work-item that
+   gives up does not hold it, and giving up a try, or a wait for a spin lock, has no side effects. An abandoned ticket
+   ends the lock: no work-item gets it from then on, even in later launches, and every wait ends at its limit. Without
+   that
    the next launch finds the lock free. Tickets serve every group that waits, however often the others come again
    (Mellor-Crummey and Scott, 1991). The gangs' locks are spin locks, without a limit that the author gives.
 
-   Mirrors: cl_templates/lock/lock.mako fa857f626228
-   Mirrors: cl_templates/reduction/gangs.mako 589671f5c09b
+   Mirrors: cl_templates/lock/lock.mako f3a7b55acfd3
+   Mirrors: cl_templates/reduction/gangs.mako 9c249d34b763
    Run: GROUPS=3
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1
@@ -39,12 +40,12 @@
 #define IS_FREE_FOR_ME (holder == 0)
 #endif
 #define NONE 255
-#define TICKETS 15          /* tickets wrap after so many: fewer than that are drawn while a group looks at one */
+#define TICKETS 15          /* tickets wrap after this many: fewer are drawn while a group looks at one */
 
 bool held;
 byte next = 12, serving = 12;
 
-/* What nobody but the model knows: who holds the lock, and the first ticket that was given up. */
+/* Known only to the model: the holder of the lock, and the first abandoned ticket. */
 byte launch, ended, holder, lost = NONE;
 
 /* portbar_spin_lock_try_acquire and portbar_gang_take; a try gives up soon. */

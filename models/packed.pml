@@ -1,11 +1,11 @@
 /* Occupancy discovery in one lock-free word. Groups that take part get ids that are dense and different, and agree on
-   their number; nobody goes on before group 0 has prepared the state. A launch in which a group gave up says so, and
+   their number; no group goes on before group 0 has prepared the state. A launch in which a group gave up says so, and
    the next launch is right whatever the one before has left: also where that never ran, or vanished in the midst of it.
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako e9b487dc3ab9
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
-   Mirrors: cl_templates/grid/grid.mako beba2ebaf952
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/grid.mako 5de428e215f0
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

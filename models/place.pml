@@ -1,17 +1,18 @@
 /* Finding the slots at which barriers are fastest: all work-groups of the first launch that is large enough measure each
    slot together, and group 0 says which are best. Where no wait reaches its limit, all groups of a launch count in the
    same slots, no round of a measurement ends before all have come to it, and later launches measure no more. Where one
-   does, groups may count in different slots: nobody leaves a barrier early then either, the host is told of what lasts
-   too long, and the next launch is right. FORM 1 has one counter, FORM 2 two as `sharded`, FORM 3 as `replicated`.
+   does, groups may count in different slots: no group leaves a barrier early then either, the host gets a report of a
+   wait that is too long, and the next launch is right. FORM 1 has one counter, FORM 2 two as `sharded`, FORM 3 as
+   `replicated`.
 
    Which slot is fastest is a choice. A wait has no limit but in launches in which one is reached; it then ends at any
-   time, since nothing tells a group that others have given up.
+   time, since nothing informs a group that others have given up.
 
-   Mirrors: cl_templates/grid/place.mako b014dac5bfa3
-   Mirrors: cl_templates/grid/grid.mako beba2ebaf952
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
-   Mirrors: cl_templates/device_barrier/sharded.mako a808914bfa5e
-   Mirrors: cl_templates/device_barrier/replicated.mako 4e74824f07ae
+   Mirrors: cl_templates/grid/place.mako f5550ffeaa08
+   Mirrors: cl_templates/grid/grid.mako 5de428e215f0
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
+   Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
    Run: FORM=1 GROUPS=3
    Run: FORM=2 GROUPS=3 SLOTS=2
    Run: FORM=3 GROUPS=3 SLOTS=2

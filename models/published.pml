@@ -1,14 +1,14 @@
 /* Occupancy discovery as Sorensen et al. published it (OOPSLA 2016), under a ticket lock or a spin lock, with patience
-   and with limits. Groups that take part get ids that are dense and different, and agree on their number; nobody goes
+   and with limits. Groups that take part get ids that are dense and different, and agree on their number; no group goes
    on before the first one has prepared the state. A launch in which a group with an id gave up says so, and one without
    a fault leaves the lock free. A ticket that was given up stops all who come later: they, and the launches that the
    host has enqueued already, end at their limits and say so.
 
-   Mirrors: cl_templates/discovery/published.mako 96f66e715079
+   Mirrors: cl_templates/discovery/published.mako 1c5125aa1705
    Mirrors: cl_templates/discovery/ticket.mako 6a4dd5e55422
    Mirrors: cl_templates/discovery/spin.mako 4ae72a3eff5a
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
-   Mirrors: cl_templates/grid/grid.mako beba2ebaf952
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/grid.mako 5de428e215f0
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=2
    Run: GROUPS=3 TICKET=1 COMPLETE=1

@@ -1,11 +1,12 @@
 /* Look-back with fallback in portbar.scan and portbar/scan.h: each work-group takes the next tile, publishes what it amounts to,
-   combines what the tiles before amount to, and publishes that, too. What is not known after some polls is computed by the
-   group that needs it (Smith, Levien and Owens, "Decoupled Fallback"), so that a group ends although others stop for ever.
+   combines what the tiles before amount to, and publishes that, too. A total that is unknown after some polls is
+   computed by the group that needs it (Smith, Levien and Owens, "Decoupled Fallback"), so that a group ends although
+   others stop for ever.
    Every group gets the right prefix, in each of several launches whose numbers begin again, and the ticket is left at 0.
 
-   Mirrors: cl_templates/scan/host.mako 480ef1f58ebd
+   Mirrors: cl_templates/scan/host.mako 51dc48e2c6cc
    Mirrors: cl_templates/scan/look_back.mako 6de0dc90de21
-   Mirrors: cl_templates/scan/device.mako 469d00f504bd
+   Mirrors: cl_templates/scan/device.mako 088e1c9d2139
    Run: GROUPS=3 LAUNCHES=4
    Run: GROUPS=3 LAUNCHES=1 STALLS
    Nightly: GROUPS=4 LAUNCHES=1

@@ -1,11 +1,11 @@
 /* Signals between the work-groups of a grid, launch after launch. Each launch clears them and meets; then a token goes round a
    ring, and all groups add to one signal that group 0 waits for. Who has waited finds what was written before the signal. A
-   group may leave without its signals, and a wait may reach its limit: then all waits end, and the host is told. An addition
-   beyond the largest value is told, too. The launch that follows is right in any case.
+   group may leave without its signals, and a wait may reach its limit: then all waits end, and the host gets a report.
+   An addition beyond the largest value is reported, too. The launch that follows is right in any case.
 
    Discovery and barriers have models of their own: here a launch begins prepared, and a barrier is a counter.
 
-   Mirrors: cl_templates/signal/signal.mako 5ab53cef65d1
+   Mirrors: cl_templates/signal/signal.mako d45e0d39f3ec
    Run: GROUPS=3
    Run: GROUPS=3 LIMITED=1
    Run: GROUPS=3 LIMITED=2
@@ -55,7 +55,7 @@ byte s[GROUPS + 1], cell[GROUPS], met;
 bool abort;
 byte status, asked;
 
-/* What nobody but the model knows. */
+/* Known only to the model. */
 byte launch, ended, told, sum;
 bool gave_up, left, too_far;
 
@@ -149,7 +149,7 @@ inline clear()
 #endif
 }
 
-/* What a cell holds after a round of a launch. */
+/* The value of a cell after a round of a launch. */
 #define CONTENT(r) (launch * ROUNDS + (r) + 1)
 
 proctype group(byte me)

@@ -47,7 +47,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a search found: `problem` is empty where all is as the model says; `trail` is SPIN's way to an error."""
+    """The result of a search: `problem` is empty if all is as the model says; `trail` is SPIN's way to an error."""
 
     case: Case
     states: int
@@ -85,7 +85,7 @@ def digest(template: str) -> str:
 
 
 def changed(model: str) -> list[str]:
-    """Return the templates that have changed since somebody last compared the model with them."""
+    """Return the templates that have changed since the model was last compared with them."""
     mirrored = [value.split() for field, value in header(model) if field == "Mirrors"]
     return [template for template, seen in mirrored if digest(template) != seen]
 

@@ -1,6 +1,8 @@
-/* The split barrier of a work-group in software: nobody passes a phase before all its arrivals, nobody waits for ever,
-   and no arrival is lost, whichever calls arrive, wait and drop. The checks of debug builds find nothing in a right
-   program. The first work-item stands for two arrivals a phase, which it makes at once or one by one; each may drop at
+/* The split barrier of a work-group in software: no work-item passes a phase before all its arrivals, none waits for
+   ever, and no arrival is lost, whichever calls arrive, wait and drop. The checks of debug builds find nothing in a
+   right
+   program. The first work-item stands for two arrivals per phase, which it makes at once or one by one; each may drop
+   at
    any phase. Phases have two bits, so that they wrap. A wait that gives up changes nothing, and copies arrive as their
    work-item does.
 
@@ -8,7 +10,7 @@
 
    Mirrors: cl_templates/split_barrier/software.mako 7ba17be78f77
    Mirrors: cl_templates/split_barrier/counter.mako b1d0ece3c566
-   Mirrors: cl_templates/split_barrier/common.mako 0b1d3c5c7bf7
+   Mirrors: cl_templates/split_barrier/common.mako ecfdbe275e85
    Run: ITEMS=3
    Run: ITEMS=3 PARITY
    Run: ITEMS=4 PHASES=2
@@ -44,7 +46,7 @@ inline count(arrivals, drop, may_complete, leaves)
 #endif
     atomic {
         before = pending;
-        /* PORTBAR_FAULT_OVER_EXPECTED and _COMPLETED; what portbar_split_barrier_pending_count answers. */
+        /* PORTBAR_FAULT_OVER_EXPECTED and _COMPLETED; the result of portbar_split_barrier_pending_count. */
         assert(before >= arrivals && before <= ITEMS + 1);
         assert(before != arrivals || may_complete);
         pending = pending - arrivals;

@@ -1,14 +1,23 @@
-/* Votes that travel with the arrivals at a device barrier: whoever leaves one has the sum of the votes that all groups gave
-   there, though others may vote again meanwhile, words wrap, arrivals carry into votes, and launches use the words again.
-   Nobody leaves before all have come; when a group reaches the spin limit, all leave, as at other barriers. With NARROW
-   the votes have a word of their own, which is added to before the arrival and read after the wait.
+/* Votes that travel with the arrivals at a device barrier: a group that leaves one has the sum of the votes that all
+   groups gave there, though others may vote again meanwhile, words wrap, arrivals carry into votes, and launches use
+   the words again.
+   No group leaves before all have come; when a group reaches the spin limit, all leave, as at other barriers. With
+   NARROW
+   the votes have a word of their own, which is added to before the arrival and read after the wait. With SHARDED or
+   REPLICATED there are two such words, as the barriers of these names have counters.
 
-   Mirrors: cl_templates/device_barrier/vote.mako f2aaa09ee2b6
-   Mirrors: cl_templates/backend/barrier.mako e64bd30099bb
-   Mirrors: cl_templates/grid/state.mako 66b3b16b2386
+   Mirrors: cl_templates/device_barrier/vote.mako eb98abe401e1
+   Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
+   Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
+   Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
+   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
    Run: GROUPS=3 ROUNDS=4
    Run: GROUPS=3 NARROW
    Run: GROUPS=3 LIMITED=1 SKIPS ROUNDS=2 LAUNCHES=1
+   Run: GROUPS=3 SHARDED ROUNDS=4
+   Run: GROUPS=3 REPLICATED ROUNDS=4
+   Run: GROUPS=3 LIMITED=1 SKIPS SHARDED ROUNDS=2 LAUNCHES=1
+   Run: GROUPS=3 LIMITED=1 SKIPS REPLICATED ROUNDS=2 LAUNCHES=1
    Run: GROUPS=3 LIMITED=2 GOES_ON NARROW ROUNDS=2 LAUNCHES=1
    Run: GROUPS=3 STRAY ROUNDS=2 LAUNCHES=1
    Nightly: GROUPS=3 ROUNDS=7 LAUNCHES=1
@@ -18,6 +27,10 @@
    Bug: HAS_ONE_WORD GROUPS=3 NARROW
    Bug: KEEPS_WORDS GROUPS=3
    Bug: FORGETS_CARRY GROUPS=3 ROUNDS=7
+   Bug: HAS_ONE_WORD GROUPS=3 SHARDED
+   Bug: HAS_ONE_WORD GROUPS=3 REPLICATED
+   Bug: FORGETS_CARRY GROUPS=3 ROUNDS=7 SHARDED
+   Bug: READS_ONE GROUPS=3 SHARDED
    Bug: FORGETS_WHAT_WAS_THERE GROUPS=3
    Bug: VOTES_AFTER_ARRIVING GROUPS=3 NARROW
    Bug: IGNORES_REST GROUPS=3 LIMITED=1 SKIPS
@@ -30,10 +43,10 @@
 #define SUM(x) ((x) & 3)
 #include "device_barrier.h"
 
-byte arrived[2], votes[2];      /* the halves of PORTBAR_STATE_VOTES, or of PORTBAR_SLOT_VOTES */
+byte arrived[4], votes[4];      /* the halves of PORTBAR_STATE_VOTES, or of PORTBAR_SLOT_VOTES in one or two slots */
 byte tally[2], tallied[2];      /* what the groups have said in the last two rounds, and which those are */
 
-#define OWN_VARIABLES byte before[2], sum, vote;
+#define OWN_VARIABLES byte before[2], sum, vote, low;
 #define OWN_END before[0] = 0; before[1] = 0;
 #define OWN_PROCESSES
 
@@ -41,10 +54,10 @@ byte tally[2], tallied[2];      /* what the groups have said in the last two rou
 inline prepare()
 {
 #ifndef BUG_KEEPS_WORDS
-    arrived[0] = 0;
-    arrived[1] = 0;
-    votes[0] = 0;
-    votes[1] = 0;
+    d_step {
+        arrived[0] = 0; arrived[1] = 0; arrived[2] = 0; arrived[3] = 0;
+        votes[0] = 0; votes[1] = 0; votes[2] = 0; votes[3] = 0
+    }
 #endif
     tallied[0] = 0;
     tallied[1] = 0
@@ -53,15 +66,24 @@ inline prepare()
 /* meet_votes: `target` is the phase. */
 #ifdef BUG_HAS_ONE_WORD
 #define ODD 0
-#define GOAL WORD(2 * target * num_groups)
+#define GOAL_OF(members) WORD(2 * target * (members))
 #else
 #define ODD (target & 1)
-#define GOAL WORD((target + ODD) * num_groups)
+#define GOAL_OF(members) WORD((target + ODD) * (members))
 #endif
+#define GOAL GOAL_OF(num_groups)
+#define AT(word) (2 * (word) + ODD)
+#define MEMBERS(shard) (num_groups / 2 + ((shard) < (num_groups & 1) -> 1 : 0))
+#define HAS_CARRIED(members) (GOAL_OF(members) < 2 * (members) -> 1 : 0)
 #ifdef BUG_FORGETS_CARRY
 #define CARRIED 0
+#elif defined(SHARDED)
+#define CARRIED (HAS_CARRIED(MEMBERS(0)) + HAS_CARRIED(MEMBERS(1)))
 #else
-#define CARRIED (GOAL < 2 * num_groups -> 1 : 0)
+#define CARRIED HAS_CARRIED(num_groups)
+#endif
+#if defined(SHARDED) || defined(REPLICATED)
+#define TWO
 #endif
 #ifdef BUG_IGNORES_REST
 #define REACHES (WORD(GOAL - arrived[ODD]) <= 2)
@@ -88,26 +110,74 @@ inline arrive()
 #define READ sum = votes[ODD]
 #define READ_AFTER skip
 #define RIGHT (SUM(sum - before[ODD] - CARRIED) == tally[round & 1])
-/* One addition to the whole word, whose low half carries into the high one; its answer is the first poll. */
+/* One addition to the whole word, whose low half carries into the high one. */
+#define ADD_TO(word) \
+    votes[AT(word)] = SUM(votes[AT(word)] + vote + (arrived[AT(word)] + 2 > WORD(15) -> 1 : 0)); \
+    arrived[AT(word)] = WORD(arrived[AT(word)] + 2)
+#ifdef SHARDED
+inline arrive()
+{
+    atomic { ADD_TO(me & 1) }
+}
+#elif defined(REPLICATED)
+/* In any order. */
+inline arrive()
+{
+    if
+    :: atomic { ADD_TO(0) }; atomic { ADD_TO(1) }
+    :: atomic { ADD_TO(1) }; atomic { ADD_TO(0) }
+    fi
+}
+#else
+/* Its answer is the first poll. */
 inline arrive()
 {
     atomic {
-        votes[ODD] = SUM(votes[ODD] + vote + (arrived[ODD] + 2 > WORD(15) -> 1 : 0));
-        arrived[ODD] = WORD(arrived[ODD] + 2);
+        ADD_TO(0);
         lacking = LACKING;
         READ
     }
 }
+#endif
+#endif
+
+/* The words that a wait checks, and the arrivals that may be missing at the limit. Of two words the second is looked at
+   after the first. */
+#ifdef SHARDED
+#define LOOKS \
+    atomic { arrived[AT(0)] == GOAL_OF(MEMBERS(0)) -> low = arrived[AT(0)]; sum = votes[AT(0)] }; \
+    atomic { \
+        if \
+        :: SECOND_COMPLETES -> SECOND_COUNTS; low = 0; break \
+        :: else -> low = 0; sum = 0 \
+        fi \
+    }
+#ifdef BUG_READS_ONE
+#define SECOND_COMPLETES true
+#else
+#define SECOND_COMPLETES WORD(low + arrived[AT(1)]) == GOAL
+#endif
+#define SECOND_COUNTS sum = SUM(sum + votes[AT(1)])
+#define IS_THERE (WORD(arrived[AT(0)] + arrived[AT(1)]) == GOAL)
+#define MISSES (WORD(GOAL - arrived[AT(0)] - arrived[AT(1)]) / 2)
+#elif defined(REPLICATED)
+#define LOOKS atomic { IS_THERE -> sum = votes[AT(me & 1)]; break }
+#define IS_THERE (arrived[AT(me & 1)] == GOAL)
+#define MISSES (WORD(GOAL - arrived[AT(me & 1)]) / 2)
+#else
+#define LOOKS atomic { REACHES -> READ; break }
+#define IS_THERE REACHES
+#define MISSES LACKING
 #endif
 
 /* portbar_wait_votes. */
 inline wait_votes()
 {
     do
-    :: atomic { REACHES -> READ; break }
+    :: LOOKS
     :: abort_flag -> draining(); ok = 0; break
-    :: AT_LIMIT(!REACHES);
-       lacking = num_groups - MIN(LACKING, num_groups);
+    :: AT_LIMIT(!IS_THERE);
+       lacking = num_groups - MIN(MISSES, num_groups);
        report_timeout(lacking);
        lacking = 0;
        ok = 0;
@@ -132,11 +202,15 @@ inline whole_barrier()
             target = WORD(target + 1)
         };
         arrive();
+#ifdef TWO
+        wait_votes();
+#else
         check_arrival(lacking, num_groups);
         if
         :: lacking == 0
         :: else -> lacking = 0; wait_votes()
         fi;
+#endif
         if
         :: ok ->
             READ_AFTER;

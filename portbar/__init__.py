@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from portbar._version import __version__
 from portbar.errors import (
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from portbar.arrays.reduce import reduce
     from portbar.arrays.scan import scan
     from portbar.arrays.sort import argsort, sort
+    from portbar.arrays.task_graph import TaskGraph
+    from portbar.arrays.worklist import Frontier, TaskQueue
+    from portbar.choices.advice import Advice, advise
     from portbar.choices.profile import describe
     from portbar.choices.strategy import DeviceProfile, choose
     from portbar.device.facts import DeviceFacts
@@ -50,11 +53,13 @@ if not (_folder / "cl_templates").is_dir():
 
 #: Public name -> module that holds it.
 _LAZY = {
+    "Advice": "portbar.choices.advice",
     "Choice": "portbar.primitives.strategy",
     "DeviceFacts": "portbar.device.facts",
     "DeviceProfile": "portbar.choices.strategy",
     "DeviceScan": "portbar.primitives.scan",
     "Findings": "portbar.findings.findings",
+    "Frontier": "portbar.arrays.worklist",
     "Kernel": "portbar.launching.kernel",
     "Launch": "portbar.launching.launch",
     "Occupancy": "portbar.launching.occupancy",
@@ -63,6 +68,9 @@ _LAZY = {
     "Reduction": "portbar.primitives.reduction.loops",
     "ReductionLoop": "portbar.primitives.reduction.loops",
     "Strategy": "portbar.primitives.strategy",
+    "TaskGraph": "portbar.arrays.task_graph",
+    "TaskQueue": "portbar.arrays.worklist",
+    "advise": "portbar.choices.advice",
     "argsort": "portbar.arrays.sort",
     "choose": "portbar.choices.strategy",
     "compact": "portbar.arrays.compact",
@@ -78,6 +86,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "Advice",
     "BarrierTimeoutError",
     "BuildError",
     "Choice",
@@ -87,6 +96,7 @@ __all__ = [
     "DeviceScan",
     "Error",
     "Findings",
+    "Frontier",
     "Kernel",
     "Launch",
     "LaunchError",
@@ -99,8 +109,11 @@ __all__ = [
     "ReductionLoop",
     "RenderError",
     "Strategy",
+    "TaskGraph",
+    "TaskQueue",
     "UnsupportedFeatureError",
     "__version__",
+    "advise",
     "argsort",
     "choose",
     "compact",
@@ -116,13 +129,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module 'portbar' has no attribute {name!r}")
-    value = getattr(importlib.import_module(module), name)
-    globals()[name] = value
-    return value
+# Hidden from type checkers, which would take it for a promise that every name exists.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        module = _LAZY.get(name)
+        if module is None:
+            raise AttributeError(f"module 'portbar' has no attribute {name!r}")
+        value = getattr(importlib.import_module(module), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

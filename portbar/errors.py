@@ -46,11 +46,11 @@ class RenderError(Error):
 
 
 class UnsupportedFeatureError(Error):
-    """A device cannot do what was asked of it; the message says why and what would do instead."""
+    """A device does not support a requested feature; the message states the reason and an alternative."""
 
 
 class LaunchError(Error, ValueError):
-    """A launch was asked for with arguments that cannot be right; nothing was enqueued."""
+    """A launch was requested with invalid arguments; nothing was enqueued."""
 
 
 class BarrierTimeoutError(Error):
@@ -79,7 +79,7 @@ class DeviceError(Error):
 
 
 class LoopLimitWarning(UserWarning):
-    """A device ends loops silently, also those of the author's kernels, whose results are then wrong without an error."""
+    """A device ends loops silently, including those of the author's kernels, whose results are then wrong without an error."""
 
 
 class RecordError(Error):

@@ -24,7 +24,7 @@ ENVIRONMENT_VARIABLE: Final = "PORTBAR_PYTEST_DEVICE"
 
 _FIXTURE: Final = "portbar_device"
 _MARKER: Final = (
-    "portbar(groups=None, local_size=64, extensions=()): what a test with a portbar fixture needs of its device"
+    "portbar(groups=None, local_size=64, extensions=()): the device that a test with a portbar fixture requires"
 )
 
 #: Counts the work-groups that meet: where a test says that it needs several, its own kernel is like this or larger.
@@ -40,7 +40,7 @@ kernel void meet(PORTBAR_GRID_PARAM)
 
 @dataclass(frozen=True)
 class _Found:
-    """What the selectors lead to on this machine."""
+    """The devices that the selectors match on this machine."""
 
     usable: tuple[tuple[DeviceAddress, cl.Device], ...] = ()
     #: A sentence for each selected device that does not work, and each selector that matches nothing.
@@ -69,7 +69,7 @@ class _Devices:
         return _find(self.selectors)
 
     def parameters(self) -> list[Any]:
-        """The parameters of the fixture: usable devices, or what stands for their absence."""
+        """Return the parameters of the fixture: usable devices, or a placeholder for their absence."""
         found = self.found
         values = [pytest.param(entry, id=_id(entry[0])) for entry in found.usable]
         if self.required:
@@ -98,14 +98,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SELECTOR",
         help=(
             "device for the portbar fixtures: PLATFORM:DEVICE as `portbar devices` numbers them, or part of a platform's or "
-            f"device's name; may be repeated. Otherwise {ENVIRONMENT_VARIABLE} (several: separated by semicolons), or all "
-            "that work."
+            f"device's name; may be repeated. Default: {ENVIRONMENT_VARIABLE} (several, separated by semicolons), or all that "
+            "work."
         ),
     )
     group.addoption(
         "--portbar-require",
         action="store_true",
-        help="fail tests with portbar fixtures where no selected device works, instead of skipping them",
+        help="fail tests with portbar fixtures if no selected device works, instead of skipping them",
     )
 
 
@@ -171,7 +171,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     device = getattr(item, "funcargs", {}).get(_FIXTURE)
     if device is None:
         raise pytest.UsageError(
-            f"{item.nodeid}: the marker portbar says what a device must have, and the test takes none"
+            f"{item.nodeid}: the marker portbar states requirements of a device, but the test uses no portbar fixture"
         )
     for name in extensions:
         if name not in device.extensions.split():
@@ -182,7 +182,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(there)
         if there < groups:
             pytest.skip(
-                f"{device.name.strip()} runs {there} work-group(s) of {local_size} at once, the test needs {groups}"
+                f"{device.name.strip()} runs {there} work-group(s) of {local_size} concurrently, the test needs {groups}"
             )
 
 
@@ -252,14 +252,14 @@ def _groups(device: cl.Device, local_size: int) -> int | str:
     import portbar  # noqa: PLC0415 (the same)
 
     if local_size > device.max_work_group_size:
-        return f"{device.name.strip()} has work-groups of at most {device.max_work_group_size}, not {local_size}"
+        return f"{device.name.strip()} supports at most {device.max_work_group_size} work-items per group, not {local_size}"
     context = cl.Context([device])
     try:
         kernel = portbar.Program(context, _MEETING).kernel("meet")
         with cl.CommandQueue(context) as queue:
             return int(kernel.occupancy(queue, (local_size,)).groups)
     except portbar.UnsupportedFeatureError as error:
-        return f"work-groups cannot meet on {device.name.strip()}: {error}"
+        return f"work-groups cannot synchronise on {device.name.strip()}: {error}"
 
 
 def _id(address: DeviceAddress) -> str:

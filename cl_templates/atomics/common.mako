@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## The public functions of portbar/atomics.h, made of the raw operations that each strategy defines.
 <%def name="names()">
-/* What this device has, for programs that adapt. */
+/* Features of this device, for programs that adapt. */
 % for kind in types_offered:
 #define PORTBAR_ATOMICS_${kind.name.upper()} 1
 % endfor
@@ -71,12 +71,12 @@
 #define PORTBAR_WAIT_DRAIN 1u
 #define PORTBAR_WAIT_LIMIT 2u
 
-/* First parameter of a kernel without a grid whose waits tell the host when they give up; the Python runtime fills both in. In
-   kernels without it the names stand for "none". */
+/* First parameter of a kernel without a grid whose waits report to the host when they give up; the Python runtime fills
+   both in. In kernels without it the names stand for "none". */
 #define PORTBAR_WAIT_PARAM volatile global uint *portbar_reduction_param, const uint4 portbar_reduction_launch
 enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
 
-/* What the compiler checks at each call. An order or a scope that is no constant would leave a switch in the binary. */
+/* Checks of the compiler at each call. An order or a scope that is not constant would leave a switch in the binary. */
 #define PORTBAR_ATOMIC static inline __attribute__((overloadable, always_inline))
 #define PORTBAR_REFUSE(condition, words) __attribute__((diagnose_if(condition, "portbar: " words, "error")))
 /* Clang before version 9 does not know in an attribute that an argument is constant (the effect CONSTANTS_UNKNOWN), but takes
@@ -111,11 +111,11 @@ enum { portbar_reduction_param = 0, portbar_reduction_launch = 0 };
     PORTBAR_SEQ_CST_RULE(o) \
     PORTBAR_CONSTANT(o, "the memory order of an atomic operation must be a constant such as memory_order_acquire") \
     PORTBAR_REFUSE(!PORTBAR_IS_ORDER(o), \
-                   "the memory order is none of memory_order_relaxed, _acquire, _release, _acq_rel, _seq_cst")
+                   "the memory order must be one of memory_order_relaxed, _acquire, _release, _acq_rel, _seq_cst")
 #define PORTBAR_SCOPE_RULE(order) \
     PORTBAR_CONSTANT(scope, "the memory scope of an atomic operation must be a constant such as memory_scope_device") \
     PORTBAR_REFUSE(PORTBAR_IS_WIDE(scope) && scope != memory_scope_device && scope != memory_scope_all_svm_devices, \
-                   "the memory scope is none of memory_scope_sub_group, _work_group, _device, _all_svm_devices") \
+                   "the memory scope must be one of memory_scope_sub_group, _work_group, _device, _all_svm_devices") \
     PORTBAR_SYSTEM_RULE PORTBAR_REACH_RULE(order)
 #define PORTBAR_LOAD_RULES \
     PORTBAR_ORDER_RULE(order) PORTBAR_SCOPE_RULE(order) \
@@ -166,7 +166,7 @@ static inline __attribute__((always_inline)) void portbar_between_polls(uint rou
 #define PORTBAR_SHIFT_OF(p, bits) (32u - (bits) - (uint)((size_t)(p) & 3u) * 8u)
 #endif
 
-/* Integers that compare as floats of these bits do, -0.0 below +0.0; what is not a number lies outside of the infinities. */
+/* Order-preserving integer keys of floats, -0.0 below +0.0; NaNs sort beyond the infinities. */
 % for bits, word in ((16, "ushort"), (32, "uint"), (64, "ulong")):
 % if word in floats:
 static inline __attribute__((overloadable, always_inline)) ${word} portbar_float_key(${word} bits)
@@ -204,15 +204,22 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
         return f"portbar_raw_{name}(({at(space, kind.word)})p, {value}, order, scope)"
 %>
 <%def name="operations()">
-/* Fence over the address spaces in `flags`, of an order and scope; relaxed is none. Any work-item. Cost: one fence. */
+/* Fence over the address spaces in `flags`, of an order and scope; no fence for relaxed. Caller: any work-item. Order:
+   the arguments `order` and `scope`. Cost: one fence. */
 PORTBAR_ATOMIC void portbar_atomic_work_item_fence(cl_mem_fence_flags flags, int order, int scope) PORTBAR_FENCE_RULES
 {
     portbar_raw_fence(flags, order, scope);
 }
-<% types = [kind.made_uniform() if folds else kind for kind in types_offered] %>\
+<% types = [kind.made_uniform() if folding else kind for kind in types_offered] %>\
+
+/* ---- Atomic operations of OpenCL C, on pointers to global, local and generic memory where the device has them.
+   Caller: any work-item. Order: the arguments `order` (or `success` and `failure`) and `scope`. Result: the value
+   found, for the caller; of a compare_exchange whether it stored, with the value found in `*expected`. Cost: one
+   instruction where the device has it, otherwise a loop of compare-exchanges. */
 % for space in spaces:
 
-/* ---- Pointers to ${space} memory. Any work-item may call; each is one instruction where the device has it. */
+/* Pointers to ${space} memory. */
+
 ${guard(space)}\
 % for kind in types:
 <%
@@ -220,7 +227,7 @@ ${guard(space)}\
     P = at(space, T)
     native_small = kind.is_small and small_access
 %>\
-${begin(folds, ("FLOAT" if kind.kind == "float" else "SMALL" if kind.is_small else "INTEGER") + "_ATOMICS")}\
+${begin(folding, ("FLOAT" if kind.kind == "float" else "SMALL" if kind.is_small else "INTEGER") + "_ATOMICS")}\
 % if kind.is_small:
 PORTBAR_ATOMIC ${T} portbar_atomic_load_explicit(const ${P}p, int order, int scope) PORTBAR_LOAD_RULES
 {
@@ -298,7 +305,7 @@ PORTBAR_ATOMIC bool portbar_atomic_compare_exchange_strong_explicit(${P}p, priva
 % for op in ("min", "max"):
 ${word_loop(kind, space, op, P)}\
 % endfor
-${finish(folds)}${begin(folds, "FLOAT_ADDITIONS")}\
+${finish(folding)}${begin(folding, "FLOAT_ADDITIONS")}\
 % if (T, space) in native_add:
 ${rmw(kind, P, "fetch_add", "portbar_raw_add(p, v, order, scope)")}\
 % else:
@@ -313,7 +320,7 @@ ${rmw(kind, P, f"fetch_{op}", kind.from_bits(raw(kind, space, op, kind.to_bits("
 ${rmw(kind, P, f"fetch_{op}", f"portbar_raw_{op}(p, v, order, scope)")}\
 % endfor
 % if kind.kind == "uint":
-${finish(folds)}${begin(folds, "WRAPPING_ATOMICS")}\
+${finish(folding)}${begin(folding, "WRAPPING_ATOMICS")}\
 % for op in ("inc", "dec"):
 % if T == "uint" and wraps:
 ${rmw(kind, P, f"fetch_{op}", f"portbar_raw_{op}(p, v, order, scope)")}\
@@ -327,7 +334,7 @@ ${word_loop(kind, space, op, P)}\
 % if kind.kind == "float":
 ${rmw(kind, P, "fetch_sub", f"portbar_{'raw' if (T, space) in native_add else 'float'}_add(p, -v, order, scope)")}\
 % endif
-${finish(folds)}${begin(folds, "WAITS")}\
+${finish(folding)}${begin(folding, "WAITS")}\
 PORTBAR_ATOMIC bool portbar_poll_while(${P}p, ${T} old, int order, int scope, uint polls)
 {
 <%
@@ -375,10 +382,10 @@ PORTBAR_ATOMIC uint portbar_wait_watched(volatile global uint *abort, uint round
     }
     return PORTBAR_WAIT_LIMIT;
 }
-${finish(folds)}\
+${finish(folding)}\
 % endfor
 % for kind in ("int", "uint"):
-${begin(folds, "FLAGS")}\
+${begin(folding, "FLAGS")}\
 PORTBAR_ATOMIC bool portbar_atomic_flag_test_and_set_explicit(${at(space, kind)}p, int order, int scope) PORTBAR_RMW_RULES
 {
     return portbar_raw_exchange((${at(space, "uint")})p, 1u, order, scope) != 0u;
@@ -387,7 +394,7 @@ PORTBAR_ATOMIC void portbar_atomic_flag_clear_explicit(${at(space, kind)}p, int 
 {
     portbar_raw_store((${at(space, "uint")})p, 0u, order, scope);
 }
-${finish(folds)}\
+${finish(folding)}\
 % endfor
 ${end(space)}\
 % endfor
@@ -488,7 +495,7 @@ ${rmw(kind, P, public, f"{inner}(p, v, order, scope)")}\
 %>(${bits})(${text})
 </%def>
 <%def name="refusals()">
-/* What is not to be had here says so where it is used. */
+/* Unsupported operations: calling one is a compile-time error. */
 #define PORTBAR_UNAVAILABLE(words) __attribute__((overloadable, unavailable("portbar: " words)))
 <%
     SPACES = ("global", "local")
@@ -497,7 +504,7 @@ ${rmw(kind, P, public, f"{inner}(p, v, order, scope)")}\
 %>
 % for space in SPACES:
 % for kind in types_offered:
-${begin(folds, "REFUSALS")}\
+${begin(folding, "REFUSALS")}\
 % if kind.kind == "float":
 % for op in ("and", "or", "xor"):
 void PORTBAR_UNAVAILABLE("fetch_${op} ${INTEGER}") portbar_atomic_fetch_${op}_explicit(volatile ${space} ${kind.name} *p, ${kind.name} v, int order, int scope);
@@ -508,10 +515,10 @@ void PORTBAR_UNAVAILABLE("fetch_${op} ${INTEGER}") portbar_atomic_fetch_${op}_ex
 void PORTBAR_UNAVAILABLE("fetch_${op} ${WRAP}") portbar_atomic_fetch_${op}_explicit(volatile ${space} ${kind.name} *p, ${kind.name} v, int order, int scope);
 % endfor
 % endif
-${finish(folds)}\
+${finish(folding)}\
 % endfor
 % for kind, why in withheld:
-${begin(folds, "WITHHELD")}\
+${begin(folding, "WITHHELD")}\
 <% value = "float" if kind.name == "half" else kind.name %>\
 ${kind.name if kind.name != "half" else "float"} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_load_explicit(volatile ${space} ${kind.name} *p, int order, int scope);
 void PORTBAR_UNAVAILABLE("${why}") portbar_atomic_store_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
@@ -520,7 +527,7 @@ uint PORTBAR_UNAVAILABLE("${why}") portbar_wait_watched(volatile global uint *ab
 % for op in ("exchange", "fetch_add", "fetch_sub", "fetch_min", "fetch_max", "fetch_and", "fetch_or", "fetch_xor", "fetch_inc", "fetch_dec"):
 ${value} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_${op}_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
 % endfor
-${finish(folds)}\
+${finish(folding)}\
 % endfor
 % endfor
 </%def>
@@ -528,40 +535,43 @@ ${finish(folds)}\
 /* A weak compare_exchange may fail without cause; here it never does. */
 #define portbar_atomic_compare_exchange_weak_explicit portbar_atomic_compare_exchange_strong_explicit
 
-/* Forms that return nothing: compilers leave the answer out where nobody takes it. */
+/* Forms that return nothing: compilers drop an unused result. Caller: any work-item. Order: the arguments `order` and
+   `scope`. Cost: at most that of the fetch_ form. */
 % for op in ("add", "sub", "min", "max", "and", "or", "xor", "inc", "dec"):
 #define portbar_atomic_${op}_explicit(p, v, order, scope) ((void)portbar_atomic_fetch_${op}_explicit(p, v, order, scope))
 % endfor
 
-/* Rounds of polls that a wait in a kernel without a grid makes, and what it does at the end of them. Any work-item. */
+/* Rounds of polls of a wait in a kernel without a grid, and its action after the last one. Any work-item. */
 static inline uint portbar_lone_rounds(const uint4 launch)
 {
     return launch.z != 0u ? launch.z : PORTBAR_ATOMIC_WAIT_POLLS / 64u + 1u;
 }
-static inline bool portbar_lone_told(volatile global uint *state, const uint4 launch, uint outcome)
+static inline bool portbar_lone_reported(volatile global uint *state, const uint4 launch, uint outcome)
 {
     if (outcome == PORTBAR_WAIT_LIMIT && state != 0)
         portbar_raw_store(state + launch.x, ${wait_fault}u, memory_order_relaxed, memory_scope_device);
     return outcome == PORTBAR_WAIT_REACHED;
 }
 #define PORTBAR_LONE_ROUNDS portbar_lone_rounds((uint4)(portbar_reduction_launch))
-#define PORTBAR_LONE_TOLD(outcome) <%text>\</%text>
-    portbar_lone_told((volatile global uint *)portbar_reduction_param, (uint4)(portbar_reduction_launch), outcome)
-/* What a wait watches beside its object: an abort flag or none, and its limit in rounds of 64 polls; and who is told of its outcome.
-   portbar/device_barrier.h puts the grid in the place of these. */
+#define PORTBAR_LONE_REPORTED(outcome) <%text>\</%text>
+    portbar_lone_reported((volatile global uint *)portbar_reduction_param, (uint4)(portbar_reduction_launch), outcome)
+/* Other arguments of a wait: an abort flag or none, and its limit in rounds of 64 polls; and the receiver of its
+   outcome. portbar/device_barrier.h replaces these by the grid. */
 #ifndef PORTBAR_WATCH
 #define PORTBAR_WATCH 0, PORTBAR_LONE_ROUNDS
-#define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(outcome)
+#define PORTBAR_REPORTED(outcome) PORTBAR_LONE_REPORTED(outcome)
 #endif
-/* Waits until the bits of `*p` differ from those of `old`; a further argument sets the polls after which this wait gives up without
-   telling anybody. Caller: any work-item. Result: false when it gave up. */
-#define portbar_atomic_wait_explicit(...) PORTBAR_TOLD(portbar_wait_watched(PORTBAR_WATCH, __VA_ARGS__))
+/* Waits until the bits of `*p` differ from those of `old`; a further argument sets the polls after which this wait
+   gives up without a report. Caller: any work-item. Order: the arguments `order` and `scope`, when true. Result: false
+   when it gave up. Cost: a load per poll. */
+#define portbar_atomic_wait_explicit(...) PORTBAR_REPORTED(portbar_wait_watched(PORTBAR_WATCH, __VA_ARGS__))
 
-/* Waiters poll, so there is nobody to wake. */
+/* Does nothing: waiters poll, so no waiter needs a wake-up. Caller: any work-item. Cost: none. */
 #define portbar_atomic_notify_one(p) ((void)(p))
 #define portbar_atomic_notify_all(p) ((void)(p))
 
-/* Without order and scope: sequentially consistent, throughout the device. */
+/* Forms without order and scope. Caller: any work-item. Order: sequentially consistent, device scope. Result and cost:
+   those of the form with `_explicit`. */
 #define portbar_atomic_load(p) portbar_atomic_load_explicit(p, memory_order_seq_cst, memory_scope_device)
 #define portbar_atomic_store(p, v) portbar_atomic_store_explicit(p, v, memory_order_seq_cst, memory_scope_device)
 % for form in ("strong", "weak"):

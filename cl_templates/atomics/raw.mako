@@ -36,14 +36,14 @@ ${own.operation(op, kind, space)}\
     portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst <%text>\</%text>
                              : PORTBAR_ACQUIRES(order) ? memory_order_acquire : memory_order_relaxed, scope)
 % endif
-/* What a loop of compare-exchanges starts with: a stale value only goes round once more. */
+/* Start value of a compare-exchange loop: a stale value only costs one more iteration. */
 #define PORTBAR_GUESS(p, scope) ${"(*(p))" if loads_write else "portbar_raw_load(p, memory_order_relaxed, scope)"}
 /* Public functions call these with constant orders and scopes, so that one branch is left. */
 ${own.fences()}
 % for space in spaces:
 ${guard(space)}\
 % for word in words:
-${begin(folds, "RAW")}\
+${begin(folding, "RAW")}\
 ${raw("load", word, space)}\
 ${raw("store", word, space)}\
 PORTBAR_RAW ${word} portbar_raw_compare_exchange(${pointer(space, word)}, ${word} expected, ${word} desired,
@@ -58,24 +58,24 @@ ${raw(op, word, space)}\
 ${raw(op, word, space)}\
 ${raw(op, word[1:], space)}\
 % endfor
-${finish(folds)}\
+${finish(folding)}\
 % endfor
 % if small_access:
 /* Small loads and stores are instructions of their own; the register is wider than what is in memory. */
 % for kind in ("uchar", "ushort"):
-${begin(folds, "SMALL_RAW")}\
+${begin(folding, "SMALL_RAW")}\
 ${raw("load", kind, space)}\
 ${raw("store", kind, space)}\
-${finish(folds)}\
+${finish(folding)}\
 % endfor
 % endif
 % if wraps:
 /* Increment and decrement that wrap at a limit. */
-${begin(folds, "WRAPPING_RAW")}\
+${begin(folding, "WRAPPING_RAW")}\
 % for op in ("inc", "dec"):
 ${raw(op, "uint", space)}\
 % endfor
-${finish(folds)}\
+${finish(folding)}\
 % endif
 ${end(space)}\
 % endfor

@@ -14,7 +14,7 @@ ${own.operation(op, "uint", "global", order)}\
 ${word("load", "load", "relaxed")}
 </%def>
 <%def name="word_load_acquire()">
-/* Acquire load, device scope: what the releasing work-item saw before its release is visible afterwards. */
+/* Acquire load, device scope: writes that the releasing work-item saw before its release are visible afterwards. */
 ${word("load_acquire", "load", "acquire")}
 </%def>
 <%def name="word_store()">

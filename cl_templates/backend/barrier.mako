@@ -33,7 +33,7 @@
 #define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u)
 </%def>
 <%def name="check_arrival()">
-/* Tells the host if a counter lacks more than the `members` whose arrivals it counts can leave. Caller: a leader. */
+/* Reports to the host if a counter lacks more arrivals than its `members` can account for. Caller: a leader. */
 static inline void portbar_check_arrival(const portbar_grid *grid, uint lacking, uint members)
 {
     if (lacking >= members)

@@ -7,7 +7,7 @@
     STATE = {"global": ".global", "local": ".shared", "generic": ""}
 
     def instruction(op, kind, space):
-        """What comes before orders and scopes, what after them, and the operands."""
+        """Return the text before orders and scopes, the text after them, and the operands."""
         register, state, bits = REGISTER[kind], STATE[space], BITS[kind]
         old, value = f'"={register}"(old) : "l"(p)', f'"{register}"(v)'
         if op == "load":

@@ -41,8 +41,8 @@ static inline __attribute__((always_inline)) void portbar_lost_race(void)
 }
 </%def>
 <%def name="trace_clock()">
-/* The processor's counter of time, from any beginning; the same for all cores, at a rate that is not known. It is read
-   after what stands before it: a processor that guesses the end of a wait would else read it too early. */
+/* The processor's counter of time, from any beginning; the same for all cores, at an unknown rate. The fence orders it
+   after preceding instructions: a processor that predicts the end of a wait would otherwise read it too early. */
 static inline ulong portbar_trace_clock(void)
 {
     __asm__ volatile("lfence" ::: "memory");

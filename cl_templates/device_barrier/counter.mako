@@ -1,11 +1,11 @@
 ## -*- coding: utf-8 -*-
-## One counter that only grows: arrive by fetch-and-add, whose answer is the first poll. CUDA's cooperative groups
+## One counter that only grows: arrive by fetch-and-add, whose result is the first poll. CUDA's cooperative groups
 ## count likewise.
 <%def name="prepare()">
     portbar_word_store(state + PORTBAR_STATE_COUNTER, 0u);
 </%def>
 <%def name="device_barrier()">
-/* By one central counter. Cost: two work-group barriers, one atomic a group, and polls of one word. */
+/* By one central counter. Cost: two work-group barriers, one atomic per group, and polls of one word. */
 static inline bool ${barrier_name}(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -30,8 +30,7 @@ static inline bool ${barrier_name}(portbar_grid *grid)
 /* How many arrivals the work-group's counter lacks for a phase. */
 static inline uint portbar_missing(const portbar_grid *grid, volatile global uint *counter, uint phase)
 {
-    /* Those who have left already may have arrived again; beyond that the counter was overwritten, and nobody passes.
-       */
+    /* Groups that left may have arrived again; beyond that the counter was overwritten, and none passes. */
     const uint beyond = ${poll}(counter) - phase * grid->num_groups;
     return beyond < grid->num_groups ? 0u : 0u - beyond;
 }

@@ -60,7 +60,7 @@ ${own("first_polls_of_counters")}\
 }
 </%def>
 <%def name="acquire_counters()">
-/* Acquire, device scope, from all who have arrived. Caller: a leader that saw that nobody is missing. */
+/* Acquire, device scope, from all groups that have arrived. Caller: a leader that saw that no group is missing. */
 static inline void portbar_acquire_counters(const portbar_counters *counters)
 {
 % if acquire_polls:

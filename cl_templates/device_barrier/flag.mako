@@ -6,7 +6,7 @@
 </%def>
 <%def name="device_barrier()">
 /* By a counter of arrivals and a release flag that the last group raises.
-   Cost: two work-group barriers, one atomic a group, one store, and polls of one word. */
+   Cost: two work-group barriers, one atomic per group, one store, and polls of one word. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -4,7 +4,8 @@
 <%def name="device_barrier()">
 /* By cl_intel_concurrent_dispatch's built-in where every launched work-group takes part, else by one central counter.
    The built-in itself has no limit: a group that skips this barrier hangs the device. So a group that has seen false,
-   from the split form or the counter, still meets the others before it answers false again. Cost: the runtime's. */
+   from the split form or the counter, still synchronises with the others before it returns false again. Cost: the
+   runtime's. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     if (grid->num_groups == (uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2))) {

@@ -46,3 +46,34 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
             if (!portbar_place_wait(odd ? other : first, odd ? other_target : first_target))
                 return PORTBAR_PLACE_DEFAULT;
 </%def>
+<%def name="votes()">
+/* The votes of odd or even phases: a work-group waits for its own word, and arrives at both. */
+typedef struct {
+    volatile global ulong *first;
+    volatile global ulong *second;
+} portbar_votes;
+
+/* Fills in the words. Caller: a leader. */
+static inline void portbar_votes_of(const portbar_grid *grid, uint odd, portbar_votes *word)
+{
+    const bool other = (grid->group_id & 1u) != 0u;
+    const uint first = portbar_unknown(other ? grid->second_slot : grid->first_slot);
+    const uint second = portbar_unknown(other ? grid->first_slot : grid->second_slot);
+    word->first = (volatile global ulong *)(grid->state + first + PORTBAR_SLOT_VOTES) + odd;
+    word->second = (volatile global ulong *)(grid->state + second + PORTBAR_SLOT_VOTES) + odd;
+}
+
+/* Arrives with votes, release, device scope; returns how many arrivals the phase may lack then. Caller: a leader. */
+static inline uint portbar_arrive_votes(const portbar_grid *grid, const portbar_votes *word, ulong mine, uint phases)
+{
+    portbar_votes_add_twice(word->first, word->second, mine);
+    (void)phases;
+    return grid->num_groups;
+}
+</%def>
+<%def name="votes_seen()" filter="trim">
+portbar_votes_load(word->first)
+</%def>
+<%def name="votes_carried()" filter="trim">
+target < 2u * grid->num_groups ? 1u : 0u
+</%def>

@@ -33,8 +33,8 @@ static inline uint portbar_arrive_counters(const portbar_grid *grid, const portb
 }
 </%def>
 <%def name="missing()">
-/* How many arrivals a counter lacks that `seen` is read from. Those who have left already may have arrived again;
-   beyond that the counter was overwritten, and nobody passes. */
+/* How many arrivals a counter lacks that `seen` is read from. Groups that have already left may have arrived again;
+   beyond that the counter was overwritten, and no group passes. */
 static inline uint portbar_shard_missing(const portbar_grid *grid, uint shard, uint seen, uint phase)
 {
     const uint beyond = seen - phase * portbar_shard_members(grid, shard);
@@ -66,4 +66,52 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
 % endif
             if (!portbar_place_wait(first, first_target) || !portbar_place_wait(other, other_target))
                 return PORTBAR_PLACE_DEFAULT;
+</%def>
+<%def name="votes()">
+/* The votes of odd or even phases: a work-group arrives at one word, and waits for both. */
+typedef struct {
+    volatile global ulong *first;
+    volatile global ulong *second;
+} portbar_votes;
+
+/* Fills in the words. Caller: a leader. */
+static inline void portbar_votes_of(const portbar_grid *grid, uint odd, portbar_votes *word)
+{
+    const uint first = portbar_unknown(grid->first_slot), second = portbar_unknown(grid->second_slot);
+    word->first = (volatile global ulong *)(grid->state + first + PORTBAR_SLOT_VOTES) + odd;
+    word->second = (volatile global ulong *)(grid->state + second + PORTBAR_SLOT_VOTES) + odd;
+}
+
+/* Arrives with votes, release, device scope; returns about how many arrivals the phase lacks then. Caller: a leader. */
+static inline uint portbar_arrive_votes(const portbar_grid *grid, const portbar_votes *word, ulong mine, uint phases)
+{
+    const uint shard = grid->group_id % 2u;
+    const ulong before = portbar_votes_add(shard != 0u ? word->second : word->first, mine);
+    return (phases * portbar_shard_members(grid, shard) - (uint)before - 2u) | 1u;
+}
+
+/* Arrivals in the low half, votes in the high one, of both words; the loads are on their way together. */
+static inline ulong portbar_votes_seen(const portbar_votes *word)
+{
+    const ulong first = portbar_votes_load(word->first);
+    const ulong second = portbar_votes_load(word->second);
+    return ((ulong)((uint)(first >> 32) + (uint)(second >> 32)) << 32) | ((uint)first + (uint)second);
+}
+
+/* How many words' arrivals have wrapped in a phase. */
+static inline uint portbar_votes_carried(const portbar_grid *grid, uint phases)
+{
+    uint carried = 0u;
+    for (uint shard = 0; shard < 2u; ++shard) {
+        const uint members = portbar_shard_members(grid, shard);
+        carried += phases * members < 2u * members ? 1u : 0u;
+    }
+    return carried;
+}
+</%def>
+<%def name="votes_seen()" filter="trim">
+portbar_votes_seen(word)
+</%def>
+<%def name="votes_carried()" filter="trim">
+portbar_votes_carried(grid, phases)
 </%def>

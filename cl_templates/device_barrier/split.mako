@@ -2,12 +2,12 @@
 ## The device barrier in two halves. It counts in words of its own, whatever algorithm the whole barrier uses.
 <%namespace name="slots" file="device_barrier/counters.mako"/>
 <%def name="token_type()">
-/* What an arrival returns and a wait takes: where the barrier counts to in this phase. */
+/* Result of an arrival and argument of a wait: the count that completes this phase. */
 typedef uint portbar_device_token;
 </%def>
 <%def name="arrive()">
 /* First half of a device barrier: announces that this work-group has arrived, and does not wait. Caller: all work-items
-   of a participating work-group, in uniform control flow; before the next arrival comes a wait, or a test that answered
+   of a participating work-group, in uniform control flow; before the next arrival comes a wait, or a test that returned
    true. Order: release, device scope. Result: valid in every work-item. Cost: one work-group barrier and one atomic. */
 static inline portbar_device_token portbar_device_barrier_arrive(portbar_grid *grid)
 {

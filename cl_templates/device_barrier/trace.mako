@@ -50,13 +50,17 @@ static inline void portbar_trace_leave(const portbar_grid *grid)
 <%def name="traced()">
 /* The device barrier, and those with votes, with notes of when the work-group arrived and left. As they are, with a
    work-group barrier more: work-items may run one after the other, and the last of them arrives with the group. */
-% for name, answer in (("barrier", "bool"), ("any", "bool"), ("all", "bool"), ("count", "uint")):
-static inline ${answer} portbar_traced_${name}(portbar_grid *grid${"" if name == "barrier" else ", bool vote"})
+<%
+    traced = {"barrier": ("bool", "", ""), "any": ("bool", "bool ", "vote"), "all": ("bool", "bool ", "vote"),
+              "count": ("uint", "bool ", "vote"), "sum": ("uint", "uint ", "n")}
+%>\
+% for name, (answer, kind, more) in traced.items():
+static inline ${answer} portbar_traced_${name}(portbar_grid *grid${f", {kind}{more}" if more else ""})
 {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (PORTBAR_LEADER(grid))
         portbar_trace_arrive(grid);
-    const ${answer} found = portbar_device_barrier${"(grid)" if name == "barrier" else f"_{name}(grid, vote)"};
+    const ${answer} found = portbar_device_barrier${f"_{name}(grid, {more})" if more else "(grid)"};
     if (PORTBAR_LEADER(grid))
         portbar_trace_leave(grid);
     return found;
@@ -96,4 +100,5 @@ static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_t
 #define portbar_device_barrier_any(grid, vote) (portbar_traced_any(grid, vote))
 #define portbar_device_barrier_all(grid, vote) (portbar_traced_all(grid, vote))
 #define portbar_device_barrier_count(grid, vote) (portbar_traced_count(grid, vote))
+#define portbar_device_barrier_sum(grid, n) (portbar_traced_sum(grid, n))
 </%def>

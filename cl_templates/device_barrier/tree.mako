@@ -17,7 +17,7 @@
 </%def>
 <%def name="device_barrier()">
 /* By one counter for each PORTBAR_TREE_FAN groups and a root, which all poll, or flags that the last one raises. Cost:
-   two work-group barriers, one atomic a group and one a node, and polls of one word. */
+   two work-group barriers, one atomic per group and one per node, and polls of one word. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -1,5 +1,6 @@
 ## -*- coding: utf-8 -*-
-## Votes that travel with the arrivals at a device barrier, in words of their own, whatever algorithm the barrier uses.
+## Votes that travel with the arrivals at a device barrier, in words of their own: in as many counters as the algorithm
+## has where these are in slots and one addition counts arrivals and votes, otherwise in one.
 <%namespace name="atomics" file="${context['backend']}"/>\
 <%def name="vote_words()">
 % if votes_wide:
@@ -56,12 +57,11 @@ ${atomics.operation("add", "uint", "local", "relaxed")}\
 }
 </%def>
 <%def name="wait_votes()">
-/* Polls a word of votes until all work-groups have arrived, at most `limit` rounds; returns what it saw last. At the
-   limit it reports how many have arrived. ${"Acquire" if acquire_polls else "An acquire is due"}. Caller: a leader. */
-static inline ${vote_type} portbar_wait_votes(const portbar_grid *grid, volatile global ${vote_type} *word,
-                                        uint target)
+/* Polls the votes until all work-groups have arrived, at most `limit` rounds; returns what it saw last. At the limit it
+   reports how many have arrived. ${"Acquire" if acquire_polls else "An acquire is due"}. Caller: a leader. */
+static inline ${vote_type} portbar_wait_votes(const portbar_grid *grid, ${votes_type}, uint target)
 {
-    ${vote_type} seen = ${vote_poll}(word);
+    ${vote_type} seen = ${look_at_votes};
 ${own("first_polls_of_votes")}\
     for (uint round = 0; round < grid->limit; ++round) {
 % if pauses:
@@ -73,7 +73,7 @@ ${own("first_polls_of_votes")}\
 % elif pauses:
             i -= min(i - 1u, portbar_relax((target - (uint)seen) / 2u));
 % endif
-            seen = ${vote_poll}(word);
+            seen = ${look_at_votes};
         }
         if ((uint)seen == target || portbar_draining(grid))
             return seen;
@@ -84,16 +84,36 @@ ${own("first_polls_of_votes")}\
     return seen;
 }
 </%def>
+<%def name="acquire_votes()">
+/* Acquire, device scope, from all who have arrived. Caller: a leader that saw that all had. */
+static inline void portbar_acquire_votes(const portbar_votes *word)
+{
+% if acquire_polls:
+    /* Every poll has done so. */
+    (void)word;
+% elif one_way_fences:
+    portbar_word_acquire((volatile global uint *)word->first);
+% else:
+    (void)portbar_votes_load_acquire(word->first);
+    (void)portbar_votes_load_acquire(word->second);
+% endif
+}
+</%def>
 <%def name="meet_votes()">
 /* Arrives with the votes of a work-group, waits for those of all, and leaves their sum in local memory; release and
-   acquire, device scope. Two words take turns, and only grow: no group comes to a word again before all have read it.
-   Caller: a leader. */
+   acquire, device scope. The words of odd and even phases take turns, and only grow: no group comes to a word again
+   before all have read it. Caller: a leader. */
 static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes)
 {
     /* A word has every second phase, so each arrival counts for two: numbers of phases may wrap. */
-    const uint odd = phase & 1u, target = (phase + odd) * grid->num_groups;
+    const uint odd = phase & 1u, phases = phase + odd, target = phases * grid->num_groups;
     /* Asked for before the way to memory, which hides it. */
     const uint before = grid->shared[PORTBAR_SHARED_VOTES_BEFORE + odd];
+% if votes_in_two:
+    const ulong mine = (ulong)votes << 32 | 2ul;
+    portbar_votes word;
+    portbar_votes_of(grid, odd, &word);
+% else:
 % if counts_in_slots:
     volatile global uint *words = grid->state + portbar_unknown(grid->first_slot) + PORTBAR_SLOT_VOTES;
 % else:
@@ -110,7 +130,15 @@ static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes
         (void)portbar_word_add_relaxed(word + 1, votes);
     uint seen = portbar_word_add_release(word, 2u) + 2u;
 % endif
+% endif
     grid->shared[PORTBAR_SHARED_VOTE_PHASE] = phase;
+% if votes_in_two:
+    const uint lacking = portbar_arrive_votes(grid, &word, mine, phases);
+% if holds:
+    portbar_hold(lacking, grid->num_groups);
+% endif
+    const ulong seen = portbar_wait_votes(grid, &word, target);
+% else:
     const uint lacking = (target - (uint)seen) / 2u;
     portbar_check_arrival(grid, lacking, grid->num_groups);
 % if acquire_polls:
@@ -123,11 +151,14 @@ static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes
         seen = portbar_wait_votes(grid, word, target);
     }
 % endif
+% endif
     if ((uint)seen != target) {
         PORTBAR_GIVE_UP(grid);
         return;
     }
-% if not acquire_polls:
+% if votes_in_two:
+    portbar_acquire_votes(&word);
+% elif not acquire_polls:
 % if not votes_wide or one_way_fences:
     portbar_word_acquire(${"words" if votes_wide else "word"});
 % else:
@@ -136,7 +167,7 @@ static inline void portbar_meet_votes(portbar_grid *grid, uint phase, uint votes
 % endif
 % if votes_wide:
     /* Arrivals that wrap in this phase carry one. */
-    const uint sum = (uint)(seen >> 32), carried = target < 2u * grid->num_groups ? 1u : 0u;
+    const uint sum = (uint)(seen >> 32), carried = ${carried_votes};
     grid->shared[PORTBAR_SHARED_VOTED] = sum - carried - before;
 % else:
     const uint sum = portbar_word_load(word + 1);
@@ -156,7 +187,7 @@ ${own("votes_after_barrier")}\
 <%def name="count()">
 /* A device barrier that counts votes: how many work-items of all participating work-groups call it with true. Caller
    and order: as for portbar_device_barrier. Result: valid in every work-item, the same in all; 0 when the spin limit
-   was reached, now or before. Cost: one device barrier by one counter; the votes travel with the arrivals. */
+   was reached, now or before. Cost: one device barrier; the votes travel with the arrivals. */
 static inline uint portbar_device_barrier_count(portbar_grid *grid, bool vote)
 {
 ${barrier_of_votes("join_count")}\
@@ -164,7 +195,8 @@ ${barrier_of_votes("join_count")}\
 }
 </%def>
 <%def name="any()">
-/* A device barrier that tells whether any work-item of the participating work-groups calls it with true. Caller, order
+/* A device barrier that returns whether any work-item of the participating work-groups calls it with true. Caller,
+   order
    and cost: as for portbar_device_barrier_count. Result: valid in every work-item, the same in all; false when the spin
    limit was reached, now or before, so that a loop on it ends. */
 static inline bool portbar_device_barrier_any(portbar_grid *grid, bool vote)
@@ -173,12 +205,37 @@ ${barrier_of_votes("join_any")}\
     return grid->shared[PORTBAR_SHARED_OK] != 0u && grid->shared[PORTBAR_SHARED_VOTED] != 0u;
 }
 </%def>
+<%def name="sum()">
+/* A device barrier that adds up a number of each work-item of all participating work-groups, modulo 2^32. Caller,
+   order and result: as for portbar_device_barrier_count. Cost: one device barrier, and an addition in local memory for
+   each number that is not 0. */
+static inline uint portbar_device_barrier_sum(portbar_grid *grid, uint n)
+{
+    if (n != 0u)
+        (void)portbar_local_add(grid->shared + PORTBAR_SHARED_VOTES, n);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (PORTBAR_LEADS(grid)) {
+        const uint phase = grid->shared[PORTBAR_SHARED_VOTE_PHASE] + 1u, votes = grid->shared[PORTBAR_SHARED_VOTES];
+        grid->shared[PORTBAR_SHARED_VOTES] = 0u;
+        portbar_meet_votes(grid, phase, votes);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_OK] != 0u ? grid->shared[PORTBAR_SHARED_VOTED] : 0u;
+}
+</%def>
 <%def name="all()">
-/* A device barrier that tells whether all work-items of the participating work-groups call it with true. Caller, order
+/* A device barrier that returns whether all work-items of the participating work-groups call it with true. Caller,
+   order
    and cost: as for portbar_device_barrier_count. Result: valid in every work-item, the same in all; true when the spin
    limit was reached, now or before, so that a loop until then ends. */
 static inline bool portbar_device_barrier_all(portbar_grid *grid, bool vote)
 {
     return !portbar_device_barrier_any(grid, !vote);
 }
+</%def>
+<%def name="votes_seen()" filter="trim">
+${vote_poll}(word)
+</%def>
+<%def name="votes_carried()" filter="trim">
+target < 2u * grid->num_groups ? 1u : 0u
 </%def>

@@ -2,9 +2,9 @@
 ## The master/slave barrier of Xiao and Feng, "Inter-block GPU communication via fast barrier synchronization" (IPDPS
 ## 2010), with the memory orders of Sorensen et al. (OOPSLA 2016). Flags hold the whole epoch and the low bits of the
 ## barrier's number, so they are never cleared: the state is replaced before an epoch comes again, and within a launch
-## a flag is never more than one barrier behind.
+## a flag lags by at most one barrier.
 <%def name="device_barrier()">
-/* By one flag in and one flag out for each group; the work-items of group 0 gather and release.
+/* By one flag in and one flag out per group; the work-items of group 0 gather and release.
    Cost: three work-group barriers, no atomic read-modify-write; group 0 polls all flags in parallel. */
 static inline bool portbar_device_barrier(portbar_grid *grid)
 {
@@ -42,7 +42,7 @@ ${own("remember_held")}\
 }
 </%def>
 <%def name="wait_stamp()">
-/* What a flag holds: the epoch, and as much of the barrier's number in its launch as the epoch leaves room for. */
+/* Content of a flag: the epoch, and as many bits of the barrier's number in its launch as fit. */
 #define PORTBAR_STAMP(epoch, number) (((epoch) << 8) | ((number) & 0xffu))
 
 /* Polls a flag until it holds exactly `stamp`, at most `limit` rounds; acquire at the end. False on a fault; the one

@@ -3,11 +3,10 @@
 <%def name="discover()">
 /* Occupancy discovery as published by Sorensen et al. (OOPSLA 2016): a polling phase and a closing phase, both under
    one lock. The first group that enters the closing phase closes the poll; with patience it first waits until
-   `expected` groups came, or until nobody new came for `patience` rounds of polls. The first group of a launch opens
-   the poll, so that nothing has to be cleared between launches.
-   Caller: one work-item of each group. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus,
-   and 0 where the lock was not to be had within the limit. Order: the lock's. Cost: two turns of the lock a group, so
-   it grows with the square of the number of groups. */
+   `expected` groups have arrived, or until no group has arrived for `patience` rounds of polls. The first group of a
+   launch opens the poll, so that nothing has to be cleared between launches. Caller: one work-item of each group.
+   Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 if the lock was not acquired
+   within the limit. Order: the lock's. Cost: two lock acquisitions per group, O(groups^2) in all. */
 static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;

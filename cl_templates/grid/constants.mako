@@ -23,7 +23,7 @@
 /* The slots that launches count in, one for each counter, with a flag once they are measured. */
 #define PORTBAR_PLACE_MEASURED 0x10000u
 #define PORTBAR_PLACE_DEFAULT 0x00100u
-/* A slot that does not exist stands in an overwritten word: the default is as good, and lies inside the state. */
+/* A word with an invalid slot was overwritten: the default is as good, and lies inside the state. */
 #define PORTBAR_PLACE_FIRST(place) (((place) & 0xffu) < PORTBAR_SLOTS ? (place) & 0xffu : 0u)
 #define PORTBAR_PLACE_SECOND(place) ((((place) >> 8) & 0xffu) < PORTBAR_SLOTS ? ((place) >> 8) & 0xffu : 1u)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
@@ -64,7 +64,15 @@
 #define PORTBAR_SHARED_VOTES 15
 #define PORTBAR_SHARED_VOTES_BEFORE 16
 #define PORTBAR_SHARED_VOTED 18
-#define PORTBAR_SHARED_WORDS 19
+#define PORTBAR_SHARED_WANTED 19
+#define PORTBAR_SHARED_FIRST 20
+#define PORTBAR_SHARED_TEAM_SPLITS 21
+#define PORTBAR_SHARED_TEAM_VOTES 22
+#define PORTBAR_SHARED_TEAM_NUMBER 23
+#define PORTBAR_SHARED_TEAM_OTHERS 24
+#define PORTBAR_SHARED_TEAM 25
+#define PORTBAR_SHARED_TEAM_RESULT 30
+#define PORTBAR_SHARED_WORDS 32
 
 /* How a wait ended. */
 #define PORTBAR_WAIT_REACHED 0u

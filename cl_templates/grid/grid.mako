@@ -22,8 +22,8 @@ ${own("grid_fields")}\
 /* First parameter of every kernel that uses a grid; the Python runtime fills both in. */
 #define PORTBAR_GRID_PARAM volatile global uint *portbar_grid_param, const uint4 portbar_grid_launch
 
-/* First statement of every kernel that uses a grid, in its outermost block. Discovers which work-groups are resident at
-   once, declares `grid` for them, and returns from the kernel in others and in smaller ones. Caller: all work-items. */
+/* First statement of every kernel with a grid, in its outermost block. Discovers which groups are resident at once,
+   declares `grid`, returns in others. Caller: all work-items. Cost: an atomic and a wait per group, barriers. */
 #define PORTBAR_ENTER(grid)                                      ${"\\"}
     local uint portbar_entered_once[PORTBAR_SHARED_WORDS];       ${"\\"}
     portbar_grid grid;                                           ${"\\"}
@@ -32,7 +32,7 @@ ${own("grid_fields")}\
     if (!portbar_enter(&grid, portbar_grid_param, portbar_grid_launch, portbar_entered_once)) return
 </%def>
 <%def name="enter()">
-/* Whether a work-group takes part. Order: what the host wrote is visible. Cost: one discovery. */
+/* Whether a work-group takes part. Order: stores of the host are visible. Cost: one discovery. */
 static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state, uint4 launch, local uint *shared)
 {
 ${own("enter_first")}\
@@ -60,6 +60,9 @@ ${own("enter_first")}\
         shared[PORTBAR_SHARED_KEPT] = 0u;  /* where portbar_claim is used */
         for (uint i = PORTBAR_SHARED_VOTE_PHASE; i < PORTBAR_SHARED_VOTED; ++i)  /* where portbar_meet_votes is used */
             shared[i] = 0u;  /* where portbar_meet_votes is used */
+        shared[PORTBAR_SHARED_WANTED] = 0u;  /* where portbar_work_group_places is used */
+        shared[PORTBAR_SHARED_TEAM_SPLITS] = 0u;  /* where portbar_team_begin is used */
+        shared[PORTBAR_SHARED_TEAM_VOTES] = 0u;  /* where portbar_team_begin is used */
 ${enter_lines}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -82,25 +85,25 @@ ${own("enter_last")}\
 }
 </%def>
 <%def name="ids()">
-/* Linear id of the work-group among the participating ones, from 0. Any work-item. */
+/* Linear id of the work-group among the participating ones, from 0. Caller: any work-item. Cost: none. */
 static inline uint portbar_group_id(const portbar_grid *grid)
 {
     return grid->group_id;
 }
 
-/* Number of participating work-groups, the same in all of them. Any work-item. */
+/* Number of participating work-groups, the same in all. Caller: any work-item. Cost: none. */
 static inline uint portbar_num_groups(const portbar_grid *grid)
 {
     return grid->num_groups;
 }
 
-/* Linear id of the work-item among those of all participating work-groups, from 0. Any work-item. */
+/* Linear id of the work-item among all of the grid, from 0. Caller: any work-item. Cost: little. */
 static inline uint portbar_global_id(const portbar_grid *grid)
 {
     return grid->group_id * portbar_local_linear_size() + PORTBAR_ITEM(grid);
 }
 
-/* Work-items of all participating work-groups together: the stride of a grid-stride loop. Any work-item. */
+/* Work-items of the grid: the stride of a grid-stride loop. Caller: any work-item. Cost: little. */
 static inline uint portbar_global_size(const portbar_grid *grid)
 {
     return grid->num_groups * portbar_local_linear_size();
@@ -128,8 +131,8 @@ static inline uint portbar_watched_rounds(const portbar_grid *grid, uint otherwi
 {
     return grid != 0 ? grid->limit : otherwise;
 }
-/* Reports a wait that reached the limit, once a launch, and returns its outcome. Caller: any work-item. */
-static inline uint portbar_told_wait(const portbar_grid *grid, uint outcome)
+/* Reports a wait that reached the limit, once per launch, and returns its outcome. Caller: any work-item. */
+static inline uint portbar_reported_wait(const portbar_grid *grid, uint outcome)
 {
     if (grid != 0 && outcome == PORTBAR_WAIT_LIMIT) {
         portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_WAIT, 0u, grid->group_id);
@@ -140,14 +143,15 @@ static inline uint portbar_told_wait(const portbar_grid *grid, uint outcome)
     return outcome;
 }
 #undef PORTBAR_WATCH
-#undef PORTBAR_TOLD
+#undef PORTBAR_REPORTED
 #define PORTBAR_WATCH <%text>\</%text>
     portbar_watched_abort(PORTBAR_ENTERED_GRID), portbar_watched_rounds(PORTBAR_ENTERED_GRID, PORTBAR_LONE_ROUNDS)
-#define PORTBAR_TOLD(outcome) PORTBAR_LONE_TOLD(portbar_told_wait(PORTBAR_ENTERED_GRID, outcome))
+#define PORTBAR_REPORTED(outcome) PORTBAR_LONE_REPORTED(portbar_reported_wait(PORTBAR_ENTERED_GRID, outcome))
 /* portbar_atomic_wait for functions that have the grid by its address. Needs portbar/atomics.h. Caller: any work-item.
-   Result: false when the spin limit was reached, which the host is told, or in a launch that is draining. */
+   Order: that of the arguments, when true; sequentially consistent at device scope without. Result: false if the spin
+   limit was reached, which is reported to the host, or in a launch that is draining. Cost: a load per poll. */
 #define portbar_device_atomic_wait_explicit(grid, p, old, order, scope) <%text>\</%text>
-    (portbar_told_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), <%text>\</%text>
+    (portbar_reported_wait(grid, portbar_wait_watched(portbar_watched_abort(grid), <%text>\</%text>
                                                   portbar_watched_rounds(grid, 0u), <%text>\</%text>
                                                   p, old, order, scope)) <%text>\</%text>
      == PORTBAR_WAIT_REACHED)

@@ -28,15 +28,16 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
 
 /* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and each work-item takes
    neighbours, which is fast where threads have caches of their own. Caller: any work-item of the grid. The body holds
-   no barrier, since work-items take different numbers of turns. Cost: two divisions a loop. */
+   no barrier, since work-items take different numbers of turns. Cost: two divisions per loop. */
 #define PORTBAR_FOR(i, grid, n) ${"\\"}
     for (uint portbar_n = (n), portbar_items = portbar_global_size(grid), ${"\\"}
               i = portbar_share(portbar_n, portbar_items, portbar_global_id(grid)), ${"\\"}
               portbar_end = i + portbar_share_size(portbar_n, portbar_items, portbar_global_id(grid)); ${"\\"}
          i < portbar_end; ++i)
 
-/* The same over x < width and y < height, without a division in the body. The body does not change x and y, and does
-   not `break`, which would leave one row. Sides are below 2^31. */
+/* PORTBAR_FOR over x < width and y < height, without a division in the body. The body does not change x and y, and
+   does not `break`, which would leave one row. Sides are below 2^31. Caller: as for PORTBAR_FOR. Cost: a few divisions
+   per loop. */
 #define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
     for (uint4 portbar_sides = (uint4)((width), (height), 0u, 0u), ${"\\"}
                portbar_rows = portbar_share_of_rows(grid, portbar_sides.s0, portbar_sides.s1); ${"\\"}
@@ -45,7 +46,8 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
                   portbar_end = y + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 
-/* The same over x < width, y < height and z < depth; height * depth is below 2^32. */
+/* PORTBAR_FOR_2D with a third side: x < width, y < height and z < depth; height * depth is below 2^32. Caller: as for
+   PORTBAR_FOR. Cost: a few divisions per loop. */
 #define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
     for (uint4 portbar_sides = (uint4)((width), (height), (depth), 0u), ${"\\"}
                portbar_rows = ${"\\"}
@@ -56,9 +58,9 @@ static inline uint4 portbar_share_of_rows(const portbar_grid *grid, uint row, ui
                   portbar_end = portbar_rows.s1 + 1u == portbar_rows.s3 ? portbar_rows.s2 : portbar_sides.s0; ${"\\"}
              x < portbar_end; ++x)
 % else:
-/* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once, and neighbouring work-items
-   take neighbours, so that their accesses to memory join. Caller: any work-item of the grid. The body holds no barrier,
-   since work-items take different numbers of turns. Cost: a division a loop. */
+/* A loop over `uint i` < n, shared by the work-items of the grid: each value is taken once. Neighbouring work-items
+   take neighbours, so that accesses to memory join. The body holds no barrier: work-items take different numbers of
+   turns. Caller: any work-item of the grid. Cost: a division per loop. */
 #define PORTBAR_FOR(i, grid, n) ${"\\"}
     for (uint portbar_n = (n), portbar_stride = portbar_global_size(grid), i = portbar_global_id(grid), ${"\\"}
               portbar_turns = i < portbar_n ? (portbar_n - i - 1u) / portbar_stride + 1u : 0u; ${"\\"}
@@ -112,15 +114,17 @@ static inline void portbar_walk_on(portbar_walk *walk)
     for (portbar_walk portbar_way = portbar_walk_begin(grid, (uint3)((width), (height), (depth))); ${"\\"}
          portbar_way.at.s2 < portbar_way.sides.s2; portbar_walk_on(&portbar_way))
 
-/* The same over x < width and y < height, without a division in the body. The body does not change x and y, and does
-   not `break`, which would leave one element. The product of the sides is below 2^32, each below 2^31. */
+/* PORTBAR_FOR over x < width and y < height, without a division in the body. The body does not change x and y, and
+   does not `break`, which would leave one element. The product of the sides is below 2^32, each below 2^31. Caller: as
+   for PORTBAR_FOR. Cost: a few divisions per loop. */
 #define PORTBAR_FOR_2D(x, y, grid, width, height) ${"\\"}
     PORTBAR_WALK(grid, width, height, 1u) ${"\\"}
         for (uint x = portbar_way.at.s0, y = portbar_way.at.s1, ${"\\"}
                   portbar_inside = x < portbar_way.sides.s0 && y < portbar_way.sides.s1; ${"\\"}
              portbar_inside != 0u; portbar_inside = 0u)
 
-/* The same over x < width, y < height and z < depth. */
+/* PORTBAR_FOR_2D with a third side: x < width, y < height and z < depth. Caller: as for PORTBAR_FOR. Cost: a few
+   divisions per loop. */
 #define PORTBAR_FOR_3D(x, y, z, grid, width, height, depth) ${"\\"}
     PORTBAR_WALK(grid, width, height, depth) ${"\\"}
         for (uint x = portbar_way.at.s0, y = portbar_way.at.s1, z = portbar_way.at.s2, ${"\\"}
@@ -129,9 +133,9 @@ static inline void portbar_walk_on(portbar_walk *walk)
 % endif
 </%def>
 <%def name="dynamic_loops()">
-/* The next tile of a loop that the work-groups claim from, 0xffffffff where none is left. Tickets of all loops of a
-   launch are one sequence, so that no loop needs a counter of its own: a group that draws one behind its loop's end
-   keeps it for the next loop, which it belongs to. Caller: all work-items of the group; `turn` is 0 in a loop's first
+/* The next tile of a loop that the work-groups claim from, 0xffffffff if none is left. Tickets of all loops of a
+   launch are one sequence, so no loop needs a separate counter: a group that draws one beyond its loop's end keeps it
+   for the next loop, to which it belongs. Caller: all work-items of the group; `turn` is 0 in a loop's first
    call. */
 static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn)
 {
@@ -147,7 +151,7 @@ static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn
         if (shared[PORTBAR_SHARED_KEPT] == 0u) {
             volatile global uint *tickets = grid->state + PORTBAR_STATE_TICKETS;
             ticket = portbar_word_add_relaxed(tickets, 1u);
-            /* Tiles that a loop has left behind are nobody's any more. */
+            /* Skip tickets of earlier loops that no group used. */
             for (uint behind = begin - ticket; (int)behind > 0 && (int)(begin - ticket) > 0; --behind)
                 ticket = portbar_word_add_relaxed(tickets, 1u);
         }
@@ -162,18 +166,19 @@ static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn
 }
 
 /* A loop over `uint tile` < count in which free work-groups claim the next tile, so that uneven work spreads. All
-   work-items of a group run the body with the same tile; it may hold barriers of the group, not of the grid. Caller:
-   all work-items of every group of the grid, each group the same loops with the same counts in the same order. Where
-   groups leave by `break`, each with all its work-items, the others take the rest, and a device barrier stands before
-   the next such loop. No order between groups. Cost: an atomic and a barrier of the group for each tile, one of each
-   more at the end. Loops without a device barrier between them have fewer than 2^31 tiles together. */
+   work-items of a group run the body with the same tile; it may hold barriers of the group, not of the grid. If groups
+   leave by `break`, each with all its work-items, the others take the rest, and a device barrier must precede the next
+   such loop. Loops without a device barrier between them have fewer than 2^31 tiles together. Caller: all work-items
+   of every group of the grid, each group the same loops with the same counts in the same order. Order: none between
+   groups. Cost: an atomic and a barrier of the group per tile, and one of each at the end. */
 #define PORTBAR_FOR_TILES(tile, grid, count) ${"\\"}
     for (uint portbar_turn = 0u, portbar_count = (count), tile = portbar_claim(grid, portbar_count, 0u); ${"\\"}
          tile < portbar_count; tile = portbar_claim(grid, portbar_count, ++portbar_turn))
 
-/* A loop over `uint i` < n in which free work-groups claim the next `chunk` values and share them among their work-
-   items. Caller and cost as for PORTBAR_FOR_TILES; the body holds no barrier, and `break` leaves a work-item's part
-   of a chunk. n plus a local size is below 2^32. */
+/* A loop over `uint i` < n in which free work-groups claim the next `chunk` values and share them among their
+   work-items. The body holds no barrier, and `break` leaves a work-item's part of a chunk. n plus a local size is
+   below 2^32. Caller and order: as for PORTBAR_FOR_TILES. Cost: an atomic and a barrier of the group per chunk, and
+   one of each at the end. */
 #define PORTBAR_FOR_DYNAMIC(i, grid, n, chunk) ${"\\"}
     for (uint portbar_n = (n), portbar_chunk = max((uint)(chunk), 1u), portbar_turn = 0u, ${"\\"}
               portbar_count = portbar_n / portbar_chunk + (portbar_n % portbar_chunk != 0u ? 1u : 0u), ${"\\"}

@@ -11,7 +11,7 @@ static inline bool portbar_place_wait(volatile global uint *counter, uint target
     return (int)(seen - target) >= 0;
 }
 
-/* What group 0 says, in all groups; the place by default when they do not meet. */
+/* The choice of group 0, in all groups; the default place if they do not meet. */
 static inline uint portbar_place_agree(volatile global uint *state, uint id, uint place, uint count)
 {
     volatile global uint *counter = state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED;
@@ -24,15 +24,15 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
 }
 </%def>
 <%def name="place()">
-/* Finds the slots at which barriers are fastest, once for each state: an H200's cache is in parts, and a barrier
-   through some of them takes a twentieth less. Caller: the leader of a participating group. Result: two slots, the same
-   in all groups. Cost: one load; the first time a fifth of a millisecond or more, a third for two counters. */
+/* Finds the slots at which barriers are fastest, once per state: an H200's cache is partitioned, and a barrier through
+   some partitions takes 5% less. Caller: the leader of a participating group. Result: two slots, the same in all
+   groups. Cost: one load; the first time 0.2 ms or more, 0.33 ms for two counters. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((known & PORTBAR_PLACE_MEASURED) != 0u)
         return known;
-    /* With few groups it hardly matters, and with many other things cost more. */
+    /* Negligible with few groups, dominated by other costs with many. */
     if (count < ${placing[0]}u || count > ${placing[1]}u)
         return PORTBAR_PLACE_DEFAULT;
     uint best = 0u, best_cycles = 0xffffffffu;

@@ -1,14 +1,14 @@
 ## -*- coding: utf-8 -*-
 ## What a launch does with the hidden state before its first barrier.
 <%def name="local_linear_id()">
-/* Linear id of the work-item in its work-group, for 1-, 2- and 3-dimensional local sizes. Any work-item. */
+/* Linear id of the work-item in its work-group, for 1 to 3 dimensions. Caller: any work-item. Cost: little. */
 static inline uint portbar_local_linear_id(void)
 {
     return (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
 }
 </%def>
 <%def name="local_linear_size()">
-/* Work-items in a work-group. Any work-item. */
+/* Work-items in a work-group. Caller: any work-item. Cost: little. */
 static inline uint portbar_local_linear_size(void)
 {
     return (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));
@@ -36,7 +36,7 @@ ${work_of_all}\
 }
 </%def>
 <%def name="state_prepare()">
-/* A launch's report: epoch, status, how many groups take part, and of a fault how many had arrived and who tells. */
+/* A launch's report: epoch, status, participating groups; of a fault the arrived groups and the reporting group. */
 #define PORTBAR_REPORT(state, epoch) <%text>\</%text>
     ((state) + PORTBAR_STATE_REPORTS + ((epoch) % PORTBAR_REPORTS) * PORTBAR_REPORT_WORDS)
 
@@ -62,6 +62,9 @@ static inline void portbar_slots_prepare(volatile global uint *state)
     portbar_word_store(${slot.lower()} + PORTBAR_SLOT_SPLIT, 0u);  /* where portbar_device_token is used */
 % endfor
     portbar_votes_prepare(first + PORTBAR_SLOT_VOTES);  /* where portbar_meet_votes is used */
+% if votes_in_two:
+    portbar_votes_prepare(second + PORTBAR_SLOT_VOTES);  /* where portbar_meet_votes is used */
+% endif
 }
 
 % endif
@@ -86,14 +89,14 @@ ${prepare_lines}\
 }
 </%def>
 <%def name="report_fault()">
-/* Sets the abort flag, and tells the host once. A flag from elsewhere is told, too, but groups lost during discovery
-   may see that of the launch before. Caller: a leader. */
+/* Sets the abort flag, and reports to the host once. A flag of unknown origin is reported, too, but groups lost during
+   discovery may see that of the previous launch. Caller: a leader. */
 static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);
-    const bool told = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;
-    if (told && status != PORTBAR_STATUS_LOST) {
-        /* Whoever set it in this launch stores another status, before this or after. */
+    const bool already_set = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;
+    if (already_set && status != PORTBAR_STATUS_LOST) {
+        /* The work-item that set it in this launch stores another status, before this or after. */
         (void)portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN);
     } else {
         portbar_word_store(report + 3, arrived);

@@ -22,7 +22,7 @@
 /* Last epoch of a state buffer. The launch after it needs a new buffer, and epoch 1. */
 #define PORTBAR_HOST_LAST_EPOCH ${last_epoch}u
 
-/* A report takes so many bytes of the state buffer, and is overwritten after so many launches. */
+/* Bytes of a report in the state buffer, and the number of launches after which it is overwritten. */
 #define PORTBAR_HOST_REPORT_BYTES ${4 * report_words}u
 #define PORTBAR_HOST_REPORTS ${reports}u
 
@@ -47,7 +47,14 @@ enum {
     PORTBAR_HOST_OVERWRITTEN = ${status_overwritten}, /* the state was overwritten: something writes outside its buffer */
     PORTBAR_HOST_SIGNAL = ${status_signal}, /* a wait for a signal reached the spin limit; results are incomplete */
     PORTBAR_HOST_SIGNAL_RANGE = ${status_signal_range}, /* a signal went beyond its largest value */
-    PORTBAR_HOST_CONDITION = ${status_condition} /* portbar_device_wait_until reached the spin limit */
+    PORTBAR_HOST_CONDITION = ${status_condition}, /* portbar_device_wait_until reached the spin limit */
+    PORTBAR_HOST_WORKLIST_FULL = ${status_worklist_full}, /* more was pushed onto a worklist than it has room for */
+    PORTBAR_HOST_WORKLIST_IDLE = ${status_worklist_idle}, /* a wait for a task reached the spin limit */
+    PORTBAR_HOST_WORKLIST_SLOT = ${status_worklist_slot}, /* a wait for a slot of a task queue reached the spin limit */
+    PORTBAR_HOST_TASK_WAIT = ${status_task_wait}, /* a task of a task graph waited for others until the spin limit */
+    PORTBAR_HOST_TASK_GRAPH = ${status_task_graph}, /* a task graph could not be run */
+    PORTBAR_HOST_TEAM = ${status_team}, /* a barrier of a team reached the spin limit; results are incomplete */
+    PORTBAR_HOST_TEAM_SPLIT = ${status_team_split} /* no such teams: more groups than there are, or numbers that differ */
 };
 
 /* The hidden argument 1, with the size and bytes of a cl_uint4. */
@@ -55,15 +62,19 @@ typedef struct {
     uint32_t s[4];
 } portbar_host_launch;
 
-/* What a launch reports. */
+/* Report of a launch. */
 typedef struct {
     uint32_t status;
     uint32_t groups;  /* work-groups that took part */
-    uint32_t arrived; /* after PORTBAR_HOST_TIMEOUT: work-groups that had arrived; after ..._SIGNAL: the signal's value */
+    uint32_t arrived; /* after PORTBAR_HOST_TIMEOUT: work-groups that had arrived; after ..._SIGNAL: the signal's value;
+                         after ..._WORKLIST_FULL: the list's room; after ..._IDLE: finished tasks; after ..._SLOT: the slot;
+                         after ..._TASK_WAIT: the task;
+                         after ..._TEAM: groups of the team that had arrived */
     uint32_t group;   /* after a timeout, a lost group or a wait: work-group that reached the limit first */
 } portbar_host_report;
 
-/* Return the capacity of a state buffer for launches of at most `groups` work-groups; 0 if no launch may have so many. */
+/* Return the capacity of a state buffer for launches of at most `groups` work-groups; 0 if no launch may have that
+   many. */
 static inline uint32_t portbar_host_capacity(uint32_t groups)
 {
     uint32_t capacity = ${least_capacity}u;
@@ -141,7 +152,7 @@ static inline portbar_host_report portbar_host_report_of(const void *bytes, uint
         report.groups = words[2];
         report.arrived = words[3];
         report.group = words[4];
-        if (report.status > PORTBAR_HOST_CONDITION || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
+        if (report.status > ${last_status}u || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
             report.status = PORTBAR_HOST_OVERWRITTEN;
     }
     return report;

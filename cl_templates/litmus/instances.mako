@@ -1,8 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Kernels that run many fresh instances of one litmus test. portbar/litmus/source.py writes the roles, stress.py the numbers `n`.
 <%def name="place()">
-/* Word of location `which` of a team's instance in a round: a place of its own in every round, in an order that differs between
-   the locations. The word after it is used by nobody. Any work-item; a few integer operations. */
+/* Word of location `which` of a team's instance in a round: a separate place in every round, in an order that differs
+   between the locations. The word after it is unused. Any work-item; a few integer operations. */
 static inline uint portbar_litmus_place(global const uint *n, uint which, uint round, uint team)
 {
     const uint teams = n[${number["teams"]}];
@@ -90,7 +90,7 @@ ${roles}
 <%def name="within()">
 /* ${test.name}: the members of a team are in one work-group, and take turns in the roles.
    Arguments as for the tests across work-groups; local locations are in `arena`, and their final values go to the columns of
-   `regs` behind the registers. The barriers stand in no condition: some compilers abort on that. */
+   `regs` after the registers. No barrier is under a condition: some compilers abort on that. */
 kernel void ${kernel_name}(global uint *mem, global uint *regs, volatile global uint *meet,
     volatile global uint *scratch, global const uint *n)
 {

@@ -40,10 +40,10 @@ kernel void ${kernel_name}(global uint *mem, global uint *regs, volatile global 
 }
 </%def>
 <%def name="look_back()">
-/* Look-back scan: each group takes a ticket of its team, publishes its own plain value behind a release of 1, adds up what the
-   groups before it published, and publishes that sum behind a release of 2. regs: a column of sums by ticket, and one that is 1
-   where the look-back came to its end within `spins` vain polls. Groups of one work-item.
-   mem: all 0; a ticket counter an instance, then flags, values and sums by ticket. */
+/* Look-back scan: each group takes a ticket of its team, publishes its own plain value by a release of 1, adds up the
+   values published by the groups before it, and publishes that sum by a release of 2. regs: a column of sums by ticket,
+   and one that is 1 if the look-back completed within `spins` failed polls. Groups of one work-item. mem: all 0; a
+   ticket counter per instance, then flags, values and sums by ticket. */
 kernel void ${kernel_name}(global uint *mem, global uint *regs, volatile global uint *meet,
     volatile global uint *scratch, global const uint *n)
 {

@@ -1,10 +1,11 @@
 ## -*- coding: utf-8 -*-
 ## Mutual exclusion between work-groups: the two locks of the published occupancy-bound protocol, every wait bounded.
 <%def name="types()">
-/* A free lock is all zero. One work-item of a work-group at a time takes a lock, and gives it back; a second work-item of the same
-   group that waits for it may keep the first from ever running. Every group that holds a lock must be able to run to the release:
-   on a device that runs one group at a time no other group is waiting, elsewhere the device must let groups progress
-   independently (`portbar survey` tells). */
+/* A free lock is all zero. Only one work-item of a work-group at a time may hold or wait for a lock: a second work-item
+   of the same group that waits for it may keep the first from ever running. Every group that holds a lock must be able
+   to run to the release:
+   on a device that runs one group at a time no other group is waiting, other devices must let groups progress
+   independently (see `portbar survey`). */
 typedef struct {
     uint held;
 } portbar_spin_lock;
@@ -21,8 +22,9 @@ typedef struct {
 #endif
 </%def>
 <%def name="spin_lock()">
-/* Tries at most `polls` times (at least once) to take the lock; true if it has it. Acquire order at device scope, global memory:
-   what the last holder wrote is visible. Caller: one work-item of a group. Cost: an exchange, and a load a poll. */
+/* Tries at most `polls` times (at least once) to take the lock. Caller: one work-item of a group. Order: acquire at
+   device scope, global memory: stores of the previous holder are visible. Result: true if the caller has the lock.
+   Cost: an exchange, and a load per poll. */
 static inline bool portbar_spin_lock_try_acquire(volatile global portbar_spin_lock *lock, uint polls)
 {
     uint i = 0u;
@@ -38,22 +40,25 @@ static inline bool portbar_spin_lock_try_acquire(volatile global portbar_spin_lo
     } while (++i < ${rolled("polls")});
     return false;
 }
-/* Takes the lock; false when PORTBAR_LOCK_POLLS polls did not get it, and then the caller must not go on as its holder. Acquire order at
-   device scope. Caller: one work-item of a group. */
+/* Takes the lock. Caller: one work-item of a group. Order: acquire at device scope, global memory. Result: false when
+   PORTBAR_LOCK_POLLS polls did not get it, and then the caller must not go on as its holder. Cost: an exchange, and a
+   load per poll. */
 static inline bool portbar_spin_lock_acquire(volatile global portbar_spin_lock *lock)
 {
     return portbar_spin_lock_try_acquire(lock, PORTBAR_LOCK_POLLS);
 }
-/* Gives the lock back. Release order at device scope, global memory. Caller: the work-item that took it. Cost: a store. */
+/* Gives the lock back. Caller: the work-item that took it. Order: release at device scope, global memory. Cost: a
+   store. */
 static inline void portbar_spin_lock_release(volatile global portbar_spin_lock *lock)
 {
     portbar_atomic_store_explicit(&lock->held, 0u, memory_order_release, memory_scope_device);
 }
 </%def>
 <%def name="ticket_lock()">
-/* Takes the lock if it becomes free within `polls` polls (at least one); true if it has it. It draws a ticket only when that is
-   served at once, so giving up leaves nothing behind, and whoever waits in `portbar_ticket_lock_acquire` comes first. Acquire
-   order at device scope, global memory. Caller: one work-item of a group. */
+/* Takes the lock if it becomes free within `polls` polls (at least one). It draws a ticket only if that is served at
+   once, so giving up has no side effects, and work-items that wait in `portbar_ticket_lock_acquire` come first.
+   Caller: one work-item of a group. Order: acquire at device scope, global memory. Result: true if the caller has the
+   lock. Cost: a compare-exchange, and a load per poll. */
 static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticket_lock *lock, uint polls)
 {
     uint i = 0u;
@@ -61,7 +66,7 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
         uint ticket = ${poll("serving")};
         if (portbar_atomic_compare_exchange_strong_explicit(&lock->next, &ticket, ticket + 1u, memory_order_relaxed,
                                                             memory_order_relaxed, memory_scope_device)) {
-            /* The ticket was the one served when it was read, and nobody else can have moved that on since. */
+            /* The ticket was the one served when it was read, and no other work-item can have advanced it since. */
             (void)portbar_atomic_load_explicit(&lock->serving, memory_order_acquire, memory_scope_device);
             return true;
         }
@@ -70,9 +75,9 @@ static inline bool portbar_ticket_lock_try_acquire(volatile global portbar_ticke
     } while (++i < ${rolled("polls")});
     return false;
 }
-/* Draws a ticket and waits until it is served; false after PORTBAR_LOCK_POLLS polls. A ticket cannot be handed back, so after a
-   false the lock is lost to all who come later: their waits end in the same way. Acquire order at device scope, global memory.
-   Caller: one work-item of a group. Cost: an atomic addition, and a load a poll. */
+/* Draws a ticket and waits until it is served. A ticket cannot be handed back, so after a false the lock is lost to
+   all who come later: their waits end in the same way. Caller: one work-item of a group. Order: acquire at device
+   scope, global memory. Result: false after PORTBAR_LOCK_POLLS polls. Cost: an atomic addition, and a load per poll. */
 static inline bool portbar_ticket_lock_acquire(volatile global portbar_ticket_lock *lock)
 {
     const uint ticket = portbar_atomic_fetch_add_explicit(&lock->next, 1u, memory_order_relaxed, memory_scope_device);
@@ -86,8 +91,8 @@ static inline bool portbar_ticket_lock_acquire(volatile global portbar_ticket_lo
     }
     return false;
 }
-/* Gives the lock to the next ticket. Release order at device scope, global memory. Caller: the work-item that took it. Cost: a
-   load and a store. */
+/* Gives the lock to the next ticket. Caller: the work-item that took it. Order: release at device scope, global
+   memory. Cost: a load and a store. */
 static inline void portbar_ticket_lock_release(volatile global portbar_ticket_lock *lock)
 {
     const uint ticket = portbar_atomic_load_explicit(&lock->serving, memory_order_relaxed, memory_scope_device);

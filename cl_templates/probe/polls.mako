@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
-## How fast one work-item polls, in the very loop in which barriers wait.
+## How fast one work-item polls, in the same loop as barriers.
 <%def name="polls()">
-/* Waits `rounds` rounds for a word that nobody changes. Run by one work-item. */
+/* Waits `rounds` rounds for a word that never changes. Run by one work-item. */
 kernel void portbar_probe_polls(volatile global uint *state, uint rounds)
 {
     portbar_grid grid;

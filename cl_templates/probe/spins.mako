@@ -54,11 +54,12 @@ kernel void portbar_probe_handshake(volatile global uint *words, global uint *me
 }
 </%def>
 <%def name="messages()">
-/* Message passing between pairs of work-groups, to and fro: one writes ${payload} plain words on lines of their own and releases
-   a flag, the other polls the flag, acquires, checks the words and answers in the same way. Every round overwrites the words
-   of the round before, so a stale line or a moved access shows. Groups of one work-item, an even number of them.
-   `flags`: a line a group, all 0. `data`: ${payload} lines a group. report[3 g]: rounds that group g finished; then those of
-   them in which it read stale data; then waits that reached `limit` polls, which end the launch. */
+/* Message passing between pairs of work-groups, to and fro: one writes ${payload} plain words on lines of their own and
+   releases a flag, the other polls the flag, acquires, checks the words and replies in the same way. Every round
+   overwrites the words of the round before, so a stale line or a moved access shows. Groups of one work-item, an even
+   number of them. `flags`: a line per group, all 0. `data`: ${payload} lines per group. report[3 g]: rounds that group
+   g finished; then those of them in which it read stale data; then waits that reached `limit` polls, which end the
+   launch. */
 kernel void portbar_probe_messages(volatile global uint *flags, global uint *data, global uint *report, uint rounds, uint limit)
 {
     const uint group = (uint)get_group_id(0), pairs = (uint)get_num_groups(0) / 2u;

@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
-## Whether one way to write atomics compiles, runs and gives the right answers.
+## Whether an atomics strategy compiles, runs and returns correct results.
 <%def name="words()">
-/* Every word function once, by the first work-item, with its answers; and an addition by all work-items of all groups.
+/* Every word function once, by the first work-item, with its results; and an addition by all work-items of all groups.
    `word` has two lines of ${line_words} words, all 0; `answers` gets what each call returned. */
 kernel void portbar_probe_words(volatile global uint *word, global uint *answers)
 {

@@ -33,7 +33,7 @@
 #define PORTBAR_COLLECTIVES 1
 #endif
 % endif
-/* Whether the work-group has one work-item, so that there is nothing to combine. */
+/* Whether the work-group has one work-item, which needs no combining. */
 % if by_sub_groups:
 #define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1 || portbar_reduction_size() == 1u)
 % else:
@@ -55,7 +55,7 @@ typedef ${kind} __attribute__((may_alias)) portbar_slot_${kind};
 /* The parts of the scratch memory. Between calls a work-item may still be reading `all`, or its own place; so a call
    may write its own place and the group's slots at once, and anything else after a barrier. */
 ${own.slots()}
-/* What a work-item knows of the memory that its work-group reduces in. Fields are portbar's own. */
+/* A work-item's view of the memory that its work-group reduces in. Fields are portbar's own. */
 typedef struct {
     local portbar_scratch_unit *memory;
     uint turn;
@@ -84,7 +84,7 @@ typedef struct {
 #define PORTBAR_REDUCTION_PARAM volatile global uint *portbar_reduction_param, const uint4 portbar_reduction_launch
 % endif
 
-/* What PORTBAR_REDUCTION_SCRATCH calls; not for direct use. */
+/* Called by PORTBAR_REDUCTION_SCRATCH; not for direct use. */
 PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, local portbar_scratch_unit *memory)
 {
     scratch->memory = memory;
@@ -102,7 +102,8 @@ PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, 
 }
 
 /* Once in a kernel, in its outermost block (after PORTBAR_ENTER where it has a grid): declares the local memory that
-   all reductions of the kernel share, and `scratch`, through which they find it. Caller: all work-items. */
+   all reductions of the kernel share, and `scratch`, through which they find it. Caller: all work-items. Cost: at most
+   a few stores to local memory, and a work-group barrier where sub-groups take locks. */
 #define PORTBAR_REDUCTION_SCRATCH(scratch) <%text>\</%text>
     local portbar_scratch_unit portbar_reduction_memory[PORTBAR_REDUCTION_SLOTS * ${slot_units}]; <%text>\</%text>
 % if worker_locks:

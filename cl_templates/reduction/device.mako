@@ -9,7 +9,7 @@
    which a barrier gave up leaves no more values: others may still read what that barrier has let them. */
 #define PORTBAR_GRID_LOCK(grid, number) ((grid)->state + PORTBAR_GRID_AREA(grid) + PORTBAR_LINE * (number))
 #define PORTBAR_GRID_AREA(grid) <%text>\</%text>
-    ((size_t)PORTBAR_STATE_GROUPS + 2u * (size_t)(grid)->capacity <%text>\</%text>
+    ((size_t)PORTBAR_STATE_GROUPS + ${2 + team_words}u * (size_t)(grid)->capacity <%text>\</%text>
      + (((grid)->capacity + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN) * (size_t)PORTBAR_LINE)
 #define PORTBAR_GRID_VALUES(kind, grid, scratch) <%text>\</%text>
     ((global PORTBAR_SLOT(kind) *)((grid)->state + PORTBAR_GRID_AREA(grid) <%text>\</%text>
@@ -36,9 +36,10 @@
 #ifdef PORTBAR_DEVICE_BARRIER_H
 % for form in forms:
 % if ("device", "reduce", form.op) in wanted and form.vote:
-/* Whether ${form.vote} of the values are true: 1 or 0, valid in every work-item. Caller: all work-items of all
-   participating work-groups, in uniform control flow. Cost: a device barrier, with which the votes travel. After a
-   fault all get the neutral element, at once from then on. */
+/* Whether ${form.vote} of the values are true, by `${form.op}`. Caller: all work-items of all participating
+   work-groups, in uniform control flow. Order: that of portbar_device_barrier. Result: 1 or 0, valid in every
+   work-item; after a fault the neutral element, at once from then on. Cost: a device barrier, with which the votes
+   travel. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
 {
@@ -46,7 +47,20 @@ portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scr
     return (${form.kind})(portbar_device_barrier_${form.vote}(grid, x != 0) ? 1 : 0);
 }
 % elif ("device", "reduce", form.op) in wanted:
-/* What the device-wide functions share: `x` of the first work-item of each work-group, combined in the order of the
+% if not serial:
+/* The first `count` of the values, combined in their order; valid in all work-items of the work-group. Caller: all of
+   them, in uniform control flow. */
+PORTBAR_COLLECTIVE ${form.kind}
+portbar_grid_gather_${form.op}(private portbar_scratch *scratch, global const PORTBAR_SLOT(${form.kind}) *values,
+                               uint count)
+{
+    ${form.kind} mine;
+    const uint id = portbar_reduction_id(), size = portbar_reduction_size();
+${gather(form, "mine", "count")}\
+    return portbar_work_group_reduce_${form.op}(scratch, mine);
+}
+% endif
+/* Shared by the device-wide functions: `x` of the first work-item of each work-group, combined in the order of the
    groups. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_grid_combine_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
@@ -60,27 +74,40 @@ portbar_grid_combine_${form.op}(private portbar_grid *grid, private portbar_scra
     scratch->device_turn ^= 1u;
     if (id == 0u && PORTBAR_GRID_LEAVES_VALUES(scratch))
         values[grid->group_id] = mine;
+% if serial:
     const bool held = portbar_device_barrier(grid);
-% if folds:
     /* Groups are few here, as many as threads. */
     mine = values[0];
     for (uint i = 1; i < groups; ++i)
         mine = ${form.combine}(mine, values[i]);
 % else:
-    const uint size = portbar_reduction_size();
-${gather(form, "mine", "groups")}\
+    bool held = true;
+    for (uint count = groups;; count = (count + ${grid_slice - 1}u) / ${grid_slice}u) {
+        held = portbar_device_barrier(grid) && held;
+        const bool flat = count <= ${grid_flat}u;
+        const uint first = flat ? 0u : min(grid->group_id * ${grid_slice}u, count);
+        const uint share = flat ? count : min(count - first, ${grid_slice}u);
+        mine = portbar_grid_gather_${form.op}(scratch, values + first, share);
+        if (flat)
+            break;
+        /* The first groups combined a slice each, and leave their results in the other area. */
+        values = PORTBAR_GRID_VALUES(${form.kind}, grid, scratch);
+        scratch->device_turn ^= 1u;
+        if (id == 0u && first < count && held && PORTBAR_GRID_LEAVES_VALUES(scratch))
+            values[grid->group_id] = mine;
+    }
 % endif
     /* Asked for after the loads, whose time hides it. */
     if (!held) {
         mine = ${form.none};
         PORTBAR_GRID_GAVE_UP(scratch);
     }
-    return ${"mine" if folds else f"portbar_work_group_reduce_{form.op}(scratch, mine)"};
+    return mine;
 }
-/* All values combined by `${form.op}`, in the order of `portbar_global_id`; valid in every work-item, and the same in
-   each launch with as many work-groups. Caller: all work-items of all participating work-groups, in uniform control
-   flow. Cost: a device barrier, and a reduction or scan and a reduction over the work-group. After a fault all get the
-   neutral element, at once from then on. */
+/* All values combined by `${form.op}`, in the order of `portbar_global_id`. Caller: all work-items of all
+   participating work-groups, in uniform control flow. Order: that of portbar_device_barrier. Result: valid in every
+   work-item, and the same in each launch with as many work-groups; after a fault the neutral element, at once from
+   then on. Cost: a device barrier, and two reductions over the work-group. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
 {
@@ -89,10 +116,10 @@ portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scr
 % endif
 % for which, members in (("inclusive", "up to and with the caller"), ("exclusive", "before the caller")):
 % if ("device", f"scan_{which}", form.op) in wanted:
-/* The values of all work-items ${members}, combined by `${form.op}` in the order of `portbar_global_id`; the neutral
-   element where there is none. Caller: all work-items of all participating work-groups, in uniform control flow. Cost:
-   a device barrier, and a reduction or scan and a reduction over the work-group. After a fault all get the neutral
-   element, at once from then on. */
+/* The values of all work-items ${members}, combined by `${form.op}` in the order of `portbar_global_id`. Caller: all
+   work-items of all participating work-groups, in uniform control flow. Order: that of portbar_device_barrier. Result:
+   for the caller; the neutral element where there is no value, and after a fault, at once from then on. Cost: a device
+   barrier, and a scan and a reduction over the work-group. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_device_scan_${which}_${form.op}(private portbar_grid *grid, private portbar_scratch *scratch, ${form.kind} x)
 {
@@ -121,9 +148,9 @@ ${gather(form, "before", "group", in_order=True)}\
 % endfor
 % for kind, size in kinds:
 % if ("device", "broadcast", "") in wanted:
-/* The value that the work-item with `portbar_global_id` `from` has, in all of them. `from` is the same in all. Caller:
-   all work-items of all participating work-groups, in uniform control flow. Cost: a device barrier. After a fault all
-   get zero. */
+/* The value that the work-item with `portbar_global_id` `from` has, in all of them. Caller: all work-items of all
+   participating work-groups, in uniform control flow, with one `from`. Order: that of portbar_device_barrier. Result:
+   valid in every work-item; after a fault zero. Cost: a device barrier. */
 PORTBAR_COLLECTIVE ${kind}
 portbar_device_broadcast(private portbar_grid *grid, private portbar_scratch *scratch, ${kind} x, uint from)
 {

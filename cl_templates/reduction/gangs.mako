@@ -1,11 +1,12 @@
 ## -*- coding: utf-8 -*-
-## Gang level in kernels without a grid: a value a work-group, combined by the last group to come; and the locks of
+## Gang level in kernels without a grid: a value per work-group, combined by the last group to arrive; and the locks of
 ## loops.
 <%!
     from portbar.primitives.reduction import code
 %>
 <%def name="positions()">
-/* Linear id of the work-group, and their number, for 1-, 2- and 3-dimensional sizes. Any work-item. */
+/* Linear id of the work-group, and their number, for 1-, 2- and 3-dimensional sizes. Caller: any work-item. Cost: a
+   few integer operations. */
 PORTBAR_COLLECTIVE uint portbar_gang_id(void)
 {
     return (uint)((get_group_id(2) * get_num_groups(1) + get_group_id(1)) * get_num_groups(0) + get_group_id(0));
@@ -76,10 +77,10 @@ PORTBAR_COLLECTIVE void portbar_update_${op}(${R} results, ${L} mine)
     portbar_write_${op}(results, portbar_combine_${op}(portbar_read_${op}(results, ${op}_identity()), mine));
 }
 % if each.deterministic:
-/* The values of all work-groups, combined in the order of the groups, into the receivers. The group that comes last
-   does it, so nobody waits; it also sets the counter back. `mine` counts in the first work-item of each group. Caller:
-   all work-items of all work-groups. Order: the last group acquires what the others released. Cost: an atomic a group;
-   in the last one, a read for each group and one reduction over the work-group. */
+/* The values of all work-groups, combined in the order of the groups, into the receivers. The last group to arrive does
+   it, so no group waits; it also resets the counter. `mine` is used from the first work-item of each group. Caller:
+   all work-items of all work-groups. Order: the last group acquires the values that the others released. Cost: an
+   atomic per group; in the last one, a read per group and one reduction over the work-group. */
 PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, ${R} results, ${L} mine)
 {
     const uint id = portbar_reduction_id(), groups = portbar_gang_count();
@@ -99,7 +100,7 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
         } else
             portbar_gang_fault(scratch, ${faults["uses"]}u, ${number}u);
     }
-% if folds:
+% if serial:
     if (last != 0u) {
         mine = values[0];
         for (uint i = 1; i < groups; ++i)
@@ -160,9 +161,10 @@ PORTBAR_COLLECTIVE void portbar_finish_${op}(private portbar_scratch *scratch, $
 }
 % endif
 
-/* The lock of `${op}` among work-groups, for what no operator says: false when it could not be had in some seconds,
-   which the host is told of. Caller: one work-item of a work-group, never several of one. Order: acquire and release
-   of global memory, device scope. */
+/* The lock of `${op}` among work-groups, for updates that no operator can express. Caller: one work-item of a
+   work-group, never several of one. Order: acquire and release of global memory, device scope. Result: false if it
+   could not be acquired within some seconds, which is reported to the host. Cost: an atomic operation, and a load per
+   poll. */
 PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_scratch *scratch)
 {
     if (scratch->state == 0)
@@ -179,7 +181,7 @@ PORTBAR_COLLECTIVE void ${op}_unlock_gang(private portbar_scratch *scratch)
 % endfor
 </%def>
 <%def name="sub_group_locks()">
-/* What PORTBAR_REDUCTION_SCRATCH calls in addition; not for direct use. */
+/* Called by PORTBAR_REDUCTION_SCRATCH in addition; not for direct use. */
 PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
 {
     if (portbar_reduction_id() == 0u)
@@ -192,9 +194,10 @@ PORTBAR_COLLECTIVE void portbar_locks_start(private portbar_scratch *scratch)
     op = each.name
     number = loops.index(each)
 %>
-/* The lock of `${op}` among the sub-groups of a work-group; false when it could not be had in some seconds. No barrier
-   may stand before the unlock. Caller: one work-item of a sub-group, of a warp where sub-groups are parts of one.
-   Order: acquire and release of local and global memory within the work-group. */
+/* The lock of `${op}` among the sub-groups of a work-group. No barrier may precede the unlock. Caller: one work-item
+   of a sub-group, or of a warp if sub-groups are parts of a warp. Order: acquire and release of local and global
+   memory within the work-group. Result: false if it could not be acquired within some seconds. Cost: an atomic
+   operation on local memory, and a load per poll. */
 PORTBAR_COLLECTIVE bool ${op}_lock_worker(private portbar_scratch *scratch)
 {
     volatile local uint *lock = scratch->locks + ${number};

@@ -261,7 +261,7 @@ ${parameters()}\
     local uint last_of_all;
 % endif
 % if job.tagged:
-    /* Read here, where nobody waits for it. The last group of the launch writes the next one only after it has found
+    /* Read here, off the critical path. The last group of the launch writes the next one only after it has found
        this one in the parts of every group, so each group has read this one. */
     const uint tag = *(volatile global uint *)found + 1u;
 % endif
@@ -415,7 +415,7 @@ ${parameters()}\
 % endif
     for (ulong k = 0; k < each; ++k) {
         const ulong row = team * each + k;
-        /* Work-items without a row take part in what follows with nothing. */
+        /* Work-items without a row contribute nothing to the following steps. */
         const ulong size = row < rows ? columns : 0;
 % for array in job.inputs:
         global const ${array.c} *restrict x${array.place} =

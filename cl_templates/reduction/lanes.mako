@@ -3,8 +3,8 @@
 ## level's template.
 <%namespace name="own" file="${context['template']}"/>
 <%def name="ids()">
-/* Linear id of the work-item in its work-group, and their number, for 1-, 2- and 3-dimensional local sizes. Any
-   work-item. */
+/* Linear id of the work-item in its work-group, and their number, for 1-, 2- and 3-dimensional local sizes. Caller:
+   any work-item. Cost: a few integer operations. */
 PORTBAR_COLLECTIVE uint portbar_reduction_id(void)
 {
     return (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));
@@ -19,7 +19,7 @@ PORTBAR_COLLECTIVE uint portbar_reduction_size(void)
 }
 
 /* Sub-groups: the device's own, or PORTBAR_SUB_GROUP_SIZE work-items with consecutive linear local ids, fewer in the
-   last one. Any work-item. */
+   last one. Caller: any work-item. Cost: a few integer operations. */
 ${own.ids()}\
 ${own.helpers()}\
 </%def>
@@ -49,7 +49,7 @@ ${level("work_group", "the linear local ids", "from", own.group_broadcast, own.g
 <%def name="level(name, order, source, broadcast, reduce, scan)">\
 % if (name, "broadcast", "") in wanted:
 % for kind, size in kinds:
-/* The value of the member `${source}`, which is the same in all, in all of them.
+/* The value of the member `${source}`, which is the same in all. Result: valid in every member.
 ${caller(name)}\
 PORTBAR_COLLECTIVE ${kind} portbar_${name}_broadcast(private portbar_scratch *scratch, ${kind} x, uint ${source})
 {
@@ -63,7 +63,7 @@ ${broadcast(kind)}\
 % endif
 % for form in forms:
 % if (name, "reduce", form.op) in wanted:
-/* All values combined by `${form.op}`, in the order of ${order}; valid in every member.
+/* All values combined by `${form.op}`, in the order of ${order}. Result: valid in every member.
 ${caller(name)}\
 PORTBAR_COLLECTIVE ${form.kind} portbar_${name}_reduce_${form.op}(private portbar_scratch *scratch, ${form.kind} x)
 {
@@ -83,8 +83,8 @@ ${reduce(form)}\
 % endif
 % for which, members in (("inclusive", "up to and with the caller"), ("exclusive", "before the caller")):
 % if (name, f"scan_{which}", form.op) in wanted:
-/* The values of all members ${members}, combined by `${form.op}` in the order of ${order}; the neutral
-   element where there is none.
+/* The values of all members ${members}, combined by `${form.op}` in the order of ${order}. Result: for
+   the caller; the neutral element where there is no value.
 ${caller(name)}\
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_${name}_scan_${which}_${form.op}(private portbar_scratch *scratch, ${form.kind} x)

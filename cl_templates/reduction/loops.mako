@@ -59,8 +59,8 @@ typedef struct {
 } ${struct.c};
 % endfor
 % for each in loops:
-/* Where results of `${each.name}` go, and where their start values come from; a null pointer is none. Of an array only
-   a section takes part, from `_offset` on `_length` elements; 0 for the length means all. */
+/* Destinations of the results of `${each.name}`, which also hold the start values; null pointers are skipped. Of an
+   array only a section takes part: `_length` elements from `_offset`; a length of 0 means all. */
 typedef struct {
 % for name, kind in each.types.items():
     global ${kind.c} *${name};
@@ -72,7 +72,7 @@ typedef struct {
 % endfor
 </%def>
 <%def name="better(part, function)">\
-/* An index below 0 is none. */
+/* A negative index means empty. */
 ${function} portbar_indexed_${part} portbar_no_indexed_${part}(${part} worst)
 {
     const portbar_indexed_${part} none = { worst, -1L };
@@ -113,9 +113,9 @@ PORTBAR_COLLECTIVE ${kind} portbar_neutral_${name}(void)
     ${kind} neutral = ${neutral};
     return neutral;
 }
-#line 1 "portbar/reduction.h, behind ${title}"
+#line 1 "portbar/reduction.h, after ${title}"
 % endfor
-/* The local object that changes no other. Any work-item. */
+/* The local object that changes no other. Caller: any work-item. Cost: none: constants. */
 PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 {
     ${each.name}_local none;
@@ -127,10 +127,11 @@ PORTBAR_COLLECTIVE ${each.name}_local ${each.name}_identity(void)
 % endfor
 </%def>
 <%def name="ids()">
-/* Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count). The
-   members of a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one
+/* ---- Which member of a level the caller is, from 0, and how many members there are: for (i = id; i < n; i += count).
+   The members of a level without vectors are sub-groups or work-groups, whose work-items all do the same; those of one
    without workers are in the first sub-group of each work-group, or in each sub-group where there is no gang either.
-   At levels of gangs with vectors or workers alone, all work-groups have the same size. Any work-item. */
+   At levels of gangs with vectors or workers alone, all work-groups have the same size. Caller: any work-item. Cost: a
+   few integer operations. */
 % for level in LEVELS:
 <%
     low, gang = inner(level) if level.startswith("gang") else level, level.startswith("gang")
@@ -171,7 +172,7 @@ ${"#endif" if guard else ""}
     op = each.name
     L, R = f"{op}_local", f"{op}_results"
 %>
-/* Two local objects of `${op}` combined. Any work-item. */
+/* Two local objects of `${op}` combined. Caller: any work-item. Cost: the operator, per field. */
 PORTBAR_COLLECTIVE ${L} ${op}_combine(${L} a, ${L} b)
 {
     return portbar_combine_${op}(a, b);
@@ -199,13 +200,14 @@ PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
     return all;
 }
 % endif
-/* ---- `${op}` within work-groups: over the lanes of a sub-group (vector), over the sub-groups of a work-group, each
-   with the value of its first lane (worker), or over all work-items of a work-group. Caller of all steps: the
-   sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in uniform control
-   flow. setup: before the loop, the start values, in the first member from the receivers where there are any (it alone
-   writes them, so that no barrier is needed). init: at its start, one member goes on from the start values, the others
-   from the neutral element. fini: at its end, everything combined; valid in every member. Cost: that of one reduction,
-   however many fields. teardown: after it, the receivers get the results. Each returns the new local object. */
+/* ---- Steps of `${op}` within work-groups: over the lanes of a sub-group (vector), over the sub-groups of a
+   work-group, each with the value of its first lane (worker), or over all work-items of a work-group. setup is before
+   the loop: the start values, in the first member from the receivers where there are any (it alone writes them, so
+   that no barrier is needed). init is at its start: one member goes on from the start values, the others from the
+   neutral element. fini is at its end: everything combined. teardown is after it: the receivers get the results.
+   Caller: the sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in
+   uniform control flow. Result: the new local object; after fini the same in every member. Cost: in fini, that of one
+   reduction, however many fields. */
 % for level in GROUP_LEVELS[0 if vectors else 1:]:
 <% first = FIRST["vector" if level == "vector" else "worker_vector"] %>\
 ${steps(each, level, level, first, FIRST[level], False)}\
@@ -273,8 +275,9 @@ ${head(each, "teardown", level, grid)}
 <%def name="members()">
 % for each in loops:
 <% op = each.name %>\
-/* All values of `${op}` of the members of a level combined, without start values and receivers; valid in every one of
-   them. */
+/* ---- All values of `${op}` of the members of a level combined, without start values and receivers. Caller: the
+   sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in uniform control
+   flow. Result: valid in every member. Cost: that of one reduction, however many fields. */
 % if vectors:
 ${head(each, "reduce", "vector", results=False)}
 {
@@ -310,12 +313,13 @@ PORTBAR_COLLECTIVE ${op}_local portbar_received_${op}(${op}_results results, ${o
 % endfor
     return without;
 }
-/* ---- `${op}` over work-groups, with the lanes of the first sub-group of each (vector), their sub-groups (worker) or
-   all their work-items, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. Results are in
-   the receivers when the kernel is complete; fields without a receiver stay within the work-group. The start values
-   are the receivers' own and come in at the end, so all go on from the neutral element. reduce: the last two steps, of
-   values that started from it. Caller of all steps: all work-items of all work-groups, in control flow that is the
-   same in all of them. */
+/* ---- Steps of `${op}` over work-groups, with the lanes of the first sub-group of each (vector), their sub-groups
+   (worker) or all their work-items, in a kernel without a grid, whose first parameter is PORTBAR_REDUCTION_PARAM. The
+   start values are the receivers' own and come in at the end, so all go on from the neutral element. reduce is the
+   last two steps, of values that started from it. Caller: all work-items of all work-groups, in control flow that is
+   the same in all of them. Result: in the receivers when the kernel is complete; fields without a receiver stay within
+   the work-group. Cost: in fini, a reduction over the work-group and an atomic per group; the last group combines the
+   values of all. */
 % for level in levels:
 ${steps(each, level, inner(level), "", FIRST[inner(level)], False)}\
 ${head(each, "reduce", level)}
@@ -324,10 +328,11 @@ ${head(each, "reduce", level)}
 }
 % endfor
 #ifdef PORTBAR_DEVICE_BARRIER_H
-/* ---- `${op}` over work-groups in kernels with a grid: results are valid in every work-item of every participating
-   work-group, and in the receivers of those fields that have one. One work-item of the grid goes on from the start
-   values, the receivers' where there are any. Caller of all steps: all work-items of all participating work-groups, in
-   uniform control flow. */
+/* ---- Steps of `${op}` over work-groups in kernels with a grid. One work-item of the grid adds the start values of
+   the receivers, if any. Caller: all work-items of all participating work-groups, in uniform control flow. Order: as
+   for portbar_device_barrier, in reduce and fini. Result: valid in every work-item of every participating work-group,
+   and in the receivers of those fields that have one. Cost: in reduce and fini, a device barrier and two reductions
+   over the work-group. */
 % for level in levels:
 ${head(each, "reduce", level, True, False)}
 {
@@ -338,7 +343,10 @@ ${head(each, "reduce", level, True, False)}
 }
 ${steps(each, level, level, first, first, True)}\
 % endfor
-/* As in kernels without a grid. The host is not told of a lock that cannot be had. */
+/* The lock of `${op}` among the work-groups of a grid. A lock that cannot be acquired is not reported to the host.
+   Caller: one work-item of a work-group, never several of one. Order: acquire and release of global memory, device
+   scope. Result: false if it could not be acquired within some seconds. Cost: an atomic operation, and a load per
+   poll. */
 PORTBAR_COLLECTIVE bool ${op}_lock_gang(private portbar_grid *grid, private portbar_scratch *scratch)
 {
     return portbar_gang_take(PORTBAR_GRID_LOCK(grid, ${number}u));

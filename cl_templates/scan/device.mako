@@ -2,9 +2,9 @@
 ## portbar/scan.h: scans over all work-groups of a launch, for kernels of the author's own.
 <%namespace name="tiles" file="scan/look_back.mako"/>
 <%def name="parameters()">
-/* First parameter of a kernel that scans, in place of two. The Python runtime fills both in: words that were zero once, with
-   the ticket, a word for each tile from ${ticket_words} on and values behind them; and the launch's epoch, from 1 on, its
-   number of work-groups, and the first word of the values. */
+/* First parameter of a kernel that scans; it stands for two. The Python runtime fills both in: words that were zero
+   initially, with the ticket, a word per tile from ${ticket_words} on, and values after them; and the launch's epoch,
+   starting with 1, its number of work-groups, and the first word of the values. */
 #define PORTBAR_SCAN_PARAM volatile global uint *portbar_scan_param, const uint4 portbar_scan_launch
 
 /* Looks at the tile of another work-group before its total is computed here. */
@@ -37,7 +37,7 @@ ${functions(scan, scan.name, scan.by)}\
 % for text in scan.typedefs:
 ${text}
 % endfor
-/* Two values of scan `${name}` combined, and what changes none. */
+/* Two values of scan `${name}` combined, and what changes none. Caller: any work-item. Cost: the operator. */
 static inline __attribute__((always_inline)) ${name}_value ${name}_combine(const ${name}_value a, const ${name}_value b)
 {
 ${scan.combined}
@@ -54,7 +54,7 @@ typedef struct {
     uint epoch, tile, missing;
     /* Values up to each work-item's: of the own tile, of another; and room to combine them. */
     ${name}_value own[${scan.local_size}], other[${scan.local_size}], spare[${scan.local_size}];
-    /* What the tiles before amount to. */
+    /* The combination of the tiles before. */
     ${name}_value before[1];
 } ${name}_scan;
 ${tiles.look_back(by)}\
@@ -85,8 +85,9 @@ static inline __attribute__((always_inline)) void portbar_${name}_finish(local $
 ${tiles.publish_all(by, "scan->before[0]", "scan->own[portbar_scan_size() - 1u]")}\
     }
 }
-/* Takes the next tile for the work-group and returns its number, from 0 on: use it in place of get_group_id, since groups
-   start in any order. Caller: all work-items of the group, once in a launch, in control flow that is the same for all. */
+/* Takes the next tile for the work-group and returns its number, from 0 on: use it in place of get_group_id, since
+   groups start in any order. Caller: all work-items of the group, once in a launch, in control flow that is the same
+   for all. Result: the tile, valid in every work-item. Cost: one atomic operation and a work-group barrier. */
 #define ${name}_begin(scan) portbar_${name}_begin(scan, portbar_scan_param, portbar_scan_launch)
 static inline __attribute__((always_inline)) uint portbar_${name}_begin(local ${name}_scan *scan,
                                                                         volatile global uint *words, const uint4 launch)
@@ -100,11 +101,11 @@ static inline __attribute__((always_inline)) uint portbar_${name}_begin(local ${
     barrier(CLK_LOCAL_MEM_FENCE);
     return scan->tile;
 }
-/* Gives what the calling work-item contributes to the group's tile, tells other groups the tile's total, and combines those of
-   the tiles before, as far as they are known after some polls. Caller: all work-items of the group, once after
-   `${name}_begin`. Order: release and acquire at device scope for the totals, and for nothing else. Cost: 2 log2(size) + 2
-   work-group barriers, and loads of the tiles before up to the nearest whose prefix is known. Source: Merrill and Garland,
-   "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016. */
+/* Adds the calling work-item's contribution to the group's tile, publishes the tile's total to other groups, and
+   combines those of the tiles before, as far as they are known after some polls. Caller: all work-items of the group,
+   once after `${name}_begin`. Order: release and acquire at device scope for the totals only. Cost: 2 log2(size) + 2
+   work-group barriers, and loads of the tiles before up to the nearest whose prefix is known. Source: Merrill and
+   Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016. */
 static inline __attribute__((always_inline)) void ${name}_publish(local ${name}_scan *scan, const ${name}_value value)
 {
     scan->own[portbar_scan_id()] = value;
@@ -124,13 +125,15 @@ ${tiles.publish(by, "scan->own[portbar_scan_size() - 1u]", " " * 12)}\
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
-/* Whether a tile before has not told its total. Then the group computes it, by `${name}_supply`, so that it waits for no
-   other. The same for all work-items of the group. Caller: any work-item, after `${name}_publish`. */
+/* Whether a tile before has not published its total. Then the group computes it, by `${name}_supply`, so it waits for
+   no other group. Caller: any work-item, after `${name}_publish`. Result: the same in all work-items of the group.
+   Cost: two loads from local memory. */
 static inline __attribute__((always_inline)) bool ${name}_missing(local ${name}_scan *scan)
 {
     return scan->missing != scan->tile;
 }
-/* The number of that tile. Caller: as for `${name}_missing`, which was true. */
+/* The number of the missing tile. Caller: any work-item, after `${name}_missing` that returned true. Result: the same
+   in all work-items of the group. Cost: a load from local memory. */
 static inline __attribute__((always_inline)) uint ${name}_missing_tile(local ${name}_scan *scan)
 {
     return scan->missing;
@@ -151,13 +154,15 @@ static inline __attribute__((always_inline)) void ${name}_supply(local ${name}_s
     }
     barrier(CLK_LOCAL_MEM_FENCE);
 }
-/* What all work-items of the launch up to the caller amount to, in the order of tiles and of work-items in them. Caller: any
-   work-item, when no tile is missing any more. */
+/* The combination of all work-items of the launch up to the caller, in the order of tiles and of work-items in them.
+   Caller: any work-item, once no tile is missing. Result: for the caller. Cost: the operator, and two loads from local
+   memory. */
 static inline __attribute__((always_inline)) ${name}_value ${name}_inclusive(local ${name}_scan *scan)
 {
     return ${name}_combine(scan->before[0], scan->own[portbar_scan_id()]);
 }
-/* The same without the caller: the neutral element for the first work-item of tile 0. Caller: as for `${name}_inclusive`. */
+/* `${name}_inclusive` without the caller: the neutral element for the first work-item of tile 0. Caller, result and
+   cost: as for `${name}_inclusive`. */
 static inline __attribute__((always_inline)) ${name}_value ${name}_exclusive(local ${name}_scan *scan)
 {
     const uint id = portbar_scan_id();

@@ -40,7 +40,7 @@ static inline uint portbar_starts(${array_parameters()}\
 {
     return k == 0u || ${"(%s)k %% columns == 0u" % job.index if job.segments == "lines" else "segments[k] != 0"};
 }
-/* What an element contributes. */
+/* The contribution of an element. */
 static inline portbar_pair portbar_mapped(${array_parameters()}\
     const ulong k)
 {
@@ -117,7 +117,7 @@ void portbar_scan(
 <%def name="items()">
 <% out = job.outputs[0] %>\
 % if out.vectors:
-/* What the numbers of a vector up to each of them amount to. */
+/* The inclusive scan of the numbers of a vector. */
 static inline ${out.lane_type} portbar_prefixes(${out.lane_type} v)
 {
 % for distance in job.distances:
@@ -126,8 +126,8 @@ static inline ${out.lane_type} portbar_prefixes(${out.lane_type} v)
     return v;
 }
 % endif
-/* What a tile amounts to: its ${job.cut.runs} runs, combined in order; of the last tile, if it is cut short, its elements.
-   The same bits for whoever computes it. `runs` gets what each run amounts to. */
+/* The combination of a tile: its ${job.cut.runs} runs, combined in order; of the last tile, if it is cut short, its
+   elements. The same bits in every group that computes it. `runs` receives the combination of each run. */
 static inline portbar_item portbar_tile(
 ${array_parameters()}\
     const ulong n, const uint tile, portbar_item *runs)

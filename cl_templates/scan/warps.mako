@@ -1,7 +1,7 @@
 ## -*- coding: utf-8 -*-
 ## portbar.scan on NVIDIA's GPUs: lanes exchange values by shuffles, and a warp looks at many tiles before at once.
-## Tiles tell their total with the launch's tag in one word, so that no order is needed. The last of 32 tiles alone tells what all
-## up to it amount to: whoever adds up 32 totals does so in one tree, and timing changes no bits.
+## Tiles publish their total with the launch's tag in one word, so no memory order is needed. Only the last of 32 tiles
+## publishes the prefix up to it: every warp adds up 32 totals in one tree, so timing changes no bits.
 <%namespace name="host" file="scan/host.mako"/>
 <%namespace name="tiles" file="scan/look_back.mako"/>
 <%namespace name="ptx" file="backend/ptx/warps.mako"/>
@@ -14,7 +14,7 @@ ${ptx.tagged_items()}\
 #define PORTBAR_WARPS ${job.local // 32}u
 #define PORTBAR_ROWS ${job.rows}u
 #define PORTBAR_LOOK ${job.look}
-/* What a warp's elements of one row amount to up to each lane's. Caller: all lanes. */
+/* The inclusive scan of a warp's elements of one row. Caller: all lanes. */
 static inline portbar_item portbar_row(portbar_item own)
 {
     const uint lane = (uint)get_local_id(0) & 31u;
@@ -34,17 +34,18 @@ static inline portbar_item portbar_tree(portbar_item own)
         own = portbar_join(own, portbar_item_behind(own, step));
     return own;
 }
-/* Where a tile tells what it amounts to, and the last one of a block of 32 what all up to it do: elsewhere, since a value of
-   several words may be read while it is told. */
+/* The place of a tile's total, and of the prefix that the last tile of a block of 32 publishes: separate, because a
+   value of several words may be read while it is written. */
 #define PORTBAR_PLACE(tile) (flags + (ulong)(tile) * PORTBAR_ITEM_WORDS)
 #define PORTBAR_PLACE_OF_ALL(block) (flags + (ulong)((uint)get_num_groups(0) + (uint)(block)) * PORTBAR_ITEM_WORDS)
 #define PORTBAR_IS_KNOWN(tag) (((tag) & ~1u) == 2u * epoch)
 #define PORTBAR_IS_ALL(tag) ((tag) == 2u * epoch + 1u)
 #define PORTBAR_NONE 0xffffffffu
-/* What the tiles of the blocks from `top` back tell the lanes, up to `tile`; returns the row of the nearest block that tells
-   what all up to it amount to, which its last lane gets, or PORTBAR_LOOK. Loads wait for none of each other. Caller: all lanes. */
+/* Loads into the lanes the totals of the tiles of the blocks from `top` back, up to `tile`; returns the row of the
+   nearest block with a published prefix, which its last lane receives, or PORTBAR_LOOK. The loads are independent.
+   Caller: all lanes. */
 static inline int portbar_look_at(volatile global ulong *flags, const int top, const uint tile, const uint epoch, uint *tag,
-                                  portbar_item *told)
+                                  portbar_item *totals)
 {
     const int lane = (int)(get_local_id(0) & 31u), block = (int)(tile / 32u);
     ulong words[PORTBAR_LOOK][(sizeof(portbar_item) + 3) / 4], all[PORTBAR_LOOK][(sizeof(portbar_item) + 3) / 4];
@@ -53,21 +54,21 @@ static inline int portbar_look_at(volatile global ulong *flags, const int top, c
 #pragma unroll
     for (int row = 0; row < PORTBAR_LOOK; ++row) {
         const uint other = (uint)max(top - row, 0) * 32u + (uint)lane;
-        portbar_listen(PORTBAR_PLACE(min(other, tile)), words[row]);
-        portbar_listen(PORTBAR_PLACE_OF_ALL(max(top - row, 0)), all[row]);
+        portbar_load_item(PORTBAR_PLACE(min(other, tile)), words[row]);
+        portbar_load_item(PORTBAR_PLACE_OF_ALL(max(top - row, 0)), all[row]);
     }
 #pragma unroll
     for (int row = 0; row < PORTBAR_LOOK; ++row) {
         const bool there = top >= row && (uint)(top - row) * 32u + (uint)lane < tile;
-        tag[row] = portbar_heard(words[row], told + row);
+        tag[row] = portbar_item_tag(words[row], totals + row);
         if (!there) {
             tag[row] = 0u;
-            told[row] = portbar_neutral_item();
+            totals[row] = portbar_neutral_item();
         }
-        const bool knows_all = PORTBAR_IS_ALL(portbar_heard(all[row], up_to + row));
+        const bool knows_all = PORTBAR_IS_ALL(portbar_item_tag(all[row], up_to + row));
         if (lane == 31 && there && top - row < block && knows_all) {
             tag[row] = 2u * epoch + 1u;
-            told[row] = up_to[row];
+            totals[row] = up_to[row];
         }
     }
 #pragma unroll
@@ -126,7 +127,7 @@ ${host.head()}\
 ${stage_row()}\
         }
     }
-    /* What comes before the lane in its warp, for each row. */
+    /* The prefix of the lane in its warp, for each row. */
     portbar_item carry = portbar_neutral_item();
 #pragma unroll
     for (uint row = 0; row < PORTBAR_ROWS; ++row) {
@@ -147,16 +148,16 @@ ${stage_row()}\
     }
     const int block = (int)(tile / 32u);
     if (id == 0u)
-        portbar_tell(PORTBAR_PLACE(tile), all, 2u * epoch);
+        portbar_publish_item(PORTBAR_PLACE(tile), all, 2u * epoch);
     for (;;) {
         if (warp == 0u) {
             uint missing = PORTBAR_NONE, polls = 0u;
             int top = block, stop;
             uint tag[PORTBAR_LOOK];
-            portbar_item told[PORTBAR_LOOK];
+            portbar_item totals[PORTBAR_LOOK];
             /* Back to the nearest block up to which all is known. */
             for (;;) {
-                stop = portbar_look_at(flags, top, tile, epoch, tag, told);
+                stop = portbar_look_at(flags, top, tile, epoch, tag, totals);
                 uint lacking = 0u;
                 int in_row = 0;
 #pragma unroll
@@ -186,20 +187,20 @@ ${stage_row()}\
 #pragma unroll
                         for (int row = 0; row < PORTBAR_LOOK; ++row)
                             if (row == stop)
-                                found = portbar_item_of(told[row], 31u);
+                                found = portbar_item_of(totals[row], 31u);
                     portbar_item total[PORTBAR_LOOK];
 #pragma unroll
                     for (int row = 0; row < PORTBAR_LOOK; ++row)
-                        total[row] = portbar_tree(told[row]);
+                        total[row] = portbar_tree(totals[row]);
 #pragma unroll
                     for (int row = PORTBAR_LOOK - 1; row > 0; --row)
                         if (row < stop)
                             found = portbar_join(found, portbar_item_of(total[row], 0u));
                     if (top == block) {
                         if ((tile & 31u) == 31u) {
-                            const portbar_item whole_block = portbar_tree(lane == 31u ? all : told[0]);
+                            const portbar_item whole_block = portbar_tree(lane == 31u ? all : totals[0]);
                             if (lane == 0u)
-                                portbar_tell(PORTBAR_PLACE_OF_ALL(block), portbar_join(found, whole_block), 2u * epoch + 1u);
+                                portbar_publish_item(PORTBAR_PLACE_OF_ALL(block), portbar_join(found, whole_block), 2u * epoch + 1u);
                         }
                         if ((tile & 31u) != 0u)
                             found = portbar_join(found, portbar_item_of(total[0], 0u));
@@ -208,7 +209,7 @@ ${stage_row()}\
                     if (stop > 0)
                         found = portbar_join(found, portbar_item_of(total[0], 0u));
                     top += PORTBAR_LOOK;
-                    stop = portbar_look_at(flags, top, tile, epoch, tag, told);
+                    stop = portbar_look_at(flags, top, tile, epoch, tag, totals);
                 }
                 if (lane == 0u)
                     found_before[0] = found;
@@ -220,8 +221,8 @@ ${stage_row()}\
         const uint missing = shared[1];
         if (missing == PORTBAR_NONE)
             break;
-        /* The whole group computes what is not known after some polls, as its own group does: none waits for another to run.
-           Tiles before the last are whole. */
+        /* The whole group computes totals that are unknown after some polls, exactly as their own group does: no group
+           waits for another to run. Tiles before the last are whole. */
         portbar_item sum = portbar_neutral_item();
 #pragma unroll
         for (uint row = 0; row < PORTBAR_ROWS; ++row) {
@@ -252,7 +253,7 @@ ${stage_row()}\
             portbar_item total = again[0];
             for (uint w = 1; w < PORTBAR_WARPS; ++w)
                 total = portbar_join(total, again[w]);
-            portbar_tell_for(PORTBAR_PLACE(missing), total, 2u * epoch);
+            portbar_publish_item_for(PORTBAR_PLACE(missing), total, 2u * epoch);
         }
     }
     before = warp == 0u ? found_before[0] : portbar_join(found_before[0], before);

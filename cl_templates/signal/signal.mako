@@ -15,12 +15,13 @@ typedef struct {
 #define PORTBAR_STATUS_CONDITION ${status_condition}u
 </%def>
 <%def name="report()">
-/* Sets the abort flag, and tells the host once what a signal was and what was asked of it. Caller: any work-item. */
+/* Sets the abort flag, and reports to the host once the value of a signal and the requested one. Caller: any work-item.
+   */
 static inline void portbar_report_signal(const portbar_grid *grid, uint status, uint seen, uint asked)
 {
     volatile global uint *report = PORTBAR_REPORT(grid->state, grid->epoch);
     if (portbar_word_compare_exchange(grid->state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u) {
-        /* Whoever set it in this launch stores another status, before this or after. */
+        /* The work-item that set it in this launch stores another status, before this or after. */
         (void)portbar_word_compare_exchange(report + 1, PORTBAR_STATUS_OPEN, PORTBAR_STATUS_OVERWRITTEN);
         return;
     }
@@ -92,9 +93,10 @@ static inline bool portbar_signal_test(const portbar_grid *grid, volatile global
 }
 </%def>
 <%def name="wait()">
-/* Waits until a signal has come to at least `value`, which 0 always has. Order: acquire at device scope, when true: what was written
-   before the signals that took it there is visible. Caller: any work-item of a participating work-group that waits for none of its own group. Result:
-   false at the grid's spin limit, which the host is told, or in a launch that is draining. Cost: polls, and one acquire. */
+/* Waits until a signal is at least `value`; for 0 it returns at once. Order: acquire at device scope, if true: stores
+   before the signals that raised it are visible. Caller: any work-item of a participating work-group that waits for
+   none of its own group. Result: false at the grid's spin limit, which is reported to the host, or in a launch that is
+   draining. Cost: polls, and one acquire. */
 static inline bool portbar_signal_wait_until_at_least(const portbar_grid *grid, volatile global portbar_signal *signal, uint value)
 {
     uint seen = 0u;
@@ -118,11 +120,11 @@ static inline bool portbar_signal_wait_until_at_least(const portbar_grid *grid, 
     return false;
 }
 
-/* The same for a whole work-group, of which one work-item polls. Drivers that take no barrier in a branch need the call from every
-   group: one that waits for nothing gives the value 0. Order: acquire at device scope, when true, for all work-items of
-   the group. Caller: all work-items of the group, in uniform control flow, with one signal and one value. Result: the same in every
-   work-item; after a false, further such waits and barriers of this group return false at once. Cost: two work-group barriers, and
-   polls by one work-item. */
+/* portbar_signal_wait_until_at_least for a whole work-group, of which one work-item polls. Drivers that take no
+   barrier in a branch need the call from every group: one that waits for nothing gives the value 0. Order: acquire at
+   device scope, when true, for all work-items of the group. Caller: all work-items of the group, in uniform control
+   flow, with one signal and one value. Result: the same in every work-item; after a false, further such waits and
+   barriers of this group return false at once. Cost: two work-group barriers, and polls by one work-item. */
 static inline bool portbar_work_group_signal_wait_until_at_least(portbar_grid *grid, volatile global portbar_signal *signal,
                                                                  uint value)
 {
@@ -135,10 +137,10 @@ static inline bool portbar_work_group_signal_wait_until_at_least(portbar_grid *g
 }
 </%def>
 <%def name="condition()">
-/* Waits until an expression is true, which reads what other work-groups write by relaxed atomic loads, and is evaluated again for each
-   poll. Order: acquire at device scope, when true. Caller: any work-item of a participating work-group that waits for none of its own
-   group. Result: false at the grid's spin limit, which the host is told, or in a launch that is draining. Cost: the expression at
-   each poll, and one fence. */
+/* Waits until an expression is true, which reads what other work-groups write by relaxed atomic loads, and is evaluated
+   again for each poll. Order: acquire at device scope, when true. Caller: any work-item of a participating work-group
+   that waits for none of its own group. Result: false at the grid's spin limit, which is reported to the host, or in a
+   launch that is draining. Cost: the expression at each poll, and one fence. */
 #define portbar_device_wait_until(grid, condition) <%text>\</%text>
     __extension__({ <%text>\</%text>
         const portbar_grid *const portbar_waiting = (grid); <%text>\</%text>
@@ -171,7 +173,8 @@ static inline bool portbar_wait_goes_on(const portbar_grid *grid, uint round)
    portbar_device_barrier. Cost: a store per signal, shared by the work-groups, and a device barrier. */
 static inline bool portbar_device_signals_clear(portbar_grid *grid, volatile global portbar_signal *signals, uint count)
 {
-    /* By leaders alone: some compilers let one work-item's turns of a loop before a barrier decide for all (the effect JOINS_LOST). */
+    /* By leaders alone: some compilers apply one work-item's iteration count of a loop before a barrier to all (the
+       effect JOINS_LOST). */
     if (PORTBAR_LEADER(grid))
         for (uint i = grid->group_id; i < count; i += grid->num_groups)
             portbar_word_store(&signals[i].value, 0u);

@@ -4,7 +4,7 @@
 <%namespace name="tiles" file="scan/look_back.mako"/>
 <%def name="kernels()">
 ${tiles.next_tile(job.by)}\
-/* What comes before the caller's in its group; `room` may be used again after the next barrier. Caller: all work-items.
+/* The exclusive prefix sum in the caller's group; `room` may be reused after the next barrier. Caller: all work-items.
    Inlined always: some compilers take no barrier elsewhere. */
 static inline __attribute__((always_inline)) uint portbar_sum_before(const uint number, local uint *room)
 {
@@ -66,7 +66,7 @@ ${host.pass_head("portbar_sort_pass")}\
     const uint tile = shared[0], begin = tile * ${job.tile}u, here = min(n - begin, ${job.tile}u);
     global const portbar_key *keys = in + in_offset;
     for (uint k = id; k < ${job.tile}u; k += ${job.local}u) {
-        /* Behind the end, places that nobody writes: the last digit's last. */
+        /* Beyond the end, places that are never written: the last of the last digit. */
         const uint digit = k < here ? PORTBAR_DIGIT(keys[begin + k], shift, mask) : mask;
         order[k] = digit << 16 | k;
         if (k < here)
@@ -118,19 +118,20 @@ ${host.pass_head("portbar_sort_pass")}\
             shared[1] = known ? 1u + (seen & 1u) : 0u;
         }
         barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-        const uint told = shared[1];
-        if (told == 0u) {
+        const uint published = shared[1];
+        if (published == 0u) {
             /* It is not known after some polls, and is counted here: no group waits for another to run. */
             for (uint k = id; k < ${job.tile}u; k += ${job.local}u)
                 atomic_inc(again + PORTBAR_DIGIT(keys[(next - 1u) * ${job.tile}u + k], shift, mask));
         } else {
-            global const uint *theirs = counts + 2ul * PORTBAR_BINS * (next - 1u) + (told == 2u ? PORTBAR_BINS : 0u);
+            global const uint *theirs = counts + 2ul * PORTBAR_BINS * (next - 1u)
+                                       + (published == 2u ? PORTBAR_BINS : 0u);
             for (uint d = id; d < PORTBAR_BINS; d += ${job.local}u)
                 again[d] += theirs[d];
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         --next;
-        done = told == 2u || next == 0u;
+        done = published == 2u || next == 0u;
     }
     for (uint d = id; d < PORTBAR_BINS; d += ${job.local}u) {
         mine[PORTBAR_BINS + d] = again[d] + found[d];

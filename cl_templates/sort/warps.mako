@@ -63,7 +63,7 @@ static inline uint portbar_total(const uint id, local uint *found)
     }
     return total;
 }
-/* What comes up to the caller's in its warp. Caller: all lanes. */
+/* The inclusive prefix sum in the caller's warp. Caller: all lanes. */
 static inline uint portbar_warp_sum(uint number)
 {
     const uint lane = (uint)get_local_id(0) & 31u;
@@ -111,7 +111,7 @@ ${host.pass_head("portbar_sort_pass")}\
     }
     local uint *mine = found + warp * PORTBAR_BINS;
     const uint before = portbar_lanes_before();
-    /* The digit stays beside the rank. Behind the end are places that nobody writes: the last digit's last. */
+    /* The digit stays beside the rank. Beyond the end are places that are never written: the last of the last digit. */
 #pragma unroll
     for (uint i = 0; i < PORTBAR_ITEMS; ++i) {
         const uint digit = i < valid ? PORTBAR_DIGIT(key[i], shift, mask) : mask;
@@ -303,7 +303,7 @@ ${host.moved_parameters()}\
         for (uint k = id; k < ${job.local // 32}u * PORTBAR_BINS; k += ${job.local}u)
             found[k] = 0u;
         barrier(CLK_LOCAL_MEM_FENCE);
-        /* What is behind the end stays there. */
+        /* Places beyond the end stay there. */
 #pragma unroll
         for (uint i = 0; i < PORTBAR_ITEMS; ++i) {
             const uint own = i < valid ? PORTBAR_DIGIT(key[i], shift, mask) : mask;

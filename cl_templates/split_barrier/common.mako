@@ -23,35 +23,35 @@
 
 #define PORTBAR_MEMBER static inline __attribute__((always_inline))
 
-/* What an arrival returns and a wait takes. Opaque. */
+/* Result of an arrival and argument of a wait. Opaque. */
 typedef ulong portbar_arrival_token;
 </%def>
 <%def name="object()">
 /* The object. Reserve it in local memory; its fields are portbar's own. */
 ${own.object()}\
 
-/* Largest expected and pending count. */
+/* Largest expected and pending count. Caller: any work-item. Cost: none: a constant. */
 PORTBAR_MEMBER uint portbar_split_barrier_max(void)
 {
     return ${most}u;
 }
 
 /* The first fault that a debug build (`Program(debug=True)`) found with this barrier, 0 for none; always 0 in other
-   builds. Caller: any work-item. */
+   builds. Caller: any work-item. Cost: a load in a debug build, otherwise none. */
 PORTBAR_MEMBER uint portbar_split_barrier_fault(local portbar_split_barrier *b)
 {
 ${own.fault()}\
 }
 
 /* Makes a barrier that `expected` arrivals complete. Caller: one work-item; then a barrier(CLK_LOCAL_MEM_FENCE) of all
-   that use it. */
+   that use it. Cost: a few stores to local memory. */
 PORTBAR_MEMBER void portbar_split_barrier_initialize(local portbar_split_barrier *b, uint expected)
 {
 ${own.initialize()}\
 }
 
 /* Ends a barrier, so that its memory may be used otherwise. Caller: one work-item, after a barrier() of all that used
-   it. */
+   it. Cost: at most one store to local memory. */
 PORTBAR_MEMBER void portbar_split_barrier_invalidate(local portbar_split_barrier *b)
 {
 ${own.invalidate()}\
@@ -68,24 +68,28 @@ ${own.arrive(count, **how)}\
 /* Arrives, without waiting. The token is for the wait on this phase. Caller: any work-item. Order: release at
    work-group scope, local and global memory. Cost: at most one atomic operation on local memory. */
 ${arrival("arrive", "1u")}\
-/* `count` arrivals at once, which must not complete the phase. */
+/* `count` arrivals at once, which must not complete the phase. Caller, order and cost: as for
+   portbar_split_barrier_arrive. */
 ${arrival("arrive_no_complete", "count", completes=False)}\
-/* `count` arrivals at once, which may complete the phase. */
+/* `count` arrivals at once, which may complete the phase. Caller, order and cost: as for
+   portbar_split_barrier_arrive. */
 ${arrival("arrive_count", "count")}\
-/* Arrives, and one arrival fewer is expected from the next phase on. */
+/* Arrives, and one arrival fewer is expected from the next phase on. Caller and order: as for
+   portbar_split_barrier_arrive. Cost: at most two atomic operations on local memory. */
 ${arrival("arrive_and_drop", "1u", drops=True)}\
 /* `count` arrivals at once, which must not complete the phase, and as many fewer are expected from the next phase on.
-   */
+   Caller, order and cost: as for portbar_split_barrier_arrive_and_drop. */
 ${arrival("arrive_and_drop_no_complete", "count", drops=True, completes=False)}\
 /* Arrives when this work-item's earlier copies are done, as one arrival beyond those expected; `_no_inc`: as one of
-   them. */
+   them. Caller, order and cost: as for portbar_split_barrier_arrive. */
 % for form in ("", "_no_inc"):
 PORTBAR_MEMBER void portbar_split_barrier_arrive_copy_async${form}(local portbar_split_barrier *b)
 {
 ${own.arrive_copies(expected=bool(form))}\
 }
 % endfor
-/* Arrivals that were still pending just before the one that returned the token. */
+/* Arrivals that were still pending just before the one that returned the token. Caller: any work-item. Cost: a few
+   integer operations. */
 PORTBAR_MEMBER uint portbar_split_barrier_pending_count(portbar_arrival_token token)
 {
 ${own.pending()}\
@@ -94,13 +98,14 @@ ${own.pending()}\
 <%def name="waits()">
 % for form, phase, parameter in (("", "token", "portbar_arrival_token token"), ("_parity", "parity", "uint parity")):
 % if counted:
-/* Whether the phase is complete, without waiting. Caller: any work-item. Order: acquire when true; what was done before
-   the arrivals is visible. Cost: a load. */
+/* Whether the phase is complete, without waiting. Caller: any work-item. Order: acquire if true; stores before the
+   arrivals are visible. Cost: a load. */
 PORTBAR_MEMBER bool portbar_split_barrier_test_wait${form}(local portbar_split_barrier *b, ${parameter})
 {
 ${own.test_wait(phase)}\
 }
-/* Polls a phase at most `polls` times; true when it is complete. Caller, order and cost: as test_wait for each poll. */
+/* Polls a phase at most `polls` times; true when it is complete. Caller and order: as for
+   portbar_split_barrier_test_wait. Cost: a load per poll. */
 PORTBAR_MEMBER bool
 portbar_split_barrier_try_wait${form}(local portbar_split_barrier *b, ${parameter}, uint polls)
 {
@@ -108,16 +113,18 @@ ${own.try_wait(phase, form)}\
 }
 % endif
 % if counted or not form:
-/* Waits for a phase; false when it is not complete after PORTBAR_SPLIT_BARRIER_POLLS polls, or where a wait is a
-   barrier and arrivals are missing. Caller: all work-items of the group, in uniform control flow, or those that the
-   macros above name. Order: acquire, local and global memory. */
+/* Waits for a phase. Caller: all work-items of the group, in uniform control flow, or those that the macros above
+   name. Order: acquire, local and global memory. Result: false when the phase is not complete after
+   PORTBAR_SPLIT_BARRIER_POLLS polls, or where a wait is a barrier and arrivals are missing. Cost: a load per poll, or
+   a work-group barrier. */
 PORTBAR_MEMBER bool portbar_split_barrier_wait${form}(local portbar_split_barrier *b, ${parameter})
 {
 ${own.wait(phase, form)}\
 }
 % endif
 % endfor
-/* Arrives and waits. Caller, order and result as for the two halves. */
+/* Arrives and waits. Caller and result: as for portbar_split_barrier_wait. Order: release and acquire at work-group
+   scope, local and global memory. Cost: those of an arrival and a wait. */
 PORTBAR_MEMBER bool portbar_split_barrier_arrive_and_wait(local portbar_split_barrier *b)
 {
     return portbar_split_barrier_wait(b, portbar_split_barrier_arrive(b));
@@ -133,7 +140,8 @@ PORTBAR_MEMBER void portbar_copy_async(local void *dst, const global void *src, 
 ${own.copy()}\
 }
 
-/* Waits until this work-item's own copies are done, and visible to it. Caller: any work-item. */
+/* Waits until this work-item's own copies are done, and visible to it. Caller: any work-item. Cost: the rest of the
+   copies' time, where PORTBAR_COPY_ASYNC_HARDWARE is defined, else none. */
 PORTBAR_MEMBER void portbar_copy_async_wait(void)
 {
 ${own.copy_wait()}\
@@ -141,7 +149,7 @@ ${own.copy_wait()}\
 
 /* Starts a copy of an array of `bytes` (a multiple of 4), shared out among the work-items of the group; 16 bytes at a
    time where both pointers are aligned to that, else 4. Each work-item's part completes as its own copies do. Caller:
-   all work-items of the group. */
+   all work-items of the group. Cost: a copy per 16 or 4 bytes, shared by the work-items. */
 PORTBAR_MEMBER void portbar_copy_async_group(local void *dst, const global void *src, uint bytes)
 {
     const uint me =

@@ -4,10 +4,10 @@ Method. The text that a program would compile is rendered for a backend, and cla
 work-group's work-items run it over symbolic values (`execute`), which gives all events that can be: reads, writes,
 read-modify-writes and fences with their orders and scopes, work-groups' barriers with their flags, and marks where
 the kernel accesses plain data. The models' axioms (`axioms`) and the negation of the promise go to a solver: where it
-finds values, these are an execution that breaks the promise, told in words (`check`); where there are none, the
-promise holds for so many groups and rounds. The axioms are first compared with published verdicts (`litmus`). Then
-each order, fence, flag and scope of the text is taken away, one call at a time: either an execution shows what it is
-for, or `report.REASONS` says why it stands.
+finds values, these are an execution that breaks the promise, described in words (`check`); otherwise the promise holds for this
+number of groups and rounds. The axioms are first compared with published verdicts (`litmus`). Then
+each order, fence, flag and scope of the text is taken away, one call at a time: either an execution shows its purpose, or
+`report.REASONS` says why it is kept.
 
     python -m models.weak_memory            # what CI checks: three minutes on two processors
     python -m models.weak_memory --nightly  # all backends, and scopes, too: an hour or two
@@ -26,6 +26,6 @@ Assumptions.
   `membar.gl` is taken for fence.acq_rel, which promises less than NVIDIA's fence.sc, and plain `atom` for relaxed.
 - Values do not come out of thin air. Compilers keep the order of what the text orders.
 
-Limits: a poll word that no launch prepared, and what a limit that is reached leaves behind, are not looked at here. No
+Limits: a poll word that no launch prepared, and the state after a limit was reached, are not checked here. No
 proof for more groups or rounds; forward progress is not looked at (`models.spin` does); words do not wrap.
 """

@@ -1,8 +1,8 @@
 """The two memory models as constraints for a solver: OpenCL's, and PTX's from version 6.0 on.
 
 Both are release/acquire models with scopes, and here share one form. Each write of a word has a place in the word's
-order, each read the place of the write that it takes its value from. What synchronises makes edges between
-work-items; `reaches` holds for all that an event comes before in the closure of these edges and program order. It may
+order, each read the place of the write that it takes its value from. Synchronisation makes edges between work-items; `reaches`
+holds for all events that follow an event in the closure of these edges and program order. It may
 hold for more, which only forbids more to the solver that looks for an execution: so what it cannot avoid is exact.
 
 OpenCL: Batty, Donaldson and Wickerson, "Overhauling SC atomics in C11 and OpenCL" (POPL 2016), with scoped
@@ -24,7 +24,7 @@ from .events import Event, Execution, Place, variables
 
 
 class Constraints:
-    """What holds of every execution of a program under a model."""
+    """The constraints on every execution of a program under a model."""
 
     def __init__(self, execution: Execution, *, ptx: bool, sources: Iterable[int] = (), unread: bool = False) -> None:
         self.execution, self.ptx = execution, ptx
@@ -32,7 +32,7 @@ class Constraints:
         self.solver = z3.SolverFor("QF_FD")
         self.solver.add(*execution.known)
         self.by_place: dict[Place, list[Event]] = defaultdict(list)
-        # Words that nobody reads tell nothing, but for a litmus test that asks for their final values.
+        # Unread words do not matter, except for a litmus test that checks their final values.
         read = {event.place for event in self.events if event.reads or unread}
         for event in self.events:
             if event.place is not None and event.place in read:
@@ -71,7 +71,7 @@ class Constraints:
             self.after[event.number] = frozenset(found)
 
     def later(self, event: Event, kind: str = "") -> Iterator[Event]:
-        """What the same work-item does later."""
+        """The later events of the same work-item."""
         for number in self.after[event.number]:
             other = self.events[number]
             if other.item == event.item and (not kind or other.kind == kind):
@@ -215,7 +215,7 @@ class Constraints:
                 self.solver.add(rank[one.number] != rank[other.number])
 
     def _reach(self, source: int) -> None:
-        """Define what `source` comes before, beside what its group's own order tells."""
+        """Define what `source` comes before, besides the order within its group."""
         sure = self.after[source]
         found: dict[int, z3.BoolRef] = {}
 

@@ -1,4 +1,4 @@
-"""What is checked: each protocol for each backend, with its promise and the ways to weaken its text."""
+"""The cases: each protocol for each backend, with its promise and the ways to weaken its text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIMIT: Final = 1000
 
 @dataclass(frozen=True)
 class Case:
-    """One program for one backend; `scenario` tells whether discovery has patience."""
+    """One program for one backend; `scenario` says whether discovery has patience."""
 
     kernel: Kernel
     target: Target
@@ -69,7 +69,9 @@ class Case:
         return replace(setting, **changes)
 
     def _initial(self) -> dict[Place, int]:
-        """What words hold that do not begin at 0: those of discovery, and of signals as an earlier launch has left them."""
+        """Initial values of words that do not begin at 0: those of discovery, and of signals as an earlier launch has left
+        them.
+        """
         if self.kernel.promise == "discovery":
             return {("state", 4 * layout.OFFSETS["POLL_ODD"]): _TAG}
         return {("signals", 0): 1} if self.kernel == programs.CLEARED else {}
@@ -111,7 +113,7 @@ def weakenings(execution: Execution) -> list[Weakening]:
 
 
 def _expected(groups: int) -> dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]]:
-    """What discovery's words hold in a launch whose state was prepared: a tag and counts no larger than can be."""
+    """Initial values of discovery's words in a launch whose state was prepared: a tag and counts no larger than can be."""
 
     def least(most: int) -> Callable[[z3.BitVecRef], z3.BoolRef]:
         return lambda value: z3.ULE(value, most)
@@ -144,7 +146,7 @@ def cases() -> Iterator[Case]:
         for discovery in ("packed", "ticket", "spin"):
             for scenario in ("", "impatient"):
                 kernel = replace(programs.DISCOVERY, name=f"discovery {discovery}", discovery=discovery)
-                # Two turns of a lock in each group make many ways.
+                # Two acquisitions of a lock in each group make many paths.
                 yield Case(kernel, target, scenario=scenario, groups=3 if discovery == "packed" else 2)
         yield Case(programs.BETWEEN, target)
         yield Case(programs.TWO_SCANS, target, groups=1)

@@ -19,7 +19,7 @@ from .llvm import Module
 
 @dataclass
 class Verdict:
-    """What a search found: `trail` is empty where no execution breaks the promise."""
+    """The result of a search: `trail` is empty if no execution breaks the promise."""
 
     seconds: float
     events: int
@@ -75,7 +75,7 @@ def _pairs(execution: Execution, promise: str) -> Iterator[tuple[Event, Event, b
             for event in execution.events
             if event.writes and any(name == "portbar_state_prepare" for name, _ in event.site)
         ]
-        # What comes before a later one comes before it, too.
+        # Predecessors of a later one are predecessors of it, too.
         first = {number for event in prepared for number in event.before}
         yield from ((one, mark, False) for one in prepared if one.number not in first for mark in marks)
         return
@@ -148,9 +148,11 @@ def _broken(constraints: Constraints, pairs: Iterable[tuple[Event, Event, bool]]
             for event in _data(execution)
             if event.stores and (event.datum, event.turn) == (read.datum, read.turn)
         ]
-        yield Broken(z3.And(read.guard, z3.Not(z3.Or(written))), f"{_event(read)} finds what nobody wrote.")
+        yield Broken(
+            z3.And(read.guard, z3.Not(z3.Or(written))), f"{_event(read)} reads a value that was never written."
+        )
     for condition, site in execution.faults:
-        yield Broken(condition, f"A group finds words overwritten that nobody overwrote, at {_where(site)}.")
+        yield Broken(condition, f"A group reports words as overwritten that were not, at {_where(site)}.")
     for event, as_expected in execution.expected:
         yield Broken(
             z3.And(event.wrote, z3.Not(as_expected)), f"{_event(event)} writes what this model did not expect."
@@ -207,11 +209,11 @@ def _unordered(one: Event, other: Event, *, either: bool) -> str:
     if one.kind == "data":
         return f"{_event(one)} does not come before {_event(other)}."
     if one.kind != "mark":
-        return f"What {_event(one)} prepares does not come before what {_who(other)} does after discovery."
+        return f"The stores of {_event(one)} do not come before the accesses of {_who(other)} after discovery."
     if either:
         return f"{_who(one)} and {_who(other)} hold the lock, and neither comes before the other."
     return (
-        f"What {_who(one)} wrote before barrier {one.turn + 1} does not come before what {_who(other)} reads after it: "
+        f"The writes of {_who(one)} before barrier {one.turn + 1} do not come before the reads of {_who(other)} after it: "
         "the read may be stale."
     )
 

@@ -1,4 +1,4 @@
-"""What an execution is made of: reads, writes, read-modify-writes, fences, work-group barriers and marks."""
+"""The parts of an execution: reads, writes, read-modify-writes, fences, work-group barriers and marks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Event:
 
     @property
     def writes(self) -> bool:
-        """Whether it may write a value."""
+        """Whether it can write."""
         return self.value is not None
 
 

@@ -67,7 +67,7 @@ class Frame:
 
     @property
     def instruction(self) -> Instruction:
-        """What comes next."""
+        """The next statement."""
         return self.function.blocks[self.label][self.index]
 
     def jump(self, label: str) -> None:
@@ -154,8 +154,8 @@ def _condition(value: Any) -> z3.BoolRef:
 class Setting:
     """How a kernel is run: sizes, arguments, what functions are replaced by.
 
-    At most `turns` decisions at one branch are looked at. `expected` tells which values a word may have: ways on which a
-    read finds another are not looked at. The search makes sure that no write has another.
+    At most `turns` decisions at one branch are looked at. `expected` says which values a word may have: paths on which a read
+    finds another are skipped. The search makes sure that no write has another.
     """
 
     groups: int = 3
@@ -294,7 +294,7 @@ class Executor:
             if one is other or (all(plain) and one == other) or (not any(plain) and one.eq(other)):
                 joined[key] = one
             elif any(isinstance(value, (tuple, list)) or value is None for value in (one, other)):
-                # What two ways know differently, and is no number, nothing may use from here on.
+                # A value that differs between two paths, and is not a number, may not be used from here on.
                 continue
             elif z3.is_bool(one) or z3.is_bool(other):
                 joined[key] = _number(z3.If(condition, _condition(other), _condition(one)))
@@ -449,7 +449,7 @@ class Executor:
                 item.frames.pop()
                 if not item.frames:
                     item.status = "done"
-                    # What ends a function needs no place to return to.
+                    # The end of a function needs no return location.
                     item.frames = []
                 else:
                     self._return(item, value)
@@ -554,7 +554,7 @@ class Executor:
             self._datum(state, index, place, offset, stores=True)
 
     def _datum(self, state: State, index: int, place: Any, offset: int, *, stores: bool) -> z3.BitVecRef:
-        """Make the event of a plain access of global memory; what a read finds is anything."""
+        """Make the event of a plain access of global memory; a read may find any value."""
         item = state.items[index]
         name = "write" if stores else "read"
         datum, site = (place[1], offset), self._site(item)

@@ -30,7 +30,7 @@ def demangled(name: str) -> str:
 
 
 def builtin(name: str, given: list[object]) -> Operation | None:
-    """Return OpenCL C's operation of that name, None if it is none; `given` are the arguments."""
+    """Return OpenCL C's operation of that name, None if it is unknown; `given` are the arguments."""
     fence = {"mem_fence": "acq_rel", "read_mem_fence": "", "write_mem_fence": ""}
     if name in fence:
         # A fence of OpenCL 1.2 is issued with its read and write forms around it: the three count as one.

@@ -1,7 +1,7 @@
 """Litmus tests with published verdicts: what shows that the axioms are those of the models.
 
 A test's threads are written one a line, each in a work-group of its own where nothing else is said. `W x 1 release`
-writes, `R x a acquire` reads into `a`, `U x a 2` exchanges, `F seq_cst` is a fence, `D a` makes what follows depend on
+writes, `R x a acquire` reads into `a`, `U x a 2` exchanges, `F seq_cst` is a fence, `D a` makes later operations depend on
 `a`, `B` is a work-group's barrier; `.group` after an order narrows its scope. The outcome names registers, or places
 with a final value.
 

@@ -1,7 +1,7 @@
 """Kernels whose rendered text is looked at, and the devices that it is rendered for.
 
 Each kernel marks where its work-items access plain data. `model_mark(turn)` stands for a read and a write of data that
-others access at the next mark: what a barrier promises is that marks of one turn come before all marks of the next.
+others access at the next mark: a barrier promises that marks of one turn come before all marks of the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes each order of a text away, once, and says which are needed and why the others stand."""
+"""Takes each order of a text away, once, and says which are needed and why the others are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .events import Weakening
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an order stands that no promise of the case needs: cases, functions and what was taken away, as patterns."""
+    """Why an order is kept that no promise of the case needs: cases, functions and the removed order, as patterns."""
 
     cases: str
     text: str
@@ -31,7 +31,7 @@ REASONS: Final = (
     Reason(
         "split",
         r"portbar_device_barrier_wait: barrier\(local\): local",
-        "a whole barrier between arrival and wait, whose answer others may still read (`whole within split`)",
+        "a whole barrier between arrival and wait, whose result others may still read (`whole within split`)",
     ),
     Reason(
         "whole within split",
@@ -51,7 +51,7 @@ REASONS: Final = (
     Reason(
         "place",
         r"portbar_place > portbar_(word_arrive|place_wait)",
-        "what is measured is a barrier, with its orders; a launch's first on a fresh state pays for it",
+        "the measurement is of a barrier, with its orders; a launch's first on a fresh state pays for it",
     ),
     Reason(
         "ticket lock",
@@ -90,7 +90,7 @@ REASONS: Final = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one order taken away: `trail` is an execution that breaks the promise, empty if there is none."""
+    """The result of removing one order: `trail` is an execution that breaks the promise, empty if none exists."""
 
     weakening: Weakening
     trail: tuple[str, ...]
@@ -104,7 +104,7 @@ class Outcome:
 
     @property
     def explained(self) -> bool:
-        """Whether the order is needed, or somebody has said why it stands."""
+        """Whether the order is needed, or a reason to keep it is given."""
         return self.caught or bool(self.why)
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ def described(weakening: Weakening) -> str:
 
 
 def reason(case: Case, weakening: Weakening) -> str:
-    """Why an order stands that is not needed in a case; empty if nobody has said so."""
+    """Return why an order is kept that a case does not need; empty if no reason is given."""
     found = (each for each in REASONS if re.match(each.cases, case.name) and re.search(each.text, described(weakening)))
     return next((each.why for each in found), "")
 

@@ -1,4 +1,4 @@
-"""What `reduce`, `scan` and `sort` share: requests that are remembered, and launches with their arrays' events."""
+"""Shared by `reduce`, `scan` and `sort`: a cache of requests, and launches with their arrays' events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def enqueue(
     Raises
     ------
     LaunchError
-        Something to wait for has failed, or is no event.
+        A dependency has failed, or is not an event.
     """
     state, launch = (None, None) if plan is None else (plan.state, partial(plan.launch, args))
     return enqueue_by(caller, queue, state, launch, arrays, inputs, results, wait_for)
@@ -75,7 +75,7 @@ def enqueue_by(
     Raises
     ------
     LaunchError
-        Something to wait for has failed, or is no event.
+        A dependency has failed, or is not an event.
     """
     if wait_for is not None:
         wait_for = events_of(caller, wait_for)

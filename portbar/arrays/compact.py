@@ -41,9 +41,9 @@ def compact(
     ----------
     queue : pyopencl.CommandQueue
     array : pyopencl.array.Array or mapping of str to Array
-        As for `portbar.scan`. Of a mapping, the elements of all arrays at the same indices stay.
+        As for `portbar.scan`. For a mapping, the elements of all arrays at the same indices are kept.
     predicate : str
-        OpenCL C expression that is not 0 where an element stays: of ``x`` (or the names of a mapping), its index ``i``, and
+        OpenCL C expression that is nonzero for elements to keep: of ``x`` (or the names of a mapping), its index ``i``, and
         other elements such as ``x[i - 1]``, which must exist.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
@@ -92,8 +92,8 @@ def unique(
     array : pyopencl.array.Array
         As for `portbar.scan`.
     equal : str, optional
-        OpenCL C expression that is not 0 where two neighbours ``a`` and ``b`` are equal. By default ``a == b``, which all
-        components of a vector must fulfil; a structure needs an expression. NaN is not equal to NaN.
+        OpenCL C expression that is nonzero if two neighbours ``a`` and ``b`` are equal. Default: ``a == b``, for all components
+        of a vector; a structure requires an expression. NaN is not equal to NaN.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
 
@@ -198,12 +198,12 @@ def _room(queue: cl.CommandQueue, like: cl.array.Array, dtype: Any) -> cl.array.
 def _only(array: Any) -> cl.array.Array:
     """The array of a call that takes one, checked."""
     if isinstance(array, Mapping):
-        raise Error("neighbours of one array are compared: give an array, not a mapping")
+        raise Error("only the neighbours of one array can be compared: pass an array, not a mapping")
     return checked_arrays(array)["x"]
 
 
 def _said(what: str, expression: Any, example: str) -> tuple[str, str]:
-    """What the user gave, checked, and how it is called in messages."""
+    """Return the user's expression, checked, and its name in messages."""
     if not isinstance(expression, str) or not expression.strip():
         raise Error(f"{what} is an OpenCL C expression such as {example!r}, not {expression!r}")
     if re.search(r";|//|\n", expression):
@@ -216,7 +216,7 @@ def _begins(array: cl.array.Array, equal: Any) -> tuple[str, tuple[str, str]]:
     if equal is None:
         kind = element_type(array.dtype, "x_type")
         if isinstance(kind, Struct):
-            raise Error("structures cannot be compared as a whole: give equal=, such as 'a.key == b.key'")
+            raise Error("structures cannot be compared as a whole: pass equal=, such as 'a.key == b.key'")
         equal = "a == b" if isinstance(kind, Scalar) else "all(a == b)"
     said = _said("the comparison", equal, "a == b")
     places = {"a": "x[i - 1]", "b": "x[i]"}

@@ -1,4 +1,4 @@
-"""What the elements of an array contribute to a scan, as OpenCL C: values, or pairs where there are segments."""
+"""The contributions of an array's elements to a scan, as OpenCL C: values, or pairs if the scan has segments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Elements(Lanes):
 
     @property
     def parameters(self) -> str:
-        """What the map takes: arrays, if it looks around, or else their elements."""
+        """Return the map's parameters: arrays, if it reads neighbours, or else their elements."""
         if not self.looks_around:
             return super().parameters
         # None is restrict: the effect INLINED_STRUCTURES_UNKNOWN.
@@ -43,7 +43,7 @@ class Elements(Lanes):
         return ", ".join([*arrays, "const long i"])
 
     def mapped_at(self, index: str, place: str | None = None) -> str:
-        """What the element with an index contributes."""
+        """Return the contribution of the element with an index."""
         if self.segments:
             return f"portbar_mapped({self.arguments}, {index})"
         if not self.looks_around:
@@ -52,7 +52,7 @@ class Elements(Lanes):
 
     @property
     def value(self) -> Lanes:
-        """What values alone contribute, with functions of other names."""
+        """Return the contributions of values alone, with functions of other names."""
         return replace(self, place=1, segments="")
 
     @property
@@ -67,7 +67,7 @@ class Elements(Lanes):
         if not self.segments:
             return super().functions
         return f"""{self.value.functions}
-/* Pairs: what comes before a start does not count. */
+/* Pairs: values before a start do not count. */
 static inline portbar_pair portbar_neutral_0(void)
 {{
     portbar_pair none;

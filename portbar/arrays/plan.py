@@ -56,7 +56,7 @@ _COLUMN_ITEMS: Final = 64
 
 @dataclass(frozen=True)
 class Request:
-    """What one call asks for, without the arrays' contents.
+    """The request of one call, without the arrays' contents.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class State:
         return found
 
     def tile_words(self, count: int, name: str = "tile words") -> cl.Buffer:
-        """At least so many words of tiles, each of which holds the epoch of a launch, or 0."""
+        """At least this many words of tiles, each of which holds the epoch of a launch, or 0."""
         words = self.cleared(name, 4 * count)
         if words not in self._tile_words:
             self._tile_words.append(words)
@@ -155,7 +155,7 @@ def state_of(queue: cl.CommandQueue) -> State:
 
 
 class Source(Protocol):
-    """What a program is made of: its text, and what of it the caller wrote."""
+    """The parts of a program: its text, and the caller's expressions in it."""
 
     @property
     def kernel(self) -> str:
@@ -170,7 +170,7 @@ class Source(Protocol):
         """Types that the caller's expressions use."""
 
     def expressions(self) -> Iterable[tuple[str, str, str]]:
-        """What the caller wrote, as by `Job.expressions`."""
+        """Return the caller's expressions, as `Job.expressions`."""
 
     def text(self, strategy: Strategy) -> str:
         """The program's OpenCL C."""
@@ -255,7 +255,7 @@ def check_types(device: cl.Device, profile: DeviceProfile, kinds: Sequence[Type]
     for name, has in (("double", profile.facts.fp64), ("half", profile.facts.fp16)):
         if name in names and not has:
             raise UnsupportedFeatureError(
-                f"{device.name.strip()} does not compute with {name}; convert the array to float32, or use another device"
+                f"{device.name.strip()} does not support {name}; convert the array to float32, or use another device"
             )
     return extensions_for(kinds)
 
@@ -500,7 +500,7 @@ def _explained(
         except BuildError as refused:
             # The place may come after the word: the effect LOGS_REWRITTEN.
             found = re.search(r"error: (?:\S+:\d+:\d+: )?(.*)", refused.log)
-            cause = found[1].strip() if found else "the driver gives no reason"
+            cause = found[1].strip() if found else "the driver gave no reason"
             return BuildError(
                 f"{what}, {expression!r}, does not compile on {device.name.strip()}: {cause}",
                 device=refused.device,

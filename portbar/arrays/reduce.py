@@ -67,50 +67,50 @@ def reduce(
     ----------
     queue : pyopencl.CommandQueue
     array : pyopencl.array.Array or mapping of str to Array
-        Contiguous, of any shape and any type that `portbar.Reduction` takes, or of bool. It is called ``x`` in map
-        expressions. With a mapping, arrays of one shape, called by its names.
+        Contiguous, of any shape and any type that `portbar.Reduction` supports, or of bool. Map expressions refer to it as
+        ``x``. A mapping gives arrays of one shape, with their names.
     op : str or Operator
         As for `portbar.Reduction`: ``"+"``, ``"*"``, ``"min"``, ``"max"``, ``"&"``, ``"|"``, ``"^"``, ``"&&"``, ``"||"``,
         ``"=="``, ``"!="``, ``"argmin"``, ``"argmax"``, or a `portbar.Operator`.
     map : str or mapping of str to str, optional
-        OpenCL C expression of what each element contributes: of ``x`` (or ``x[i]``) and its index ``i``, a long, counted along
-        the reduced axis. A mapping gives one for each output that has one.
+        OpenCL C expression for the contribution of each element: of ``x`` (or ``x[i]``) and its index ``i``, a long, counted
+        along the reduced axis. A mapping gives expressions for some or all outputs.
     outputs : mapping of str to Reduction, str or Operator, optional
         Several results of one pass, instead of `op`. A `portbar.Reduction` names the result's type, too.
     axis : int, optional
         The axis to reduce: the first or the last. None: all of the array.
     initial : scalar or mapping of str to scalar, optional
-        What is combined with the result, from the left.
+        A start value, combined with the result from the left.
     out : pyopencl.array.Array or mapping of str to Array, optional
-        Where results go: contiguous, of the result's shape and type.
+        Destination: contiguous, of the result's shape and type.
     dtype : dtype, optional
         The result's type, in which values are combined. By default the array's, as in PyOpenCL, but int32 for logical
-        operators, and int64 for other sums of bool. In OpenCL C, a structure that is not registered with PyOpenCL is called
-        ``x_type`` after its array, or ``result_type`` (with `outputs`, after the output) where it is another one.
+        operators, and int64 for other sums of bool. In OpenCL C, a structure that is not registered with PyOpenCL is named
+        ``x_type`` after its array, or ``result_type`` (with `outputs`, after the output) if it differs.
     deterministic : bool, optional
-        Whether the result has the same bits in each run. Without it, work-groups add their sums by one atomic operation each
-        where the device has one for the type.
+        Whether the result has the same bits in each run. If false, work-groups add their sums by one atomic operation each if
+        the device has one for the type.
     reproducible : bool, optional
-        Whether it has the same bits on every device: elements are combined in a fixed order.
+        Whether the result has the same bits on every device: elements are combined in a fixed order.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
 
     Returns
     -------
     pyopencl.array.Array, or a dict of such with `outputs`
-        Of shape ``()`` without `axis`; nothing has been waited for. With `return_event`, a tuple of that and the event. The
-        result of argmin and argmax has the fields ``value`` and ``index``; an index of -1 means that there was no element.
+        Of shape ``()`` without `axis`; the call does not wait. With `return_event`, a tuple of that and the event. The
+        result of argmin and argmax has the fields ``value`` and ``index``; an index of -1 means that the array was empty.
 
     Raises
     ------
     Error
-        An operator, type, name or expression that cannot be, before anything is enqueued.
+        An invalid operator, type, name or expression, before anything is enqueued.
     LaunchError
-        Arrays that cannot be, or something to wait for that has failed.
+        Invalid arrays, or a failed dependency.
     BuildError
         An expression does not compile; the message shows it.
     UnsupportedFeatureError
-        The device lacks the type, or no way is known to order memory between its work-groups.
+        The device lacks the type, or no atomics strategy is known to order memory between its work-groups.
     """
     inputs: tuple[cl.array.Array, ...] = tuple(array.values()) if isinstance(array, Mapping) else (array,)
     key: Any = None
@@ -131,7 +131,7 @@ def reduce(
         )
         known = _plans.get(key)
     except (TypeError, AttributeError):
-        # Something is no array, or cannot be looked up; what is wrong is told below.
+        # An argument is not an array, or cannot be looked up; the checks below report it.
         key, known = None, None
     if known is None:
         known = _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible)
@@ -217,7 +217,9 @@ def _extent(
         return 1, math.prod(shape), "columns", ()
     count = len(shape)
     if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
-        raise LaunchError(f"axis= is one of an array of {count} dimension(s), or None for all of them, not {axis!r}")
+        raise LaunchError(
+            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
+        )
     axis %= count
     left = shape[:axis] + shape[axis + 1 :]
     if not c_order:
@@ -227,5 +229,5 @@ def _extent(
     if axis == 0:
         return shape[0], math.prod(shape[1:]), "rows", left
     raise LaunchError(
-        f"axis {axis} of {count} lies between others: only the first and the last can be reduced; reshape the array"
+        f"axis {axis} of {count} is neither the first nor the last, and only those can be reduced; reshape the array"
     )

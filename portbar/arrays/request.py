@@ -1,6 +1,6 @@
-"""What callers of `portbar.reduce` and `portbar.scan` hand in, checked: arrays, operators, maps, initial values, results.
+"""The arguments of `portbar.reduce` and `portbar.scan`, checked: arrays, operators, maps, initial values, results.
 
-What is wrong is told before anything is enqueued.
+Errors are raised before anything is enqueued.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
     Raises
     ------
     Error, LaunchError
-        A name that cannot be; something that is no array; arrays of different shapes.
+        An invalid name; an argument that is not an array; arrays of different shapes.
     """
     if isinstance(array, Mapping):
         if not array:
-            raise LaunchError("no array: the mapping is empty")
+            raise LaunchError("the mapping holds no array: pass at least one")
         arrays = dict(array)
         for name in arrays:
             check_name("an array", name)
@@ -50,7 +50,7 @@ def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
     for name, one in arrays.items():
         if not isinstance(one, cl.array.Array):
             raise LaunchError(
-                f"array {name!r} is a {type(one).__name__}, not a pyopencl.array.Array: move it there with "
+                f"array {name!r} is a {type(one).__name__}, not a pyopencl.array.Array: copy it to the device with "
                 "pyopencl.array.to_device(queue, ...)"
             )
     first = next(iter(arrays.values()))
@@ -74,7 +74,7 @@ def array_types(arrays: Mapping[str, cl.array.Array]) -> tuple[tuple[str, Type],
     for (name, kind), one in zip(kinds, arrays.values(), strict=True):
         if one.offset % kind.size:
             raise LaunchError(
-                f"array {name!r} starts {one.offset} bytes into its buffer, which is no multiple of {kind.size}: copy it"
+                f"array {name!r} starts {one.offset} bytes into its buffer, which is not a multiple of {kind.size}: copy it"
             )
     return kinds
 
@@ -99,11 +99,11 @@ def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> 
 
 
 def check_bounds(what: str, array: cl.array.Array) -> None:
-    """Check that an array, which is contiguous, lies within its memory; an empty one has none."""
+    """Check that an array, which is contiguous, lies within its memory; an empty array has no memory."""
     memory: Any = array.base_data
     if memory is not None and not 0 <= array.offset <= memory.size - array.nbytes:
         raise LaunchError(
-            f"{what} reaches beyond its memory: {array.nbytes} bytes from byte {array.offset} on, of {memory.size}"
+            f"{what} reaches beyond its memory: {array.nbytes} bytes from byte {array.offset}, in a buffer of {memory.size}"
         )
 
 
@@ -117,7 +117,7 @@ def check_name(what: str, name: Any) -> None:
     """
     check_identifier(what, name)
     if name == "i":
-        raise Error(f"{what} is called 'i', which is the index in map expressions; call it otherwise")
+        raise Error(f"{what} is called 'i', which is the index in map expressions; rename it")
 
 
 def element_type(dtype: np.dtype[Any], name: str) -> Type:
@@ -148,20 +148,20 @@ def outputs_of(
     """The outputs of a request, checked; with `neighbours`, maps may look at other elements than their own."""
     if outputs is None:
         if isinstance(mapped, Mapping) or isinstance(initial, Mapping):
-            raise Error("map= and initial= are mappings only where outputs= names several results")
+            raise Error("map= and initial= can be mappings only if outputs= names several results")
         specs: dict[str, Any] = {"result": op}
     else:
         if not isinstance(outputs, Mapping) or not outputs:
-            raise Error(f"outputs= is a mapping of name -> portbar.Reduction or operator, not {outputs!r}")
+            raise Error(f"outputs= must be a mapping of name -> portbar.Reduction or operator, not {outputs!r}")
         if op != "+" or asked is not None:
-            raise Error("give op= and dtype= or outputs=, not both: outputs={name: portbar.Reduction(dtype, op)}")
+            raise Error("pass op= and dtype=, or outputs=, not both: outputs={name: portbar.Reduction(dtype, op)}")
         specs = dict(outputs)
         for what, given in (("map", mapped), ("initial", initial)):
             for name in given if isinstance(given, Mapping) else ():
                 if name not in specs:
-                    raise Error(f"{what}= names {name!r}, which is no output; outputs: {', '.join(specs)}")
+                    raise Error(f"{what}= names {name!r}, which is not an output; outputs: {', '.join(specs)}")
         if initial is not None and not isinstance(initial, Mapping):
-            raise Error("with outputs=, initial= is a mapping of output -> value")
+            raise Error("with outputs=, initial= must be a mapping of output -> value")
     made = []
     for name, spec in specs.items():
         check_name("an output", name)
@@ -171,9 +171,7 @@ def outputs_of(
             chosen = operator_of(spec)
             reduction = Reduction(asked if asked is not None else _default_dtype(dtype, chosen), chosen)
         if reduction.shape is not None:
-            raise Error(
-                f"output {name!r} is an array, as results inside kernels may be, but not those of arrays; leave shape= out"
-            )
+            raise Error(f"output {name!r} is an array, which only reductions inside kernels support; omit shape=")
         expression = mapped.get(name) if isinstance(mapped, Mapping) else mapped
         made.append(
             Output(
@@ -214,12 +212,12 @@ def _expression(expression: Any, names: tuple[str, ...], *, neighbours: bool) ->
             )
         return None
     if not isinstance(expression, str) or not expression.strip():
-        raise Error(f"map= is an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
+        raise Error(f"map= must be an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
     for name in names:
         expression = re.sub(rf"\b{name}\s*\[\s*i\s*\]", name, expression)
         if not neighbours and looks_around(expression, (name,)):
             raise Error(
-                f"map {expression!r} looks at other elements of {name!r} than that with index i, which are not at hand"
+                f"map {expression!r} reads elements of {name!r} other than {name}[i]: a map may only read {name}[i]"
             )
     if looks_around(expression, names):
         for name in names:
@@ -227,7 +225,7 @@ def _expression(expression: Any, names: tuple[str, ...], *, neighbours: bool) ->
     if ";" in expression or "//" in expression or "\n" in expression:
         raise Error(f"map {expression!r} is more than one expression: no semicolons, line breaks or comments")
     if not expression.replace("\t", " ").isprintable():
-        raise Error(f"map {expression!r} has a character that cannot be seen, which no compiler takes")
+        raise Error(f"map {expression!r} has an invisible character, which compilers reject: remove it")
     return str(expression)
 
 
@@ -242,24 +240,26 @@ def result_arrays(
         given = [out]
     else:
         if not isinstance(out, Mapping) or set(out) != set(wanted.names):
-            raise LaunchError(f"out= is a mapping with an array for each of the outputs {', '.join(wanted.names)}")
+            raise LaunchError(f"out= must be a mapping with an array for each of the outputs {', '.join(wanted.names)}")
         given = [out[name] for name in wanted.names]
     for one, dtype in zip(given, wanted.dtypes, strict=True):
         if not isinstance(one, cl.array.Array):
-            raise LaunchError(f"out= is a pyopencl.array.Array, not {type(one).__name__}")
+            raise LaunchError(f"out= must be a pyopencl.array.Array, not {type(one).__name__}")
         if one.shape != wanted.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
             raise LaunchError(
                 f"out= must be contiguous with shape {wanted.shape} and type {dtype}; it has shape {one.shape} and type "
                 f"{one.dtype}"
             )
         if one.context != queue.context:
-            raise LaunchError("out= belongs to another context than the queue")
+            raise LaunchError("out= belongs to another context than the queue: allocate it in the queue's context")
         check_bounds("out=", one)
         if any(overlap(one, other) for other in inputs):
-            raise LaunchError("out= shares memory with the array, which is still being read when results are written")
+            raise LaunchError(
+                "out= shares memory with the array, which is still read while results are written: pass another array"
+            )
     for place, one in enumerate(given):
         if any(overlap(one, other) for other in given[:place]):
-            raise LaunchError("two outputs of out= share memory")
+            raise LaunchError("two outputs of out= share memory: pass separate arrays")
     return given
 
 
@@ -299,7 +299,7 @@ def _start(value: Any, dtype: np.dtype[Any]) -> bytes:
     try:
         made = np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise LaunchError(f"initial={value!r} is no {dtype}: {error}") from None
+        raise LaunchError(f"initial={value!r} cannot be converted to {dtype}: {error}") from None
     if made.shape != ():
-        raise LaunchError(f"initial= is one value, not an array of shape {made.shape}")
+        raise LaunchError(f"initial= must be one value, not an array of shape {made.shape}")
     return made.tobytes()

@@ -1,9 +1,10 @@
 """`scan`: the prefix sums of a PyOpenCL array, in one launch that reads each element once from memory.
 
 The place of PyOpenCL's `GenericScanKernel`. Work-groups take tiles in the order in which they start, and each looks back at
-what the tiles before amount to (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). What
-is not there after some polls is computed by the group that needs it (Smith, Levien and Owens, "Decoupled Fallback", SPAA 2025):
-no group ever waits for another to run, and a device that runs one work-group at a time is right, too.
+what the tiles before amount to (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). A
+value that is missing after some polls is computed by the group that needs it (Smith, Levien and
+    Owens, "Decoupled Fallback", SPAA 2025):
+no group ever waits for another to run, and a device that runs one work-group at a time computes correct results, too.
 """
 
 from __future__ import annotations
@@ -100,9 +101,9 @@ class ScanJob(Job):
     #: Whether there is an array of results.
     writes: bool = True
     statement: Statement | None = None
-    #: What the user gave instead of the map, and how it is called in messages.
+    #: The user's expression that replaces the map, and its name in messages.
     said: tuple[str, str] | tuple[()] = ()
-    #: How segments are told: "" (there is one), the type of flags, or "lines" of an axis.
+    #: How segments are given: "" (there is one), the type of flags, or "lines" of an axis.
     segments: str = ""
     #: Whether the elements of a line are neighbours.
     near: bool = True
@@ -161,7 +162,7 @@ class ScanJob(Job):
         return [*found, pair] if self.segments else found
 
     def expressions(self) -> Iterator[tuple[str, str, str]]:
-        """What users wrote."""
+        """Return the expressions of users."""
         for what, expression, text in super().expressions():
             yield (*self.said, text) if self.said and what.startswith("the map") else (what, expression, text)
         if self.statement is not None and not self.said:
@@ -193,7 +194,7 @@ class ScanJob(Job):
 
     @property
     def word_type(self) -> str:
-        """What tells of a tile."""
+        """The state of a tile."""
         return "ulong" if self.cut.warps else "uint"
 
     @property
@@ -208,9 +209,9 @@ class ScanJob(Job):
 
     @property
     def array_names(self) -> str:
-        """The arrays as arguments, with what tells segments."""
-        told = {"": [], "lines": ["columns", "inner"]}.get(self.segments, ["segments"])
-        return ", ".join([*(f"x{array.place}" for array in self.inputs), *told])
+        """Return the arrays as arguments, with those that define segments."""
+        extra = {"": [], "lines": ["columns", "inner"]}.get(self.segments, ["segments"])
+        return ", ".join([*(f"x{array.place}" for array in self.inputs), *extra])
 
     @property
     def index(self) -> str:
@@ -229,7 +230,7 @@ class ScanJob(Job):
         return value if array.kind == out.output.kind else f"convert_{out.lane_type}({value})"
 
     def shifted(self, vector: str, before: Sequence[str]) -> str:
-        """A vector moved up, with what comes before its first number."""
+        """Return a vector shifted by one, with the value before its first number."""
         moved = [f"{vector}.s{number:x}" for number in range(self.vector - len(before))]
         return f"({self.outputs[0].lane_type})({', '.join([*before, *moved])})"
 
@@ -249,7 +250,7 @@ class ScanJob(Job):
 
     @property
     def pieces(self) -> list[Piece]:
-        """What the text is made of, behind the words."""
+        """Return the names that the text uses, after the words."""
         if self.cut.warps:
             return [*super().pieces[:3], ("scan/host.mako", "elements"), ("scan/warps.mako", "warps")]
         form = "items" if self.local == 1 else "groups"
@@ -257,12 +258,12 @@ class ScanJob(Job):
 
     @property
     def by(self) -> LookBack:
-        """What look-back calls things."""
+        """Return the names that look-back uses."""
         return LookBack("portbar", "portbar_item", "portbar_join", self.space, f"{self.cut.polls}u")
 
 
 _plans: OrderedDict[Any, Known] = OrderedDict()
-#: What tests and measurements put in place of the table.
+#: Replacements for the table's values, for tests and measurements.
 TRIAL: ContextVar[Tile | None] = ContextVar("TRIAL", default=None)
 
 
@@ -284,68 +285,68 @@ def scan(
     return_event: bool = False,
     wait_for: Iterable[cl.Event] | None = None,
 ) -> Any:
-    """Scan an array on its device, in one launch: each element becomes what all up to it amount to.
+    """Compute prefix sums of an array, or prefixes of another operator, on its device, in one launch.
 
     Parameters
     ----------
     queue : pyopencl.CommandQueue
     array : pyopencl.array.Array or mapping of str to Array
-        Contiguous, of any shape and any type that `portbar.Reduction` takes, or of bool; scanned in the order of memory. It
-        is called ``x`` in `map`. With a mapping, arrays of one shape, called by its names.
+        Contiguous, of any shape and any type that `portbar.Reduction` supports, or of bool; scanned in the order of memory.
+        `map` refers to it as ``x``. A mapping gives arrays of one shape, with their names.
     op : str or Operator
         As for `portbar.reduce`. An operator need not commute.
     exclusive : bool, optional
-        Whether an element itself does not count: the first result is `initial`, or the operator's neutral element.
+        Whether results exclude the element itself: the first result is `initial`, or the operator's neutral element.
     map : str, optional
-        OpenCL C expression of what each element contributes: of ``x`` (or ``x[i]``), its index ``i``, a long, and other
+        OpenCL C expression for the contribution of each element: of ``x`` (or ``x[i]``), its index ``i``, a long, and other
         elements such as ``x[i - 1]``, which must exist.
     initial : scalar, optional
-        What is combined with every result, from the left.
+        A start value, combined with every result from the left.
     out : pyopencl.array.Array, optional
-        Where results go: contiguous, of the array's shape and the result's type, and not the array itself.
+        Destination: contiguous, of the array's shape and the result's type, and not the array itself.
     dtype : dtype, optional
         The result's type, in which values are combined. By default as for `portbar.reduce`.
     output : str, optional
-        OpenCL C statements that run once for each element, in any order, as the output statement of PyOpenCL's
+        OpenCL C statements that run once per element, in any order, like the output statement of PyOpenCL's
         `GenericScanKernel`: with ``i``, the number of elements ``N``, the inclusive scan's value ``item``, the one before it
         ``prev_item`` (`initial` or the neutral element at index 0) and the last one ``last_item``, and with the arrays and
-        those of `outputs` as pointers. A statement that uses ``last_item`` costs a second launch. There is no array of
-        results then, unless `out` is given.
+        those of `outputs` as pointers. A statement that uses ``last_item`` costs a second launch. The call then returns no
+        array of results, unless `out` is given.
     outputs : mapping of str to pyopencl.array.Array, optional
-        The arrays that `output` writes to, by name: contiguous, of any shape. Where a statement writes is not checked.
+        The arrays that `output` writes to, by name: contiguous, of any shape. The places that a statement writes to are not
+        checked.
     segments : pyopencl.array.Array, optional
-        Flags of the array's shape, bool or integers: where one is not 0, a segment starts, and what comes before does not
-        count. A result, `prev_item` and `initial` are those of the element's segment; there is no ``last_item``.
+        Flags of the array's shape, bool or integers: a nonzero flag starts a segment, and earlier elements do not count. A
+        result, `prev_item` and `initial` are those of the element's segment; there is no ``last_item``.
     offsets : pyopencl.array.Array, optional
-        Instead of flags, the index of each segment's first element: integers, of one dimension. Offsets outside of the array
-        start nothing, and equal ones start one segment: row pointers of a sparse matrix will do. Flags are made of them, by
-        two more commands.
+        Instead of flags, the index of each segment's first element: integers, of one dimension. Offsets outside the array are
+        ignored, and equal ones start one segment: row pointers of a sparse matrix work. Two more commands make flags from them.
     axis : int, optional
-        The axis whose lines are segments. The last axis is the fastest: the elements of its lines are neighbours.
+        The axis whose lines are segments. The last axis is the fastest, because the elements of its lines are adjacent.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
 
     Returns
     -------
     pyopencl.array.Array
-        Of the array's shape; nothing has been waited for. With `output` and without `out`, a dict of `outputs` instead. With
-        `return_event`, a tuple of that and the event. Floats have the same bits in each run on a device: they depend neither
-        on timing nor on which work-group computes what.
+        Of the array's shape; the call does not wait. With `output` and without `out`, a dict of `outputs` instead. With
+        `return_event`, a tuple of that and the event. Floats have the same bits in each run on a device: they depend neither on
+        timing nor on the assignment of work to work-groups.
 
     Raises
     ------
     Error
-        An operator, type, name or expression that cannot be, before anything is enqueued.
+        An invalid operator, type, name or expression, before anything is enqueued.
     LaunchError
-        Arrays that cannot be, or something to wait for that has failed.
+        Invalid arrays, or a failed dependency.
     BuildError
         An expression or statement does not compile; the message shows it.
     UnsupportedFeatureError
-        The device lacks the type, or no way is known to order memory between its work-groups.
+        The device lacks the type, or no atomics strategy is known to order memory between its work-groups.
     """
     if offsets is not None:
         if segments is not None:
-            raise Error("give segments= (flags) or offsets= (indices), not both")
+            raise Error("pass segments= (flags) or offsets= (indices), not both")
         check_queue(queue)
         segments = flags_of(queue, next(iter(checked_arrays(array).values())), offsets, wait_for)
     more = More(bool(exclusive), output, outputs, segments=segments, axis=axis)
@@ -354,7 +355,7 @@ def scan(
 
 @dataclass(frozen=True)
 class More:
-    """What a scan does beside combining elements; as for `scan`.
+    """The options of a scan besides the elements and the operator; as for `scan`.
 
     Attributes
     ----------
@@ -418,7 +419,7 @@ def scanned(
         )
         known = _plans.get(key)
     except (TypeError, AttributeError, ZeroDivisionError):
-        # Something is no array, or cannot be looked up; what is wrong is told below.
+        # An argument is not an array, or cannot be looked up; the checks below report it.
         key, known = None, None
     writes = more.output is None or out is not None
     if known is None:
@@ -518,7 +519,9 @@ def _known(
             statement, arrays=tuple((name, same.get(kind.dtype, kind)) for name, kind in statement.arrays)
         )
     if more.exclusive and not writes:
-        raise Error("exclusive= is about the array of results, of which there is none: use prev_item in output=")
+        raise Error(
+            "exclusive= applies to the array of results, and output= replaces that array: use prev_item in output="
+        )
     for name, one in arrays.items():
         if one.size and not one.flags.c_contiguous:
             raise LaunchError(f"array {name!r} of shape {one.shape} has strides {one.strides}: scan {name}.copy()")
@@ -531,9 +534,9 @@ def _known(
     profile = describe(device)
     strategy = choose(profile)
     size, unit = wanted[0].kind.size, max(4, wanted[0].kind.alignment)
-    if lines.told:
+    if lines.given:
         size = -(-(size + 4) // unit) * unit
-    cut = _cut(profile, strategy, wanted[0].kind, size, segments=bool(lines.told))
+    cut = _cut(profile, strategy, wanted[0].kind, size, segments=bool(lines.given))
     every = [*(kind for _, kind in (*kinds, *(statement.arrays if statement else ()))), wanted[0].kind]
     job = ScanJob(
         kinds,
@@ -545,13 +548,13 @@ def _known(
         writes=writes,
         statement=statement,
         said=more.said,
-        segments=lines.told,
+        segments=lines.given,
         near=lines.inner == 1,
         wide=bool(first.size >> 32),
         inlines=not quirks.has_effect(quirks.INLINED_STRUCTURES_UNKNOWN, profile.facts),
     )
     if job.segments and job.wants_last:
-        raise Error("last_item in output= is the value of one last element: leave it out where there are segments")
+        raise Error("last_item in output= is the value of the one last element: do not use it with segments")
     if not job.is_plain:
         job = replace(job, layout=replace(job.layout, vector=1))
     tiles = -(-first.size // job.tile)

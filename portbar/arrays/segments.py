@@ -1,4 +1,4 @@
-"""Segments of `portbar.scan`: told by flags, by the indices at which they start, or by an axis whose lines they are."""
+"""Segments of `portbar.scan`: given by flags, by the indices at which they start, or by an axis whose lines they are."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _plans: OrderedDict[Any, Known] = OrderedDict()
 
 @dataclass(frozen=True)
 class Lines:
-    """How segments lie: as for `ScanJob.segments`, and the extents of an axis and of all behind it."""
+    """How segments lie: as for `ScanJob.segments`, and the extents of an axis and of all axes after it."""
 
-    told: str = ""
+    given: str = ""
     columns: int = 1
     inner: int = 1
 
@@ -38,25 +38,27 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
     """How segments lie, checked."""
     if segments is not None:
         if axis is not None:
-            raise Error("give axis= or segments, not both")
+            raise Error("pass axis= or segments, not both")
         if not isinstance(segments, cl.array.Array):
-            raise LaunchError(f"segments= is a pyopencl.array.Array of flags, not {type(segments).__name__}")
+            raise LaunchError(f"segments= must be a pyopencl.array.Array of flags, not {type(segments).__name__}")
         if segments.dtype.kind not in "biu":
-            raise LaunchError(f"segments= has type {segments.dtype}: flags are bool or integers")
+            raise LaunchError(f"segments= has type {segments.dtype}: flags must be bool or integers")
         if segments.shape != shape:
             raise LaunchError(
-                f"segments= has shape {segments.shape}, the array {shape}: they must be the same; indices of segments go "
-                "into offsets="
+                f"segments= has shape {segments.shape}, the array {shape}: they must be the same; pass indices of segments as "
+                "offsets="
             )
         if segments.size and not segments.flags.c_contiguous:
-            raise LaunchError(f"segments= has strides {segments.strides}: give segments.copy()")
+            raise LaunchError(f"segments= has strides {segments.strides}: pass segments.copy()")
         ((_, kind),) = array_types({"segments": segments})
         return Lines(kind.c)
     if axis is None:
         return Lines()
     count = len(shape)
     if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
-        raise LaunchError(f"axis= is one of an array of {count} dimension(s), or None for all of them, not {axis!r}")
+        raise LaunchError(
+            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
+        )
     columns, inner = shape[axis], math.prod(shape[axis % count + 1 :])
     return Lines() if columns == math.prod(shape) else Lines("lines", columns, inner)
 
@@ -70,7 +72,7 @@ class FlagsJob(Job):
 
     @property
     def pieces(self) -> list[Piece]:
-        """What the text is made of."""
+        """Return the names that the text uses."""
         return [("scan/host.mako", "flags")]
 
 
@@ -79,11 +81,11 @@ def flags_of(
 ) -> cl.array.Array:
     """Flags where segments start, of the indices at which they do."""
     if not isinstance(offsets, cl.array.Array):
-        raise LaunchError(f"offsets= is a pyopencl.array.Array of indices, not {type(offsets).__name__}")
+        raise LaunchError(f"offsets= must be a pyopencl.array.Array of indices, not {type(offsets).__name__}")
     if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or (offsets.size and not offsets.flags.c_contiguous):
         raise LaunchError(
-            f"offsets= has shape {offsets.shape}, type {offsets.dtype} and strides {offsets.strides}: indices are "
-            "contiguous integers of one dimension"
+            f"offsets= has shape {offsets.shape}, type {offsets.dtype} and strides {offsets.strides}: indices must be "
+            "contiguous integers in one dimension"
         )
     flags = cl.array.zeros(queue, first.shape, np.uint8, allocator=first.allocator)
     if first.size and offsets.size:

@@ -1,6 +1,6 @@
 """Launch shapes of `portbar.reduce`: how many work-groups of how many work-items, and what each of them has in flight.
 
-All numbers that a device can be tuned by stand in one table, `SHAPES`. Not for the kernels (`portbar.arrays.source`).
+All numbers that tune a device are in one table, `SHAPES`. Not for the kernels (`portbar.arrays.source`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shape:
     per_unit : int
         Most work-groups for each compute unit.
     least_tiles : int
-        Tiles (what a work-group loads at once) that a work-group takes at least, where there are so many.
+        Tiles (what a work-group loads at once) that a work-group takes at least, if the array has that many.
     strided : bool
         Whether tiles are dealt to the work-groups in turn; else each work-group has one run of them.
     """
@@ -62,7 +62,8 @@ SHAPES: Final[dict[str, tuple[tuple[float, Shape], ...]]] = {
     ),
 }
 
-#: What measurements and tests put in place of the table: a shape, and how many work-groups share a row; None changes nothing.
+#: Replacements for the table's values, for measurements and tests: a shape, and how many work-groups share a row; None changes
+#: nothing.
 TRIAL: ContextVar[tuple[Shape | None, int | None] | None] = ContextVar("TRIAL", default=None)
 
 
@@ -93,7 +94,7 @@ def kind_of(profile: DeviceProfile) -> str:
 
 
 def shape_for(profile: DeviceProfile, elements: int) -> Shape:
-    """The shape for an array of so many elements."""
+    """Return the shape for an array of `size` elements."""
     return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
 
 
@@ -125,7 +126,7 @@ class Layout:
 
 
 def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
-    """The layout for elements of so many bytes, `most` to a load."""
+    """Return the layout for elements of `size` bytes, `most` to a load."""
     vector = max(1, min(most, _MOST_ELEMENTS, shape.load_bytes // item_bytes))
     return Layout(shape, 1 << vector.bit_length() - 1)
 
@@ -183,7 +184,7 @@ def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None)
     most = max(1, layout.shape.per_unit * units // max(1, rows))
     groups = max(1, min(most, tiles // layout.shape.least_tiles))
     if limit is not None:
-        # Half for the elements, the rest for what comes after; a tile may be read element by element.
+        # Half for the elements, the rest for later steps; a tile may be read element by element.
         each = max(1, limit // 2 - tile)
         groups = max(groups, -(-tiles // each))
     part = -(-max(1, tiles) // groups) * tile

@@ -1,9 +1,9 @@
 """`sort` and `argsort`: PyOpenCL arrays in order, by radix sort on their device.
 
 Least significant digits of 8 bits first, and each digit in one pass over the keys, as in Adinets and Merrill, "Onesweep: A
-Faster Least Significant Digit Radix Sort for GPUs" (2022). A tile looks back for the counts of those before it. What is not
-there after some polls is counted by the group that needs it (Smith, Levien and Owens, "Decoupled Fallback", SPAA 2025): no
-group ever waits for another to run.
+Faster Least Significant Digit Radix Sort for GPUs" (2022). A tile looks back for the counts of those before it. Counts that are
+missing after some polls are computed by the group that needs them (Smith, Levien and Owens, "Decoupled Fallback", SPAA 2025):
+no group ever waits for another to run.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ _WARPS: Final = {
 #: Bytes of local memory that values may take there.
 _STAGE_BYTES: Final = 30 * 1024
 
-#: What tests and measurements put in place of the table.
+#: Replacements for the table's values, for tests and measurements.
 TRIAL: ContextVar[Shape | None] = ContextVar("TRIAL", default=None)
 
 
@@ -203,12 +203,12 @@ class SortJob:
 
     @property
     def word_type(self) -> str:
-        """What says that a tile's counts are known."""
+        """The state of a tile whose counts are known."""
         return "ulong" if self.shape.form == "warps" else "uint"
 
     @property
     def by(self) -> LookBack:
-        """What the text that scans share calls things."""
+        """Return the names that the text shared with scans uses."""
         return LookBack("portbar", "uint", "", "", f"{self.shape.polls}u")
 
     def expressions(self) -> Iterator[tuple[str, str, str]]:
@@ -349,46 +349,46 @@ def sort(
     queue : pyopencl.CommandQueue
     keys : pyopencl.array.Array
         One-dimensional and contiguous, of bool or of integers or floating-point numbers of 8 to 64 bits. The device need not
-        compute with the type. As in NumPy, -0.0 equals 0.0, and what is no number comes last.
+        compute with the type. As in NumPy, -0.0 equals 0.0, and NaNs come last.
     values : pyopencl.array.Array, optional
         Of the same length and any type; each value moves with its key.
     descending : bool, optional
-        Whether the largest key comes first. What is no number comes first, too.
+        Whether the largest key comes first. NaNs come first, too.
     begin_bit, end_bit : int, optional
         Sort by these bits of the keys only: from `begin_bit` up to `end_bit`, without it. By default, all. Bit 0 is the least
         significant one. Floating-point numbers and signed integers are sorted by the bits of unsigned numbers in their order.
         The time grows with the number of bits, by steps of 8.
     out : pyopencl.array.Array or pair of them, optional
-        Where results go: with the shapes and types of `keys` and `values`, sharing no memory with them.
+        Destination: with the shapes and types of `keys` and `values`, in separate memory.
     return_event : bool, optional
     wait_for : list of pyopencl.Event, optional
 
     Returns
     -------
     pyopencl.array.Array or tuple of two
-        The sorted keys, or keys and values; nothing has been waited for. With `return_event`, a tuple of that and the event.
+        The sorted keys, or keys and values; the call does not wait. With `return_event`, a tuple of that and the event.
 
     Raises
     ------
     Error
-        Keys of a type that cannot be sorted, or bits that they do not have.
+        Keys of an unsupported type, or bits that they do not have.
     LaunchError
-        Arrays that cannot be, or something to wait for that has failed.
+        Invalid arrays, or a failed dependency.
     UnsupportedFeatureError
-        No way is known to order memory between the device's work-groups.
+        No atomics strategy is known to order memory between the device's work-groups.
     """
     check_queue(queue)
     length = _checked(queue, "keys", keys)
     moved = [keys]
     if values is not None:
         if _checked(queue, "values", values) != length:
-            raise LaunchError(f"there are {length} keys and {values.shape[0]} values: each key needs one")
+            raise LaunchError(f"there are {length} keys and {values.shape[0]} values: each key needs one value")
         moved.append(values)
     given = [out] if values is None else out
     if out is None:
         given = [cl.array.Array(queue, one.shape, one.dtype, allocator=one.allocator) for one in moved]
     elif not isinstance(given, Sequence) or len(given) != len(moved):
-        raise LaunchError("out= is an array for the keys and one for the values, as a pair")
+        raise LaunchError("out= must be a pair: an array for the keys and one for the values")
     else:
         for one, like in zip(given, moved, strict=True):
             _check_out(queue, one, like.shape[0], like.dtype, [*moved, *(other for other in given if other is not one)])
@@ -412,21 +412,21 @@ def argsort(
     return_event: bool = False,
     wait_for: Iterable[cl.Event] | None = None,
 ) -> Any:
-    """Find where the elements of a sorted array lie in the array. Equal keys keep their order.
+    """Return the indices that would sort an array. Equal keys keep their order.
 
     Parameters
     ----------
     queue, keys, descending, begin_bit, end_bit, return_event, wait_for
         As for `portbar.sort`.
     dtype : dtype, optional
-        An integer type of 32 or 64 bits for the places; without `out`.
+        An integer type of 32 or 64 bits for the indices; without `out`.
     out : pyopencl.array.Array, optional
-        Where they go: of the keys' length and an integer type of 32 or 64 bits, sharing no memory with them.
+        Destination: of the keys' length and an integer type of 32 or 64 bits, in separate memory.
 
     Returns
     -------
     pyopencl.array.Array
-        ``keys[result]`` is sorted; nothing has been waited for. With `return_event`, a tuple of that and the event.
+        ``keys[result]`` is sorted; the call does not wait. With `return_event`, a tuple of that and the event.
 
     Raises
     ------
@@ -438,9 +438,9 @@ def argsort(
     try:
         kind = np.dtype(dtype if out is None else out.dtype)
     except (AttributeError, TypeError) as error:
-        raise LaunchError(f"no type for places: {error}") from None
+        raise LaunchError(f"dtype= is not a type for indices: {error}") from None
     if kind.kind not in "iu" or kind.itemsize not in (4, 8):
-        raise LaunchError(f"places are integers of 32 or 64 bits, not {kind}")
+        raise LaunchError(f"indices must be integers of 32 or 64 bits, not {kind}")
     if out is None:
         out = cl.array.Array(queue, keys.shape, kind, allocator=keys.allocator)
     else:
@@ -462,16 +462,16 @@ class _Bits:
         """The bits of keys of a type, checked."""
         if dtype.kind not in "buif" or dtype.itemsize not in _UNSIGNED:
             raise Error(
-                f"keys of {dtype} cannot be sorted: they are bool, integers or floating-point numbers of 8 to 64 bits"
+                f"keys of {dtype} cannot be sorted: keys must be bool, integers or floating-point numbers of 8 to 64 bits"
             )
         width = 8 * dtype.itemsize
         end = width if end is None else end
         for one in (begin, end):
             if isinstance(one, bool) or not isinstance(one, int | np.integer):
-                raise Error(f"bits are told by integers, not {one!r}")
+                raise Error(f"begin_bit= and end_bit= must be integers, not {one!r}")
         if not 0 <= begin < end <= width:
             raise Error(
-                f"keys of {dtype} have bits 0 to {width}: begin_bit={begin} and end_bit={end} leave none of them"
+                f"keys of {dtype} have bits 0 to {width}: begin_bit={begin} and end_bit={end} select none of them"
             )
         return cls(int(begin), int(end))
 
@@ -489,7 +489,7 @@ def _checked(queue: cl.CommandQueue, name: str, array: Any) -> int:
     """The length of an array that may be sorted."""
     if not isinstance(array, cl.array.Array):
         raise LaunchError(
-            f"{name} is a {type(array).__name__}, not a pyopencl.array.Array: move it there with "
+            f"{name} is a {type(array).__name__}, not a pyopencl.array.Array: copy it to the device with "
             "pyopencl.array.to_device(queue, ...)"
         )
     if len(array.shape) != 1:
@@ -517,7 +517,8 @@ def _check_out(
         raise LaunchError(f"out= must have shape ({length},) and type {dtype}; it has {out.shape} and {out.dtype}")
     if any(overlap(out, other) for other in others):
         raise LaunchError(
-            "out= shares memory with another array of the call, which is still being read when it is written"
+            "out= shares memory with another array of the call, which is still read while results are written: pass another "
+            "array"
         )
 
 

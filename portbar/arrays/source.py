@@ -148,7 +148,7 @@ class Lanes:
             and self.output.map is None
             and isinstance(op, BuiltIn)
             and not op.finds_index
-            # What is true in vectors may become 255: the effect TRUTH_IS_255.
+            # True in vectors may become 255: the effect TRUTH_IS_255.
             and not op.is_logical
             and isinstance(kind, Scalar)
             and isinstance(self.inputs[0].kind, Scalar)
@@ -166,7 +166,7 @@ class Lanes:
 
     @property
     def lane_neutral(self) -> str:
-        """What an accumulator starts with."""
+        """Return the start value of an accumulator."""
         none = f"portbar_neutral_{self.place}()"
         return f"({self.lane_type})({none})" if self.vectors else none
 
@@ -188,15 +188,15 @@ class Lanes:
 
     @property
     def parameters(self) -> str:
-        """What a map takes: an element of each array, and its index."""
+        """Return a map's parameters: an element of each array, and its index."""
         return ", ".join([*(f"const {array.c} {array.name}" for array in self.inputs), "const long i"])
 
     def mapped(self, elements: Sequence[str], index: str) -> str:
-        """What elements with an index contribute."""
+        """Return the contribution of elements with an index."""
         return f"portbar_map_{self.place}({', '.join(elements)}, (long)(first + {index}))"
 
     def mapped_at(self, index: str, place: str | None = None) -> str:
-        """What the element with an index contributes, which lies `place` elements behind the start."""
+        """Return the contribution of the element `place` elements after the start."""
         return self.mapped([f"x{array.place}[{place or index}]" for array in self.inputs], index)
 
     def take(self, which_set: int | str, at: str, loaded: Sequence[str]) -> Iterator[str]:
@@ -232,7 +232,7 @@ class Lanes:
         place, kind, op = self.place, self.output.kind, self.output.op
         two = f"(const {kind.c} a, const {kind.c} b)"
         parts = [
-            f"/* What an element contributes to {self.output.name}, what changes nothing there, and two values as one. */",
+            f"/* An element's contribution to {self.output.name}, the neutral element, and two values combined. */",
             _function(f"{kind.c} portbar_map_{place}({self.parameters})", _contribution(self.output, self.inputs)),
             _function(f"{kind.c} portbar_neutral_{place}(void)", neutral(kind, op, self.output.neutral)),
             _function(f"{kind.c} portbar_combine_{place}{two}", combined(kind, op)),
@@ -392,7 +392,7 @@ class Job:
         return list(found.values())
 
     def expressions(self) -> Iterator[tuple[str, str, str]]:
-        """What users wrote: what it is, the expression, and a program that holds it and nothing else of theirs."""
+        """Yield the users' expressions: its role, its text, and a program that holds no other one."""
         for out in self.outputs:
             wanted, kind = out.output, out.output.kind.c
             end = "}\nkernel void portbar_nothing(global int *unused) { }\n"
@@ -413,12 +413,12 @@ class Job:
 
     @property
     def pieces(self) -> list[Piece]:
-        """What the text is made of, behind the words."""
+        """Return the names that the text uses, after the words."""
         return [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
 
     def text(self, strategy: Strategy) -> str:
         """The kernel's OpenCL C."""
-        # Orders are held by the text of the words; nothing but typedefs may stand before the structures.
+        # Orders are held by the text of the words; only typedefs may precede the structures.
         pieces = [*word_pieces(strategy, self.words), *self.pieces]
         context = {"job": self, **word_context(strategy)}
         head = '#include "portbar/atomics.h"\n' if self.atomic else ""

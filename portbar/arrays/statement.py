@@ -15,7 +15,7 @@ from portbar.arrays.source import Input
 from portbar.errors import Error, LaunchError
 from portbar.primitives.reduction.types import Type
 
-#: What PyOpenCL's `GenericScanKernel` calls the values that an output statement sees.
+#: The names that PyOpenCL's `GenericScanKernel` gives to the values that an output statement uses.
 VALUES: Final = ("item", "prev_item", "last_item")
 _RESERVED: Final = (*VALUES, "N")
 
@@ -70,27 +70,27 @@ def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bo
     Raises
     ------
     Error, LaunchError
-        A statement or a name that cannot be; something that is no array.
+        An invalid statement or name; an output that is not an array.
     """
     if text is None:
         if outputs is not None:
-            raise Error("outputs= are the arrays that output= writes to: give output= as well")
+            raise Error("outputs= names the arrays that output= writes to: pass output= as well")
         return None
     if not isinstance(text, str) or not text.strip():
-        raise Error(f"output= is an OpenCL C statement such as 'total[i] = item;', not {text!r}")
+        raise Error(f"output= must be an OpenCL C statement such as 'total[i] = item;', not {text!r}")
     given = {} if outputs is None else outputs
     if not isinstance(given, Mapping):
-        raise LaunchError(f"outputs= is a mapping of name -> pyopencl.array.Array, not {type(given).__name__}")
+        raise LaunchError(f"outputs= must be a mapping of name -> pyopencl.array.Array, not {type(given).__name__}")
     for name in (*names, *given):
         if name in _RESERVED:
-            raise Error(f"an array is called {name!r}, which has a meaning in output statements; call it otherwise")
+            raise Error(f"an array is called {name!r}, which has a meaning in output statements; rename it")
     for name, one in given.items():
         if not trusted:
             check_name("an output", name)
         if name in names:
-            raise Error(f"{name!r} names both an array that is scanned and one of outputs=; call one of them otherwise")
+            raise Error(f"{name!r} names both an array that is scanned and one of outputs=; rename one")
         if not isinstance(one, cl.array.Array):
-            raise LaunchError(f"outputs[{name!r}] is a pyopencl.array.Array, not {type(one).__name__}")
+            raise LaunchError(f"outputs[{name!r}] must be a pyopencl.array.Array, not {type(one).__name__}")
         if one.size and not one.flags.c_contiguous:
             raise LaunchError(
                 f"outputs[{name!r}] of shape {one.shape} has strides {one.strides}: it must be contiguous"
@@ -118,9 +118,10 @@ def check_targets(
         check_bounds(f"outputs[{name!r}]", one)
         if any(overlap(one, other) for other in inputs):
             raise LaunchError(
-                f"outputs[{name!r}] shares memory with the array, which is still being read when results are written"
+                f"outputs[{name!r}] shares memory with the array, which is still read while results are written: pass another "
+                "array"
             )
         for other_name, other in before.items():
             if overlap(one, other):
-                raise LaunchError(f"{other_name!r} and {name!r} of the outputs share memory")
+                raise LaunchError(f"{other_name!r} and {name!r} of the outputs share memory: pass separate arrays")
         before[name] = one

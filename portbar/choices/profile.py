@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def stored_findings(of: DeviceFacts) -> Findings | None:
-    """What probes on this machine left in the cache for a device; None where nothing is, or nothing that can be read.
+    """Return the findings that probes on this machine cached for a device; None without readable ones.
 
     The latter gives a `CacheWarning`.
     """
@@ -62,10 +62,10 @@ def _profile(of: DeviceFacts) -> DeviceProfile:
 
 
 def describe(device: cl.Device) -> DeviceProfile:
-    """Facts and findings of a device; runs nothing on it.
+    """Return facts and findings of a device; runs nothing on it.
 
-    Findings come from `portbar.probe` or `portbar survey` on this machine if they ran, else from the shipped vendor matrix,
-    else there are none.
+    Findings come from `portbar.probe` or `portbar survey` on this machine if they ran, else from the included vendor matrix if
+    it has any.
 
     Parameters
     ----------
@@ -78,11 +78,12 @@ def describe(device: cl.Device) -> DeviceProfile:
     Raises
     ------
     DeviceError
-        That is no device.
+        The argument is not a device.
     """
     if not hasattr(device, "get_info") or not hasattr(device, "platform"):
         raise DeviceError(
-            f"describe takes a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` leads to devices"
+            f"describe requires a pyopencl.Device, not {type(device).__name__}; `portbar.load_platforms()` returns platforms "
+            "with their devices"
         )
     return profile_of(facts(device))
 
@@ -105,7 +106,7 @@ def change_findings(device: cl.Device, what: str, change: Callable[[Findings], F
     Raises
     ------
     Error
-        The device was never probed on this machine, so there is nothing to add to.
+        The device was never probed on this machine, so it has no findings to extend.
     """
     reported = facts(device)
     with cache.changing():

@@ -1,4 +1,4 @@
-"""What a program may require of a device, by name: one table of names, each with why a device does not meet it.
+"""The features that a program may require, by name: a table of names, each with the reason why a device lacks it.
 
 Not for features that a program uses unasked: rendering and the compiler refuse those.
 """
@@ -54,11 +54,11 @@ class Candidate:
 
     @property
     def findings(self) -> Findings | None:
-        """What was measured of the device."""
+        """The measurements of the device."""
         return self.profile.findings
 
 
-#: Why a device does not meet a requirement, and what would help; None where it does.
+#: Why a device does not meet a requirement, and the remedy; None if it does.
 Lack: TypeAlias = "tuple[str, str] | None"
 
 
@@ -115,7 +115,7 @@ def _compiled(
         if claimed is False and not (compiles and believed):
             return "the driver does not report it", remedy
         if compiles is None and claimed is None:
-            return "the driver does not tell, and no probe has tried it", _PROBE
+            return "the driver does not report it, and no probe has tried it", _PROBE
         return None
 
     return lack
@@ -144,7 +144,7 @@ def _at_least(fact: str, unit: str, remedy: str) -> Callable[[Candidate, int], L
     def lack(device: Candidate, number: int) -> Lack:
         has: int | None = getattr(device.profile.facts, fact)
         if has is None:
-            return "the driver does not tell", _OTHER
+            return "the driver does not report it", _OTHER
         return None if has >= number else (f"the device has {has} {unit}", remedy)
 
     return lack
@@ -153,7 +153,7 @@ def _at_least(fact: str, unit: str, remedy: str) -> Callable[[Candidate, int], L
 def _capable(device: Candidate, number: int) -> Lack:
     has = device.profile.facts.compute_capability
     if not has:
-        return "it is no NVIDIA device that tells one", _OTHER
+        return "the device does not report one, as NVIDIA devices do", _OTHER
     return None if has >= number else (f"the device has {has}", _OTHER)
 
 
@@ -174,7 +174,8 @@ def _native(kind: str, probe: str) -> Callable[[Candidate, int], Lack]:
             return None
         if device.findings is None or probe not in device.findings.builds:
             return "no probe has tried it", _PROBE
-        return "additions are compare-exchange loops there", f"Leave it out, and they are right but slower. {_OTHER}"
+        remedy = f"Without this requirement, results are correct but slower. {_OTHER}"
+        return "additions use compare-exchange loops on this device", remedy
 
     return lack
 
@@ -183,7 +184,7 @@ def _shares(capability: str) -> Callable[[Candidate, int], Lack]:
     def lack(device: Candidate, _: int) -> Lack:
         has = device.profile.facts.svm_capabilities
         if has is None:
-            return "the driver does not tell", "Use buffers, or another device"
+            return "the driver does not report it", "Use buffers, or another device"
         return None if capability in has else ("the driver does not report it", "Use buffers, or another device")
 
     return lack
@@ -196,7 +197,7 @@ def _progress(who: str, remedy: str) -> Callable[[Candidate, int], Lack]:
             return "no probe has measured it", _PROBE
         if found == "independent":
             return _loops(device, 0)
-        return ("a probe saw none" if found == "none" else f"the probe could not tell ({found})"), remedy
+        return ("a probe saw none" if found == "none" else f"the probe was inconclusive ({found})"), remedy
 
     return lack
 
@@ -206,17 +207,17 @@ def _loops(device: Candidate, _: int) -> Lack:
     if limit is not None:
         return (
             f"the device ends loops silently after {limit} iterations in a kernel",
-            "Use a newer driver or another one",
+            "Use a newer driver, or another device",
         )
     if found is None:
         return "no probe has measured it", _PROBE
     if not found.loops_run_whole:
-        return f"the probe could not tell ({found.lost['loop_limit']})", _PROBE
+        return f"the probe was inconclusive ({found.lost['loop_limit']})", _PROBE
     return None
 
 
 def _ordered(kind: str, remedy: str) -> Callable[[Candidate, int], Lack]:
-    """What was seen of the way of writing atomics that the program gets."""
+    """Return the measured order of the atomics that the program uses."""
 
     def lack(device: Candidate, _: int) -> Lack:
         atomics = device.strategy.atomics.value
@@ -231,16 +232,16 @@ def _ordered(kind: str, remedy: str) -> Callable[[Candidate, int], Lack]:
 
 
 def _groups(device: Candidate, number: int) -> Lack:
-    """What is known before a kernel is; its occupancy is checked at each launch."""
+    """Check the groups that a probe found, before a kernel is known; its occupancy is checked at each launch."""
     most = device.strategy.max_groups
     if most is not None and most < number:
         return device.strategy.max_groups_reason, _OTHER
     threads = device.findings.groups_in_flight if device.findings is not None else None
     if is_cpu(device.profile) and threads is not None and threads < number:
         return (
-            f"a probe saw {threads} run at the same time",
+            f"a probe saw {threads} run concurrently",
             (
-                "Give the runtime more threads, or measure again where the machine was busy: "
+                "Give the runtime more threads, or measure again if the machine was busy: "
                 "portbar.probe(device, refresh=True)"
             ),
         )
@@ -253,7 +254,7 @@ def _split(feature: str) -> Callable[[Candidate, int], Lack]:
             return None
         chosen = device.strategy.split_barrier
         return (
-            f"its strategy is {chosen}, because {chosen.reason}",
+            f"the device uses the strategy {chosen}: {chosen.reason}",
             "Use waits that all work-items of the group reach, or another device",
         )
 
@@ -264,7 +265,7 @@ def _lists_extension(name: str) -> Callable[[Candidate, int], Lack]:
     def lack(device: Candidate, _: int) -> Lack:
         has = device.profile.facts.extensions
         near = difflib.get_close_matches(name, has, n=1)
-        like = f"; the nearest that it lists is {near[0]}" if near else ""
+        like = f"; the closest extension that it lists is {near[0]}" if near else ""
         return None if name in has else (f"the device does not list the extension{like}", _OTHER)
 
     return lack
@@ -286,14 +287,14 @@ def _table() -> dict[str, Requirement]:
         Requirement(
             "sub_groups",
             "OpenCL's sub-groups",
-            _compiled("sub_groups", _has_sub_groups, "Use `portbar/reduction.h`, which needs none"),
+            _compiled("sub_groups", _has_sub_groups, "Use `portbar/reduction.h`, which works without them"),
         ),
         *(
             Requirement(name, summary, _compiled(name, claim, _OTHER))
             for name, summary, claim in (
                 (
                     "work_group_collectives",
-                    "`work_group_reduce_add` and its like",
+                    "`work_group_reduce_add` and related functions",
                     _listed("__opencl_c_work_group_collective_functions"),
                 ),
                 ("generic_address_space", "generic pointers", _listed("__opencl_c_generic_address_space")),
@@ -308,15 +309,15 @@ def _table() -> dict[str, Requirement]:
         Requirement("images", "images", _answered("IMAGE_SUPPORT", bool, "Use buffers")),
         Requirement(
             "out_of_order",
-            "queues that run commands in any order",
+            "out-of-order queues",
             _answered("QUEUE_PROPERTIES", lambda bits: bool(bits & _OUT_OF_ORDER), "Use several in-order queues"),
         ),
-        Requirement("unified_memory", "memory that the host shares", _answered("HOST_UNIFIED_MEMORY", bool, _OTHER)),
+        Requirement("unified_memory", "memory shared with the host", _answered("HOST_UNIFIED_MEMORY", bool, _OTHER)),
         *(
             Requirement(f"svm.{name}", f"shared virtual memory: {summary}", _shares(name))
             for name, summary in (
                 ("coarse_grain_buffer", "buffers that are mapped"),
-                ("fine_grain_buffer", "buffers that both use at once"),
+                ("fine_grain_buffer", "buffers that host and device use concurrently"),
                 ("fine_grain_system", "any memory of the host"),
                 ("atomics", "atomics with the host"),
             )
@@ -325,7 +326,7 @@ def _table() -> dict[str, Requirement]:
             Requirement(name, summary, _at_least(fact, unit, remedy), unit)
             for name, fact, unit, summary, remedy in (
                 ("local_memory", "local_mem_size", "bytes", "local memory of a work-group", "Use smaller tiles"),
-                ("global_memory", "global_mem_size", "bytes", "global memory", "Work on a part at a time"),
+                ("global_memory", "global_mem_size", "bytes", "global memory", "Process the data in smaller parts"),
                 ("work_group_size", "max_work_group_size", "work-items", "work-items of a work-group", _OTHER),
                 ("compute_units", "compute_units", "units", "compute units", _OTHER),
             )
@@ -333,7 +334,7 @@ def _table() -> dict[str, Requirement]:
         Requirement("compute_capability", "NVIDIA's compute capability, times ten", _capable, "as 80 for 8.0"),
         Requirement(
             GROUPS,
-            "work-groups that run at the same time",
+            "work-groups that run concurrently",
             _groups,
             "work-groups",
         ),
@@ -345,14 +346,14 @@ def _table() -> dict[str, Requirement]:
         Requirement(
             "progress.sub_groups",
             "a sub-group progresses while another one of its work-group waits",
-            _progress("sub_groups", "Wait by barrier() only"),
+            _progress("sub_groups", "Wait with barrier() only"),
         ),
         Requirement(
             "progress.lanes",
             "a work-item progresses while another one of its sub-group waits",
-            _progress("lanes", "Wait by barrier() only"),
+            _progress("lanes", "Wait with barrier() only"),
         ),
-        Requirement("loops", "loops run to their end, whatever their length", _loops),
+        Requirement("loops", "loops of any length run to completion", _loops),
         Requirement("ordering", "the ordering probe passed", _ordered("ordering", _PROBE)),
         Requirement(
             "litmus", "the litmus tests passed", _ordered("litmus", "Run `portbar check` once: it measures this")
@@ -377,7 +378,7 @@ def parse(names: Iterable[Any]) -> tuple[Required, ...]:
     Raises
     ------
     Error
-        Something is no text.
+        A name is not text.
     UnsupportedFeatureError
         There is no such name; the message names the nearest and lists all. Or a number is missing, or cannot be.
     """
@@ -386,7 +387,7 @@ def parse(names: Iterable[Any]) -> tuple[Required, ...]:
 
 def _parsed(text: Any) -> Required:
     if not isinstance(text, str):
-        raise Error(f"require= holds names as text, with {shortened(text)} among them")
+        raise Error(f"require= must hold names as strings, but it contains {shortened(text)}")
     written = _WRITTEN.fullmatch(text)
     name, number = (written[1], written[2]) if written else ("", None)
     if name.startswith("cl_") and number is None:
@@ -394,12 +395,12 @@ def _parsed(text: Any) -> Required:
     found = REQUIREMENTS.get(name)
     if found is None:
         raise UnsupportedFeatureError(
-            f"nothing that a program can require is called {shortened(text)}{_nearest(name or str(text))}. There are: "
+            f"unknown requirement {shortened(text)}{_nearest(name or str(text))}. Requirements: "
             f"{', '.join(one.written for one in REQUIREMENTS.values())}, and extensions (cl_...)"
         )
     if not found.unit:
         if number is not None:
-            raise UnsupportedFeatureError(f"require={shortened(text)}: {name} takes no number; write {name!r}")
+            raise UnsupportedFeatureError(f"require={shortened(text)}: {name} has no number; write {name!r}")
         return Required(found)
     if number is None or not _NUMBER.fullmatch(number) or not int(number):
         raise UnsupportedFeatureError(
@@ -409,7 +410,7 @@ def _parsed(text: Any) -> Required:
 
 
 def _nearest(name: str) -> str:
-    """A hint at the name that was probably meant: a name may be written without what stands before its dot."""
+    """Return a hint at the name that was probably meant, also if the part before its dot is missing."""
     known = {**{one.partition(".")[2]: one for one in REQUIREMENTS if "." in one}, **{one: one for one in REQUIREMENTS}}
     near = difflib.get_close_matches(name.strip().lower().replace("-", "_"), known, n=1)
     return f"; did you mean {REQUIREMENTS[known[near[0]]].written!r}?" if near else ""
@@ -426,11 +427,11 @@ def check(required: Iterable[Required], name: str, device: Candidate) -> None:
     lacks = [(one, lack) for one in required if (lack := one.requirement.lack(device, one.number)) is not None]
     if not lacks:
         return
-    told = [f"{one} ({one.requirement.summary}): {cause}. {remedy}" for one, (cause, remedy) in lacks]
+    reasons = [f"{one} ({one.requirement.summary}): {cause}. {remedy}" for one, (cause, remedy) in lacks]
     raise UnsupportedFeatureError(
-        f"{name} does not carry what the program requires, {told[0]}"
-        if len(told) == 1
-        else "\n  ".join([f"{name} does not carry what the program requires:", *told])
+        f"{name} does not support what the program requires, {reasons[0]}"
+        if len(reasons) == 1
+        else "\n  ".join([f"{name} does not support what the program requires:", *reasons])
     )
 
 

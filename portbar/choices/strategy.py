@@ -45,14 +45,14 @@ VARIABLE: Final = "PORTBAR_STRATEGY"
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """What is known of a device: facts that it reports, and findings that were measured (None: never probed)."""
+    """The facts that a device reports, and the findings measured on it (None: never probed)."""
 
     facts: DeviceFacts
     findings: Findings | None = None
 
     @property
     def loop_limit(self) -> int | None:
-        """Iterations in one kernel after which the device ends loops silently; None where no such limit is known."""
+        """Iterations in one kernel after which the device ends loops silently; None if no such limit is known."""
         return quirks.loop_limit(self.facts, self.findings.loop_limit if self.findings is not None else None)
 
 
@@ -74,15 +74,15 @@ def parse_overrides(text: str) -> dict[str, str]:
 def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
     if not isinstance(overrides, Mapping):
         raise UnsupportedFeatureError(
-            f"overrides are a mapping of choices, such as {{'device_barrier': 'tree'}}, not {overrides!r}; choices: "
+            f"overrides must be a mapping of choices, such as {{'device_barrier': 'tree'}}, not {overrides!r}; choices: "
             f"{', '.join(ALTERNATIVES)}"
         )
     for name, value in overrides.items():
         if name not in ALTERNATIVES:
-            raise UnsupportedFeatureError(f"no choice is called {name!r}; choices: {', '.join(ALTERNATIVES)}")
+            raise UnsupportedFeatureError(f"unknown choice {name!r}; choices: {', '.join(ALTERNATIVES)}")
         if value not in ALTERNATIVES[name]:
             raise UnsupportedFeatureError(
-                f"{value!r} is no strategy for {name}; strategies: {', '.join(ALTERNATIVES[name])}"
+                f"{value!r} is not a strategy for {name}; strategies: {', '.join(ALTERNATIVES[name])}"
             )
     return dict(overrides)
 
@@ -148,14 +148,18 @@ def _choose_barrier(facts: DeviceFacts, measured: BarrierTable, wanted: str | No
     """The barrier algorithm, and the measured table of those that may be chosen by it, empty where the choice holds for all."""
     if wanted is not None:
         if lacks := BARRIERS[wanted].lacks(facts):
-            raise UnsupportedFeatureError(f"{facts.name}: {wanted} was asked for, but {lacks}")
-        return Choice(wanted, "asked for"), ()
+            raise UnsupportedFeatureError(f"{facts.name}: {wanted} was requested, but {lacks}")
+        return Choice(wanted, "requested"), ()
     # A record may come from another version, with algorithms that this one does not have.
     usable = [name for name, one in BARRIERS.items() if one.bounded and one.lacks(facts) is None]
     table = tuple(row for row in measured if row[2] in usable)
     # Which group counts the table is about is only known when it has been looked into, by `for_groups`.
-    why = "the measured table of the device names no other" if table else "no barrier table was kept for this device"
-    return Choice(usable[0], f"the fewest steps; {why}"), table
+    why = (
+        "the device's measured barrier times favour no other"
+        if table
+        else "no barrier times are stored for this device"
+    )
+    return Choice(usable[0], f"it takes the fewest steps; {why}"), table
 
 
 def choose(
@@ -172,18 +176,18 @@ def choose(
     profile : DeviceProfile
         From `portbar.describe`.
     overrides : mapping of str to str, optional
-        Choices made by the caller, such as ``{"device_barrier": "tree"}``. They win over the environment variable
-        `PORTBAR_STRATEGY`, which wins over what portbar would choose.
+        Choices made by the caller, such as ``{"device_barrier": "tree"}``. They take precedence over the environment variable
+        `PORTBAR_STRATEGY`, and that over portbar's own choice.
     ordering : {"device", "work_group"}
-        How far memory order must hold. Programs that include nothing but `portbar/atomics.h` are content with a work-group;
-        wider orders are then refused when they are compiled.
+        The scope in which memory order must hold. Programs that include only `portbar/atomics.h` may use a work-group; uses of
+        wider orders then fail to compile.
     debug : bool
-        Look for misuse on the device, which costs time.
+        Check for misuse on the device, which costs time.
 
     Raises
     ------
     UnsupportedFeatureError
-        No atomics strategy is known to order memory between work-groups, or an override names what the device cannot do.
+        No atomics strategy is known to order memory between work-groups, or the device does not support an override.
     """
     facts, findings = profile.facts, profile.findings
     try:
@@ -198,7 +202,7 @@ def choose(
     if borrowed and findings is not None and findings.source.startswith(borrowed):
         atomics = replace(atomics, reason=f"{atomics.reason}; by {findings.source}")
     if "discovery" in asked:
-        discovery = Choice(asked["discovery"], "asked for")
+        discovery = Choice(asked["discovery"], "requested")
     else:
         first = next(iter(DISCOVERIES.values()))
         discovery = Choice(first.name, first.summary)
@@ -218,8 +222,8 @@ def choose(
     elif findings is not None and not findings.loops_run_whole:
         max_groups = 1
         why = (
-            "whether the device runs loops to their end is not known, so a wait could end early: grids have one work-group "
-            f"until a probe can tell (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
+            "it is unknown whether the device runs loops to completion, so a wait could end early: grids have one work-group "
+            f"until a probe finds out (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
         )
     std = variant.std(facts, findings)
     capabilities = Capabilities(

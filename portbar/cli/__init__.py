@@ -21,25 +21,26 @@ from portbar.errors import DeviceError, Error
 
 #: Command -> module that holds it: each is imported when it is called, so that `portbar --help` touches no driver.
 _COMMANDS: Final = {
-    "bench": ("portbar.cli.bench", "Measure barrier algorithms on a device and keep the table."),
-    "check": ("portbar.cli.check", "Run litmus tests: whether atomics order memory as they should."),
-    "compare": ("portbar.cli.compare", "Show how the devices of two or more records differ."),
-    "devices": ("portbar.cli.devices", "List every OpenCL device, and whether it works."),
-    "doctor": ("portbar.cli.doctor", "Say what is wrong with this machine's OpenCL, and what would help."),
+    "advise": ("portbar.cli.advise", "Predict whether a loop pays in one kernel with barriers, or by relaunching."),
+    "bench": ("portbar.cli.bench", "Measure barrier algorithms on a device and store the times."),
+    "check": ("portbar.cli.check", "Run litmus tests of how atomics order memory."),
+    "compare": ("portbar.cli.compare", "Compare the devices of two or more records."),
+    "devices": ("portbar.cli.devices", "List OpenCL devices and check that each works."),
+    "doctor": ("portbar.cli.doctor", "Report problems of this machine's OpenCL, with remedies."),
     "export": ("portbar.cli.export", "Write the headers for a device as plain OpenCL C."),
     "index": ("portbar.cli.index", "Write the index page of a folder of records, or check it."),
-    "report": ("portbar.cli.report", "Make one page, with plots, of a folder of records."),
-    "show": ("portbar.cli.show", "Show a record: a file, or one that comes with portbar."),
-    "submit": ("portbar.cli.submit", "Validate a record and place it in a folder of records; nothing is sent."),
-    "survey": ("portbar.cli.survey", "Measure what the devices of this machine do between work-groups."),
-    "validate": ("portbar.cli.validate", "Say whether files are records, and what is wrong with those that are not."),
+    "report": ("portbar.cli.report", "Make a page with plots from a folder of records."),
+    "show": ("portbar.cli.show", "Show a record: a file, or one included in portbar."),
+    "submit": ("portbar.cli.submit", "Validate a record and file it in a folder; sends nothing."),
+    "survey": ("portbar.cli.survey", "Measure what this machine's devices do between work-groups."),
+    "validate": ("portbar.cli.validate", "Check that files are valid records, and list their problems."),
 }
 
 
 #: Exit status of a command that Ctrl-C ended.
 _INTERRUPTED: Final = 130
 
-#: What happens to a standard output that takes no more: the disk or quota is full, the terminal or the descriptor gone.
+#: Errors of writing to standard output: the disk or quota is full, the terminal or the descriptor is gone.
 _OUTPUT_LOST: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
 
 
@@ -108,13 +109,13 @@ def main() -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in _OUTPUT_LOST:
             raise
-        # What is buffered would fail once more at exit.
+        # Buffered output would fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(1, f"standard output cannot be written ({error.strerror})")
     except Exception as error:
         if not type(error).__module__.startswith("pyopencl"):
             raise
-        text = f"an OpenCL driver failed: {error}. `portbar doctor` says which devices work, --device chooses one"
+        text = f"an OpenCL driver failed: {error}. `portbar doctor` lists the devices that work, --device chooses one"
         _leave(1, text)
 
 
@@ -128,7 +129,7 @@ def _open_missing_streams() -> None:
     if sys.stdout is None:
         _leave(1, "standard output is closed; redirect it to a file, or to /dev/null")
     if sys.stderr is None:
-        # Click expects one, too, when nobody reads standard output any more.
+        # Click expects one, too, when the reader of standard output is gone.
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
@@ -136,7 +137,7 @@ def _keep_data_apart() -> None:
     """Let what drivers print in this process go to standard error, so that standard output holds data only."""
     given = sys.__stdout__
     if given is None or sys.stdout is not given:
-        # Whoever calls this from Python has put something in its place.
+        # A Python caller has replaced it.
         return
     data = os.dup(1)
     os.dup2(2, 1)

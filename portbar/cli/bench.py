@@ -27,7 +27,7 @@ from portbar.measuring.probe import probe
 from portbar.records.scrubbing import anonymous
 from portbar.survey.step import run_step
 from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
-from portbar.survey.tasks.barrier import times_of, unsteady
+from portbar.survey.tasks.barrier import keep_costs, times_of, unsteady
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -59,9 +59,9 @@ def command() -> None:
     type=click.IntRange(min=1),
     multiple=True,
     metavar="N",
-    help="Work-items a work-group; may be repeated. By default 1 and 64 on CPUs, 32 to 1024 elsewhere.",
+    help="Work-items per work-group; may be repeated. By default 1 and 64 on CPUs, 32 to 1024 elsewhere.",
 )
-@seconds_option("--seconds", 0.1, "Time to spend on each device; the first samples are taken in any case.", 20.0)
+@seconds_option("--seconds", 0.1, "Time to spend on each device; the first samples are always taken.", 20.0)
 @store_option("table")
 def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...], seconds: float, store: bool) -> None:
     """Time every barrier algorithm at several group counts, and keep which is fastest where.
@@ -74,7 +74,7 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
         steps.step(str(address), "measuring", seconds)
         _measure_into(entry, address, device, list(local_sizes), seconds, store=store)
 
-    words = ("all was measured", "what was measured before is shown")
+    words = ("all was measured", "the results so far are shown")
     found, interrupted = each_device(devices, work, *words, barrier_table=[], stored=False, rows=[])
     found = [anonymous(entry) for entry in found]
     if as_json:
@@ -113,9 +113,10 @@ def _measure_into(
         entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
     if store and entry["barrier_table"] and entry["status"] == "ok":
         if unsteady(rows):
-            entry["reason"] = f"the times were not kept: {UNSTEADY}"
+            entry["reason"] = f"the times were not stored: {UNSTEADY}"
         else:
             store_table(device, barrier_table(times_of(rows)))
+            keep_costs(device, rows)
             entry["stored"] = True
 
 
@@ -139,6 +140,6 @@ def _show(entry: dict[str, Any]) -> None:
         show(f"  {reason}")
     if entry["barrier_table"]:
         parts = [f"from {groups} work-groups of {local} on {name}" for local, groups, name in entry["barrier_table"]]
-        kept = "kept, portbar chooses by it from now on" if entry["stored"] else "not kept"
+        kept = "stored; portbar now chooses by these times" if entry["stored"] else "not stored"
         show(f"  fastest: {', '.join(parts)} ({kept})")
     show("")

@@ -50,15 +50,15 @@ _USUAL_S: Final = 22.0
 )
 @device_option
 @json_option
-@seconds_option("--seconds", 1, "Time for each device, compiling included.", _USUAL_S)
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Draw places and stress from this seed.")
+@seconds_option("--seconds", 1, "Time per device, including compilation.", _USUAL_S)
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="Seed of the random memory locations and stress.")
 @click.option(
     "--strategy",
     "-s",
     "strategies",
     type=click.Choice(ALTERNATIVES["atomics"]),
     multiple=True,
-    help="Check this way to write atomics; may be repeated. By default all that build, most of the time for the chosen one.",
+    help="Check this atomics strategy; may be repeated. By default all that build, with most of the time for the chosen one.",
 )
 @click.option(
     "--test",
@@ -66,7 +66,7 @@ _USUAL_S: Final = 22.0
     "patterns",
     metavar="PATTERN",
     multiple=True,
-    help="Run these tests only: a name, its beginning (MP) or wildcards (*-local-*); may be repeated.",
+    help="Run only these tests: a name, a prefix (MP) or wildcards (*-local-*); may be repeated.",
 )
 @click.option("--outcomes", is_flag=True, help="Show how often each outcome of each test occurred.")
 @store_option("verdicts")
@@ -84,14 +84,13 @@ def command(
     store: bool,
     listing: bool,
 ) -> None:
-    """Run litmus tests: whether atomics order memory on a device as OpenCL's memory model says.
+    """Run litmus tests: check that a device's atomics order memory as OpenCL's memory model requires.
 
     Each test runs many small instances under stress and counts their outcomes. An outcome that the memory model forbids rejects
-    the way in which portbar wrote the atomics: it is not chosen on that device any more. A pass proves nothing; more time finds
-    more.
+    the atomics strategy: portbar no longer chooses it on that device. A pass proves nothing; more time finds more.
 
-    Everything runs in child processes, so that a driver that aborts or hangs costs one test. A device that was never probed is
-    probed first. Ctrl-C keeps what is done (exit status 130).
+    Everything runs in child processes, so a driver that aborts or hangs costs one test. A device without findings is probed
+    first. Ctrl-C keeps what is done (exit status 130).
 
     Exit status 1: a forbidden outcome, or a driver failed; 3: no device works; 4: a time limit was hit.
     """
@@ -106,7 +105,7 @@ def command(
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
         _check_into(entry, steps, address, device, seconds, seed, strategies, patterns, store=store)
 
-    words = ("it was checked", "what was found before is shown")
+    words = ("it was checked", "the results so far are shown")
     found, interrupted = each_device(devices, work, *words, stored=False, check=None)
     if as_json:
         print_json(found)
@@ -246,7 +245,7 @@ def _show(entry: dict[str, Any], *, outcomes: bool) -> None:
         show(f"  {_several(names)}: {reason}")
     for name, verdict in checked["verdicts"].items():
         show(f"  {name}: {verdict}")
-    kept = "the verdicts are kept, portbar chooses by them" if entry["stored"] else "the verdicts are not kept"
+    kept = "verdicts stored; portbar chooses by them" if entry["stored"] else "verdicts not stored"
     show(f"  seed {checked['seed']}, {checked['seconds']:.1f} s; {kept}", "")
 
 

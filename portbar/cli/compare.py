@@ -40,18 +40,19 @@ _LONGEST = 300
     type=FiniteRange(min=1),
     default=FACTOR,
     show_default=True,
-    help="How many times slower, or fewer, counts as worse.",
+    help="Factor by which a value must be slower, or smaller, to count as worse.",
 )
-@click.option("--check", is_flag=True, help="Exit with status 1 when something is worse.")
+@click.option("--check", is_flag=True, help="Exit with status 1 if a value is worse.")
 @json_option
 def command(records: tuple[Named, ...], factor: float, check: bool, as_json: bool) -> None:
-    """Show how the devices of records differ: each of the others beside the first.
+    """Compare the devices of records: each of the others with the first.
 
-    A and B are files or slugs, as for `portbar show`. Numbers whose samples overlap are the same. What a device can no longer
-    do, or does more slowly by --factor, is marked "worse"; only where both records are of the same device, as before and
-    after an update of its driver. What is the same is only counted.
+    A and B are files or slugs, as for `portbar show`. Numbers whose samples overlap count as equal. Lost features, and times
+    that
+    are slower by --factor, are marked "worse", but only if both records are of the same device, as before and after a driver
+    update. Equal values are only counted.
 
-    Exit status 1: with --check, something is worse; or a file is no record. 2: a name that fits no record.
+    Exit status 1: with --check, a value is worse; or a file is not a record. 2: a name that matches no record.
     """
     if len(records) < 2:
         raise click.UsageError("there is only one record; name at least two")
@@ -87,12 +88,12 @@ def comparison_view(old: str, new: str, comparison: Comparison) -> RenderableTyp
 
 
 def summary(comparison: Comparison) -> str:
-    """What was compared and how much of it differs, in sentences."""
+    """Return in sentences what was compared and how much of it differs."""
     parts = []
     if not comparison.pairs:
         parts.append("No device is in both records.")
     parts += [
-        f"Not one device, so nothing is called worse or better: {pair.old}, and {pair.new}."
+        f"Different devices, so no value is judged as worse or better: {pair.old}, and {pair.new}."
         for pair in comparison.pairs
         if not pair.same
     ]
@@ -100,7 +101,7 @@ def summary(comparison: Comparison) -> str:
     others = len(comparison.differences) - worse - better
     equal = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in comparison.equal.items())
     parts.append(f"{worse} worse, {better} better, {others} otherwise different.")
-    parts.append(f"The same: {equal}." if equal else "Nothing is the same.")
+    parts.append(f"The same: {equal}." if equal else "No value is the same.")
     return " ".join(parts)
 
 

@@ -35,13 +35,13 @@ from portbar.errors import DeviceError
 )
 @device_option
 @json_option
-@click.option("--refresh", is_flag=True, help="Check again whether each device works, whatever is remembered.")
+@click.option("--refresh", is_flag=True, help="Check again whether each device works, ignoring stored results.")
 def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
     """List every OpenCL device with its facts, and whether a probe kernel compiled and ran on it.
 
-    A driver that hangs or aborts when it is asked for its devices is named and left out.
+    A driver that hangs or aborts during listing is reported and skipped.
 
-    Exit status 3: no device listed works.
+    Exit status 3: no listed device works.
     """
     found = listed()
     if found.problem:

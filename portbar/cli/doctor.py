@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -54,25 +55,47 @@ _VARIABLES = (
     name="doctor",
     epilog=examples(
         "portbar doctor",
+        "portbar doctor -v",
         "portbar doctor --json",
     ),
 )
+@click.option("--verbose", "-v", is_flag=True, help="Describe the known faults; by default only their ids are listed.")
 @json_option
-def command(as_json: bool) -> None:
-    """Say what is wrong with this machine's OpenCL, why, and what would help.
+def command(verbose: bool, as_json: bool) -> None:
+    """Say whether all is well with this machine's OpenCL; if not, what is wrong, why, and what would help.
 
-    Every device is checked afresh. Exit status 1: something is wrong with one of them; 3: none works.
+    Every device is checked afresh. Known faults of a working driver do not count as problems: portbar works around them, or
+    refuses affected features. Exit status 1: something is wrong with one of them; 3: none works.
     """
     report = _examine()
     if as_json:
         print_json(report)
     else:
-        _show(report)
+        _show(report, verbose=verbose)
     if not any(entry["usable"] for entry in report["devices"]):
         sys.exit(3)
-    faults = any(platform["is_fault"] for platform in report["empty_platforms"])
-    if faults or report["faulty_drivers"] or not all(entry["usable"] for entry in report["devices"]):
+    if _wrong(report):
         sys.exit(1)
+
+
+def _wrong(report: dict[str, Any]) -> list[str]:
+    """Return the problems, each in a few words."""
+    wrong = [f"{entry['device']} {entry['name']} does not work" for entry in report["devices"] if not entry["usable"]]
+    wrong += [f"{platform['name']} lists no device" for platform in report["empty_platforms"] if platform["is_fault"]]
+    return wrong + [f"the driver {fault['file']} cannot be listed" for fault in report["faulty_drivers"]]
+
+
+def _headline(report: dict[str, Any]) -> tuple[str, str]:
+    """Whether all is well, in one sentence, and its style."""
+    devices = report["devices"]
+    works = sum(entry["usable"] for entry in devices)
+    counted = f"{works} of {len(devices)} OpenCL devices work"
+    wrong = _wrong(report)
+    if not works:
+        return f"No OpenCL device works{': ' if wrong else ''}{'; '.join(wrong)}.", "bold red"
+    if wrong:
+        return f"Problems: {'; '.join(wrong)}. {counted}.", "bold yellow"
+    return f"All is well: {counted}.", "bold green"
 
 
 def _examine() -> dict[str, Any]:
@@ -133,18 +156,20 @@ def _add_strategy(entry: dict[str, Any], of: DeviceFacts) -> None:
             entry["refused"] = str(error)
 
 
-def _show(report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any], *, verbose: bool) -> None:
     def indented(text: str, style: str = "", depth: int = 2) -> None:
         show(Padding(text, (0, 0, 0, depth), style=style, expand=False))
 
+    said, style = _headline(report)
+    show(said, style=style)
     if report["problem"]:
         show(report["problem"], style="red")
-        show("")
+    show("")
     for name, value in report["variables"].items():
         show(f"{name}={value}")
     if report["hidden"]:
         show(report["hidden"], style="yellow")
-    show(f"cache: {report['cache'] or 'off, nothing is kept between runs'}")
+    show(f"cache: {report['cache'] or 'off, nothing is stored between runs'}")
     for runtime in report["runtimes_from_packages"]:
         state = f"cannot be loaded: {runtime['problem']}" if runtime["problem"] else "installed"
         show(f"{runtime['name']} from a Python package: {state}")
@@ -157,19 +182,15 @@ def _show(report: dict[str, Any]) -> None:
             if entry["strategy"]:
                 indented(f"strategy: {entry['strategy']}")
             elif entry["findings"] is None:
-                indented("whether it can synchronise work-groups is not known before that", "yellow")
+                indented("until then it is unknown whether it can synchronise work-groups", "yellow")
             else:
                 indented(f"no barrier between work-groups: {entry['refused']}", "yellow")
         else:
             indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
-        for quirk in entry["quirks"]:
-            # A fault that makes the device unusable has said its remedy already.
-            said = {entry["remedy"], *quirks.only_another_runtime()}
-            if entry["usable"] or quirk["workaround"] not in said:
-                indented(f"known fault {quirk['name']}: {quirk['fault']}.")
-                indented(f"workaround: {quirk['workaround']}", depth=4)
-                indented(f"seen: {quirk['seen']}", depth=4)
-                indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)
+        if verbose:
+            _show_faults(entry, indented)
+        elif entry["quirks"]:
+            indented(f"known faults: {', '.join(quirk['name'] for quirk in entry['quirks'])}", "dim")
     for platform in report["empty_platforms"]:
         show("")
         show(f"{platform['name']}: no device", style="bold")
@@ -179,3 +200,17 @@ def _show(report: dict[str, Any]) -> None:
         show(f"{fault['file']}: a driver that cannot be listed", style="bold")
         named = f"{fault['library']}: {fault['reason']}"
         indented(explained(named, fault["remedy"]), "red")
+    if not verbose and any(entry["quirks"] for entry in report["devices"]):
+        show("")
+        show("`portbar doctor -v` describes the known faults and what portbar does about them.", style="dim")
+
+
+def _show_faults(entry: dict[str, Any], indented: Callable[..., None]) -> None:
+    # A fault that makes the device unusable has said its remedy already.
+    said = {entry["remedy"], *quirks.only_another_runtime()}
+    for quirk in entry["quirks"]:
+        if entry["usable"] or quirk["workaround"] not in said:
+            indented(f"known fault {quirk['name']}: {quirk['fault']}.")
+            indented(f"workaround: {quirk['workaround']}", depth=4)
+            indented(f"seen: {quirk['seen']}", depth=4)
+            indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)

@@ -45,21 +45,21 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
     "sources",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="File of kernels: only what they use is written; may be repeated.",
+    help="File of kernels: write only what they use; may be repeated.",
 )
 def command(
     devices: tuple[str, ...], as_json: bool, output: Path, overrides: dict[str, str], sources: tuple[Path, ...]
 ) -> None:
     """Write portbar's headers for one device as plain OpenCL C, for hosts in C or C++.
 
-    The text is the same that the Python runtime compiles. Pass the folder to the driver with -I, and
+    The text is the one that the Python runtime compiles. Pass the folder to the driver with -I, and
     `#include "portbar/device_barrier.h"`. Hosts include portbar/host.h, which is plain C.
     """
     found = chosen(devices)
     if len(found) != 1:
         listing = "\n".join(f"  {address}" for address, _ in found)
         raise click.UsageError(
-            f"headers are for one device, and {len(found)} match; choose one by its number, such as --device "
+            f"headers are rendered for one device, but {len(found)} match; choose one by its number, such as --device "
             f"{number(found[0][0])}:\n{listing}"
         )
     try:

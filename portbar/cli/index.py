@@ -27,9 +27,9 @@ from portbar.report.index import index as index_of
 def command(folder: Path, check: bool, as_json: bool) -> None:
     """Write the index page of a folder of records: README.md, between its two markers.
 
-    DIR is vendor_matrix unless it is given.
+    DIR defaults to vendor_matrix.
 
-    Exit status 1: a file is no valid record; or, with --check, the page is not what the records say.
+    Exit status 1: a file is not a valid record; or, with --check, the page is out of date.
     """
     page = folder / PAGE
     old, new = index_of(folder)
@@ -40,7 +40,7 @@ def command(folder: Path, check: bool, as_json: bool) -> None:
     if as_json:
         print_json({"page": str(page), "outcome": outcome})
     elif outcome == "stale":
-        click.echo(f"{page}: not what the records say; run `portbar index {folder}`", err=True)
+        click.echo(f"{page}: out of date with the records; run `portbar index {folder}`", err=True)
     else:
         click.echo(f"{page}: {outcome}")
     sys.exit(int(stale and check))

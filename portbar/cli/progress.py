@@ -12,7 +12,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Seconds that a user waits without wondering: a step that is expected to take less is told of only if it takes longer.
+#: Seconds that a user waits without notice: a step that is expected to be shorter is announced only if it takes longer.
 WORTH_SAYING_S: Final = 2.0
 
 

@@ -27,21 +27,21 @@ from portbar.system import files
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write; without it the report goes to standard output.",
+    help="File to write; standard output if omitted.",
 )
 @click.option("--markdown", "as_markdown", is_flag=True, help="Write Markdown: the tables without the plots.")
-@click.option("--no-plots", is_flag=True, help="Leave the plots out, so that matplotlib is not needed.")
+@click.option("--no-plots", is_flag=True, help="Omit the plots; matplotlib is then not needed.")
 @json_option
 def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool, as_json: bool) -> None:
     """Make one page of all records in DIR: verdicts, recall by lock, barrier times, capabilities, strategies.
 
-    The page is one file of HTML that loads nothing from anywhere; its tables can be sorted. Records are checked before they
-    are read, and a file that is none is named in the report.
+    The page is a single HTML file without external resources; its tables can be sorted. Records are checked before they are
+    read, and the report names files that are not records.
 
-    Exit status 1: a file in DIR is no record (the report is made of the others), or there is no record at all.
+    Exit status 1: a file in DIR is not a record (the report covers the others), or DIR holds no record.
     """
     if as_markdown and as_json:
-        raise click.UsageError("--markdown and --json are two forms of the same; choose one")
+        raise click.UsageError("--markdown and --json exclude each other; choose one")
     if not (as_json or as_markdown or no_plots):
         _import_matplotlib()
     made = build(folder)
@@ -49,11 +49,11 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
         if output is None:
             print_json(made.to_json())
         else:
-            raise click.UsageError("--json goes to standard output; leave --output out")
+            raise click.UsageError("--json writes to standard output; omit --output")
     else:
         _write(made.to_markdown() if as_markdown else made.to_html(plots=not no_plots), output)
     for name, why in made.unread:
-        err().print(f"portbar: {name} is no record: {why}")
+        err().print(f"portbar: {name} is not a record: {why}")
     sys.exit(int(bool(made.unread)))
 
 
@@ -71,6 +71,6 @@ def _write(text: str, output: Path | None) -> None:
         files.write(output, text)
     except OSError as error:
         raise click.UsageError(
-            f"the report cannot be written to {output} ({error.strerror or error}), so the file is as it was; name another "
+            f"the report cannot be written to {output} ({error.strerror or error}), so the file is unchanged; name another "
             "with --output"
         ) from error

@@ -1,10 +1,11 @@
-"""What several commands need: options, choosing devices, printing JSON, and consoles for both streams."""
+"""Shared parts of the commands: options, choosing devices, printing JSON, and consoles for both streams."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
     from rich.segment import Segment
 
-#: What makes a function take an option.
+#: A decorator that adds an option to a function.
 Decorator: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
 INTERRUPTED = 130
@@ -73,7 +74,7 @@ def seconds_option(name: str, least: float, about: str, default: float | None = 
 
 def store_option(what: str) -> Decorator:
     """An option not to keep what was measured."""
-    about = f"Keep the {what}, so that portbar chooses by {'it' if what == 'table' else 'them'}."
+    about = f"Store the {what}, so that portbar chooses by {'it' if what == 'table' else 'them'}."
     return click.option("--store/--no-store", default=True, show_default=True, help=about)
 
 
@@ -83,7 +84,7 @@ def examples(*commands: str) -> str:
 
 
 def listed() -> Listing:
-    """What the drivers list, asked for in a child process: no driver is loaded into this one."""
+    """Return the drivers' list, queried in a child process: no driver is loaded into this one."""
     # Commands need this module next. Importing it takes a third of the time of the child, which has a processor of its own.
     threading.Thread(target=importlib.import_module, args=("portbar.choices.profile",), daemon=True).start()
     with Steps(err()) as steps:
@@ -98,7 +99,7 @@ def tell_faulty(faulty: Sequence[FaultyDriver]) -> None:
 
 
 def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
-    """The devices that `--device` selects, all without any; drivers that cannot be listed are told and left out."""
+    """Return the devices that `--device` selects, all without it; report and skip drivers that cannot be listed."""
     found = listed()
     tell_faulty(found.faulty)
     if found.problem:
@@ -165,8 +166,8 @@ def device_json(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> 
 
 
 def explained(reason: str, remedy: str) -> str:
-    """A reason and what would help, as sentences."""
-    return f"{reason}. What would help: {remedy}." if remedy else f"{reason}."
+    """Return a reason and its remedy as sentences."""
+    return f"{reason}. Remedy: {remedy}." if remedy else f"{reason}."
 
 
 def print_json(value: Any) -> None:
@@ -185,12 +186,13 @@ class _Console(Console):
 
 
 def out() -> Console:
-    """Console for data: 100 columns when standard output is no terminal."""
-    return _Console(width=None if sys.stdout.isatty() else 100, highlight=False, markup=False, emoji=False)
+    """Console for data: as wide as the terminal or COLUMNS say, otherwise 80 columns."""
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    return _Console(width=None if is_known else 80, highlight=False, markup=False, emoji=False)
 
 
 def show(*parts: RenderableType, style: str | None = None) -> None:
-    """Print data; without trailing spaces where it goes to a file or into a message to somebody."""
+    """Print data; without trailing spaces if it goes to a file or into a message."""
     console = out()
     if console.is_terminal:
         console.print(*parts, style=style)

@@ -29,16 +29,17 @@ def slugs(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> 
     epilog=examples("portbar show record.json", "portbar show h200", "portbar show --json h200"),
 )
 @click.argument("record", metavar="FILE|SLUG", callback=named, shell_complete=slugs)
+@click.option("--verbose", "-v", is_flag=True, help="Describe the known faults; by default only their ids are listed.")
 @json_option
-def command(record: Named, as_json: bool) -> None:
-    """Show a record as `portbar survey` prints it.
+def command(record: Named, verbose: bool, as_json: bool) -> None:
+    """Show a record: the summary of each device, then everything that was measured.
 
     FILE is what `portbar survey -o` or `--matrix` wrote. SLUG is the name of a record that comes with portbar, or a part of
     it that no other has.
 
-    Exit status 1: the file is no record; 2: nothing, or more than one record, goes by that name.
+    Exit status 1: the file is not a record; 2: no record, or more than one, has that name.
     """
     if as_json:
         print_json(record.record)
     else:
-        show(record_view(record.record))
+        show(record_view(record.record, verbose=verbose))

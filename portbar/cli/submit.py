@@ -16,7 +16,7 @@ from portbar.report.index import PAGE, index, write
 
 _SAID = {
     "new": "written",
-    "replaced": "written, in place of an older one",
+    "replaced": "written, replacing an older one",
     "unchanged": "already there",
     "kept": "not written",
 }
@@ -35,17 +35,17 @@ _SAID = {
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default="vendor_matrix",
     show_default=True,
-    help="Folder of records to place it in.",
+    help="Folder of records to file it in.",
 )
-@click.option("--force", is_flag=True, help="Replace files also where they hold newer or more complete data.")
+@click.option("--force", is_flag=True, help="Replace files even if they hold newer or more complete data.")
 @json_option
 def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
-    """Validate a record and place it in a folder of records, one file a device; nothing is sent.
+    """Validate a record and file it in a folder of records, one file per device; nothing is sent.
 
-    FILE is what `portbar survey -o` wrote. Devices that could not be used are left out. The files are named
-    after platform, device and driver, the folder's index is brought up to date, and what to do next is printed.
+    FILE is what `portbar survey -o` wrote. Unusable devices are skipped. Files are named after platform, device and driver; the
+    command updates the folder's index and prints the next steps.
 
-    Exit status 1: the file is no valid record, holds nothing of use to others, or a file with newer data is in its place.
+    Exit status 1: the file is not a valid record, holds no measured device, or a newer file is in its place.
     """
     placed = place(load(file), matrix, force=force)
     note = _index(matrix) if any(placement.outcome != "kept" for placement in placed) else ""
@@ -61,7 +61,7 @@ def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
             reason = f": {one.reason}" if one.reason else ""
             click.echo(f"{click.format_filename(one.path)}: {_SAID[one.outcome]}{reason}")
     if not placed:
-        click.echo("portbar: no device of this record was measured, so there is nothing to place", err=True)
+        click.echo("portbar: no device of this record was measured; nothing was filed", err=True)
     elif not as_json:
         click.echo(_next([one for one in placed if one.outcome != "kept"], matrix, note), nl=False)
     sys.exit(int(not placed or any(one.outcome == "kept" for one in placed)))
@@ -84,7 +84,7 @@ def _next(placed: list[Placement], matrix: Path, note: str) -> str:
     what = placed[0].slug if len(placed) == 1 else f"{len(placed)} devices"
     return (
         (f"\nThe index was not written: {note}\n" if note else "")
-        + "\nNothing was sent. To share it, in your copy of portbar's repository:\n"
+        + "\nNothing was sent. To share the record, run in your copy of portbar's repository:\n"
         + f"  git add {' '.join(shlex.quote(str(path)) for path in files)}\n"
         + f"  git commit -m {shlex.quote(f'Record of {what}')}\n"
         + "  git push, and open a pull request with that commit\n"

@@ -33,6 +33,7 @@ from portbar.errors import Error
 from portbar.fleet.cluster import Job
 from portbar.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.survey.run import Survey
+from portbar.survey.summary import OneScreen
 from portbar.survey.table import record_view
 from portbar.system import files
 
@@ -54,33 +55,34 @@ FACTOR: Final = 2.0
 @device_option
 @json_option
 @click.option(
-    "--quick", is_flag=True, help="Fewer sizes and runs, earlier probes believed: under a minute for five devices."
+    "--quick", is_flag=True, help="Fewer sizes and runs, and reuse of earlier probes: under a minute for five devices."
 )
-@seconds_option("--timeout", 1, "Time that one device may take.", 120.0)
+@seconds_option("--timeout", 1, "Time limit per device.", 120.0)
 @click.option(
     "--output",
     "-o",
     type=click.Path(),
     metavar="FILE|DIR/",
-    help="Write the record to this file, as it grows; into a folder, or with {host} in the name: one file a host.",
+    help="Write the record to this file, as it grows; for a folder, or with {host} in the name: one file per host.",
 )
 @click.option(
     "--matrix",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write one record a device into this folder, named as in vendor_matrix/.",
+    help="Write one record per device into this folder, named as in vendor_matrix/.",
 )
 @click.option(
     "--check",
     metavar="FILE|SLUG",
     shell_complete=slugs,
-    help="Compare this machine with a record of its devices; exit with status 1 where it has become worse.",
+    help="Compare this machine with a record of its devices; exit with status 1 if it has become worse.",
 )
 @click.option(
     "--factor",
     type=FiniteRange(min=1),
     metavar="FACTOR",
-    help=f"With --check: how many times slower, or fewer, counts as worse; {FACTOR:g} by default.",
+    help=f"With --check: factor by which a value must be slower, or smaller, to count as worse; {FACTOR:g} by default.",
 )
+@click.option("--full", is_flag=True, help="End with all measurements, as `portbar show` prints them.")
 @click.option(
     "--dask",
     metavar="ADDRESS",
@@ -95,14 +97,17 @@ def command(
     matrix: Path | None,
     check: str | None,
     factor: float | None,
+    full: bool,
     dask: str | None,
 ) -> None:
     """Measure what the devices of this machine do between work-groups.
 
-    For each device: whether it works, how many work-groups it runs at once (by lock kind, with and without patience), what a
-    barrier costs beside relaunching a kernel, what litmus tests, atomics and reductions show, and the strategy that portbar
-    chooses, with its reasons. Every device is measured in child processes, so that a driver that aborts or hangs costs its own
-    rows only. Ctrl-C keeps what is done (exit status 130).
+    For each device: whether it works, how many work-groups it runs at once (by lock kind, with and without patience), the cost
+    of a barrier beside relaunching a kernel, results of litmus tests, atomics and reductions, and the strategy that portbar
+    chooses, with its reasons. The output is a summary of each device; --full prints everything that was measured.
+
+    Every device is measured in child processes, so that a driver that aborts or hangs costs its own rows only. Ctrl-C keeps
+    what is done (exit status 130).
 
     Started by srun or mpirun, one process a host surveys and writes a file of its own; the others leave at once. A host that
     has its file in the folder is not surveyed again.
@@ -111,16 +116,16 @@ def command(
     something worse, or a host of a cluster failed; 3: no device works; 4: a measurement was ended by its time limit.
     """
     if factor is not None and check is None:
-        raise click.UsageError("--factor is for --check")
+        raise click.UsageError("--factor requires --check")
     if check is not None and dask is not None:
-        raise click.UsageError("--check is about this machine, --dask about others: use one of them")
+        raise click.UsageError("--check applies to this machine, --dask to others: use one of them")
     job = Job(quick, timeout, devices)
     with _terminated_as_interrupted():
         if dask is not None:
             if output is None or matrix is not None:
-                raise click.UsageError("--dask needs a folder, -o DIR/; `portbar submit` takes records apart by device")
+                raise click.UsageError("--dask requires a folder, -o DIR/; `portbar submit` splits records by device")
             sys.exit(survey_cluster.run(dask, _folder(output, always=True), job, as_json=as_json))
-        sys.exit(_here(job, output, matrix, check, factor or FACTOR, as_json=as_json))
+        sys.exit(_here(job, output, matrix, check, factor or FACTOR, as_json=as_json, full=full))
 
 
 def status_of(record: dict[str, Any]) -> int:
@@ -138,32 +143,36 @@ def status_of(record: dict[str, Any]) -> int:
     return 1 if {"crash", "error"} & set(steps) or any(entry["status"] == "failed" for entry in entries) else 0
 
 
-def _here(job: Job, output: str | None, matrix: Path | None, check: str | None, factor: float, *, as_json: bool) -> int:
+def _here(
+    job: Job, output: str | None, matrix: Path | None, check: str | None, factor: float, *, as_json: bool, full: bool
+) -> int:
     """Survey this machine, unless another process does so or its folder says that this is done."""
     many = is_one_of_many(os.environ)
     folder = None if output is None else _folder(output, always=many and check is None)
     if check is not None and folder is not None:
-        raise click.UsageError("--check is about one machine: name a file with --output, no folder")
+        raise click.UsageError("--check applies to one machine: name a file with --output, not a folder")
     file = None if output is None else Path(output)
     if folder is None and not many:
-        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json)
+        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json, full=full)
     name = host_name()
     with only_here(Path() if folder is None else folder.path, name) as alone:
         if not alone:
-            _say("another process of this host surveys it, this one has nothing to do")
+            _say("another process surveys this host; nothing to do")
             return 0
         _tell_withheld_cores()
         if folder is not None:
             label = folder.label(name)
             file = folder.file(label)
             if folder.is_finished(label, job.invocation):
-                _say(f"this host was surveyed before: remove {file} to have it done again")
+                _say(f"this host was surveyed before: remove {file} to survey it again")
                 return 0
             _say(f"this host is {label}")
-        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json)
+        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json, full=full)
 
 
-def _measured(run: _WrittenSurvey, matrix: Path | None, check: str | None, factor: float, *, as_json: bool) -> int:
+def _measured(
+    run: _WrittenSurvey, matrix: Path | None, check: str | None, factor: float, *, as_json: bool, full: bool
+) -> int:
     if check is not None:
         status = survey_check.run(check, factor, run.job, run.survey, as_json=as_json)
         return status or int(run.is_lost)
@@ -174,14 +183,16 @@ def _measured(run: _WrittenSurvey, matrix: Path | None, check: str | None, facto
         try:
             _write(path, one)
         except OSError as error:
-            _say(f"{path} cannot be written ({error.strerror or error}) and is as it was")
+            _say(f"{path} cannot be written ({error.strerror or error}) and is unchanged")
             lost = True
     if lost:
-        _say("the whole record follows on standard output, as JSON")
+        _say("writing the whole record to standard output, as JSON")
     if as_json or lost:
         print_json(record)
-    else:
+    elif full:
         show(record_view(record))
+    else:
+        show(OneScreen(record, run.details))
     if record["interrupted"]:
         _say("interrupted; the record is partial and marked so")
     return status_of(record) or int(lost)
@@ -196,6 +207,13 @@ class _WrittenSurvey:
         self.is_lost = False
         self._file = file
         self._is_written = False
+
+    @property
+    def details(self) -> str:
+        """The command that shows everything that was measured."""
+        if self._file is None:
+            return "portbar survey --full, or -o FILE and portbar show"
+        return f"portbar show {self._file}"
 
     def survey(self, devices: list[Any], *, quick: bool | None = None, keep: bool = True) -> dict[str, Any]:
         """Survey these devices; with `keep`, the record is written."""
@@ -214,11 +232,11 @@ class _WrittenSurvey:
         if keep:
             self._keep(record)
             if self.is_lost:
-                _say(f"{self._file} holds the record as it was after an earlier step, marked partial")
+                _say(f"{self._file} holds the record of an earlier step, marked partial")
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
-        """Write the record. What was measured is worth more than a file, so only the first failure ends the survey."""
+        """Write the record. Measurements are worth more than a file, so only the first failure ends the survey."""
         if self._file is None:
             return
         try:
@@ -228,7 +246,7 @@ class _WrittenSurvey:
             if not self._is_written:
                 raise click.UsageError(f"{why}; name another file with --output") from error
             if not self.is_lost:
-                _say(f"{why}; the survey goes on and tries again after each step")
+                _say(f"{why}; the survey continues and tries again after each step")
             self.is_lost = True
         else:
             self._is_written, self.is_lost = True, False
@@ -240,8 +258,8 @@ def _tell_withheld_cores() -> None:
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     if mine < cores:
         _say(
-            f"bound to {mine} of {cores} cores, and so will be CPU devices; srun --cpu-bind=none or mpirun --bind-to none "
-            "gives all of them"
+            f"bound to {mine} of {cores} cores, which also limits CPU devices; srun --cpu-bind=none or mpirun --bind-to none "
+            "gives all cores"
         )
 
 

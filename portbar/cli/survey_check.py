@@ -25,7 +25,7 @@ def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]
     Raises
     ------
     RecordError
-        The file is no record, or holds nothing to compare with.
+        The file is not a record, or holds nothing to compare with.
     DeviceError
         None of its devices is here.
     """
@@ -36,14 +36,16 @@ def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]
     known = [device for device in map(Device, stored.record["devices"]) if device.is_surveyed]
     if not known:
         raise RecordError(
-            "no device of this record was measured by `portbar survey`, so there is nothing to check this machine against: "
-            "name a record that `portbar survey -o FILE` wrote"
+            "no device of this record was measured by `portbar survey`, so this machine cannot be checked against it: name a "
+            "record that `portbar survey -o FILE` wrote"
         )
     here = chosen(job.devices)
     found = matched(known, [Device({"facts": facts(device).to_json()}) for _, device in here])
     if not found:
         missed = ", ".join(device.label for device in known)
-        raise DeviceError(f"no device of the record is on this machine: {missed}; `portbar doctor` says what there is")
+        raise DeviceError(
+            f"no device of the record is on this machine: {missed}; `portbar doctor` lists the devices of this machine"
+        )
     quick = job.quick or bool(stored.record["invocation"]["quick"])
 
     def measured(wanted: Sequence[int], *, keep: bool) -> tuple[Comparison, dict[str, Any]]:
@@ -57,11 +59,11 @@ def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]
     pairs = zip(found, record["devices"], strict=True)
     doubtful = [index for index, entry in pairs if Device(entry).title in comparison.doubtful]
     if doubtful and not record["interrupted"]:
-        err().print("portbar: some numbers are worse; these devices are measured once more")
+        err().print("portbar: some values are worse; measuring these devices once more")
         again, record = measured(doubtful, keep=False)
         comparison = comparison.confirmed_by(again)
     if record["interrupted"]:
-        err().print("portbar: interrupted; nothing was judged")
+        err().print("portbar: interrupted; nothing was compared")
         return INTERRUPTED
     print_comparisons(stored, [(Named("this machine", record), comparison)], as_json=as_json)
     return int(bool(comparison.regressions))

@@ -50,7 +50,7 @@ def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
     else:
         show(_table(result))
     if interrupted:
-        err().print("portbar: interrupted; start the same command again to go on")
+        err().print("portbar: interrupted; run the same command again to continue")
         return INTERRUPTED
     return _status(result)
 

@@ -22,12 +22,12 @@ from portbar.system.plain import printable
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 def command(files: tuple[Path, ...], as_json: bool) -> None:
-    """Say whether files are portbar records, and what is wrong with those that are not.
+    """Check that files are valid portbar records, and list their problems.
 
-    A record may come from anybody: it is read with bounds on its size, depth, numbers and texts, checked against the
-    schema, and searched for what would tell whose machine it is.
+    A record may come from an unknown source: portbar reads it with bounds on its size, depth, numbers and texts, checks it
+    against the schema, and searches it for personal data.
 
-    Exit status 1: a file is no valid record.
+    Exit status 1: a file is not a valid record.
     """
     results = [_result(path) for path in files]
     if as_json:

@@ -1,1 +1,1 @@
-"""What a device is: finding it, its facts, whether it works, what it gets wrong."""
+"""Devices: finding them, their facts, whether they work, their faults."""

@@ -44,7 +44,7 @@ _answers: IO[str] | None = None
 
 @dataclass(frozen=True)
 class ChildResult:
-    """What became of a task.
+    """The result of a task.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def run_task(
         Once it is set, the child is killed within a quarter of a second and this raises KeyboardInterrupt: Ctrl-C reaches the
         main thread only.
     """
-    # Before the child starts: a payload that is no JSON is the caller's mistake, not the task's.
+    # Before the child starts: a payload that is not JSON is the caller's mistake, not the task's.
     request = json.dumps({"task": task, "payload": payload, "limit": timeout, "parent": os.getpid()})
     start = time.monotonic()
     process = subprocess.Popen(
@@ -225,7 +225,7 @@ def _read_answers(stream: IO[bytes] | None, messages: queue.SimpleQueue[dict[str
     with suppress(OSError, ValueError), stream:
         for line in stream:
             if line.startswith(mark):
-                # A line cut short by the child's death is no message.
+                # A line cut short by the child's death is not a message.
                 with suppress(ValueError):
                     messages.put(json.loads(line[len(mark) :]))
     messages.put(None)
@@ -247,9 +247,9 @@ def _describe_tail(tail: deque[bytes]) -> str:
 def _death(returncode: int | None) -> str:
     if returncode is not None and returncode < 0:
         try:
-            return f"the process was ended by {signal.Signals(-returncode).name}"
+            return f"the process was killed by {signal.Signals(-returncode).name}"
         except ValueError:
-            return f"the process was ended by signal {-returncode}"
+            return f"the process was killed by signal {-returncode}"
     return f"the process ended without an answer (exit status {returncode})"
 
 
@@ -304,7 +304,7 @@ def _limit_damage(limit: float, parent: int) -> None:
         # An expected abort should leave no core file in the user's folder.
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if sys.platform == "linux":
-        # If the parent is killed outright, nobody else ends a child: the kernel does, at once.
+        # If the parent is killed, the operating system kills the child at once; no other process would.
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:

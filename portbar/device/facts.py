@@ -44,43 +44,43 @@ _NVIDIA = {
 #: Characters of a list of extensions at most: a thousand of them.
 _LONGEST_LIST = 1 << 15
 
-#: Variables by which CPU runtimes are told how many threads to use, or how; no fact of the device shows them.
+#: Variables that set the number or use of threads in CPU runtimes; no fact of the device shows them.
 _SCHEDULING_VARIABLES = ("OCLGRIND_NUM_THREADS", "LP_NUM_THREADS", "POCL_AFFINITY", "POCL_WORK_GROUP_METHOD")
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What a device and its platform claim.
+    """The claims of a device and its platform.
 
-    Where the driver gave no answer, a text or a list of names is empty and anything else is None.
+    If the driver reports nothing, a text or a list of names is empty and other values are None.
 
     Attributes
     ----------
     platform_name, platform_version, platform_vendor, name, vendor, version, driver_version : str
         As reported, without surrounding blanks.
     type : tuple of str
-        All that is claimed of CPU, GPU, ACCELERATOR and CUSTOM.
+        The reported ones of CPU, GPU, ACCELERATOR and CUSTOM.
     opencl_c_versions : tuple of str
-        Such as ``("1.0", "1.1", "1.2", "3.0")``, ascending. Only a compile tells which of them work.
+        Such as ``("1.0", "1.1", "1.2", "3.0")``, ascending. Only a compilation shows which of them work.
     compute_units, max_work_group_size, address_bits : int
         As reported.
     max_work_item_sizes : tuple of int
-        One for each dimension.
+        One per dimension.
     local_mem_size, global_mem_size : int
         Bytes.
     extensions, features : tuple of str
         Sorted; the features are those of OpenCL C 3.0 (``__opencl_c_...``).
     atomic_memory_capabilities, atomic_fence_capabilities : tuple of str
         Of relaxed, acq_rel, seq_cst, scope_work_item, scope_work_group, scope_device and scope_all_devices.
-        None says nothing about the device: OpenCL 2.x has the atomics without the query.
+        None means unknown: OpenCL 2.x has the atomics without the query.
     svm_capabilities : tuple of str
         Shared virtual memory, of coarse_grain_buffer, fine_grain_buffer, fine_grain_system and atomics.
     max_sub_groups : int
-        Sub-groups of a work-group at most, 0 without sub-groups.
+        Maximum number of sub-groups per work-group, 0 without sub-groups.
     sub_group_independent_forward_progress : bool
-        Claimed, and not to be trusted: PoCL claims it without having it.
+        As claimed, which is unreliable: PoCL claims it without providing it.
     fp64, fp16, int64_atomics : bool
-        The last: both 64-bit atomics extensions.
+        int64_atomics means both 64-bit atomics extensions.
     nvidia : dict of str to int
         compute_capability_major, compute_capability_minor, warp_size, registers_per_block, multiprocessors,
         kernel_exec_timeout, integrated_memory; None for other vendors.
@@ -115,7 +115,7 @@ class DeviceFacts:
 
     @property
     def compute_capability(self) -> int:
-        """NVIDIA's, times ten; 0 for a device of another vendor."""
+        """NVIDIA's compute capability times ten; 0 for other vendors."""
         nvidia = self.nvidia or {}
         return 10 * (nvidia.get("compute_capability_major") or 0) + (nvidia.get("compute_capability_minor") or 0)
 
@@ -125,36 +125,36 @@ class DeviceFacts:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> DeviceFacts:
-        """Return the facts that `to_json` wrote; unknown members are ignored, absent ones are not known.
+        """Return the facts that `to_json` wrote; unknown members are ignored, missing ones are None.
 
         Raises
         ------
         RecordError
-            A member has a type that no fact has.
+            A member has an invalid type.
         """
         if not isinstance(record, Mapping):
-            raise RecordError(f"device facts should be a JSON object, not {type(record).__name__}")
+            raise RecordError(f"device facts must be a JSON object, not {type(record).__name__}")
         values: dict[str, Any] = {}
         for entry in fields(cls):
             if entry.name in record:
                 value = record[entry.name]
                 value = tuple(value) if isinstance(value, list) else value
                 if not _fits(str(entry.type), value):
-                    raise RecordError(f"device facts: {entry.name} should be {entry.type}, not {value!r}")
+                    raise RecordError(f"device facts: {entry.name} must be {entry.type}, not {value!r}")
                 values[entry.name] = value
         return cls(**values)
 
 
 @dataclass(frozen=True)
 class DeviceAddress:
-    """Where a device stands in the list of platforms, so that a child process can find the same one.
+    """The position of a device in the list of platforms, with which a child process finds the same one.
 
     Attributes
     ----------
     platform_index, device_index : int
         Positions in `portbar.device.icd.load_platforms()` and among the platform's devices.
     platform_name, device_name, platform_version : str
-        What stands there; checked when the address is used.
+        The names at these positions; checked when the address is used.
     """
 
     platform_index: int
@@ -181,7 +181,7 @@ class DeviceAddress:
         Raises
         ------
         DeviceError
-            Nothing, or more than one thing, answers to this address.
+            No device, or more than one, matches this address.
         """
         known = list_devices()
         for address, device in known:
@@ -190,8 +190,8 @@ class DeviceAddress:
         alike = [device for address, device in known if address._names() == self._names()]
         if len(alike) == 1:
             return alike[0]
-        problem = "is not there any more" if not alike else "has moved, and several devices have its name"
-        raise DeviceError(f"the device {self} {problem}; there is:\n{_listing(known)}")
+        problem = "no longer exists" if not alike else "has changed its number, and several devices have its name"
+        raise DeviceError(f"the device {self} {problem}; available devices:\n{_listing(known)}")
 
     def _names(self) -> tuple[str, str, str]:
         return self.platform_name, self.platform_version, self.device_name
@@ -287,7 +287,7 @@ def device_key(facts: DeviceFacts) -> str:
 
 
 def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
-    """Return every device of every platform with its address; it does not tell whether they work.
+    """Return every device of every platform with its address; it does not check whether they work.
 
     Raises
     ------
@@ -310,7 +310,7 @@ def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
 
 
 def devices_of(platform: cl.Platform) -> list[cl.Device]:
-    """Return a platform's devices; one that answers with an error, as some without hardware do, has none."""
+    """Return a platform's devices; one that returns an error, as some without hardware do, has none."""
     import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
 
     try:
@@ -333,7 +333,7 @@ def address_of(device: cl.Device) -> DeviceAddress:
             return address
     name = plain_text(_query(device, "NAME"))
     raise DeviceError(
-        f"no platform lists the device {name!r} (a sub-device has no address); there is:\n{_listing(known)}"
+        f"no platform lists the device {name!r} (a sub-device has no address); available devices:\n{_listing(known)}"
     )
 
 
@@ -352,7 +352,7 @@ def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Devi
         A pattern matches nothing; the message lists what there is.
     """
     if isinstance(patterns, str):
-        raise TypeError("select_devices takes a sequence of patterns, not one string")
+        raise TypeError("select_devices requires a sequence of patterns, not one string")
     return select(list_devices(), patterns)
 
 
@@ -370,7 +370,7 @@ def select(known: Sequence[tuple[DeviceAddress, T]], patterns: Sequence[str]) ->
     for pattern in patterns:
         matching = [entry for entry in known if _matches(pattern.strip(), entry[0])]
         if not matching:
-            raise DeviceError(f"no device matches {pattern!r}; there is:\n{_listing(known)}")
+            raise DeviceError(f"no device matches {pattern!r}; available devices:\n{_listing(known)}")
         chosen += [entry for entry in matching if entry not in chosen]
     return chosen
 
@@ -433,7 +433,7 @@ def _names_of_bits(bits: int, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _capabilities(value: object, names: tuple[str, ...] = _ATOMIC_CAPABILITIES) -> tuple[str, ...] | None:
-    # Relaxed order at work-group scope is mandatory: no bit at all is no answer.
+    # Relaxed order at work-group scope is mandatory: a value without any bit is invalid.
     bits = _integer(value)
     return _names_of_bits(bits, names) if bits else None
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
-"""Where the loader looks when no variable tells it otherwise."""
+"""Where the loader looks unless a variable overrides it."""
 
 _USERS_OWN = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH")
 
@@ -54,7 +54,7 @@ class WheelRuntime:
     library : str
         Full path of the library that the loader should open; empty where there is none.
     problem : str
-        Why the library cannot be loaded, and what would help; empty where nothing is known against it.
+        Why the library cannot be loaded, and the remedy; empty if no problem is known.
     """
 
     name: str
@@ -112,8 +112,7 @@ def wheel_runtimes() -> list[WheelRuntime]:
         metadata.distribution("intel-cmplr-lib-rt")
     except metadata.PackageNotFoundError:
         problem = (
-            "it needs the libraries libimf, libsvml and libintlc of another distribution: "
-            "`pip install intel-cmplr-lib-rt`"
+            "it needs the libraries libimf, libsvml and libintlc from another package: `pip install intel-cmplr-lib-rt`"
         )
         return [WheelRuntime(name, library, problem)]
     return [WheelRuntime(name, library, "")]
@@ -162,7 +161,7 @@ def vendor_files(environ: Mapping[str, str]) -> list[VendorFile]:
 
 def leave_out(files: Iterable[VendorFile]) -> None:
     """Keep the loader from these files in this process, if it has not read them yet, and in its children."""
-    global _left_out  # noqa: PLW0603 (the loader, too, initialises once a process)
+    global _left_out  # noqa: PLW0603 (the loader, too, initialises once per process)
     _left_out |= {file.path for file in files}
 
 
@@ -217,7 +216,7 @@ def _read(folder: Path) -> Iterator[VendorFile]:
     except OSError:
         return
     for path in paths:
-        # What we may not read, the loader may not read either; reading a pipe could last for ever.
+        # The loader cannot read files that this process may not read; reading a pipe could block for ever.
         with suppress(OSError):
             if path.is_file():
                 yield VendorFile(path.name, str(path), path.read_bytes())
@@ -244,15 +243,15 @@ def registered() -> Iterator[None]:
 
 
 def load_platforms() -> list[cl.Platform]:
-    """Return the platforms, those of wheels included if this is the process's first look at OpenCL.
+    """Return the platforms, including those of Python wheels if the process has not used OpenCL before.
 
     Raises
     ------
     DeviceError
-        There is no platform at all.
+        No platform was found.
     """
-    global _loaded  # noqa: PLW0603 (the loader, too, initialises once a process)
-    import pyopencl as cl  # noqa: PLC0415 (asking for the environment must not load a driver)
+    global _loaded  # noqa: PLW0603 (the loader, too, initialises once per process)
+    import pyopencl as cl  # noqa: PLC0415 (reading the environment must not load a driver)
 
     try:
         with _lock:
@@ -275,14 +274,14 @@ def _explain_nothing() -> str:
     found = [f"{wheel.name} is installed, but {wheel.problem}" for wheel in wheel_runtimes() if wheel.problem]
     hiding = hiding_variable(os.environ)
     if hiding:
-        without = 'if none shows then, install a CPU runtime with `pip install "portbar[cpu]"`'
+        without = 'if none is found then, install a CPU runtime with `pip install "portbar[cpu]"`'
         return "; ".join([f"no OpenCL platform was found: {hidden_text(hiding)}", without, *found])
     return "; ".join([_NO_PLATFORM, *found])
 
 
 def hidden_text(variable: str) -> str:
     """Say what a variable of the user's does, and what helps."""
-    return f"{variable} is set, which hides OpenCL runtimes that are installed here: unset {variable}"
+    return f"{variable} is set, which hides installed OpenCL runtimes: unset {variable}"
 
 
 def _system_folder() -> Path:

@@ -46,7 +46,7 @@ class FaultyDriver:
 
     @property
     def remedy(self) -> str:
-        """What would help."""
+        """The remedy."""
         return f"update or remove the driver, or move {self.file} away"
 
     def to_json(self) -> dict[str, str]:
@@ -54,12 +54,12 @@ class FaultyDriver:
         return {"file": self.file, "library": self.library, "reason": self.reason, "remedy": self.remedy}
 
     def __str__(self) -> str:
-        return f"left out the driver of {self.file}, which fails when devices are listed: {self.reason}; {self.remedy}"
+        return f"skipped the driver of {self.file}, which fails when devices are listed: {self.reason}; {self.remedy}"
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What the drivers list.
+    """The devices that the drivers list.
 
     Attributes
     ----------
@@ -67,9 +67,9 @@ class Listing:
     empty : tuple of DeviceFacts
         Platforms that list no devices.
     faulty : tuple of FaultyDriver
-        Drivers that were left out.
+        Drivers that were skipped.
     problem : str
-        Why there is no platform at all; empty where there is one.
+        Why no platform was found; empty if one was.
     """
 
     devices: tuple[tuple[DeviceAddress, DeviceFacts], ...]
@@ -79,7 +79,7 @@ class Listing:
 
 
 def look(limit: float = LIMIT_S, say: Callable[[str], None] | None = None) -> Listing:
-    """List devices; a driver that hangs or aborts over it is found, told, and loaded no more.
+    """List devices; find and report a driver that hangs or aborts meanwhile, and load it no more.
 
     It is left out by this process, unless that has listed platforms before, and by all children.
 
@@ -106,10 +106,10 @@ def look(limit: float = LIMIT_S, say: Callable[[str], None] | None = None) -> Li
     if listing is None:
         raise DeviceError(
             f"the OpenCL drivers cannot be listed ({reason}), and no single ICD file is the cause: `OCL_ICD_VENDORS=FOLDER` "
-            "limits the drivers to those that a folder names"
+            "loads only the drivers that FOLDER names"
         )
-    told = tuple(FaultyDriver(file.path, file.library, why) for file, why in faulty)
-    return Listing(listing.devices, listing.empty, told, listing.problem)
+    left_out = tuple(FaultyDriver(file.path, file.library, why) for file, why in faulty)
+    return Listing(listing.devices, listing.empty, left_out, listing.problem)
 
 
 def _find_faulty(files: Sequence[VendorFile], limit: float, reason: str) -> list[tuple[VendorFile, str]]:
@@ -119,7 +119,7 @@ def _find_faulty(files: Sequence[VendorFile], limit: float, reason: str) -> list
     if _try_with(kept, limit)[0] is None:
         raise DeviceError(
             f"the OpenCL drivers cannot be listed ({reason}), even without any ICD file: reinstall PyOpenCL, and uninstall "
-            "pocl-binary-distribution if it is there"
+            "pocl-binary-distribution if it is installed"
         )
     for file in files:
         listing, why = _try_with([*kept, file], limit)
@@ -173,14 +173,14 @@ def list_task(_payload: dict[str, Any]) -> dict[str, Any]:
         platforms = icd.load_platforms()
         empty = []
         for platform in platforms:
-            child.progress({"doing": "asking a platform for its devices"})
+            child.progress({"doing": "listing the devices of a platform"})
             of = platform_facts(platform)
-            child.progress({"doing": f"asking the platform {of.platform_name!r} for its devices"})
+            child.progress({"doing": f"listing the devices of the platform {of.platform_name!r}"})
             if not devices_of(platform):
                 empty.append(of.to_json())
         listed = []
         for address, device in list_devices():
-            child.progress({"doing": f"asking the device {address.device_name!r} what it is"})
+            child.progress({"doing": f"reading the properties of the device {address.device_name!r}"})
             listed.append((address.to_json(), facts(device).to_json()))
     except DeviceError as error:
         return {"devices": [], "empty": [], "problem": str(error)}

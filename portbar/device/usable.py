@@ -1,4 +1,4 @@
-"""Tells which devices work: a small kernel compiled, ran and answered rightly in a child process, in time.
+"""Check which devices work: a small kernel compiles, runs and returns correct results in a child process, in time.
 
 Not for what a working device can do beyond that (see `portbar.probe`). Being listed proves nothing: there are
 drivers that list a device and can compile nothing for it.
@@ -61,7 +61,7 @@ class Usability:
     reason : str
         What was seen, in words.
     remedy : str
-        What would help; empty for a usable device.
+        The remedy; empty for a usable device.
     seconds : float
         How long the check took when it was made.
     """
@@ -74,7 +74,7 @@ class Usability:
 
 @dataclass(frozen=True)
 class EmptyPlatform:
-    """A platform that lists no devices, with the reason as far as it is known and what would help.
+    """Return the verdict on a platform that lists no devices, with the reason if known, and the remedy.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def with_alternative(verdict: Usability, checked: Sequence[tuple[DeviceAddress, 
         # A simulator calls itself CPU and GPU at once.
         if known.usable and "CPU" in other.type and "GPU" not in other.type and quirks.loop_limit(other, None) is None:
             where = f"{address.platform_index}:{address.device_index} {other.name} ({other.platform_name})"
-            return replace(verdict, remedy=f"use {where} in its place, which works and serves the same processor")
+            return replace(verdict, remedy=f"use {where} instead, which works and runs on the same processor")
     hiding = icd.hiding_variable(os.environ)
     return replace(verdict, remedy=icd.hidden_text(hiding)) if hiding else verdict
 
@@ -192,12 +192,12 @@ def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usabi
     if result.status == "ok":
         wrong = sum(found != right for found, right in zip(result.value, expected(size), strict=True))
         if not wrong:
-            right = "the probe kernel compiled, ran and gave the right answer"
+            right = "the probe kernel compiled, ran and returned correct results"
             return Usability(True, right, "", result.seconds)
-        reason = f"the probe kernel did not work: comparing: {wrong} of {_GROUPS * size} numbers are wrong"
+        reason = f"the probe kernel returned {wrong} wrong numbers of {_GROUPS * size}"
     elif result.status == "error":
         stage = "compiling" if "BUILD_PROGRAM_FAILURE" in log else "running"
-        reason = f"the probe kernel did not work: {stage}: {_gist(log)}"
+        reason = f"the probe kernel failed: {stage}: {_gist(log)}"
     else:
         reason = f"the child process that runs the probe kernel failed: {log}"
     remedy = quirks.remedy(reported, log) or "update the driver, or choose another device"
@@ -205,7 +205,7 @@ def _judge(reported: DeviceFacts, result: child.ChildResult, size: int) -> Usabi
 
 
 def expected(size: int) -> list[int]:
-    """The right answers of the probe kernel with work-groups of `size`."""
+    """Return the expected results of the probe kernel with work-groups of `size`."""
     mirrors = [[3 * k + 7 for k in reversed(range(first, first + size))] for first in range(0, _GROUPS * size, size)]
     return [mirror[i] ^ mirror[(i + 1) % size] >> 2 for mirror in mirrors for i in range(size)]
 

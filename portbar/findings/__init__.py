@@ -1,1 +1,1 @@
-"""What was measured of a device, and where that comes from."""
+"""The measurements of a device, and their source."""

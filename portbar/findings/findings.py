@@ -1,4 +1,4 @@
-"""What probes measured on one device: the data type that probe, cache, survey and strategy pass on.
+"""The measurements of probes on one device: the data type shared by probe, cache, survey and strategy.
 
 Not for measuring (`portbar.measuring.probe`) and not for deciding (`portbar.choices.strategy`).
 """
@@ -38,30 +38,30 @@ class Findings:
     Attributes
     ----------
     builds : mapping of str to bool
-        Compile probes: `CL1.2`, `CL2.0`, `CL3.0` for each `-cl-std`; `c11@CL2.0`, `c11@CL3.0`, `cl12`, `ptx` for each way to
-        write atomics; names of features (`sub_groups`, `fp64`, `x86_pause`, ...) for the rest.
+        Compile probes: `CL1.2`, `CL2.0`, `CL3.0` for each `-cl-std`; `c11@CL2.0`, `c11@CL3.0`, `cl12`, `ptx` for each atomics
+        strategy; names of features (`sub_groups`, `fp64`, `x86_pause`, ...) for the rest.
     ordering : mapping of str to str
-        Atomics strategy -> `pass`, or why not: whether data written before a barrier was seen after it, by every group.
+        Atomics strategy -> `pass`, or the reason for a failure: whether every group saw data written before a barrier after it.
     litmus : mapping of str to str
-        Atomics strategy -> what `portbar check` found: `pass: ...`, or `fail: ...` with the test and its counts.
+        Atomics strategy -> the verdict of `portbar check`: `pass: ...`, or `fail: ...` with the test and its counts.
     progress : mapping of str to str
-        `work_groups`, `sub_groups`, `lanes` -> `independent` or `none`, or why it is not known.
+        `work_groups`, `sub_groups`, `lanes` -> `independent` or `none`, or why it is unknown.
     groups_in_flight : int or None
-        Work-groups of a small kernel that ran at the same time.
+        Work-groups of a small kernel that ran concurrently.
     loop_limit : int or None
-        Iterations after which the device ends loops silently; None when it ran all that were asked for, or when `lost` says
-        that nobody knows.
+        Iterations after which the device ends loops silently; None if it ran all requested iterations, or if `lost` says that
+        the limit is unknown.
     polls_per_second : float or None
         How fast one work-item polls a word in global memory.
     barrier_table : tuple of (int, int, str)
-        Measured choice of barrier algorithm by local size and group count: of the entries whose local size is nearest to the
-        launch's, the one with the largest group count not above it holds.
+        Measured choice of barrier algorithm by local size and group count: the entry with the nearest local size and the
+        largest group count not above the launch's is used.
     tuning : WaitTuning or None
-        How waits at barriers were tuned on this device.
+        Tuning of waits at barriers on this device.
     lost : mapping of str to str
-        Field with one value, such as `loop_limit` -> why its measurement had no end, so that its None means "unknown".
+        Field with one value, such as `loop_limit` -> why its measurement did not complete, so its None means "unknown".
     source : str
-        Where this comes from, in words.
+        The source of the findings, in words.
     """
 
     builds: Mapping[str, bool] = field(default_factory=dict)
@@ -78,11 +78,11 @@ class Findings:
 
     @property
     def loops_run_whole(self) -> bool:
-        """Whether loops were seen to run to their end: no limit was found, and the measurement was not lost."""
+        """Whether loops were seen to run to completion: no limit was found, and the measurement completed."""
         return self.loop_limit is None and "loop_limit" not in self.lost
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of JSON values; `from_json` gives an equal object back."""
+        """Return a dict of JSON values, from which `from_json` makes an equal object."""
         value = asdict(self)
         value["barrier_table"] = [list(entry) for entry in self.barrier_table]
         if self.tuning is None:
@@ -91,18 +91,18 @@ class Findings:
 
     @classmethod
     def from_json(cls, value: Any) -> Findings:
-        """Read what `to_json` wrote.
+        """Return the findings that `to_json` wrote.
 
         Raises
         ------
         RecordError
-            A field is of the wrong type, or names what this portbar does not have.
+            A field has the wrong type, or names something that this portbar does not have.
         """
         if not isinstance(value, dict):
-            raise RecordError(f"findings are an object of fields, not {type(value).__name__}")
+            raise RecordError(f"findings must be an object of fields, not {type(value).__name__}")
         unknown = set(value) - set(cls.__dataclass_fields__)
         if unknown:
-            raise RecordError(f"findings have no field {min(unknown)!r}")
+            raise RecordError(f"findings have an unknown field {min(unknown)!r}")
         try:
             return cls(
                 builds={str(k): _exactly(bool, v) for k, v in value.get("builds", {}).items()},
@@ -118,9 +118,7 @@ class Findings:
                 source=_exactly(str, value.get("source", "")),
             )
         except (TypeError, ValueError, AttributeError) as error:
-            raise RecordError(
-                f"findings have a field of the wrong type, or with a value that cannot be: {error}"
-            ) from None
+            raise RecordError(f"findings have a field of the wrong type or with an impossible value: {error}") from None
 
 
 def _table_entry(*entry: Any) -> tuple[int, int, str]:
@@ -138,15 +136,15 @@ def _exactly(kind: type[T], value: Any) -> T:
 def _algorithm(value: Any) -> str:
     """A barrier algorithm's name; whether there is such a one, and may be chosen by a table, is for who chooses."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"{value!r} is no name of a barrier algorithm")
+        raise ValueError(f"{value!r} is not the name of a barrier algorithm")
     return value
 
 
 def _count(value: Any, most: int, least: int = 0) -> int:
     if _exactly(int, value) < least:
-        raise ValueError(f"{value!r} is below {least}, less than any device has")
+        raise ValueError(f"{value!r} is below {least}, the least that a device can have")
     if value > most:
-        raise ValueError(f"{value!r} is above {most}, more than any device has")
+        raise ValueError(f"{value!r} is above {most}, the most that a device can have")
     return int(value)
 
 
@@ -159,5 +157,5 @@ def _optional_rate(value: Any) -> float | None:
         return None
     least, most = RATES
     if type(value) not in (int, float) or not least <= value <= most:
-        raise ValueError(f"{value!r} is no rate from {least:g} to {most:g} per second")
+        raise ValueError(f"{value!r} is not a rate from {least:g} to {most:g} per second")
     return float(value)

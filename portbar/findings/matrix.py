@@ -18,10 +18,10 @@ from portbar.device.facts import DeviceFacts, architecture, host_architecture
 from portbar.errors import RecordError
 from portbar.findings.findings import Findings
 
-#: How the source of findings begins that come from here; what follows is the record's slug.
+#: The beginning of the source of findings from the matrix; the record's slug follows.
 SOURCE: Final = "vendor matrix record "
 
-#: What stands before a record's name where only this part of the findings comes from it.
+#: The text before a record's name if only this part of the findings comes from it.
 TABLE_OF: Final = "barrier table of "
 WAITS_OF: Final = "tuned waits of "
 
@@ -36,7 +36,7 @@ def _records() -> tuple[Known, ...]:
 
 
 def _read() -> Iterator[Known]:
-    """The records that come with portbar and have findings, which published ones have not.
+    """Return the records included in portbar that have findings; published ones have none.
 
     Tests have validated them, so that a program that only asks for a strategy need not.
     """
@@ -49,7 +49,7 @@ def _read() -> Iterator[Known]:
             devices = [one for one in record["devices"] if record["kind"] == "measured" and one.get("findings")]
             host = architecture(record["environment"].get("machine")) if devices else ""
         except (KeyError, TypeError, ValueError) as error:
-            raise RecordError(f"vendor_matrix/{entry.name} is no survey record: {error!r}") from error
+            raise RecordError(f"vendor_matrix/{entry.name} is not a survey record: {error!r}") from error
         for device in devices:
             # A valid record may hold members and names of a newer portbar, which then lends nothing.
             with suppress(RecordError):
@@ -69,7 +69,7 @@ def is_host_processor(facts: DeviceFacts) -> bool:
 
 
 def _family(facts: DeviceFacts) -> tuple[Any, ...]:
-    """What two devices must share for one's findings to speak for the other.
+    """Return the properties that two devices must share for one's findings to apply to the other.
 
     A GPU is its name. CPU runtimes put the host's processor in the name, so there the platform and its release count.
     """
@@ -127,7 +127,7 @@ def builds_alike(facts: DeviceFacts) -> Mapping[str, bool]:
 
 
 def record_named(source: str) -> str:
-    """What names a record of the matrix in the source of findings, all or some of which come from it; empty where none do."""
+    """Return the record of the matrix that is named in a source of findings; empty if there is none."""
     found = re.search(rf"{re.escape(SOURCE)}\S+", source)
     return found[0] if found else ""
 

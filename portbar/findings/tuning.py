@@ -58,17 +58,17 @@ class WaitTuning:
         """
         known = cls()
         if not isinstance(value, dict) or not set(value) <= set(asdict(known)):
-            raise ValueError(f"a tuning has the fields {', '.join(asdict(known))}")
+            raise ValueError(f"tuning must have the fields {', '.join(asdict(known))}")
         read: dict[str, Any] = {}
         for name, found in value.items():
             if name in ("hold", "first_poll"):
                 read[name] = tuple(_pair(entry) for entry in found)
                 if [up_to for up_to, _ in read[name]] != sorted({up_to for up_to, _ in read[name]}):
-                    raise ValueError(f"the ranges of {name} do not ascend")
+                    raise ValueError(f"the ranges of {name} are not in ascending order")
             elif name == "placing":
                 read[name] = tuple(_number(part, MOST if at < 2 else _MOST_AMOUNT) for at, part in enumerate(found))
                 if len(read[name]) not in (0, 3):
-                    raise ValueError("placing is empty or three numbers")
+                    raise ValueError("placing must be empty or three numbers")
             else:
                 read[name] = _number(found, MOST if name == "sleep_above" else _MOST_AMOUNT)
         if read.get("sleep_divisor", 1) == 0:

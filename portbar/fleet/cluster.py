@@ -25,7 +25,7 @@ from portbar.fleet.hosts import HostFolder
 from portbar.records.scrubbing import anonymous
 from portbar.system.files import is_file
 
-#: Functions that run on a worker: what it is, and its survey.
+#: Functions that run on a worker: its identity, and its survey.
 DESCRIBE: Final = "portbar.fleet.worker:describe"
 SURVEY: Final = "portbar.fleet.worker:survey_host"
 
@@ -44,15 +44,17 @@ _POLL_S: Final = 0.5
 #: Dask opens ports for pages in any case; without routes they answer 404 to everything.
 _NO_PAGES: Final[dict[str, list[str]]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 
-_AWAY: Final = "the scheduler does not answer any more: finished hosts are kept; repeat the command when it is back"
+_AWAY: Final = (
+    "the scheduler no longer responds. The records of finished hosts are kept; run the command again when it is back"
+)
 
-#: Called with a label, what has happened there, and whether that is worth a line that stays.
+#: Called with a label, an event there, and whether the event deserves a permanent line.
 Listener = Callable[[str, str, bool], None]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is run on every host.
+    """The job that runs on every host.
 
     Attributes
     ----------
@@ -74,7 +76,7 @@ class Job:
 
     @property
     def invocation(self) -> dict[str, Any]:
-        """What a record of this survey says about how it was made."""
+        """Return a record's description of how this survey was made."""
         return {"quick": self.quick, "timeout_s": self.timeout, "devices": list(self.devices)}
 
 
@@ -85,9 +87,9 @@ class Host:
     Attributes
     ----------
     status : {"waiting", "surveying", "done", "failed", "lost", "interrupted"}
-        `failed`: it answered, but has no whole record to show; `lost`: its workers went away.
+        `failed`: it responded, but has no complete record; `lost`: its workers disconnected.
     reason : str
-        Why it is not done; empty where it is.
+        Why it is not done; empty if it is.
     attempts : int
         How many times the survey was started.
     seconds : float
@@ -130,7 +132,7 @@ class ClusterSurvey:
 
     def __init__(self, folder: HostFolder, job: Job, listener: Listener) -> None:
         self.hosts: dict[str, Host] = {}
-        self._folder, self._job, self._tell = folder, job, listener
+        self._folder, self._job, self._report = folder, job, listener
         self._topic = f"portbar-survey-{uuid.uuid4().hex}"
 
     async def run(self, address: str) -> None:
@@ -180,7 +182,7 @@ class ClusterSurvey:
     async def _meet(self, client: Any, worker: str) -> None:
         """Ask a worker which host it is on, and begin the survey of a host that is new."""
         try:
-            # Beside its tasks, so that one that is busy answers, too.
+            # Concurrent with its tasks, so that a busy worker responds, too.
             asked = client.run(_by_name(DESCRIBE), {}, workers=[worker], on_error="return")
             said = (await asyncio.wait_for(asked, _ANSWER_S))[worker]
         except TimeoutError as error:
@@ -197,12 +199,12 @@ class ClusterSurvey:
         now = time.monotonic()
         host = self.hosts[label] = Host(where=where, seen=now, deadline=now + _BEGIN_S)
         # Messages are for the person who started this; records do not have the name.
-        self._tell(label, f"is {name}", True)
+        self._report(label, f"is {name}", True)
         if problem := _problem(said):
             await self._end(label, "failed", f"none of its workers can survey it: {problem}")
         elif self._folder.is_finished(label, self._job.invocation):
             host.status = "done"
-            self._tell(label, "was surveyed before", True)
+            self._report(label, "was surveyed before", True)
         else:
             payload = {"topic": self._topic, "label": label, "limit_s": self._job.limit_s, **self._job.invocation}
             key = f"portbar-{uuid.uuid4().hex}"
@@ -219,19 +221,19 @@ class ClusterSurvey:
         if host.survey.done():
             await self._end(label, *await self._result(label, host))
         elif now > host.seen + _COME_BACK_S:
-            why = f"its workers went away, and none came back within {_COME_BACK_S:g} s"
+            why = f"its workers disconnected, and none returned within {_COME_BACK_S:g} s"
             await self._end(label, "lost", why)
         elif now > host.deadline and host.attempts:
             await self._end(label, "failed", f"no answer within {self._job.limit_s:g} s")
         elif now > host.deadline:
-            busy = f"its workers were busy with something else for {_BEGIN_S:g} s"
+            busy = f"its workers were busy with other work for {_BEGIN_S:g} s"
             await self._end(label, "failed", f"{busy}: try again when the cluster is idle")
 
     async def _result(self, label: str, host: Host) -> tuple[str, str]:
         """Keep the record of a survey that has ended; the host's status, and why it is not done."""
         error = await host.survey.exception()
         if isinstance(error, _dask().KilledWorker):
-            return "lost", "its worker died during the survey, as often as the cluster tries again"
+            return "lost", "its worker died during the survey, in every attempt that the cluster allows"
         if error is not None:
             return "failed", f"the survey's task failed: {type(error).__name__}: {error}"
         answer = await host.survey.result()
@@ -243,7 +245,7 @@ class ClusterSurvey:
         return ("interrupted", "it was interrupted there") if record["interrupted"] else ("done", "")
 
     def _take(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Take what a worker tells on its way."""
+        """Handle an event that a worker reports."""
         _, message = event
         label = message["label"]
         host = self.hosts[label]
@@ -253,9 +255,9 @@ class ClusterSurvey:
             host.status, host.attempts, host.began = "surveying", host.attempts + 1, time.monotonic()
             host.deadline = host.began + self._job.limit_s + _LATE_S
             again = f": its worker died, attempt {host.attempts}" if host.attempts > 1 else ""
-            self._tell(label, f"survey begins{again}", True)
+            self._report(label, f"survey begins{again}", True)
         elif "step" in message:
-            self._tell(label, f"{message['device']}: {message['step']}", False)
+            self._report(label, f"{message['device']}: {message['step']}", False)
 
     async def _end(self, label: str, status: str, reason: str) -> None:
         """Note how a host has ended, and end its survey."""
@@ -264,7 +266,7 @@ class ClusterSurvey:
         host.seconds = time.monotonic() - host.began if host.attempts else 0.0
         survey, host.survey = host.survey, None
         # The whole reason is in the list at the end.
-        self._tell(label, "done" if status == "done" else f"{status}: {reason.partition(chr(10))[0]}", True)
+        self._report(label, "done" if status == "done" else f"{status}: {reason.partition(chr(10))[0]}", True)
         if survey is not None:
             with suppress(Exception):
                 await asyncio.wait_for(survey.cancel(), 5.0)
@@ -350,10 +352,11 @@ async def _connected(address: str) -> AsyncIterator[Any]:
         client = dask.Client(_where(address), asynchronous=True, timeout=_CONNECT_S, set_as_default=False)
         await client
     except Exception as error:
-        # Something else that listens at the address may answer anything.
+        # Something else that listens at the address may send anything.
         await _close(client)
         raise Error(
-            f"no Dask scheduler answers at {address} ({type(error).__name__}: {error}): name the address that `dask scheduler` "
+            f"no Dask scheduler responds at {address} ({type(error).__name__}: {error}): name the address that `dask "
+            "scheduler` "
             "prints, the file that its option --scheduler-file writes, or `local`"
         ) from error
     try:
@@ -376,5 +379,5 @@ def _where(address: str) -> str:
     where = json.loads(file.read_text(encoding="utf-8"))["address"]
     if not isinstance(where, str):
         # Without an address Dask would start a cluster.
-        raise TypeError("its address is no text")
+        raise TypeError("its address is not text")
     return where

@@ -1,4 +1,4 @@
-"""One survey of many hosts in one folder: a record a host, under labels that name nobody, and what is finished."""
+"""One survey of many hosts in one folder: a record per host under anonymous labels, and which hosts are finished."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from portbar.system.cache import write_atomically
 
 PLACEHOLDER: Final = "{host}"
 
-#: Folder beside the records for what is needed to go on later, and for nobody else.
+#: Private folder beside the records, with the data needed to continue later.
 PRIVATE: Final = ".portbar"
 
 _SALT_BYTES: Final = 16
 #: Seconds that another process, perhaps on another host, may take to write the few bytes of the salt.
 _SALT_WAIT_S: Final = 10.0
 
-#: Variables by which a launcher tells how many processes it started: Open MPI, MVAPICH, Flux, JSM, PALS and MPICH, Slurm.
+#: Variables in which a launcher states how many processes it started: Open MPI, MVAPICH, Flux, JSM, PALS and MPICH, Slurm.
 #: Slurm comes last: what another launcher starts inside a Slurm job inherits Slurm's variables of that launcher.
 SIZES: Final = (
     "OMPI_COMM_WORLD_SIZE",
@@ -46,7 +46,7 @@ _NOBODY: Final = {"", "localhost", "localhost.localdomain", "localhost6", "local
 
 @dataclass
 class HostFolder:
-    """A folder with one record a host.
+    """A folder with one record per host.
 
     Parameters
     ----------
@@ -70,11 +70,11 @@ class HostFolder:
         Raises
         ------
         Error
-            `{host}` stands in a folder's name.
+            `{host}` is in a folder's name.
         """
         path = Path(output)
         if PLACEHOLDER in str(path.parent):
-            raise Error(f"{PLACEHOLDER} belongs into the last part of the name, as in records/{PLACEHOLDER}.json")
+            raise Error(f"{PLACEHOLDER} must be in the last part of the name, as in records/{PLACEHOLDER}.json")
         if PLACEHOLDER in path.name:
             return cls(path.parent, path.name)
         if output.endswith(("/", os.sep)) or files.is_folder(path):
@@ -114,13 +114,13 @@ class HostFolder:
         except FileNotFoundError:
             return False
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise Error(f"{path} is no record of a survey ({error!r}): move it away, or name another folder") from error
+            raise Error(f"{path} is not a survey record ({error!r}): move it, or name another folder") from error
         if made != invocation:
             raise Error(f"{path} is from {_in_words(made)}, this is {_in_words(invocation)}: name another folder")
         return finished
 
     def write(self, label: str, text: str) -> None:
-        """Write a host's record; readers see the old one or the new one.
+        """Replace a host's record atomically: readers see the old one or the new one.
 
         Raises
         ------
@@ -131,12 +131,12 @@ class HostFolder:
         try:
             write_atomically(path, text.encode())
         except OSError as error:
-            why = f"{path} cannot be written ({error.strerror or error}) and is as it was"
+            why = f"{path} cannot be written ({error.strerror or error}) and is unchanged"
             raise Error(f"{why}: make room, or name another folder with --output") from error
 
 
 def host_name() -> str:
-    """What tells this host from others; it goes into labels only.
+    """Return an identification of this host, which is used only in labels.
 
     A host that does not know its own name, as in some images of virtual machines, is known by its network card.
     """
@@ -149,9 +149,9 @@ def host_name() -> str:
 
 
 def is_one_of_many(environ: Mapping[str, str]) -> bool:
-    """Whether a launcher such as `srun` started other processes with this one, as far as its variables tell."""
+    """Whether a launcher such as `srun` started other processes with this one, according to its variables."""
     size = next((environ[name] for name in SIZES if name in environ), None)
-    # PMIx alone does not tell how many there are.
+    # PMIx alone does not state how many there are.
     return "PMIX_RANK" in environ if size is None else size != "1"
 
 
@@ -174,8 +174,8 @@ def only_here(folder: Path, name: str) -> Iterator[bool]:
         descriptor = files.lock(path)
     except OSError as error:
         raise Error(
-            f"{path} cannot be locked ({error.strerror or error}), which keeps two processes from surveying a host at the "
-            "same time: remove it, or set TMPDIR to a folder of your own"
+            f"{path} cannot be locked ({error.strerror or error}), so two processes could survey this host concurrently: "
+            "remove it, or set TMPDIR to a folder of your own"
         ) from error
     try:
         yield descriptor is not None

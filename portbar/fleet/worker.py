@@ -1,4 +1,4 @@
-"""What runs on a Dask worker: the survey of its host, in a child process with a time limit.
+"""The code that runs on a Dask worker: the survey of its host, in a child process with a time limit.
 
 No driver is loaded into the worker itself, so that one that aborts costs no worker.
 """
@@ -16,7 +16,7 @@ from portbar._version import __version__
 from portbar.device import child
 from portbar.fleet.hosts import host_name
 
-#: What surveys the host, in a child process.
+#: The task that surveys the host, in a child process.
 _TASK: Final = "portbar.fleet.worker:child_task"
 #: Seconds between looks at whether the worker is still there, and whether the survey was cancelled.
 _POLL_S: Final = 0.5
@@ -25,7 +25,7 @@ _EARLIER_S: Final = 2.0
 
 
 def describe(_payload: dict[str, Any]) -> dict[str, str]:
-    """Tell which host this is, and which portbar it has."""
+    """Return which host this is, and which portbar it has."""
     return {"host": host_name(), "portbar": __version__}
 
 
@@ -35,8 +35,7 @@ def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
     Parameters
     ----------
     payload : dict
-        `topic`: of the events that tell how it goes; `label`: whose they are; `limit_s`; `quick`, `timeout_s`, `devices`: of
-        the survey.
+        `topic`: of the progress events; `label`: whose they are; `limit_s`; `quick`, `timeout_s`, `devices`: of the survey.
 
     Returns
     -------

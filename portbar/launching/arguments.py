@@ -44,7 +44,7 @@ _TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\
 
 _OBJECT: Final = re.compile(r"\b(?P<kind>image|sampler)\w*_t\b")
 
-#: What PyOpenCL passes to a pointer into global or constant memory.
+#: The types that PyOpenCL passes to a pointer into global or constant memory.
 _MEMORY: Final = (cl.MemoryObjectHolder, cl.SVMPointer, pyopencl.array.Array)
 
 
@@ -75,7 +75,7 @@ class Parameter:
 def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
     """Names that a program's own text gives to scalar types -> those types.
 
-    A driver may tell a parameter's type by such a name, and take an argument of any size for it (the effect
+    A driver may report a parameter's type by such a name, and accept an argument of any size for it (the effect
     ARGUMENTS_UNCHECKED).
     """
     given: dict[str, set[str]] = {}
@@ -96,7 +96,7 @@ def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
 def parameters_of(
     kernel: cl.Kernel, typedefs: Mapping[str, tuple[str, ...]] | None = None
 ) -> tuple[Parameter, ...] | None:
-    """The parameters of a kernel, None where the driver does not tell. `typedefs` are as from `scalar_typedefs`."""
+    """Return the parameters of a kernel, None if the driver does not report them. `typedefs` are as from `scalar_typedefs`."""
     query, found = cl.kernel_arg_info, []
     try:
         for index in range(kernel.num_args):
@@ -149,9 +149,9 @@ def refuse_shared(kernel: str, parameters: Sequence[Parameter], fixed: int, writ
     """
     first, second = parameters[fixed].name, parameters[written].name
     raise LaunchError(
-        f"kernel {kernel!r}: arguments {fixed} ({first!r}) and {written} ({second!r}) are one buffer, but the first is "
-        "declared `constant` or `const restrict`: the device may read old values through it after a barrier. Drop restrict (or "
-        "use global for constant), or pass sub-buffers if the two parts are disjoint"
+        f"kernel {kernel!r}: arguments {fixed} ({first!r}) and {written} ({second!r}) are the same buffer, but the first is "
+        "declared `constant` or `const restrict`: the device may read old values through it after a barrier. Remove restrict "
+        "(or replace constant by global), or pass sub-buffers if the two parts are disjoint"
     )
 
 
@@ -163,7 +163,7 @@ def _with_scalars(parameter: Parameter, typedefs: Mapping[str, tuple[str, ...]])
 
 
 def passed_as(parameter: Parameter) -> np.dtype[Any] | None:
-    """How PyOpenCL is told to pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
+    """Return how PyOpenCL should pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
     if parameter.name in {LAUNCH_PARAMETER, GANG_LAUNCH_PARAMETER, SCAN_LAUNCH_PARAMETER}:
         return np.dtype("V16")
     return parameter.dtype
@@ -178,11 +178,11 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
                 return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass np.{dtype}(...)"
             return None
         if isinstance(argument, bool | int | float | complex):
-            return f"is a Python {type(argument).__name__}, which has no size: pass np.{dtype}({argument!r})"
+            return f"is a Python {type(argument).__name__}, which has no fixed size: pass np.{dtype}({argument!r})"
         return f"is a {type(argument).__name__}, the parameter is the scalar {parameter.type_name}"
     if parameter.kind == "local":
         if not isinstance(argument, cl.LocalMemory):
-            return "must be pyopencl.LocalMemory(bytes), since the parameter is in local memory"
+            return "must be pyopencl.LocalMemory(bytes), because the parameter is in local memory"
         return None
     if parameter.kind == "pointer":
         if isinstance(argument, np.ndarray):
@@ -209,7 +209,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
             return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass {types}"
         return None
     if isinstance(argument, bool | int | float | complex):
-        return f"is a Python {type(argument).__name__}, which has no size, the parameter is {parameter.type_name}"
+        return f"is a Python {type(argument).__name__}, which has no fixed size; the parameter is {parameter.type_name}"
     return None
 
 
@@ -234,7 +234,7 @@ def check_arguments(kernel: str, parameters: Sequence[Parameter] | None, count: 
 
 
 def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
-    """The memory behind a PyOpenCL array argument.
+    """Return the memory of a PyOpenCL array argument.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
 def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[int], arguments: Sequence[Any]) -> None:
     """Check that the buffers at these places belong to the program's context; some drivers take any.
 
-    Empty arrays have no memory, and shared virtual memory does not tell its context: both pass.
+    Empty arrays have no memory, and shared virtual memory does not expose its context: both pass.
 
     Raises
     ------
@@ -267,8 +267,7 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
         memory = arguments[index]
         if isinstance(memory, cl.MemoryObjectHolder) and memory.get_info(_CONTEXT) != context:
             raise LaunchError(
-                f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the context that the "
-                "program was built for"
+                f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the program's context"
             )
 
 
@@ -297,10 +296,10 @@ def check_queue(queue: Any) -> None:
     Raises
     ------
     LaunchError
-        It is no queue.
+        It is not a queue.
     """
     if not isinstance(queue, cl.CommandQueue):
-        raise LaunchError(f"the first argument is a pyopencl.CommandQueue, not {type(queue).__name__}")
+        raise LaunchError(f"the first argument must be a pyopencl.CommandQueue, not {type(queue).__name__}")
 
 
 def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
@@ -309,16 +308,16 @@ def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
     Raises
     ------
     LaunchError
-        It is no list, or holds something else.
+        It is not a list, or holds something else.
     """
     if isinstance(wait_for, cl.Event | Launch):
-        raise LaunchError(f"{caller}: wait_for is a list of events, such as [event], not one alone")
+        raise LaunchError(f"{caller}: wait_for must be a list of events, such as [event], not a single event")
     if not isinstance(wait_for, Iterable):
-        raise LaunchError(f"{caller}: wait_for is a list of events, not {type(wait_for).__name__}")
+        raise LaunchError(f"{caller}: wait_for must be a list of events, not {type(wait_for).__name__}")
     events = [one.event if isinstance(one, Launch) else one for one in wait_for]
     for one in events:
         if not isinstance(one, cl.Event):
-            raise LaunchError(f"{caller}: wait_for is a list of events, with {shortened(one)} among them")
+            raise LaunchError(f"{caller}: wait_for must be a list of events, but it contains {shortened(one)}")
     return events
 
 
@@ -334,7 +333,7 @@ def dummy_arguments(
     """
     if parameters is None and count:
         raise LaunchError(
-            f"the driver does not tell what arguments kernel {kernel!r} takes: pass them after the local size"
+            f"the driver does not report the arguments of kernel {kernel!r}: pass them after the local size"
         )
     made: list[Any] = []
     scratch: cl.Buffer | None = None

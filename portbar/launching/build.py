@@ -33,31 +33,31 @@ _HINTS: Final = (
     ),
     (
         r"redefinition of '?portbar_entered_once",
-        "PORTBAR_ENTER is used twice in one kernel: enter the grid once, as the first statement",
+        "PORTBAR_ENTER is used twice in one kernel: use it once, as the first statement",
     ),
     (
         (
             r"undeclared (identifier|function)[^\n]*PORTBAR_ENTER|PORTBAR_ENTER[^\n]*(undeclared|invalid in)"
             r"|unknown type name '?PORTBAR_GRID_PARAM"
         ),
-        'portbar\'s names are unknown here: add #include "portbar/device_barrier.h"',
+        'portbar\'s names are undefined here: add #include "portbar/device_barrier.h"',
     ),
     (
         r"_cl_atomic_\w+_explicit|(undeclared|implicit)[^\n]*'(atomic_\w+_(explicit|fence)|atomic_work_item_fence)'",
         (
-            "portbar writes atomics as C11's here, which need the -cl-std that it passes by itself: leave -cl-std out of the "
-            "options, or ask for strategy={'atomics': 'cl12'}"
+            "on this device portbar uses C11 atomics, which require the -cl-std that it sets itself: remove -cl-std from the "
+            "options, or pass strategy={'atomics': 'cl12'}"
         ),
     ),
     (
         r"portbar_scratch \*[^\n]*address space",
-        "helper functions take the kernel's scratch as PORTBAR_SCRATCH_PARAM scratch, which names its address space",
+        "declare the parameter of helper functions as PORTBAR_SCRATCH_PARAM scratch, which includes its address space",
     ),
     (
         r"'?portbar/[\w/]+\.h'? file not found",
         (
-            "portbar resolves its headers in the program's own text only; for an include inside another file, write the "
-            "headers out with `portbar export` and pass their folder with -I"
+            "portbar resolves its headers only in the program's own text; for an include inside another file, write the "
+            "headers with `portbar export` and pass their folder with -I"
         ),
     ),
 )
@@ -68,7 +68,7 @@ def _missing_grids(log: str, text: str) -> list[str]:
     unknown = dict.fromkeys(re.findall(r"undeclared identifier '?([A-Za-z_]\w*)", log))
     code = without_comments(text, keep_strings=False)
     return [
-        f"no grid is called {name!r} in that kernel: make PORTBAR_GRID_PARAM its first parameter and PORTBAR_ENTER({name}); "
+        f"that kernel has no grid {name!r}: make PORTBAR_GRID_PARAM its first parameter and PORTBAR_ENTER({name}); "
         "its first statement"
         for name in unknown
         if re.search(rf"\bportbar_\w+\s*\(\s*&\s*{name}\b", code)
@@ -94,14 +94,14 @@ def _missing_scratch(log: str, text: str) -> list[str]:
 
 
 def _known_faults(device: cl.Device, log: str) -> list[str]:
-    """What helps against a fault of the device's compiler that the log shows."""
+    """Return the workaround for a fault of the device's compiler that the log shows."""
     remedy = quirks.remedy(facts(device), log)
     if remedy in quirks.only_another_runtime():
         remedy += (
             ". Call portbar.load_platforms() before PyOpenCL looks for platforms, so that it finds Intel's CPU runtime where "
             "pip installed it, and make the context on another device"
         )
-    return [f"{remedy}; `portbar doctor` says what there is"] if remedy else []
+    return [f"{remedy}; `portbar doctor` lists the devices of this machine"] if remedy else []
 
 
 def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]:

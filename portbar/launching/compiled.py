@@ -15,7 +15,7 @@ from portbar.choices.timing import limit_rounds
 from portbar.errors import DeviceError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.isolation import try_build
-from portbar.launching.occupancy import VERBOSE
+from portbar.launching.occupancy import MOST_REGISTERS, VERBOSE
 from portbar.launching.states import States
 from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -48,9 +48,11 @@ class CompiledProgram:
     profiles, strategies : mapping of pyopencl.Device to DeviceProfile, to Strategy
     least_groups : int
         Work-groups that each launch of a grid needs at the same time.
+    registers : int or None
+        Maximum registers per work-item, if the compiler has such an option.
     devices : tuple of pyopencl.Device
     states : States
-        What launches need for each queue.
+        The state of launches in each queue.
     """
 
     context: cl.Context
@@ -65,6 +67,7 @@ class CompiledProgram:
     profiles: Mapping[cl.Device, DeviceProfile]
     strategies: Mapping[cl.Device, Strategy]
     least_groups: int
+    registers: int | None = None
 
     def __post_init__(self) -> None:
         """Compile for each device."""
@@ -86,7 +89,7 @@ class CompiledProgram:
         return self.strategies[self._own(device)]
 
     def profile(self, device: cl.Device) -> DeviceProfile:
-        """What was known of a device when the program was built."""
+        """Return the profile of a device when the program was built."""
         return self.profiles[self._own(device)]
 
     def reduction_bytes(self, device: cl.Device) -> int:
@@ -109,7 +112,7 @@ class CompiledProgram:
             program = self._built.get(key)
             if program is None:
                 text = self._text(strategy)
-                options = build_options(strategy, self.options)
+                options = self._build_options(device, strategy)
                 if self.isolate_build:
                     try_build(device, text, options)
                 program = compile_program(self.context, device, text, options)
@@ -117,18 +120,26 @@ class CompiledProgram:
         return program
 
     def verbose_log(self, device: cl.Device) -> str:
-        """The build log with what each kernel takes, of a compilation for that alone; empty where no compiler tells."""
+        """Return the build log with each kernel's resources, from a separate compilation; empty if the compiler reports
+        none.
+        """
         if not self.profile(device).facts.compute_capability:
             return ""
-        options = (*build_options(self.strategy(device), self.options), VERBOSE)
+        options = (*self._build_options(device, self.strategy(device)), VERBOSE)
         program = compile_program(self.context, device, self.rendered(device), options)
         return str(program.get_build_info(device, cl.program_build_info.LOG))
+
+    def _build_options(self, device: cl.Device, strategy: Strategy) -> tuple[str, ...]:
+        options = self.options
+        if self.registers is not None and self.profile(device).facts.compute_capability:
+            options = (*options, f"{MOST_REGISTERS}={self.registers}")
+        return build_options(strategy, options)
 
     def _own(self, device: cl.Device) -> cl.Device:
         if device not in self.strategies:
             built = ", ".join(d.name.strip() for d in self.devices)
             raise DeviceError(
                 f"the program was not built for {device.name.strip()}, only for {built}; make a Program on a context that "
-                "holds the queue's device"
+                "contains the queue's device"
             )
         return device

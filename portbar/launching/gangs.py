@@ -33,12 +33,12 @@ def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...] | None)
     Raises
     ------
     LaunchError
-        The local size is left to the driver, so that nobody knows.
+        The local size is left to the driver, so the number is unknown.
     """
     if local is None:
         raise LaunchError(
-            f"kernel {kernel!r} takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, so portbar must know its work-groups: "
-            "give a local size"
+            f"kernel {kernel!r} takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which require a known number of "
+            "work-groups: pass a local size"
         )
     if len(local) != len(size):
         raise LaunchError(f"kernel {kernel!r}: global size {size} and local size {local} differ in dimensions")
@@ -106,28 +106,29 @@ class GangState:
         return self._memory.read(place * self.words, self.words)
 
     def check(self, label: tuple[str, str], groups: int, words: Words) -> None:
-        """Raise what the words of a complete launch of `groups` work-groups tell."""
+        """Raise the error that the words show after a complete launch of `groups` work-groups."""
         kernel, device = label
         code, which = int(words[0]) & 0xFF, int(words[0]) >> 8
         if code == FAULTS["wait"]:
             raise BarrierTimeoutError(
-                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit and gave up. Likely causes: the value "
-                "never changed, or the work-items it waits for could not run at the same time. Raise spin_limit= if the work "
-                "is that long; `portbar survey` shows what the device does.",
+                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit. Likely causes: the value never "
+                "changed, or the work-items that change it could not run concurrently. Raise spin_limit= if the work takes "
+                "that long; `portbar survey` shows what the device does.",
                 kernel=kernel,
                 device=device,
             )
         if code == FAULTS["uses"]:
             loop = self.loops[which]
             raise Error(
-                f"kernel {kernel!r} on {device} reduced loop {loop.name!r} at gang level more often than its "
-                f"uses={loop.uses} in one launch, and the rest was left out: declare ReductionLoop({loop.name!r}, ..., "
-                "uses=...) with as many as there are"
+                f"kernel {kernel!r} on {device} reduced loop {loop.name!r} at gang level more often than its uses={loop.uses} "
+                f"in one launch, and the excess was skipped: declare ReductionLoop({loop.name!r}, ..., uses=...) with the "
+                "actual number"
             )
         if code == FAULTS["lock"]:
             raise Error(
-                f"kernel {kernel!r} on {device}: the lock of reduction loop {self.loops[which].name!r} was not given back "
-                "within some seconds; is there a lock without an unlock, or do several work-items of one sub-group take it?"
+                f"kernel {kernel!r} on {device}: the lock of reduction loop {self.loops[which].name!r} was not released "
+                "within some seconds. Likely causes: a lock without an unlock, or several work-items of one sub-group that "
+                "take it."
             )
         for loop in self.loops:
             place = self._places[loop.name]
@@ -135,13 +136,13 @@ class GangState:
             if left:
                 raise Error(
                     f"kernel {kernel!r} on {device}: {left[0]} of the {groups} work-groups reduced loop {loop.name!r} at gang "
-                    "level, the others did not, so there is no result: every work-group must make the call, in control flow "
-                    "that is the same in all of them"
+                    "level and the others did not, so there is no result. Every work-group must make the call, in uniform "
+                    "control flow"
                 )
             if words[place.lock]:
                 raise Error(
-                    f"kernel {kernel!r} on {device}: the lock of reduction loop {loop.name!r} was not given back by the end "
-                    f"of the launch: call {loop.name}_unlock_gang wherever {loop.name}_lock_gang answered true"
+                    f"kernel {kernel!r} on {device}: the lock of reduction loop {loop.name!r} was not released by the end of "
+                    f"the launch: call {loop.name}_unlock_gang wherever {loop.name}_lock_gang returned true"
                 )
 
 

@@ -2,8 +2,8 @@
 
 Some runtimes compile twice: when a program is built, and again for work-groups, when a kernel is first enqueued or when it is
 about to run (PoCL 5.0 and 6.0 abort there over barriers in conditional positions). None of the program's code may run, so
-the child asks for the program's binary, for which PoCL compiles all of it, and enqueues each kernel behind an event that
-never comes.
+the child asks for the program's binary, for which PoCL compiles all of it, and enqueues each kernel with a dependency on an
+event that never completes.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
         parents = [address for address, known in list_devices() if known.name == device.name]
         if len(parents) != 1:
             raise DeviceError(
-                f"{device.name.strip()} is not among the platforms' devices, so no child process can compile for it; leave "
-                "isolate_build out"
+                f"{device.name.strip()} is not among the platforms' devices, so no child process can compile for it; omit "
+                "isolate_build"
             )
         address = parents[0]
     payload = {"address": address.to_json(), "text": text, "options": list(options)}
     result = child.run_task(_TASK, payload, timeout=_LIMIT_S)
     if result.status in {"ok", "error"}:
-        # What the driver refuses, it refuses here again, with its log.
+        # The parent's build repeats an error of the driver, with its log.
         return
     path = save_source(text)
     ended = "took too long" if result.status == "timeout" else "aborted"
     doing = result.progress[-1]["doing"] if result.progress else "starting"
     hint = quirks.remedy(facts(device), result.message) or (
-        "barriers that stand where only some work-items come, or in code that follows an early return, take some compilers "
-        "down; let all work-items of a work-group reach every barrier"
+        "some compilers crash on barriers that only some work-items reach, or that follow an early return; let all work-items "
+        "of a work-group reach every barrier"
     )
     message = (
         f"the driver of {device.name.strip()} {ended} while it was {doing} (options: {' '.join(options) or 'none'}): "
@@ -72,7 +72,7 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
 
 
 def build_task(payload: dict[str, Any]) -> None:
-    """What the child does: build, and make the driver compile every kernel for a local size, without running any."""
+    """The child's side: build, and make the driver compile every kernel for a local size, without running any."""
     device = DeviceAddress.from_json(payload["address"]).resolve()
     context = cl.Context([device])
     child.progress({"doing": "building the program"})
@@ -98,11 +98,11 @@ def _filled(context: cl.Context, kernel: cl.Kernel) -> list[Any]:
     Raises
     ------
     ValueError
-        The driver does not tell what it takes, or it is something else than memory, scalars and vectors.
+        The driver does not report its type, or it is not memory, a scalar or a vector.
     """
     parameters = parameters_of(kernel)
     if parameters is None and kernel.num_args:
-        raise ValueError("the driver does not tell")
+        raise ValueError("the driver does not report it")
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, _BUFFER_BYTES)
     made: list[Any] = []
     for parameter in parameters or ():

@@ -94,7 +94,7 @@ class Kernel:
     uses_grid : bool
         Whether it takes PORTBAR_GRID_PARAM.
     reduces_gangs : bool
-        Whether it takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which are one.
+        Whether it takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which are equivalent.
     scans : bool
         Whether it takes PORTBAR_SCAN_PARAM.
     """
@@ -128,7 +128,9 @@ class Kernel:
                 raise LaunchError(f"kernel {name!r}: PORTBAR_GRID_PARAM must be the first parameter")
             self.reduces_gangs = bool(parameters) and parameters[0].name == GANG_PARAMETER
             if not self.reduces_gangs and any(p.name == GANG_PARAMETER for p in parameters):
-                other = "; with a grid, call the functions that take &grid instead" if self.uses_grid else ""
+                other = (
+                    "; in a kernel with a grid, call the functions that take &grid instead" if self.uses_grid else ""
+                )
                 hidden_name = "PORTBAR_REDUCTION_PARAM"
                 if not mentions(program.source, hidden_name):
                     hidden_name = "PORTBAR_WAIT_PARAM"
@@ -176,9 +178,9 @@ class Kernel:
         num_groups : int, optional
             Launch this many work-groups, which the device must be able to hold at once.
         max_groups : int, optional
-            With a global size of None: launch at most so many.
+            With a global size of None: launch at most this many.
         items : int, optional
-            With a global size of None: launch no more work-groups than so many items need, one for each work-item.
+            With a global size of None: launch no more work-groups than this many items need, at one item per work-item.
 
         Returns
         -------
@@ -197,7 +199,7 @@ class Kernel:
             most = self._most_groups(queue, global_size, local_size, num_groups, max_groups, items)
         if wait_for is None:
             try:
-                known = self._simple_plans.get((queue, global_size, local_size, num_groups, most, *map(type, args)))
+                known = self._simple_plans.get((id(queue), global_size, local_size, num_groups, most, *map(type, args)))
             except TypeError:  # sizes given as lists
                 known = None
             if known is not None:
@@ -264,27 +266,28 @@ class Kernel:
         if plan.lasting and signature.is_simple and self._parameters is not None:
             if len(self._simple_plans) >= _MAX_PLANS:
                 self._simple_plans.clear()
-            self._simple_plans[queue, *key[1:5], *types] = plan, signature.memories
+            # The plan keeps its queue, so that no other one has the same id.
+            self._simple_plans[id(plan.queue), *key[1:5], *types] = plan, signature.memories
         return plan
 
     def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
-        """How many work-groups of this kernel the queue's device holds at once.
+        """Return how many work-groups of this kernel the queue's device runs concurrently.
 
-        Measured at the first call by launches that return right after discovery, so that none of the kernel's code runs; then
-        remembered for each kernel, local size, local memory and device. What a busy device may have made too small is measured
-        again at the next call.
+        The first call measures it by launches that return right after discovery, so none of the kernel's code runs; the result
+        is cached per kernel, local size, local memory and device. A result that a busy device may have reduced is
+        measured again at the next call.
 
         Parameters
         ----------
         queue : pyopencl.CommandQueue
         local_size : tuple of int
         *args
-            The kernel's arguments; needed only when it takes local memory or images.
+            The kernel's arguments; required only if it takes local memory or images.
 
         Raises
         ------
         LaunchError
-            The kernel has no grid, the local size cannot be right, or the arguments are needed.
+            The kernel has no grid, the local size is invalid, or the arguments are required.
         """
         check_queue(queue)
         bare, local_memory = self._bare_arguments(queue.device, args)
@@ -294,11 +297,11 @@ class Kernel:
         return self._occupied(queue, strategy, local, local_memory, bare, again=True)
 
     def suggested_local_size(self, queue: cl.CommandQueue) -> Size:
-        """The local size to launch this kernel with where the author has none in mind.
+        """Return a good local size for this kernel.
 
-        The kernel's `reqd_work_group_size` or `PORTBAR_REDUCTION_EXACT` decides where it has one. On CPUs it is small, since
-        one thread runs all work-items of a work-group; on GPUs it is 256, of whole sub-groups; both within the kernel's own
-        limit. `docs/launching.md` has the rule and the measurements. Nothing is launched.
+        The kernel's `reqd_work_group_size` or `PORTBAR_REDUCTION_EXACT` decides if present. On CPUs it is small, because one
+        thread runs all work-items of a work-group; on GPUs it is 256, in whole sub-groups; both within the
+        kernel's limit. `docs/launching.md` has the rule and the measurements. Nothing is launched.
 
         Parameters
         ----------
@@ -307,7 +310,7 @@ class Kernel:
         Returns
         -------
         tuple of int
-            Of one dimension, unless the kernel requires more.
+            One dimension, unless the kernel requires more.
         """
         check_queue(queue)
         device = queue.device
@@ -321,9 +324,9 @@ class Kernel:
         return suggested(handle, self.program.profile(device), device, self.program.source, self._parameters, scratch)
 
     def resources(self, device: cl.Device) -> Resources | None:
-        """What the kernel takes of a device, as its compiler tells: registers, stack and spills.
+        """Return the kernel's resources as the compiler reports them: registers, stack and spills.
 
-        Compiles the program once more. None where the compiler does not tell: only NVIDIA's does.
+        Compiles the program once more. None if the compiler does not report them: only NVIDIA's does.
         """
         if device not in self._resources:
             log = self.program.verbose_log(device)
@@ -331,7 +334,7 @@ class Kernel:
         return self._resources[device]
 
     def computed_bound(self, device: cl.Device, local_size: Sequence[int], local_bytes: int = 0) -> int | None:
-        """How many work-groups the device should hold at once by what the kernel takes; None where that is not known.
+        """Return how many work-groups the device should run concurrently, by the kernel's resources; None if unknown.
 
         For comparison with `occupancy`, which measures.
 
@@ -340,7 +343,7 @@ class Kernel:
         device : pyopencl.Device
         local_size : tuple of int
         local_bytes : int
-            Bytes of local memory that come as arguments.
+            Bytes of local memory passed as arguments.
         """
         taken = self.resources(device)
         if taken is None:
@@ -354,7 +357,7 @@ class Kernel:
     ) -> Launch:
         """Launch exactly `groups` work-groups that return right after discovery, and wait.
 
-        For those who study discovery itself; `occupancy` is what a program needs.
+        For studies of discovery itself; programs need only `occupancy`.
 
         Parameters
         ----------
@@ -369,12 +372,12 @@ class Kernel:
         Raises
         ------
         LaunchError
-            The kernel has no grid, the local size or the arguments cannot be right, or so many groups cannot be launched.
+            The kernel has no grid, the local size or the arguments are invalid, or too many groups were requested.
 
         Returns
         -------
         Launch
-            ``launch.num_groups`` is what discovery found, ``launch.event`` tells the time.
+            ``launch.num_groups`` is the number of work-groups that discovery found, ``launch.event`` has the time.
         """
         check_queue(queue)
         strategy = self.program.strategy(queue.device)
@@ -384,10 +387,12 @@ class Kernel:
         most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
         if groups > most:
             why = f": {strategy.max_groups_reason}" if strategy.max_groups is not None else ""
-            raise LaunchError(f"kernel {self.name!r}: {groups} work-groups in one launch, above {most}{why}")
+            raise LaunchError(
+                f"kernel {self.name!r}: {groups} work-groups in one launch exceed the limit of {most}{why}"
+            )
         if patience is not None and not (is_time(patience) and patience >= 0):
             raise LaunchError(
-                f"kernel {self.name!r}: patience is a finite number of seconds, 0 or more, not {shortened(patience)}"
+                f"kernel {self.name!r}: patience must be a finite number of seconds, 0 or more, not {shortened(patience)}"
             )
         profile = self.program.profile(queue.device)
         given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
@@ -397,7 +402,7 @@ class Kernel:
         """Arguments for a dry run (invented ones if none are given), and the sizes of those in local memory."""
         if not self.uses_grid:
             raise LaunchError(
-                f"kernel {self.name!r} has no grid: only kernels that take PORTBAR_GRID_PARAM have an occupancy"
+                f"kernel {self.name!r} has no grid: occupancy is defined only for kernels that take PORTBAR_GRID_PARAM"
             )
         if not args:
             return dummy_arguments(self.program.context, self.name, self._parameters, self._count), ()
@@ -470,7 +475,9 @@ class Kernel:
         """Most work-groups of a launch, by what the caller gives."""
         what = "items" if max_groups is None else "max_groups"
         if not self.uses_grid:
-            raise LaunchError(f"kernel {self.name!r} has no grid: {what} is for kernels that take PORTBAR_GRID_PARAM")
+            raise LaunchError(
+                f"kernel {self.name!r} has no grid: {what} requires a kernel that takes PORTBAR_GRID_PARAM"
+            )
         if local_size is None:
             check_queue(queue)
             device = queue.device
@@ -498,7 +505,7 @@ class Kernel:
         if not self.uses_grid:
             if global_size is None or num_groups is not None:
                 raise LaunchError(
-                    f"kernel {self.name!r} has no grid, so portbar cannot choose how many work-groups to launch: give a global "
+                    f"kernel {self.name!r} has no grid, so portbar cannot choose the number of work-groups: pass a global "
                     "size, or make PORTBAR_GRID_PARAM its first parameter"
                 )
             counts = self.reduces_gangs or self.scans
@@ -528,8 +535,8 @@ class Kernel:
         check_least(self.name, device.name.strip(), self.program.least_groups, local, bound, groups)
         if num_groups is not None and num_groups > bound:
             raise LaunchError(
-                f"kernel {self.name!r}: {num_groups} work-groups of {local} were asked for, but {device.name.strip()} holds "
-                f"{bound} at once; a barrier between more would never complete"
+                f"kernel {self.name!r}: {num_groups} work-groups of {local} were requested, but "
+                f"{device.name.strip()} runs at most {bound} concurrently; a barrier between more would never complete"
             )
         if groups is None or strategy.max_groups is not None:
             # Where waiting is unsafe, a surplus group must not even be started.
@@ -550,7 +557,7 @@ class Kernel:
 
     def _has_scratch(self, device: cl.Device, handle: cl.Kernel) -> bool:
         """Whether the kernel has scratch memory for reductions."""
-        # Where a driver tells of no local memory, the text is read: the effect LOCAL_MEMORY_UNTOLD.
+        # If a driver reports no local memory, the source is parsed: the effect LOCAL_MEMORY_UNREPORTED.
         return bool(handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)) or mentions(
             kernel_text(self.program.source, self.name), "PORTBAR_REDUCTION_SCRATCH"
         )
@@ -565,22 +572,22 @@ class Kernel:
         limit = local_size_limit(strategy, use)
         if local is not None and math.prod(local) > limit:
             raise LaunchError(
-                f"kernel {self.name!r}: local size {local} is {math.prod(local)} work-items, and its reductions have local "
+                f"kernel {self.name!r}: local size {local} is {math.prod(local)} work-items, but its reductions have local "
                 f"memory for {limit}: #define PORTBAR_REDUCTION_LOCAL_SIZE {math.prod(local)} before "
                 '#include "portbar/reduction.h"'
             )
         whole = local is not None and (size is None or not any(g % n for g, n in zip(size, local, strict=False)))
         if use.exact and not (whole and math.prod(local or ()) == limit):
             raise LaunchError(
-                f"kernel {self.name!r}: its source promises by PORTBAR_REDUCTION_EXACT that every work-group has {limit} "
-                f"work-items, and this launch has a local size of {local} and a global size of {size or 'whole groups'}: "
-                "launch whole groups of that size, or take the promise back"
+                f"kernel {self.name!r}: PORTBAR_REDUCTION_EXACT in its source promises {limit} work-items in every "
+                f"work-group, but this launch has local size {local} and global size {size or 'whole groups'}: launch whole "
+                "groups of that size, or remove PORTBAR_REDUCTION_EXACT"
             )
         if use.whole_groups and not whole:
             raise LaunchError(
-                f"kernel {self.name!r}: its program shares work among the sub-groups of all work-groups, which cannot be "
-                f"done where the last ones may be smaller: global size {size}, local size {local}. Give a global size that is "
-                "a multiple of the local size, or share work at level gang_worker_vector"
+                f"kernel {self.name!r}: its program distributes work over the sub-groups of all work-groups, which requires "
+                f"work-groups of equal size: global size {size}, local size {local}. Pass a global size that is a multiple of "
+                "the local size, or distribute work at level gang_worker_vector"
             )
 
     def _occupied(

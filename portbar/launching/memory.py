@@ -1,7 +1,7 @@
 """Memory for the words in which work-groups meet, which the host reads without a command where it can.
 
-On a CPU the words lie in fine-grained shared virtual memory: what a kernel wrote is there for the host once the kernel's
-event is complete. Elsewhere a small transfer fetches them.
+On a CPU the words lie in fine-grained shared virtual memory: the host sees a kernel's stores once the kernel's event is
+complete. Elsewhere a small transfer fetches them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from portbar.primitives import layout
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
-#: Memory that was given up while a launch that uses it may still run, with what tells whether one does.
+#: Memory that was given up while a launch that uses it may still run, with the means to check whether one does.
 _retired: Final[list[tuple[Callable[[], bool], StateMemory]]] = []
 
 

@@ -1,7 +1,7 @@
 """How many work-groups of a kernel a device holds at once: measured with the kernel's own binary and none of its code run.
 
-`portbar.launching.kernel` hands in the function that enqueues a dry run. Beside it, for comparison only: what a kernel takes of
-an NVIDIA device, by its compiler's own words, and how many work-groups that leaves room for.
+`portbar.launching.kernel` hands in the function that enqueues a dry run. For comparison only: a kernel's resources on an NVIDIA
+device, as its compiler reports them, and the number of work-groups that they allow.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _AGAIN: Final = 10.0
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Work-groups of one kernel and local size that a device runs at the same time.
+    """Work-groups of one kernel and local size that a device runs concurrently.
 
     Attributes
     ----------
     groups : int
-        The largest number that any run found: safe to launch, and as many as the device holds.
+        The largest number that any run found: safe to launch, and the most that the device runs concurrently.
     runs : tuple of int
-        What each run found.
+        The number found in each run.
     vendor_bound : int or None
-        The vendor's own answer, where the device has such a query. Not relied on.
+        The result of the vendor's query, if the device has one. For comparison only.
     """
 
     groups: int
@@ -65,7 +65,9 @@ def drain(queue: cl.CommandQueue) -> bool:
 
 
 class Retry:
-    """When to measure again what a busy device may have spoilt: ever more seldom, where it is the same each time."""
+    """When to repeat measurements that a busy device may have distorted: with exponential back-off while the result is the
+    same.
+    """
 
     def __init__(self) -> None:
         self._factor = _AGAIN
@@ -77,7 +79,7 @@ class Retry:
         return time.monotonic() >= self._due
 
     def postpone(self, took: float) -> None:
-        """Note that a measurement of so many seconds told no more than the last one."""
+        """Note that a measurement of `seconds` found no more than the last one."""
         self._due = time.monotonic() + self._factor * took
         self._factor *= 2
 
@@ -89,7 +91,7 @@ def is_complete(profile: DeviceProfile, found: Occupancy) -> bool:
 
 
 def known_bound(profile: DeviceProfile) -> Occupancy | None:
-    """What a probe of the device tells of every kernel, so that none needs to be measured: on a CPU, its threads."""
+    """Return an occupancy that a probe found for all kernels, so none needs a measurement: on a CPU, its threads."""
     known = profile.findings.groups_in_flight if profile.findings is not None else None
     return Occupancy(known, ()) if is_cpu(profile) and known is not None else None
 
@@ -123,8 +125,10 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
         launched *= 2
 
 
-#: The option by which NVIDIA's compiler tells in the build log what a kernel takes.
+#: The option with which NVIDIA's compiler reports a kernel's resources in the build log.
 VERBOSE: Final = "-cl-nv-verbose"
+#: The option of its assembler that limits the registers per work-item.
+MOST_REGISTERS: Final = "-cl-nv-maxrregcount"
 
 _WARP: Final = 32
 _REGISTERS: Final = 65536
@@ -160,7 +164,7 @@ _MULTIPROCESSORS: Final = {
 
 @dataclass(frozen=True)
 class Resources:
-    """What a kernel takes, as its build log says.
+    """Return a kernel's resources, as its build log reports them.
 
     Attributes
     ----------

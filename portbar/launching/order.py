@@ -25,7 +25,7 @@ _MANY: Final = 64
 
 @lru_cache(maxsize=64)
 def hides_failures(device: cl.Device) -> bool:
-    """Whether failed events look complete until somebody waits for them."""
+    """Whether failed events look complete until the host waits for them."""
     return quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device))
 
 
@@ -72,19 +72,20 @@ def awaited(
 
 
 def _why(event: cl.Event, arrays: Mapping[Any, cl.array.Array]) -> str:
-    """What it means to a launch that `event` has failed."""
+    """Return the consequence for a launch that `event` has failed."""
     status = event.command_execution_status
-    told = f" (execution status {status})" if status < _COMPLETE else ""
+    status_note = f" (execution status {status})" if status < _COMPLETE else ""
     for place, array in arrays.items():
         if any(one is event for one in array.events):
             name = f"argument {place}, an array," if isinstance(place, int) else f"array {place!r}"
             return (
-                f"the last command on {name} failed{told}, so its contents are unknown. Clear its list of events "
+                f"the last command on {name} failed{status_note}, so its contents are undefined. Clear its list of events "
                 "(array.events.clear()) and fill it again"
             )
     return (
-        f"a command in wait_for failed{told}, so the launch could never run. Find out why that command failed, and leave its "
-        "event out"
+        f"a command in wait_for failed{status_note}, so the launch could never run. Find out why that command failed, and "
+        "remove its "
+        "event"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a kernel remembers of its launches, so that the next one of the same shape costs little.
+"""Plans of launches, which a kernel keeps so that the next launch of the same shape is cheap.
 
 Not for making a plan (`portbar.launching.kernel`).
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Signature:
-    """What the types of one argument list need at each launch: the places of arrays and of local memory."""
+    """The work that an argument list needs at each launch: the positions of arrays and of local memory."""
 
     arrays: tuple[int, ...]
     locals: tuple[int, ...]
@@ -29,7 +29,7 @@ class Signature:
 
     @property
     def is_simple(self) -> bool:
-        """Whether all arguments are buffers and scalars, so that their types and the sizes tell the plan."""
+        """Whether all arguments are buffers and scalars, so that their types and the sizes determine the plan."""
         return not (self.arrays or self.locals or self.pointers)
 
 

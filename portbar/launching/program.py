@@ -40,7 +40,7 @@ DEFAULT_SPIN_LIMIT: Final = 10.0
 #: Where a driver stops reading, and what has no UTF-8.
 _UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
 
-#: Devices, by their key, whose loop limit has been told.
+#: Devices, by their key, for which the loop limit was reported.
 _warned: Final[set[str]] = set()
 
 
@@ -57,21 +57,23 @@ class Program(CompiledProgram):
     strategy : Strategy or mapping of str to str, optional
         Overrides of portbar's choices, such as ``{"device_barrier": "tree"}``, or a whole strategy for every device.
     require : sequence of str, optional
-        What every device must have, such as ``("fp64", "groups>=2", "split_barrier.divergent")``: names of
+        Features that every device must have, such as ``("fp64", "groups>=2", "split_barrier.divergent")``: names of
         `docs/strategies.md`, or extensions.
     spin_limit : float, optional
         Seconds, roughly, after which a barrier gives up and the kernel drains.
     devices : sequence of pyopencl.Device, optional
         Devices of the context to build for; all of them by default.
     debug : bool, optional
-        Look for misuse of split barriers on the device, which costs time; a whole `Strategy` says so itself.
+        Check for misuse of split barriers on the device, which costs time; a whole `Strategy` has its own setting.
     isolate_build : bool, optional
-        Compile in a child process first, so that a driver that aborts or hangs over the program costs that process and becomes
-        a `BuildError`. Costs the start of a Python process for each device and algorithm.
+        Compile in a child process first, so that a driver that aborts or hangs kills only that process and raises a
+        `BuildError`. Costs the start of a Python process per device and algorithm.
     trace : bool or int, optional
-        Record when work-groups arrive at device barriers and leave them, for `Launch.trace`; a number is how many barriers of
-        each work-group are kept, 256 by default. Costs a work-group barrier and a few stores at each device barrier; nothing
-        where it is off.
+        Record when work-groups arrive at device barriers and leave them, for `Launch.trace`; a number is the count of recorded
+        barriers per work-group, 256 by default. Costs a work-group barrier and a few stores per device barrier; nothing if off.
+    registers : int, optional
+        Maximum registers per work-item, 16 to 255, on compilers with such an option (NVIDIA's). More registers allow more loads
+        in flight in gather loops; fewer allow more concurrent work-groups. `docs/launching.md` has figures.
     reductions : sequence of ReductionLoop, optional
         Loops whose types and functions `portbar/reduction.h` defines for this program.
 
@@ -81,18 +83,18 @@ class Program(CompiledProgram):
     Raises
     ------
     Error
-        An argument is of the wrong type, or the source is no text.
+        An argument is of the wrong type, or the source is not text.
     BuildError
         The driver refused the program.
     RenderError
-        An include names no header of portbar's.
+        An include names an unknown header of portbar's.
     UnsupportedFeatureError
-        A device cannot do what the program needs.
+        A device lacks a feature that the program requires.
 
     Warns
     -----
     LoopLimitWarning
-        A device ends loops silently, the author's own ones too; once a device.
+        A device ends loops silently, including the author's own; once per device.
     """
 
     def __init__(
@@ -108,29 +110,30 @@ class Program(CompiledProgram):
         debug: bool = False,
         isolate_build: bool = False,
         trace: bool | int = False,
+        registers: int | None = None,
         reductions: Sequence[ReductionLoop] = (),
         scans: Sequence[DeviceScan] = (),
     ) -> None:
         if isinstance(options, str):
             options = options.split()
         if not isinstance(context, cl.Context):
-            raise Error(f"the first argument of a program is a pyopencl.Context, not {type(context).__name__}")
+            raise Error(f"the first argument of a program must be a pyopencl.Context, not {type(context).__name__}")
         options = _listed("options", options)
         for option in options:
             if not isinstance(option, str) or _UNREADABLE.search(option):
-                raise Error(f"options= holds build options as text, with {shortened(option)} among them")
+                raise Error(f"options= must hold build options as strings, but it contains {shortened(option)}")
         require, reductions = _listed("require", require), _listed("reductions", reductions)
         if not is_time(spin_limit) or not spin_limit > 0:
-            raise Error(f"spin_limit is a finite number of seconds above 0, not {shortened(spin_limit)}")
+            raise Error(f"spin_limit must be a finite number of seconds above 0, not {shortened(spin_limit)}")
+        if registers is not None and not (type(registers) is int and 16 <= registers <= 255):
+            raise Error(f"registers must be an integer from 16 to 255, not {shortened(registers)}")
         name, text = _name_and_text(source)
         devices = _listed("devices", context.devices if devices is None else devices)
         if not devices:
-            raise DeviceError(
-                "devices= names no device to build the program for; leave it out for all of the context's"
-            )
+            raise DeviceError("devices= is empty; omit it to build for all devices of the context")
         for device in devices:
             if not isinstance(device, cl.Device):
-                raise DeviceError(f"devices= is a list of pyopencl.Device, with {shortened(device)} among them")
+                raise DeviceError(f"devices= must be a list of pyopencl.Device, but it contains {shortened(device)}")
             if device not in context.devices:
                 raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
         self.require = _required(require, text)
@@ -144,15 +147,15 @@ class Program(CompiledProgram):
         use = use_of(text, options, loops) if HEADER in headers else None
         if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER"):
             raise BuildError(
-                f"{name}: a kernel takes PORTBAR_GRID_PARAM, but PORTBAR_ENTER stands nowhere in the source; make "
+                f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
                 "PORTBAR_ENTER(grid); the first statement of that kernel"
             )
         early = early_statement(text)
         if early is not None:
             raise BuildError(
-                f"{name}, line {early[1]}: kernel {early[0]!r} does something before PORTBAR_ENTER, which surplus "
-                "work-groups and the measurement of its occupancy would do too; move it behind PORTBAR_ENTER. Only "
-                "declarations may stand before it, with values that call nothing but get_local_id and its like"
+                f"{name}, line {early[1]}: kernel {early[0]!r} executes code before PORTBAR_ENTER, which surplus work-groups "
+                "and occupancy measurements would execute too; move it after PORTBAR_ENTER. Only declarations may precede it, "
+                "with initialisers that call only get_local_id and similar functions"
             )
         profiles = {device: describe(device) for device in devices}
         for profile in profiles.values():
@@ -180,6 +183,7 @@ class Program(CompiledProgram):
             profiles,
             strategies,
             requirements.least_groups(self.require),
+            registers,
         )
         self._kernels: dict[str, Kernel] = {}
 
@@ -199,12 +203,12 @@ class Program(CompiledProgram):
         return tuple(sorted(filter(None, names.strip("\0").split(";"))))
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel called `name`.
+        """Return the kernel `name`.
 
         Raises
         ------
         Error
-            There is no such kernel; the message names those that there are.
+            The program has no such kernel; the message lists its kernels.
         """
         with self.states.lock:
             if name not in self._kernels:
@@ -216,7 +220,7 @@ class Program(CompiledProgram):
 
 
 def _listed(what: str, given: Any) -> tuple[Any, ...]:
-    """What a caller gives as a list, or as one text.
+    """Return as a tuple what a caller passed as a list or as one string.
 
     Raises
     ------
@@ -226,7 +230,7 @@ def _listed(what: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable) or isinstance(given, bytes):
-        raise Error(f"{what}= is a list, not {type(given).__name__}")
+        raise Error(f"{what}= must be a list, not {type(given).__name__}")
     return tuple(given)
 
 
@@ -236,7 +240,7 @@ def _events(trace: Any) -> int:
     Raises
     ------
     Error
-        It is no such number.
+        It is not such a number.
     """
     if isinstance(trace, bool):
         return USUAL_EVENTS if trace else 0
@@ -246,22 +250,22 @@ def _events(trace: Any) -> int:
         events = 0
     if not 1 <= events <= MOST_EVENTS:
         raise Error(
-            "trace= is True, or how many device barriers of each work-group are kept, a whole number from 1 to "
+            "trace= must be True, or the number of device barriers to record per work-group, from 1 to "
             f"{MOST_EVENTS}, not {shortened(trace)}"
         )
     return events
 
 
 def _name_and_text(source: Any) -> tuple[str, str]:
-    """What messages call a source, and its text.
+    """Return the name of a source in messages, and its text.
 
     Raises
     ------
     Error
-        It is no text, or holds what no compiler of OpenCL C reads.
+        It is not text, or holds characters that no OpenCL C compiler accepts.
     """
     if not isinstance(source, str | Path):
-        raise Error(f"the source of a program is text or a pathlib.Path, not {type(source).__name__}")
+        raise Error(f"the source of a program must be text or a pathlib.Path, not {type(source).__name__}")
     name = source.name if isinstance(source, Path) else "program.cl"
     try:
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
@@ -271,13 +275,13 @@ def _name_and_text(source: Any) -> tuple[str, str]:
     before, null, _ = text.partition("\0")
     if null:
         line = before.count("\n") + 1
-        raise Error(f"{name}, line {line}: a null character, at which a driver stops reading; remove it")
+        raise Error(f"{name}, line {line}: a null character, where drivers stop reading; remove it")
     # Editors mark UTF-8 by it, and compilers of OpenCL C refuse it.
     return name, text.removeprefix("\ufeff")
 
 
 def _warn_of_short_loops(profile: DeviceProfile) -> None:
-    """Tell, once a device, that the author's own loops may end early; the caller is `Program`, called by the author."""
+    """Warn, once per device, that the author's own loops may end early; the caller is `Program`, called by the author."""
     key = device_key(profile.facts)
     if profile.loop_limit is not None and key not in _warned:
         _warned.add(key)
@@ -286,12 +290,12 @@ def _warn_of_short_loops(profile: DeviceProfile) -> None:
 
 
 def _required(names: Sequence[Any], source: str) -> tuple[requirements.Required, ...]:
-    """What a program requires.
+    """Return the requirements of a program.
 
     Raises
     ------
     Error
-        A name is no text.
+        A name is not text.
     UnsupportedFeatureError
         There is no such name, the message lists those that there are; or the program does not include the name's header.
     """

@@ -34,13 +34,13 @@ def check_sizes(
     """
     if any(whole % part for whole, part in zip(size, local, strict=True)):
         raise LaunchError(
-            f"kernel {kernel!r} scans, and the last work-groups would be smaller than others: global size {size}, local size "
-            f"{local}. Give a global size that is a multiple of the local size"
+            f"kernel {kernel!r} scans, which requires work-groups of equal size: global size {size}, local size {local}. Pass "
+            "a global size that is a multiple of the local size"
         )
     for scan in scans:
         if scan.name in used and math.prod(local) > scan.local_size:
             raise LaunchError(
-                f"kernel {kernel!r}: local size {local} is {math.prod(local)} work-items, and scan {scan.name!r} has local "
+                f"kernel {kernel!r}: local size {local} is {math.prod(local)} work-items, but scan {scan.name!r} has local "
                 f"memory for {scan.local_size}: declare DeviceScan({scan.name!r}, ..., local_size={math.prod(local)})"
             )
 

@@ -32,10 +32,10 @@ _USUAL: Final = 256
 
 _NO_LIMIT: Final = 1 << 30
 
-#: Bytes of a line of a CPU's cache where the driver does not tell.
+#: Bytes of a CPU's cache line if the driver does not report it.
 _CACHE_LINE: Final = 64
 
-#: Bytes of an element where the driver does not tell the kernel's parameters.
+#: Bytes of an element if the driver does not report the kernel's parameters.
 _ELEMENT: Final = 4
 
 #: A program that names one of these may hand out work in steps of the whole grid.
@@ -55,9 +55,9 @@ def as_size(what: str, size: Sequence[int]) -> Size:
     try:
         dims = tuple(int(n) for n in size)
     except (TypeError, ValueError, OverflowError):
-        raise LaunchError(f"the {what} is a tuple of one to three whole numbers, not {size!r}") from None
+        raise LaunchError(f"the {what} must be a tuple of one to three integers, not {size!r}") from None
     if not 1 <= len(dims) <= 3 or any(n < 1 for n in dims) or dims != tuple(size):
-        raise LaunchError(f"the {what} is one to three whole numbers above 0, not {size!r}")
+        raise LaunchError(f"the {what} must be one to three integers above 0, not {size!r}")
     return dims
 
 
@@ -106,7 +106,7 @@ def checked_local_size(
         )
     for axis, (asked, limit) in enumerate(zip(local, device.max_work_item_sizes, strict=False)):
         if asked > limit:
-            raise LaunchError(f"{where}: local size {local} has {asked} in dimension {axis}, above the limit {limit}")
+            raise LaunchError(f"{where}: local size {local} is {asked} in dimension {axis}, above the limit of {limit}")
     return local
 
 
@@ -121,9 +121,9 @@ def counted(kernel: str, what: str, given: Any) -> int:
     try:
         asked = operator.index(given)
     except TypeError:
-        raise LaunchError(f"kernel {kernel!r}: {what} is a whole number, not {shortened(given)}") from None
+        raise LaunchError(f"kernel {kernel!r}: {what} must be an integer, not {shortened(given)}") from None
     if asked < 1:
-        raise LaunchError(f"kernel {kernel!r}: {what} is {shortened(asked)}, at least 1 is needed")
+        raise LaunchError(f"kernel {kernel!r}: {what} must be at least 1, not {shortened(asked)}")
     return asked
 
 
@@ -137,16 +137,18 @@ def explicit_groups(kernel: str, global_size: Sequence[int] | None, local: Size,
     """
     if num_groups is not None:
         if global_size is not None:
-            raise LaunchError(f"kernel {kernel!r}: give a global size or num_groups, not both")
+            raise LaunchError(f"kernel {kernel!r}: pass a global size or num_groups, not both")
         return counted(kernel, "num_groups", num_groups)
     if global_size is None:
         return None
     size = as_size("global size", global_size)
     if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
-        raise LaunchError(f"kernel {kernel!r}: global size {size} is no multiple of the local size {local}")
+        raise LaunchError(f"kernel {kernel!r}: global size {size} is not a multiple of the local size {local}")
     groups = math.prod(size) // math.prod(local)
     if groups > layout.MAX_LAUNCHED_GROUPS:
-        raise LaunchError(f"kernel {kernel!r}: {groups} work-groups in one launch, above {layout.MAX_LAUNCHED_GROUPS}")
+        raise LaunchError(
+            f"kernel {kernel!r}: {groups} work-groups in one launch exceed the limit of {layout.MAX_LAUNCHED_GROUPS}"
+        )
     return groups
 
 
@@ -172,14 +174,14 @@ def most_groups(kernel: str, fixed: str, local: Size, max_groups: Any, items: An
     for what, given in (("max_groups", max_groups), ("items", items)):
         if given is not None and fixed:
             raise LaunchError(
-                f"kernel {kernel!r}: give {fixed} or {what}, not both: {what} is for launches that leave the number of "
-                "work-groups to portbar"
+                f"kernel {kernel!r}: pass {fixed} or {what}, not both: {what} applies only when portbar chooses the number of "
+                "work-groups"
             )
     if max_groups is not None:
         most = min(most, counted(kernel, "max_groups", max_groups))
         if most < least:
             raise LaunchError(
-                f"kernel {kernel!r}: max_groups is {most}, and its program requires groups>={least}: give at least that"
+                f"kernel {kernel!r}: max_groups is {most}, but its program requires groups>={least}: pass at least that"
             )
     if items is not None:
         most = min(most, max(least, -(-counted(kernel, "items", items) // math.prod(local))))
@@ -198,18 +200,20 @@ def check_least(kernel: str, device: str, least: int, local: Size, bound: int, a
     """
     if bound < least:
         raise UnsupportedFeatureError(
-            f"kernel {kernel!r}: its program requires groups>={least}, but {device} holds {bound} work-group(s) of {local} at "
-            "once. Use a smaller local size, less local memory, or a device with more compute units"
+            f"kernel {kernel!r}: its program requires groups>={least}, but {device} runs at most {bound} work-group(s) of "
+            f"{local} concurrently. Use a smaller local size, less local memory, or a device with more compute units"
         )
     if asked is not None and asked < least:
         raise LaunchError(
-            f"kernel {kernel!r}: {asked} work-group(s) were asked for, and its program requires groups>={least}: launch at "
+            f"kernel {kernel!r}: {asked} work-group(s) were requested, but its program requires groups>={least}: launch at "
             "least that many"
         )
 
 
 def element_bytes(parameters: Iterable[Parameter] | None) -> int:
-    """Bytes of the smallest element that a kernel's pointers to writable memory lead to; 4 where the driver does not tell."""
+    """Bytes of the smallest element that a kernel's pointers to writable memory lead to; 4 if the driver does not report
+    them.
+    """
     found = []
     for parameter in parameters or ():
         written = _POINTER.fullmatch(parameter.type_name)
@@ -250,9 +254,9 @@ def suggested(
     source : str
         The whole program's.
     parameters : iterable of Parameter or None
-        Without the hidden ones; None where the driver does not tell.
+        Without the hidden ones; None if the driver does not report them.
     scratch : int, optional
-        Most work-items that the kernel's reductions have local memory for.
+        Maximum number of work-items that the kernel's reductions have local memory for.
     """
     required = required_size(handle, device)
     if required is not None:
@@ -273,7 +277,7 @@ def suggested(
 def suits_gpu(limit: int, multiple: int) -> int:
     """The local size for other devices: 256 work-items or the kernel's limit, of whole sub-groups where one fits.
 
-    `multiple` is what the driver prefers multiples of, such as a warp; 0 where it does not tell.
+    `multiple` is the preferred work-group size multiple, such as a warp; 0 if the driver does not report it.
     """
     multiple = max(1, multiple)
     return min(limit, max(multiple, min(limit, _USUAL) // multiple * multiple))

@@ -45,7 +45,7 @@ class Reported(Protocol):
 
 
 class Report(NamedTuple):
-    """What a launch told about itself.
+    """The state that a launch reported about itself.
 
     Attributes
     ----------
@@ -54,11 +54,13 @@ class Report(NamedTuple):
     groups : int
         Work-groups that took part.
     arrived : int
-        Work-groups that had arrived at the barrier that timed out; the value of a signal that was waited for in vain.
+        Work-groups that had arrived at the barrier that timed out; the value of a signal that was waited for in vain; the
+        room of a worklist, its finished tasks, or its slot; a task that waited for others in vain.
     group : int
         Work-group that reached the limit first.
     asked : int
-        What was asked of a signal.
+        The value of a signal that was waited for; the room that a worklist needed, its tasks, or its slots; the number of
+        finished tasks that a task waited for; what a task graph needed.
     """
 
     status: int
@@ -75,7 +77,7 @@ class Report(NamedTuple):
         return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]), int(words[5]))
 
 
-#: The orders of launches that each device may be busy with, by its handle, so that a launch can tell whether it is alone.
+#: The orders of launches that each device may be busy with, by its handle, so that a launch can find out whether it is alone.
 _on_device: Final[defaultdict[int, set[weakref.ref[Order]]]] = defaultdict(set)
 
 
@@ -96,7 +98,7 @@ class QueueState:
         self.queue = queue
         self.capacity_log2 = max(6, (groups - 1).bit_length())
         capacity = 1 << self.capacity_log2
-        # Reductions over the grid leave their values behind the words of its barriers.
+        # Reductions over the grid store their values after the words of its barriers.
         size = layout.state_words(capacity) + (more_words(capacity) if more_words else 0)
         words = np.zeros(size + (capacity * tracing.words if tracing is not None else 0), np.uint32)
         if tracing is not None:
@@ -105,7 +107,7 @@ class QueueState:
         self.tracing, self._first_trace = tracing, size
         #: Whether the last launch may never run, by an event that it waits for.
         self._gated = False
-        # The poll of the first launch, whose epoch is 1, is open with nobody counted.
+        # The poll of the first launch, whose epoch is 1, is open and has counted no work-group.
         words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
         self._memory = StateMemory(queue, words)
         self.buffer = self._memory.buffer
@@ -171,7 +173,7 @@ class QueueState:
         return before if self.order.in_order else [*(before or ()), copied]
 
     def read_trace(self, groups: int) -> Words:
-        """The trace of so many work-groups of the last launch, which is complete."""
+        """Return the trace of `groups` work-groups of the last launch, which is complete."""
         return self._memory.read(self._first_trace, groups * self.tracing.words if self.tracing is not None else 0)
 
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:

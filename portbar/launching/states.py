@@ -1,4 +1,4 @@
-"""What a program keeps for each queue: the words in which work-groups of a launch meet, made at first need."""
+"""A program's state for each queue: the words with which work-groups of a launch synchronise, allocated when needed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ class States:
         return state
 
     def gang(self, queue: cl.CommandQueue, groups: int) -> GangState:
-        """What work-groups without a grid leave their values in, enough for `groups` of them. The caller holds the lock."""
+        """Return the memory for the values of work-groups without a grid, enough for `groups` of them. The caller holds the
+        lock.
+        """
         key = queue.int_ptr
         state = self._gangs.get(key)
         if state is None or groups > state.capacity:
@@ -91,7 +93,7 @@ class States:
         return state
 
     def scan(self, queue: cl.CommandQueue, groups: int) -> ScanState:
-        """What work-groups that scan leave their values in, enough for `groups` of them. The caller holds the lock."""
+        """Return the memory for the values of work-groups that scan, enough for `groups` of them. The caller holds the lock."""
         key = queue.int_ptr
         state = self._scan_states.get(key)
         if state is None or groups > state.capacity:

@@ -22,7 +22,7 @@ Times: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 #: Rows of a summary's tables.
 _MOST_ROWS: Final = 12
 
-#: What stands for "never" in arrays of times.
+#: The value for "never" in arrays of times.
 NEVER: Final = -1
 
 
@@ -100,7 +100,7 @@ class Trace:
         groups, phases = self.arrive.shape
         head = f"kernel {self.kernel!r} on {self.device}: {groups} work-groups, {phases} barriers, times in {self.unit}"
         if not phases:
-            return f"{head}\nno work-group met a barrier"
+            return f"{head}\nno work-group reached a barrier"
         waiting = np.maximum(self.waiting, 0)
         last, spans = self.last, np.maximum(self.leave.max(axis=1) - self.entered, 1)
         lines = [
@@ -115,7 +115,7 @@ class Trace:
             for group in sorted(order[:_MOST_ROWS])
         ]
         if groups > _MOST_ROWS:
-            lines.append(f"{'...':>8} the {_MOST_ROWS} that waited most, of {groups}")
+            lines.append(f"{'...':>8} the {_MOST_ROWS} that waited longest, of {groups}")
         lines += ["", f"{'phase':>8} {'waited, all':>14} {'last to come':>13} {'after the first':>16}"]
         arrived = np.where(self.arrive == NEVER, np.iinfo(np.int64).max, self.arrive)
         spread = np.maximum(self.arrive.max(axis=0) - arrived.min(axis=0), 0)
@@ -127,7 +127,7 @@ class Trace:
         if phases > _MOST_ROWS:
             lines.append(f"{'...':>8} the {_MOST_ROWS} with the longest waits, of {phases}")
         if self.lost.any():
-            lines += ["", f"{int(self.lost.sum()):,} barriers were not kept: give trace= a larger number"]
+            lines += ["", f"{int(self.lost.sum()):,} barriers were not recorded: pass a larger number as trace="]
         return "\n".join(lines)
 
     def save(self, path: str | Path) -> None:
@@ -153,6 +153,6 @@ class Trace:
                         span = {"ts": begin / 1000, "dur": (end - begin) / 1000, "args": {"phase": phase}}
                         events.append({"ph": "X", "name": name, "cat": name, **row, **span})
                 since = int(left)
-        told = {"unit": self.unit, "lost": int(self.lost.sum())}
-        text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": told})
+        more = {"unit": self.unit, "lost": int(self.lost.sum())}
+        text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": more})
         Path(path).write_text(text, encoding="utf-8")

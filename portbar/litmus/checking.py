@@ -52,7 +52,7 @@ Listener = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What the litmus tests of a device found.
+    """The results of the litmus tests of a device.
 
     Attributes
     ----------
@@ -139,9 +139,9 @@ def check(
     device : pyopencl.Device
         A device that a platform lists. If it was never probed it is probed first, which counts.
     seconds : float
-        Time for everything, compilation included. What no time is left for is skipped and said to be.
+        Time for everything, compilation included. Tests without time left are skipped and reported as such.
     seed : int, optional
-        What places, permutations and stress are drawn from; drawn itself by default.
+        Seed of locations, permutations and stress; random by default.
     strategies : sequence of str, optional
         Atomics strategies; by default all that build on the device, the chosen one with more time than the others.
     tests : sequence of str, optional
@@ -172,7 +172,7 @@ def check(
     there = strategies_of(known)
     for name in strategies or ():
         if name not in ALTERNATIVES["atomics"]:
-            raise Error(f"no atomics strategy is called {name!r}; strategies: {', '.join(ALTERNATIVES['atomics'])}")
+            raise Error(f"unknown atomics strategy {name!r}; strategies: {', '.join(ALTERNATIVES['atomics'])}")
         if name not in there:
             raise Error(f"atomics strategy {name} does not build on {reported.name}; {', '.join(there) or 'none'} does")
     wanted = tuple(strategies) if strategies is not None else there
@@ -213,7 +213,7 @@ def store_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> Findings:
     Raises
     ------
     Error
-        The device was never probed on this machine, so there is nothing to add the verdicts to.
+        The device was never probed on this machine, so it has no findings to add the verdicts to.
     """
 
     def added(found: Findings) -> Findings:
@@ -251,7 +251,7 @@ def check_task(payload: dict[str, Any]) -> None:
     jobs = [Job(*job) for job in payload["jobs"]]
     runners: dict[str, Runner] = {}
     deadline = time.monotonic() + float(payload["seconds"])
-    # What compilers took beyond the tests' shares: as much is set aside for each test that is left.
+    # The time that compilers took beyond the tests' shares: the same is reserved for each remaining test.
     beyond = 0.0
     for index, job in enumerate(jobs):
         began = time.monotonic()
@@ -274,7 +274,7 @@ def check_task(payload: dict[str, Any]) -> None:
             )
         runner = runners[job.atomics]
         if not runner.is_built(job.name):
-            # What the driver says is told by the run.
+            # The run reports the driver's message.
             with suppress(Error):
                 runner.build(job.name)
         _limit("running", share + max(_HANGING_S, min(_BUILD_S, _HANGING_PART * float(payload["seconds"]))))
@@ -301,7 +301,7 @@ class _Run:
         self.results: list[tuple[Job, dict[str, Any]]] = []
         self._address, self._seed = address, seed
         self._deadline, self._end = deadline, end
-        self._tell = tell or (lambda _: None)
+        self._report = tell or (lambda _: None)
         #: Whether the next child should compile each test alone.
         self._alone = False
         self._begun = self._building = False
@@ -334,7 +334,7 @@ class _Run:
             self._add(message["result"])
             self._begun = False
         if "phase" not in message:
-            self._tell(message)
+            self._report(message)
 
     def died(self, result: child.ChildResult) -> bool:
         """Blame the test that was under way."""
@@ -352,7 +352,7 @@ class _Run:
             message = result.message.splitlines()[0].partition("; last lines of")[0]
             status = "timeout" if hung else result.status if result.status == "error" else "crash"
             self._add(self._lost(status, "it did not end in time" if hung else message))
-            self._tell({"result": self.results[-1][1]})
+            self._report({"result": self.results[-1][1]})
         return True
 
     def give_up(self, status: str, why: str) -> None:

@@ -1,4 +1,4 @@
-"""What a litmus test is: threads of operations on few locations, the outcomes it can have, and those that must not occur."""
+"""Litmus tests: threads of operations on few locations, possible outcomes, and forbidden outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 Kind = Literal["load", "store", "exchange", "add", "fence"]
 
-#: What a register holds whose load was not made. Stored values are below it.
+#: The value of a register whose load was not executed. Stored values are below it.
 UNREAD: Final = 3
 
 
@@ -27,7 +27,7 @@ class Operation:
     value : int
         What is stored or added; 0 for a load or a fence.
     order : str
-        Memory order without its prefix; `plain` for an access that is no atomic operation.
+        Memory order without its prefix; `plain` for a non-atomic access.
     register : int
         Where the result goes; -1 for none. Each register is written by one operation.
     guard : (int, int), optional
@@ -110,7 +110,7 @@ class Litmus:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What an outcome is made of: registers, then final values."""
+        """Return the parts of an outcome: registers, then final values."""
         return (*(f"r{k}" for k in range(self.registers)), *self.finals)
 
     @property
@@ -119,7 +119,7 @@ class Litmus:
         return self.scope == "device" and self.space == "global"
 
     def is_forbidden(self, outcome: Outcome) -> bool:
-        """Whether an outcome must not occur: by the memory model, or since it holds a value that nobody wrote."""
+        """Whether an outcome is forbidden: by the memory model, or because it holds a value that no thread wrote."""
         if any(all(outcome[name] == value for name, value in part.items()) for part in self.forbidden):
             return True
         return any(value not in self._possible(name, outcome) for name, value in outcome.items())
@@ -133,7 +133,7 @@ class Litmus:
         return self._written(op.location) | {0}
 
     def _written(self, location: str) -> set[int]:
-        """The values that a location may get; every location of the tests is written by somebody."""
+        """The values that a location may get; every location of the tests is written by a thread."""
         values = {op.value for op in self.operations if op.location == location and op.kind in {"store", "exchange"}}
         for op in self.operations:
             if op.location == location and op.kind == "add":

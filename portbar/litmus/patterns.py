@@ -1,4 +1,4 @@
-"""The last-block reduction and the look-back scan: whole patterns whose answers the host knows.
+"""The last-block reduction and the look-back scan: whole patterns whose results the host knows.
 
 Not for tests of single operations (`portbar.litmus.tests`).
 """
@@ -82,7 +82,7 @@ _PATTERNS: Final = (
     Pattern(
         "LOOK-BACK",
         "look-back scan",
-        "each value and each sum is read behind an acquire that saw the flag released after it",
+        "each value and each sum is read after an acquire that saw the flag released after it",
         "wrong prefix",
         "look_back",
         lambda size: size.instances * (1 + 3 * size.members),

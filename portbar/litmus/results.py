@@ -21,7 +21,7 @@ NO_TIME: Final = "no time was left"
 
 @dataclass
 class Tally:
-    """What came out of a test so far."""
+    """The results of a test so far."""
 
     counts: dict[str, int] = field(default_factory=dict)
     forbidden: dict[str, int] = field(default_factory=dict)
@@ -84,12 +84,12 @@ def verdict_of(results: Sequence[dict[str, Any]], *, all_tests: bool) -> str:
         return f"fail: {first['test']}: {first['reason']}{others}"
     passed = [result for result in results if result["status"] == "pass"]
     if not all_tests:
-        return f"untested: only some tests were asked for; {len(passed)} passed"
+        return f"untested: only some tests were requested; {len(passed)} passed"
     lost = [result for result in results if is_lost(result)]
     if lost:
-        return f"untested: {len(lost)} of {len(results)} tests did not end well, such as {lost[0]['test']}: {lost[0]['reason']}"
+        return f"untested: {len(lost)} of {len(results)} tests did not complete, such as {lost[0]['test']}: {lost[0]['reason']}"
     if not passed:
-        return "untested: the device can run none of the tests"
+        return "untested: the device cannot run any of the tests"
     instances = sum(result["instances"] for result in passed)
     skipped = sum(result["status"] in {"skipped", "unfinished"} for result in results)
     left_out = f", {skipped} skipped" if skipped else ""

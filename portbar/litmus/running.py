@@ -44,13 +44,13 @@ _LEAST_PART: Final = 0.5
 _REFUSED: Final = re.compile(r"error: portbar: ([^\n]*)")
 
 _TAKES_TURNS: Final = (
-    "the work-items of a work-group run one after the other here, so that only the compiler could fail"
+    "this device runs the work-items of a work-group one after the other, so only its compiler could fail"
 )
 _ONE_AFTER_THE_OTHER: Final = "only outcomes of threads that run one after the other were seen"
 
 
 def strategy_for(profile: DeviceProfile, atomics: str) -> Strategy:
-    """What portbar would choose on a device if this atomics strategy were known to hold there.
+    """Return portbar's choices for a device if this atomics strategy were known to hold on it.
 
     Raises
     ------
@@ -185,7 +185,7 @@ class Runner:
             if not tally.instances:
                 status, reason = "unfinished", "the device ended loops before any round was complete"
             elif set(tally.counts) == {"unfinished"}:
-                status, reason = "unfinished", "no look-back came to its end"
+                status, reason = "unfinished", "no look-back completed"
             elif name in TESTS:
                 reason = self._weakness(TESTS[name], tally)
         return {
@@ -217,7 +217,7 @@ class Runner:
         return chunk if chunk not in self._refused else (name,)
 
     def _buffer(self, name: str, words: int) -> cl.Buffer:
-        """A buffer of at least so many words, kept from one launch to the next."""
+        """Return a buffer of at least `words` words, kept between launches."""
         kept = self._buffers.get(name)
         if kept is None or kept.size < 4 * words:
             if kept is not None:
@@ -304,6 +304,6 @@ def _since(start: float) -> float:
 
 
 def _first_error(error: BuildError) -> str:
-    """The line of the driver's log that tells most; the rest names private folders."""
+    """Return the most informative line of the driver's log; the rest names private folders."""
     lines = [line.strip() for line in str(error.log).splitlines() if "error" in line.lower()]
     return (lines or str(error).splitlines())[0][:300]

@@ -21,7 +21,7 @@ _POLLS_OTHER: Final = 200
 _ASSUMED_RATE: Final = 1e8
 _MOST_RATE: Final = 1e9
 _MOST_RATE_CL12: Final = 2e7
-#: A poll is unrolled so often where loops are cut short, and a rendezvous has so many iterations at most.
+#: Copies of an unrolled poll on devices that end loops early, and the most iterations of a rendezvous there.
 _UNROLL: Final = 16
 _SHORT_MEETING: Final = 32
 _SHORT_FIRST_MEETING: Final = 16_000
@@ -36,7 +36,7 @@ _MOST_BLOCK: Final = 64
 #: Vain polls of a look-back: where loops are cut short, and at least elsewhere.
 _SPINS_SHORT: Final = 32
 _LEAST_SPINS: Final = 1000
-#: Iterations of loops in a round, about, where loops are cut short; what is left is for the first rendezvous.
+#: Approximate iterations of loops in a round on devices that end loops early; the remainder is for the first rendezvous.
 _ITERATIONS_A_ROUND: Final = 160
 
 #: Polls a second below which a device is a simulator.
@@ -99,7 +99,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Scale:
-    """What sizes follow from: kind and width of the device."""
+    """The properties that determine sizes: kind and width of the device."""
 
     kind: str
     units: int
@@ -131,7 +131,7 @@ class Scale:
     def across(self, threads: int) -> Size | str:
         """The size of a test across work-groups, or why it cannot be run."""
         if self.in_flight < threads:
-            return f"needs {threads} work-groups at the same time, the device runs {self.in_flight}"
+            return f"needs {threads} concurrent work-groups, the device runs {self.in_flight}"
         if self.kind == "gpu":
             local_size = min(256, self.most_local)
             # One column more than threads: its work-groups disturb.

@@ -18,7 +18,7 @@ from portbar.text.templates import render_def
 _INCLUDE: Final = '#include "portbar/atomics.h"\n'
 _TEMPLATE: Final = "litmus/instances.mako"
 _INDENT: Final = " " * 16
-#: To so many polls a rendezvous goes down that always ends in vain.
+#: The least number of polls of a rendezvous that always fails.
 _LEAST_POLLS: Final = 256
 
 

@@ -107,7 +107,7 @@ def stress_numbers(seed: str, size: Size) -> np.ndarray[Any, np.dtype[np.uint32]
 def _offsets(draw: random.Random, size: Size) -> tuple[int, list[int]]:
     """Words from one instance to the next, and where in there, or in a region of its own, each location lies.
 
-    A location's word and the one behind it belong to it, so offsets are even.
+    A location's word and the next one belong to it, so offsets are even.
     """
     if draw.random() < 1 / 3:
         block = draw.choice([b for b in (2, 8, 16, 32) if b * MOST_LOCATIONS <= size.most_block] or [2])

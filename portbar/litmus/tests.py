@@ -1,4 +1,4 @@
-"""The litmus tests as data: what each thread does, which outcome OpenCL's memory model forbids, and why."""
+"""The litmus tests as data: the operations of each thread, the outcome that OpenCL's memory model forbids, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from portbar.errors import Error
 from portbar.litmus.model import Litmus, Operation, Thread
 
-#: An operation as the tests below have it: what it does, where, with which value and in which order (relaxed unless told).
+#: An operation as the tests below have it: its kind, location, value and order (relaxed by default).
 _OPERATION: Final = re.compile(
     r"(?:r(?P<register>\d) = )?(?P<kind>load|store|exchange|add|fence)(?: (?P<location>[xyz]))?(?: (?P<value>\d))?"
     r"(?: (?P<order>plain|acquire|release|seq_cst))?(?: if r(?P<guard>\d) == (?P<equals>\d))?"
@@ -37,7 +37,7 @@ def _litmus(name: str, description: str, threads: Sequence[str], forbidden: str,
     Parameters
     ----------
     name : str
-        Family, scope, space and form. Forms that end in `bit` have `y` and `z` side by side, of so many bits.
+        Family, scope, space and form. Forms that end in `bit` have `y` and `z` side by side, of that many bits.
     description : str
     threads : sequence of str
         Operations, with semicolons between them.
@@ -66,7 +66,7 @@ _NEIGHBOURS_WHY: Final = (
     "the two objects are distinct memory locations, however an operation on one is carried out, so no store may be lost"
 )
 
-#: How a flag is sent, and how it is received: whoever sees the flag sees the data, which is plain, and read only then.
+#: How a flag is sent and received: a thread that sees the flag sees the data, which is plain, and read only then.
 _SENDS: Final = {
     "op": "store x 1 plain; store y 1 release",
     "fence": "store x 1 plain; fence release; store y 1",
@@ -129,7 +129,7 @@ _TESTS: Final = (
         "store buffering",
         ("store x 1; fence seq_cst; r0 = load y", "store y 1; fence seq_cst; r1 = load x"),
         "r0=0 r1=0",
-        "whichever seq_cst fence comes second, the load behind it must see the store before the other one",
+        "the load after the second seq_cst fence must see the store before the first one",
     ),
     _litmus(
         "R-device-global-ops",
@@ -166,7 +166,7 @@ _TESTS: Final = (
     ),
     _litmus(
         "S-device-global-ops",
-        "a store behind an acquire",
+        "a store after an acquire",
         ("store x 2; store y 1 release", "r0 = load y acquire; store x 1"),
         "r0=1 x=2",
         "the store of 2 happens before the store of 1, so it must come first in x's modification order",
@@ -197,7 +197,7 @@ _TESTS: Final = (
         "a load, then a store to one location",
         ("r0 = load x; store x 1", "store x 2"),
         "r0=1 or r0=2 x=2",
-        f"{_COHERENCE_WHY}: what was loaded is older than what the same thread stores next",
+        f"{_COHERENCE_WHY}: the loaded value is older than the one that the same thread stores next",
     ),
     _litmus(
         "CoWR-device-global-ops",

@@ -1,1 +1,1 @@
-"""What runs kernels to learn from them: rounds and samples, barrier times, probes."""
+"""Measurements by running kernels: rounds and samples, barrier times, probes."""

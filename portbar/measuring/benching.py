@@ -20,6 +20,7 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.findings.findings import BarrierTable, Findings
 from portbar.launching.build import compile_program
 from portbar.launching.program import Program
+from portbar.measuring.launches import LaunchTimer, LaunchTimes
 from portbar.measuring.rounds import (
     NO_TIME,
     Budget,
@@ -62,7 +63,7 @@ _ITERATIONS: Final = 8
 #: How relaunching is called among the barrier algorithms that it is measured beside.
 _RELAUNCH: Final = ""
 
-#: Seconds a barrier may take: two orders of magnitude above a time slice, so that a busy machine is no fault.
+#: Seconds that a barrier may take: two orders of magnitude above a time slice, so that a busy machine is not a fault.
 _SPIN_LIMIT_S: Final = 2.0
 
 
@@ -78,18 +79,20 @@ class BarrierTime:
     local_size : int
         Work-items in each.
     us : float or None
-        Microseconds a barrier, the median of the samples; None where it could not be measured.
+        Microseconds per barrier, the median of the samples; None if it could not be measured.
     samples_us : tuple of float
-        Microseconds a barrier, one number a launch.
+        Microseconds per barrier, one number per launch.
     relaunch_us : float or None
-        Microseconds to relaunch an empty kernel of that size, measured in turns with the barrier; the median.
+        Microseconds to relaunch an empty kernel of that size, measured alternately with the barrier; the median.
     relaunch_samples_us : tuple of float
     rounds : int or None
         Barriers in each launch.
+    launches : LaunchTimes or None
+        What launches of that shape cost beside their work, by which `portbar.advise` predicts.
     note : str
-        Why there is no time; empty where there is one.
+        Why no time was measured; empty if one was.
     status : str
-        What that is in a record: `unsupported`, `error` or `skipped`; empty where there is a time.
+        The status in a record: `unsupported`, `error` or `skipped`; empty if a time was measured.
     """
 
     algorithm: str
@@ -102,6 +105,7 @@ class BarrierTime:
     rounds: int | None = None
     note: str = ""
     status: str = ""
+    launches: LaunchTimes | None = None
 
     @property
     def partial(self) -> bool:
@@ -119,6 +123,7 @@ class BarrierTime:
             "rounds": self.rounds,
             "barrier_time": measured(self.us, "us", self.samples_us) if self.us is not None else missing(*why),
             "relaunch_time": again or missing(*why),
+            **(self.launches.to_readings() if self.launches is not None else {}),
         }
 
     @classmethod
@@ -136,6 +141,7 @@ class BarrierTime:
             row.get("rounds"),
             barrier.get("reason", ""),
             barrier.get("status", ""),
+            LaunchTimes.from_row(row),
         )
 
 
@@ -198,7 +204,7 @@ class BarrierTimer:
             return None
         cl.enqueue_copy(self.queue, self._answer, self._passed)
         if int(self._answer[0]) != rounds:
-            raise Error(f"{self._answer[0]} of {rounds} rounds were run: the device ends loops early")
+            raise Error(f"{self._answer[0]} of {rounds} rounds ran: the device ends loops early")
         return device_s(launch.event, wall)
 
     def sample_us(self, groups: int, rounds: int) -> float | None:
@@ -222,7 +228,7 @@ class BarrierSamples:
     Attributes
     ----------
     us : list of float
-        Microseconds a barrier, one number a launch, all of launches with `rounds` barriers.
+        Microseconds per barrier, one number per launch, all of launches with `rounds` barriers.
     rounds : int
     """
 
@@ -266,7 +272,7 @@ class Relaunch:
         self.sample_us(8)
 
     def sample_us(self, launches: int = 200) -> float:
-        """Microseconds a launch: that many enqueues in a row and one finish, divided by their number."""
+        """Return microseconds per launch: that many enqueues in a row and one finish, divided by their number."""
         queue, kernel, (total, local) = self._queue, self._kernel, self._sizes
         start = time.perf_counter()
         for _ in range(launches):
@@ -340,6 +346,8 @@ class _Turns:
         #: Those of them that portbar refuses the device.
         self._unsupported: set[str] = set()
         self._tried = False
+        self._launch_timer: LaunchTimer | None = None
+        self._launches: dict[int, LaunchTimes] = {}
 
     def run(
         self, group_counts: Sequence[int] | None, budget: Budget, on_row: Callable[[BarrierTime], None]
@@ -387,7 +395,7 @@ class _Turns:
         unsupported = above | self._unsupported
         for name, bound in self._bounds.items():
             if name in above:
-                notes[name] = f"the device holds {bound} work-groups of {self._local} at once"
+                notes[name] = f"the device runs {bound} work-groups of {self._local} concurrently"
             elif late:
                 notes[name] = NO_TIME
         able = [name for name in self._timers if name not in notes]
@@ -411,6 +419,7 @@ class _Turns:
                     known.rounds if known is not None else None,
                     note,
                     status,
+                    self._launches.get(groups) if us else None,
                 )
             )
         return times
@@ -443,7 +452,18 @@ class _Turns:
 
         taken = in_turns(sides, _MOST_REPEATS, least=_LEAST_REPEATS, budget=budget, failed=failed)
         relaunches += [round(us, 4) for us in taken[_RELAUNCH] if us is not None]
+        if samples:
+            self._time_launches(self._timers[next(iter(samples))], groups, budget)
         return samples
+
+    def _time_launches(self, timer: BarrierTimer, groups: int, budget: Budget) -> None:
+        """Keep what launches of this shape cost; a device that fails at it has its barrier times all the same."""
+        try:
+            if self._launch_timer is None:
+                self._launch_timer = LaunchTimer(self._queue, timer.kernel, self._local, timer.most_rounds)
+            self._launches[groups] = self._launch_timer(groups, budget)
+        except (Error, cl.Error):
+            self._launches.pop(groups, None)
 
 
 def barrier_table(times: Iterable[BarrierTime]) -> BarrierTable:
@@ -474,11 +494,11 @@ def barrier_table(times: Iterable[BarrierTime]) -> BarrierTable:
 
 
 def store_table(device: cl.Device, table: BarrierTable) -> Findings:
-    """Put a barrier table into the cached findings of a device, so that the next `describe` tells it.
+    """Put a barrier table into the cached findings of a device, so that the next `describe` returns it.
 
     Raises
     ------
     Error
-        The device was never probed on this machine, so there is nothing to add the table to.
+        The device was never probed on this machine, so it has no findings to add the table to.
     """
     return profile.change_findings(device, "a barrier table", lambda found: replace(found, barrier_table=table))

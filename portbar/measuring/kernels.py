@@ -41,10 +41,10 @@ _OF_2_0: Final = frozenset(
 #: Features in PTX, which no other compiler should be given.
 _PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
 
-#: Work-items of the kernels that try inline assembly, so many that a compiler vectorises them: the effect ASSEMBLY_ABORTS.
+#: Work-items of the kernels that try inline assembly, enough for a compiler to vectorise them: the effect ASSEMBLY_ABORTS.
 _HOST_CALL_LOCAL_SIZE: Final = 64
 
-#: What the calls of `portbar_probe_words` return on a device that does them right.
+#: The results of the calls of `portbar_probe_words` on a device that executes them correctly.
 _ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
 
 _LOOPS: Final = 300_000
@@ -218,7 +218,7 @@ class Probes:
         return linux and bool(self.known.builds.get("x86_pause"))
 
     def atomics(self, probe: str) -> bool:
-        """Whether every word function of an atomics strategy compiles, runs and gives the right answers.
+        """Whether every word function of an atomics strategy compiles, runs and returns correct results.
 
         The strategy may have a language level after an `@`.
         """
@@ -235,7 +235,7 @@ class Probes:
         except cl.Error:
             return False
 
-    # What builds, as later measurements need it.
+    # Build results, as later measurements need them.
 
     def std(self, atomics: str) -> str | None:
         """The `-cl-std` with which an atomics strategy was found to build."""
@@ -249,7 +249,7 @@ class Probes:
         for atomics in VARIANTS:
             if self.builds(atomics):
                 return atomics
-        raise Error("no way to write atomics works")
+        raise Error("no atomics strategy works")
 
     def _strategy(self, atomics: str) -> Strategy:
         why, variant = "under test", VARIANTS[atomics]
@@ -280,8 +280,8 @@ class Probes:
         return self._limit is not None or not self.known.loops_run_whole
 
     def loop_limit(self) -> int | None:
-        """Iterations in all after which loops end silently, None when all ran that were asked for: 300,000, or on a slow
-        simulator as many as take a tenth of a second but at least 70,000, and the same again.
+        """Return the total iterations after which loops end silently, None if all requested ones ran: 300,000, or on a slow
+        simulator as many as take 0.1 s but at least 70,000, and the same again.
         """
         kernel = cl.Kernel(self._build(_probe_text("loops", "loops")), "portbar_probe_loops")
         ones = cl.Buffer(
@@ -422,7 +422,7 @@ class Probes:
         chunk, done, stale, failed = _FIRST_ROUNDS, 0, 0, 0
         most = _ROUNDS
         if self._limit is not None:
-            # What is left for the waits of a launch is what the checks' loops do not use up.
+            # The waits of a launch get the iterations that the checks' loops do not use up.
             most = max(1, self._limit // (8 * _PAYLOAD))
         deadline = time.monotonic() + _ORDERING_S
         while done < _ROUNDS * pairs and stale == 0 and failed < _FAILED_WAITS:

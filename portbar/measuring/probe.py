@@ -34,10 +34,10 @@ FEATURES: Final = (
     *("printf", "mbarrier", *_FIRST_FEATURES),
 )
 
-#: What a waiting thread of the host can do beside polling; in this order, since the last needs the one before.
+#: Instructions that a waiting host thread can use between polls; in this order, because the last needs the one before.
 HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
 
-#: What is measured, in the order in which later measurements need earlier ones: a method of `Probes` and what it is about.
+#: The measurements, in the order in which later ones need earlier ones: a method of `Probes` and its argument.
 #: Inline assembly comes last, since it may take a driver down.
 STEPS: Final = (
     *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
@@ -70,17 +70,17 @@ _FOLDERS: Final = re.compile(r"(?<![\w/])\.{0,2}(?:/[^\s/:'\"]+)+/")
 
 
 def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) -> DeviceProfile:
-    """Measure what a device does, unless that is known already, and return what `describe` says from then on.
+    """Measure a device's behaviour, unless it is known already, and return its profile as `describe` does from then on.
 
-    Runs kernels on the device, in child processes only. What aborts or hangs there costs the finding that was being measured;
-    the finding then says so. A few seconds on a CPU runtime.
+    Runs kernels on the device, in child processes only. An abort or a hang costs only the finding that was being measured; the
+    finding then says so. Takes a few seconds on a CPU runtime.
 
     Parameters
     ----------
     device : pyopencl.Device
-        A device that a platform lists; a sub-device cannot be found again from another process.
+        A device that a platform lists; other processes cannot find sub-devices.
     timeout : float
-        Seconds for everything. What could not be measured in time is measured by the next call.
+        Total time limit in seconds. Findings without time left are measured by the next call.
     refresh : bool
         Measure again even if findings are stored.
 
@@ -94,10 +94,10 @@ def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) ->
     DeviceError
         No platform lists the device.
     """
-    return probe_telling(device, timeout=timeout, refresh=refresh)[0]
+    return probe_with_faults(device, timeout=timeout, refresh=refresh)[0]
 
 
-def probe_telling(
+def probe_with_faults(
     device: cl.Device, *, timeout: float = 60.0, refresh: bool = False
 ) -> tuple[DeviceProfile, dict[str, str]]:
     """Measure as `probe` does, and say in which steps the driver took a child process down or hung just now, and how."""
@@ -161,7 +161,7 @@ def _measured(probes: Probes, step: str) -> dict[str, Any]:
 
 
 def _finding(step: str, value: Any) -> dict[str, Any]:
-    """What a step found, as a part of findings."""
+    """Return the result of a step, as a part of findings."""
     kind, _, what = step.partition(" ")
     return {_MAPPINGS[kind]: {what: value}} if what else {kind: value}
 
@@ -171,8 +171,8 @@ def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
     kind, _, what = step.partition(" ")
     if not what:
         return {kind: None, "lost": {kind: why}}
-    untold = {"progress": f"unknown: {why}", "ordering": f"{'untested' if hung else 'fail'}: {why}"}
-    return _finding(step, untold.get(kind, False))
+    without_result = {"progress": f"unknown: {why}", "ordering": f"{'untested' if hung else 'fail'}: {why}"}
+    return _finding(step, without_result.get(kind, False))
 
 
 def _probe_in_children(address: DeviceAddress, timeout: float, faults: dict[str, str]) -> Findings:
@@ -250,8 +250,10 @@ def _given_up(known: Findings, steps: Sequence[str], why: str) -> Findings:
 
 
 def _gist(message: str) -> str:
-    """The first line of a message, and the line below it that tells of a fault; folders may be private and are left out."""
+    """Return the first line of a message, and the line below it that reports a fault; folders may be private and are left
+    out.
+    """
     first, *others = message.splitlines() or [""]
-    telling = [line for line in others if _TELLING.search(line)]
-    text = ": ".join([first.partition("; last lines of")[0], *telling[:1]])
+    informative = [line for line in others if _TELLING.search(line)]
+    text = ": ".join([first.partition("; last lines of")[0], *informative[:1]])
     return " ".join(_FOLDERS.sub("", text).split())[:300]

@@ -127,5 +127,5 @@ def in_turns(
 
 
 def in_one_line(error: Exception) -> str:
-    """What an error says, for a note beside a number."""
+    """Return an error's message, for a note beside a number."""
     return " ".join(str(error).split())[:400]

@@ -1,1 +1,1 @@
-"""What each primitive offers on a device: atomics, split barriers, reductions, and the words of the state."""
+"""The primitives and their variants on a device: atomics, split barriers, reductions, and the words of the state."""

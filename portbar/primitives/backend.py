@@ -20,8 +20,8 @@ _WORKAROUNDS: Final = "backend/workarounds.mako"
 #: Defs of the workarounds that a device with an effect needs in place of the others'.
 _BY_EFFECT: Final[Mapping[str, tuple[str, ...]]] = {quirks.IDS_LOST: ("leader", "grid_fields", "enter_first")}
 
-#: How a device pauses and yields -> the template that does it. Pauses come with the polls that a round of them has: a pause on
-#: x86 takes as long as a round of polls, and that of NVIDIA, which may be none, tells how many it took.
+#: How a device pauses and yields -> the template that does it. A pause counts as polls, as waits are bounded by polls: a pause
+#: on x86 takes as long as a round of polls, and that of NVIDIA, which may be empty, returns how many it took.
 _PAUSES: Final = {
     "nanosleep": ("backend/ptx/barrier.mako", layout.POLLS_PER_ROUND),
     "x86_pause": ("backend/x86.mako", 1),

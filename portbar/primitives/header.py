@@ -1,4 +1,4 @@
-"""What a header of OpenCL C is made of: defs of templates in their order, and the names that these may use."""
+"""The parts of an OpenCL C header: defs of templates in their order, and the names that these may use."""
 
 from __future__ import annotations
 

@@ -33,6 +33,12 @@ SHARDS: Final = 2
 #: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
 RELEASE_FLAGS: Final = 16
 
+#: Teams of one launch that are usable at once: each split reuses the words of the one this many splits before.
+TEAM_SPLITS: Final = 4
+#: Words of teams for each work-group: half a line of counters, since a team that counts has two groups at least; for each of
+#: two splits in turn its number and whether it leads; and for each split values of 64 bits, in two areas that take turns.
+TEAM_WORDS: Final = LINE_WORDS // 2 + 2 * 2 + TEAM_SPLITS * 2 * 2
+
 #: Polls between two looks at the abort flag; the unit of patience and of the spin limit.
 POLLS_PER_ROUND: Final = 64
 
@@ -51,6 +57,15 @@ STATUS_OVERWRITTEN: Final = 5
 STATUS_SIGNAL: Final = 6
 STATUS_SIGNAL_RANGE: Final = 7
 STATUS_CONDITION: Final = 8
+STATUS_WORKLIST_FULL: Final = 16
+STATUS_WORKLIST_IDLE: Final = 17
+STATUS_WORKLIST_SLOT: Final = 18
+STATUS_TASK_WAIT: Final = 19
+STATUS_TASK_GRAPH: Final = 20
+STATUS_TEAM: Final = 21
+STATUS_TEAM_SPLIT: Final = 22
+#: The largest status.
+LAST_STATUS: Final = max(number for name, number in tuple(globals().items()) if name.startswith("STATUS_"))
 
 #: Faults that a kernel without a grid reports -> number.
 FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
@@ -100,4 +115,4 @@ OFFSETS: Final[Mapping[str, int]] = _Offsets()
 def state_words(capacity: int) -> int:
     """Words of 32 bits that the state of at most `capacity` launched work-groups takes."""
     nodes = -(-capacity // TREE_FAN)
-    return OFFSETS["GROUPS"] + 2 * capacity + nodes * LINE_WORDS
+    return OFFSETS["GROUPS"] + 2 * capacity + nodes * LINE_WORDS + TEAM_WORDS * capacity

@@ -1,4 +1,4 @@
-"""What was decided for a device: the choices with their reasons, and what the rendered text depends on beside them."""
+"""The decisions for a device: the choices with their reasons, and the other inputs of the rendered text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from portbar.primitives.tracing import Tracing
 
 @dataclass(frozen=True)
 class Choice:
-    """One choice and why it was made."""
+    """One choice and its reason."""
 
     value: str
     reason: str
@@ -26,7 +26,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a device can do, as it reports it or as a probe found.
+    """The features of a device, as it reports them or as a probe found them.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Capabilities:
         Whether loops over a grid give each work-item neighbouring elements: where work-groups are threads of the host, each
         with a cache of its own. Elsewhere neighbouring work-items take them.
     one_way_fences : bool
-        Whether fences that only acquire or only release are available.
+        Whether one-way fences (acquire or release alone) are available.
     compute_capability : int
         NVIDIA's, times ten; 0 elsewhere.
     prints : bool
@@ -87,7 +87,7 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Tuning(WaitTuning):
-    """What was measured of barriers between the work-groups of a device, or of one like it.
+    """The measurements of barriers between the work-groups of a device, or of a similar one.
 
     Attributes
     ----------
@@ -106,24 +106,24 @@ class Tuning(WaitTuning):
 
 @dataclass(frozen=True)
 class Strategy:
-    """How portbar's primitives are done on one device: one choice per primitive, each with its reason.
+    """How portbar implements its primitives on one device: one choice per primitive, each with its reason.
 
     Attributes
     ----------
     atomics, discovery, device_barrier, split_barrier, reduction : Choice
     max_groups : int or None
-        Most work-groups that may meet in one grid; None where discovery decides.
+        Maximum number of work-groups of a grid; None if discovery decides.
     max_groups_reason : str
     capabilities : Capabilities
     tuning : Tuning
     workarounds : frozenset of str
         Effects of the device's quirks (`portbar.device.quirks`) that the rendered text must respect.
     debug : bool
-        Whether the device looks for misuse.
+        Whether device code checks for misuse.
     split_counted : bool
-        Whether group-wide split barriers count arrivals, which only some calls of a program can show.
+        Whether group-wide split barriers count arrivals, which only some calls can observe.
     tracing : Tracing or None
-        How launches are traced; None where they are not.
+        How launches are traced; None if they are not.
     """
 
     atomics: Choice
@@ -145,11 +145,11 @@ class Strategy:
         return effect in self.workarounds
 
     def with_capabilities(self, **changes: Any) -> Strategy:
-        """The strategy for a device whose capabilities differ in these."""
+        """Return the strategy for a device whose capabilities differ in these."""
         return replace(self, capabilities=replace(self.capabilities, **changes))
 
     def summary(self) -> str:
-        """The choices in one line."""
+        """Return the choices in one line."""
         return (
             f"atomics {self.atomics}, discovery {self.discovery}, device barrier {self.device_barrier}, "
             f"split barrier {self.split_barrier}"
@@ -166,7 +166,7 @@ class Strategy:
         return chosen
 
     def for_groups(self, groups: int, local_size: int | None = None) -> Strategy:
-        """The strategy with the barrier algorithm that the measured table names for so many work-groups.
+        """Return the strategy with the barrier algorithm that the measured table names for this number of work-groups.
 
         Parameters
         ----------

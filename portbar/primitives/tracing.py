@@ -25,7 +25,7 @@ HEAD_WORDS: Final = 4
 EVENT_WORDS: Final = 4
 
 #: Word of the state's first report that no report uses, in which the host leaves where the traces begin.
-PLACE_WORD: Final = 5
+PLACE_WORD: Final = 6
 
 #: Clock -> its unit, and the template and the def that read it.
 CLOCKS: Final[dict[str, tuple[str, tuple[str, str]]]] = {
@@ -78,9 +78,9 @@ def tracing_of(facts: DeviceFacts, findings: Findings | None, events: int) -> Tr
     on_x86 = platform.machine() in {"x86_64", "AMD64"}
     if on_x86 and "CPU" in facts.type and findings is not None and findings.builds.get("x86_pause"):
         return Tracing("cycle_counter", events)
-    unprobed = ". Run portbar.probe(device) once, so that it is known whether the host's clock serves"
+    unprobed = ". Run portbar.probe(device) once to find out whether the host's clock works"
     raise UnsupportedFeatureError(
-        f"{facts.name}: trace=True needs a clock that kernels can read, and none is known here: NVIDIA's devices have one, and "
-        f"CPU devices on x86-64 that take the processor's instructions{unprobed if findings is None else ''}. Build without "
-        "trace=True, or trace on such a device"
+        f"{facts.name}: trace=True needs a clock that kernels can read, and none is known for this device: NVIDIA devices "
+        f"have one, and CPU devices on x86-64 that accept the processor's instructions{unprobed if findings is None else ''}. "
+        "Build without trace=True, or use such a device"
     )

@@ -83,7 +83,7 @@ class Variants(Mapping[str, V], Generic[V]):
         """
         known = self._all()
         if variant.name in known:
-            raise ValueError(f"there is a variant {variant.name!r} in {self._package} already")
+            raise ValueError(f"{self._package} already has a variant {variant.name!r}: choose another name")
         self._found = self._ordered([*known.values(), variant])
 
     def unregister(self, name: str) -> None:
@@ -124,7 +124,7 @@ def first_allowed(
     for name in variants if asked is None else (asked,):
         allowed, reason = judge(variants[name])
         if allowed:
-            return name, reason if asked is None else f"asked for; {reason}"
+            return name, reason if asked is None else f"requested; {reason}"
         if asked is not None:
-            raise UnsupportedFeatureError(f"{who} strategy {asked} was asked for, but {reason}")
+            raise UnsupportedFeatureError(f"{who} strategy {asked} was requested, but {reason}")
     raise AssertionError("the last variant is right on every device")

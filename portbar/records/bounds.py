@@ -1,4 +1,4 @@
-"""What no record may hold, whoever wrote it: what is out of bounds, hidden characters, and what tells whose machine it is."""
+"""Bounds on every record, whatever its source: sizes, hidden characters, and data that identify a person or a machine."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ MAX_TEXT: Final = 8_000
 MAX_INTEGER: Final = 2**63
 MAX_NUMBER: Final = 1e18
 
-#: Faults that are told of one record; more would hide the first.
+#: Faults that are reported per record; more would hide the first.
 MAX_FAULTS: Final = 20
 
-#: What holds other values.
+#: Containers of other values.
 CONTAINERS: Final = frozenset([dict, list])
 
-#: Where a value stands: the place of what holds it, and its name or index there; None for the whole.
+#: The place of a value: that of its container, and its name or index there; None for the whole.
 Place: TypeAlias = "tuple[Place, Any] | None"
 
-#: Members that name somebody or one machine, wherever they stand.
+#: Members that name a person or one machine, anywhere in a record.
 _TELLING: Final = frozenset(
     {
         *("argv", "cwd", "directory", "folder", "home", "path", "paths"),
@@ -71,18 +71,18 @@ KINDS: Final = (
     (IPV4, "a network address"),
 )
 
-#: Members with versions, in which four numbers with dots are no address.
+#: Members with versions, in which four numbers with dots are not an address.
 VERSIONS: Final = frozenset({"driver_version", "numpy", "platform_version", "pyopencl", "python", "release", "version"})
 
 
 class Examined(NamedTuple):
-    """What a value holds that no record may, as sentences with a JSON pointer; at most a few of each.
+    """Forbidden parts of a value, as sentences with a JSON pointer; at most a few of each.
 
-    `faults` are what is out of bounds or no JSON; `told` is what tells of its machine's owner.
+    `faults` are values out of bounds or not JSON; `private` are personal data of the machine's owner.
     """
 
     faults: list[str]
-    told: list[str]
+    private: list[str]
 
 
 def examined(value: Any) -> Examined:
@@ -104,26 +104,26 @@ def examined(value: Any) -> Examined:
             if type(item) is dict:
                 if fault := _fault_of_name(key):
                     found.faults.append(f"{_pointer(place)}: {fault}")
-                elif what := _told_by_name(key):
-                    found.told.append(f"{_pointer((place, key))}: {what}; remove it")
+                elif what := _private_by_name(key):
+                    found.private.append(f"{_pointer((place, key))}: {what}; remove it")
             if type(entry) in CONTAINERS:
                 continue
             if fault := _fault_of_scalar(entry):
                 found.faults.append(f"{_pointer((place, key))}: {fault}")
             elif type(entry) is str and told_by(entry) and (what := told_by(entry, _member((place, key)))):
                 where = _pointer((place, key))
-                found.told.append(
-                    f"{where}: looks as if it held {what}, which says whose machine it is; replace that part"
+                found.private.append(
+                    f"{where}: looks as if it held {what}, which identifies the machine or its owner; replace that part"
                 )
         if len(found.faults) >= MAX_FAULTS:
             break
-    return Examined(found.faults[:MAX_FAULTS], found.told[:MAX_FAULTS])
+    return Examined(found.faults[:MAX_FAULTS], found.private[:MAX_FAULTS])
 
 
 def _walk(value: Any) -> Iterator[tuple[Any, list[tuple[Any, Any]], Place, int]]:
     """Yield every object and array inside a JSON value, in order: itself, what it holds, its place and its depth.
 
-    What it holds comes as pairs of name or index and value. An array of plain numbers counts as one that holds nothing.
+    Its parts are pairs of name or index and value. An array of plain numbers counts as one that holds nothing.
     """
     waiting: list[tuple[Any, Place, int]] = [(value, None, 1)] if type(value) in CONTAINERS else []
     while waiting:
@@ -159,11 +159,11 @@ def _only_plain_numbers(items: list[Any]) -> bool:
 @lru_cache(maxsize=2048)
 def _fault_of_name(name: Any) -> str:
     if type(name) is not str:
-        return f"a member is named by {type(name).__name__}, not by text"
+        return f"a member's name is {type(name).__name__}, not text"
     if not 0 < len(name) <= MAX_NAME:
         return f"a member's name has {len(name)} characters; 1 to {MAX_NAME} are allowed"
     if HIDDEN.search(name):
-        return f"the member's name {shown(name)} holds a control character or one that cannot be seen"
+        return f"the member's name {shown(name)} holds a control character or an invisible one"
     return ""
 
 
@@ -173,7 +173,7 @@ def _fault_of_scalar(item: Any) -> str:
         if len(item) > MAX_TEXT:
             return f"a text has {len(item)} characters, more than {MAX_TEXT}"
         if HIDDEN.search(item):
-            return f"{shown(item)} holds a control character, a terminal escape or a character that cannot be seen"
+            return f"{shown(item)} holds a control character, a terminal escape or an invisible character"
         return ""
     if kind is bool or item is None:
         return ""
@@ -181,7 +181,7 @@ def _fault_of_scalar(item: Any) -> str:
         return "" if abs(item) < MAX_INTEGER else f"a whole number is beyond {MAX_INTEGER}"
     if kind is float:
         return "" if math.isfinite(item) and abs(item) <= MAX_NUMBER else "a number is not finite or beyond 1e18"
-    return f"{kind.__name__} is no value of JSON"
+    return f"{kind.__name__} is not a JSON value"
 
 
 def shown(text: str) -> str:
@@ -199,19 +199,19 @@ def _member(place: Place) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _told_by_name(name: str) -> str:
-    """What is wrong with a member's name, in words; empty if nothing."""
+def _private_by_name(name: str) -> str:
+    """Return the fault of a member's name, in words; empty if it has none."""
     if name.lower().replace("-", "_") in _TELLING:
-        return "a record has no member of this name, which would tell whose machine it is"
+        return "a record has no member of this name, which would identify the machine or its owner"
     what = told_by(name)
-    return f"the member's name looks like {what}, which says whose machine it is" if what else ""
+    return f"the member's name looks like {what}, which identifies the machine or its owner" if what else ""
 
 
 @lru_cache(maxsize=8192)
 def told_by(text: str, name: str = "") -> str:
-    """What a text tells of its machine's owner, in words; empty if nothing. Most texts of records are the same few.
+    """Return the personal data that a text holds, in words; empty if none. Most texts of records are the same few.
 
-    In members of versions, which `name` may be, four numbers with dots are no address.
+    In members of versions, which `name` may be, four numbers with dots are not an address.
     """
     if not any(mark in text for mark in "/\\@.:-"):
         return ""

@@ -1,4 +1,4 @@
-"""Files of records, whoever wrote them: read within bounds, found by name, and their text, the same for the same record."""
+"""Files of records, whatever their source: reading within bounds, finding by name, and a reproducible text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_DIGITS: Final = 50
 #: Most slugs that an error names.
 _NAMED = 8
-#: Columns into which a value must fit to stand on one line.
+#: Columns into which a value must fit to be written on one line.
 _WIDTH: Final = 120
 
 
@@ -52,7 +52,7 @@ def load(path: Path | str) -> dict[str, Any]:
     Raises
     ------
     RecordError
-        It is no valid record; the message names the file and what is wrong first.
+        It is not a valid record; the message names the file and the first problem.
     """
     path = Path(path)
     try:
@@ -72,7 +72,7 @@ def checked(value: Any) -> dict[str, Any]:
     problems = validate(value)
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise RecordError(f"{problems[0]}{more}; `portbar validate FILE` tells all")
+        raise RecordError(f"{problems[0]}{more}; `portbar validate FILE` lists all")
     record: dict[str, Any] = value
     return record
 
@@ -83,11 +83,11 @@ def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
     Raises
     ------
     RecordError
-        There is no such folder, or a file in it is no valid record.
+        The folder does not exist, or a file in it is not a valid record.
     """
     folder = Path(path)
     if not is_folder(folder):
-        raise RecordError(f"{folder.name!r} is no folder: name one that holds records")
+        raise RecordError(f"{folder.name!r} is not a folder: name one that holds records")
     return [(file, load(file)) for file in sorted(folder.glob("*.json"))]
 
 
@@ -102,7 +102,7 @@ def read_bytes(path: Path) -> bytes:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         if path.is_symlink():
-            raise RecordError(f"{path.name!r} is a link: name the file that it leads to")
+            raise RecordError(f"{path.name!r} is a link: name its target")
         descriptor = os.open(path, flags)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -116,7 +116,7 @@ def read_bytes(path: Path) -> bytes:
         raise RecordError(f"{path.name!r} cannot be read: {why}") from None
     if len(data) > MAX_BYTES:
         raise RecordError(
-            f"{path.name!r} is larger than {MAX_BYTES} bytes: split it into one record a device with `portbar submit`"
+            f"{path.name!r} is larger than {MAX_BYTES} bytes: split it into one record per device with `portbar submit`"
         )
     return data
 
@@ -127,7 +127,7 @@ def parse(data: bytes) -> Any:
     Raises
     ------
     RecordError
-        This is no JSON in UTF-8, nests deeper than Python can read, names a member twice, or holds a whole number of more
+        The data are not JSON in UTF-8, nest deeper than Python can read, name a member twice, or hold a whole number of more
         than 50 digits. `faults` finds the rest.
     """
     if len(data) > MAX_BYTES:
@@ -139,9 +139,9 @@ def parse(data: bytes) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_constant)
     except json.JSONDecodeError as error:
-        raise RecordError(f"this is no JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
+        raise RecordError(f"this is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise RecordError(f"objects and arrays nest deeper than {MAX_DEPTH}, and those of a record do not") from None
+        raise RecordError(f"objects and arrays nest deeper than {MAX_DEPTH}, the limit for records") from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -154,16 +154,16 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise RecordError(f"a number has more than {MAX_DIGITS} digits, and none of a record has")
+        raise RecordError(f"a number has more than {MAX_DIGITS} digits, the limit for records")
     return int(digits)
 
 
 def _constant(name: str) -> Any:
-    raise RecordError(f"{name} is no JSON number: leave the value out and give the status and reason instead")
+    raise RecordError(f"{name} is not a JSON number: omit the value and state the status and reason instead")
 
 
 def shipped() -> dict[str, Traversable]:
-    """Slug -> file of the records that come with portbar; figures of code that was compiled only are none."""
+    """Return slug -> file of the records included in portbar, without figures of code that was only compiled."""
     found: dict[str, Traversable] = {}
     folders = [importlib.resources.files("portbar.vendor_matrix")]
     while folders:
@@ -188,7 +188,7 @@ def find(name: str) -> Named:
     NoSuchRecordError
         There is no such file and not exactly one slug that fits.
     RecordError
-        The file is no record.
+        The file is not a record.
     """
     path = Path(name)
     if is_file(path):
@@ -206,17 +206,19 @@ def _only(name: str, matches: list[str], known: list[str]) -> str:
     more = f", and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
     slugs = f"{', '.join(shown[:_NAMED])}{more}"
     if matches:
-        raise NoSuchRecordError(f"{len(matches)} records have {name!r} in their names: {slugs}; give more of the name")
-    raise NoSuchRecordError(f"there is no file {name!r}, and no record with that in its name; there are {slugs}")
+        raise NoSuchRecordError(
+            f"{len(matches)} records have {name!r} in their names: {slugs}; pass a longer part of the name"
+        )
+    raise NoSuchRecordError(f"there is no file {name!r}, and no record with that in its name; records: {slugs}")
 
 
 def text(record: Mapping[str, Any]) -> str:
-    """A record as JSON text that ends with a newline; lists of numbers and whatever else is short stand on one line."""
+    """A record as JSON text that ends with a newline; lists of numbers and other short values are on one line."""
     return f"{_text(record, 0)}\n"
 
 
 def _text(value: Any, indent: int, named: int = 0) -> str:
-    """The text of a value that stands `indent` columns in, behind a name of `named` characters."""
+    """Return the text of a value that is `indent` columns in, after a name of `named` characters."""
     if not isinstance(value, (dict, list, tuple)) or not value or _is_numbers(value):
         return _flat(value)
     # A value of many parts cannot fit, and need not be tried.

@@ -1,6 +1,6 @@
 """Names records and places them in a folder such as `vendor_matrix/`: one file a device and driver, newer data never lost.
 
-Names stay inside their folder. Not for sending anything: what is placed is a file on this machine.
+Names stay inside their folder. Nothing is sent: a placed record is a file on this machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART: Final = 64
 
 @dataclass(frozen=True)
 class Placement:
-    """What became of the record of one device.
+    """The outcome for the record of one device.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> li
         Valid, as `portbar.records.load` returns it.
     folder : Path
     force : bool
-        Replace files also where they hold newer or more complete data, or what is no record.
+        Replace files even if they hold newer or more complete data, or are not records.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> li
         path = folder / f"{slug}.json"
         if path in {placement.path for placement in placed}:
             placed.append(
-                Placement(slug, path, "kept", "the record has this device and driver twice; the first is taken")
+                Placement(slug, path, "kept", "the record has this device and driver twice; the first is used")
             )
             continue
         placed.append(_place(slug, one, path, force))
@@ -74,14 +74,14 @@ def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> li
 
 def _place(slug: str, record: Mapping[str, Any], path: Path, force: bool) -> Placement:
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        return Placement(slug, path, "kept", "a link or no regular file has its name: remove that first")
+        return Placement(slug, path, "kept", "a link or special file has its name: remove that first")
     content = text(record).encode()
     there = path.exists()
     if there and path.read_bytes() == content:
         return Placement(slug, path, "unchanged")
     why = _objection(record, path) if there and not force else ""
     if why:
-        return Placement(slug, path, "kept", f"{why}; --force replaces it all the same")
+        return Placement(slug, path, "kept", f"{why}; --force replaces it anyway")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.replace(path, content, mode=0o644)
@@ -92,17 +92,17 @@ def _place(slug: str, record: Mapping[str, Any], path: Path, force: bool) -> Pla
 
 
 def _objection(record: Mapping[str, Any], path: Path) -> str:
-    """Why the file that is there should rather stay; empty if nothing speaks for it."""
+    """Return why the existing file should stay; empty if it should not."""
     try:
         old = load(path)
     except RecordError as error:
-        return f"the file that is there is no record ({error})"
+        return f"the existing file is not a record ({error})"
     if _created(old) > _created(record):
-        return f"the file that is there is newer, of {old['created']}"
+        return f"the existing file is newer, of {old['created']}"
     if record["partial"] and not old["partial"]:
-        return "the file that is there is complete, and this record is not"
+        return "the existing file is complete, and this record is not"
     if record["invocation"]["quick"] and not old["invocation"]["quick"]:
-        return "the file that is there is of a full survey, and this record of a quick one"
+        return "the existing file is of a full survey, and this record of a quick one"
     return ""
 
 

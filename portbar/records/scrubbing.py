@@ -1,4 +1,4 @@
-"""Makes what this machine writes fit to be handed on: without what tells of its owner, and as the format allows it.
+"""Prepares records of this machine for sharing: removes personal data, and fits values to the format.
 
 Drivers' messages and tracebacks quote paths and hosts, so whole JSON values are cleaned rather than texts where they are made.
 """
@@ -26,7 +26,7 @@ from portbar.records.reading import missing
 from portbar.records.validation import schema, schema_errors
 from portbar.system.plain import plain_text
 
-#: What stands where the format wants a reason and the driver gave none.
+#: The reason for the format if the driver gave none.
 _NO_REASON: Final = "no reason was given"
 
 #: Members that hold what drivers and systems call themselves, which a host may be called too.
@@ -88,8 +88,8 @@ def _last_part(match: re.Match[str]) -> str:
 def mended(record: dict[str, Any]) -> dict[str, Any]:
     """A record with texts, numbers and lists as the format allows them.
 
-    Texts lose line breaks, hidden characters, what tells whose machine it is, and what is too long. Whole numbers of 2^63 and
-    more become the largest that a record can hold; a reading that is no number becomes one of status `error`.
+    Texts lose line breaks, hidden characters, personal data, and excess length. Whole numbers of 2^63 and more become the
+    largest that a record can hold; a reading that is no number becomes one of status `error`.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _is_no_number(value: Any) -> bool:
 
 
 def _shorten(record: dict[str, Any], error: dict[str, str]) -> None:
-    """Mend what the schema says is too long or empty; what it says else is left."""
+    """Fix values that are too long or empty for the schema; other problems stay."""
     rule = error["schemaLocation"].partition("#")[2]
     keyword = rule.rpartition("/")[2]
     if keyword not in {"maxLength", "maxItems", "minLength"}:

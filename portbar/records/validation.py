@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from portbar.records.bounds import examined
 
-#: What a record says in its members `schema` and `format`.
+#: The values of a record's members `schema` and `format`.
 SCHEMA: Final = "portbar-record"
 FORMAT: Final = 2
 
-#: Problems that are told of one record; more would hide the first.
+#: Problems that are reported per record; more would hide the first.
 _MOST: Final = 20
 #: Characters of one.
 _LONGEST: Final = 400
@@ -69,7 +69,7 @@ def schema_errors(value: dict[str, Any]) -> list[dict[str, str]]:
 
 
 def validate(value: Any) -> list[str]:
-    """What is wrong with a record, as sentences that begin with a JSON pointer; empty if nothing is."""
+    """Return the problems of a record, as sentences that begin with a JSON pointer; none if it is valid."""
     return [_fit(problem) for problem in islice(_problems(value), _MOST)]
 
 
@@ -85,7 +85,7 @@ def _problems(value: Any) -> Iterator[str]:
         yield from (f"{error['instanceLocation'] or '/'}: {error['error']}" for error in errors)
     else:
         yield from _impossible(value)
-        yield from found.told
+        yield from found.private
 
 
 def _fit(problem: str) -> str:
@@ -95,11 +95,11 @@ def _fit(problem: str) -> str:
 
 
 def _impossible(value: dict[str, Any]) -> list[str]:
-    """What is wrong with a record that its schema allows."""
+    """Yield the problems of a record that its schema does not catch."""
     try:
         datetime.fromisoformat(value["created"])
     except ValueError:
-        return [f"/created: {value['created']!r} is no time that ever was"]
+        return [f"/created: {value['created']!r} is not a valid timestamp"]
     return []
 
 

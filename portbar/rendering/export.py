@@ -42,22 +42,22 @@ def render(
     source: str | Path | None = None,
     options: Sequence[str] = (),
 ) -> str:
-    """Text of one or more of portbar's headers for a device, as `Program` would compile it.
+    """Return the text of one or more of portbar's headers for a device, as `Program` would compile it.
 
     Parameters
     ----------
     device : pyopencl.Device
     headers : sequence of str
-        Names without folder and ending, such as ``("device_barrier",)``; one name may stand alone. ``"host"`` is the header
-        for C and C++ hosts, all others are for kernels.
+        Names without folder and ending, such as ``("device_barrier",)``; a single name may be passed alone. ``"host"`` is the
+        header for C and C++ hosts, all others are for kernels.
     strategy : Strategy or mapping of str to str, optional
         As for `Program`.
     source : str or pathlib.Path, optional
         The kernels that will include the headers, as text or as a file: only what they use is rendered. Name all headers
-        that they include at once, since headers use each other. Everything is rendered without it, each header once and after
-        those that it requires; but ``"reduction"``, whose content only a source can tell.
+        that they include at once, since headers use each other. Without it everything is rendered, each header once and after
+        those that it requires, except ``"reduction"``, whose content depends on the source.
     options : sequence of str, optional
-        Build options of that source, whose macros may use something, too.
+        Build options of that source, whose macros may use functions, too.
 
     Returns
     -------
@@ -67,9 +67,9 @@ def render(
     Raises
     ------
     RenderError
-        There is no such header.
+        A header does not exist.
     UnsupportedFeatureError
-        The device cannot do what the header needs.
+        The device lacks a feature that a header requires.
     """
     if isinstance(headers, str):
         headers = (headers,)
@@ -126,6 +126,7 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
         "patience": patience_rounds(profile),
         "least_limit": limit_rounds(profile, 0.0),
         "least_capacity": least,
+        "last_status": layout.LAST_STATUS,
         "status_open": layout.STATUS_OPEN,
         "status_timeout": layout.STATUS_TIMEOUT,
         "status_lost": layout.STATUS_LOST,
@@ -134,6 +135,13 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
         "status_signal": layout.STATUS_SIGNAL,
         "status_signal_range": layout.STATUS_SIGNAL_RANGE,
         "status_condition": layout.STATUS_CONDITION,
+        "status_worklist_full": layout.STATUS_WORKLIST_FULL,
+        "status_worklist_idle": layout.STATUS_WORKLIST_IDLE,
+        "status_worklist_slot": layout.STATUS_WORKLIST_SLOT,
+        "status_task_wait": layout.STATUS_TASK_WAIT,
+        "status_task_graph": layout.STATUS_TASK_GRAPH,
+        "status_team": layout.STATUS_TEAM,
+        "status_team_split": layout.STATUS_TEAM_SPLIT,
         **linear,
     }
     return render_def("host/host.mako", "host", context)
@@ -193,5 +201,5 @@ def _text_or_reason(device: cl.Device, name: str, strategy: Strategy | Mapping[s
         return _texts(device, (name,), strategy)[name]
     except UnsupportedFeatureError as error:
         if name == "device_barrier":
-            raise  # what most export for; without it nothing is worth writing
+            raise  # the usual reason to export; without it nothing is worth writing
         return f"#error portbar: {' '.join(str(error).split())}\n"

@@ -10,7 +10,7 @@ from typing import Final
 from portbar._version import __version__
 from portbar.device import quirks
 from portbar.errors import RenderError, UnsupportedFeatureError
-from portbar.primitives import atomics, device_barrier, lock, scan, signal, split_barrier
+from portbar.primitives import atomics, device_barrier, lock, scan, signal, split_barrier, task_graph, team, worklist
 from portbar.primitives.header import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
@@ -29,6 +29,9 @@ _HEADERS: Final[Mapping[str, Header]] = {
         device_barrier.HEADER,
         lock.HEADER,
         signal.HEADER,
+        worklist.HEADER,
+        task_graph.HEADER,
+        team.HEADER,
         split_barrier.HEADER,
         reduction.header(Use()),
         scan.header(),
@@ -67,9 +70,9 @@ _UNUSED_END: Final = """\
 #endif"""
 
 
-def _text(header: Header, strategy: Strategy, *, folds: bool = False) -> str:
+def _text(header: Header, strategy: Strategy, *, folding: bool = False) -> str:
     """The text of one header, without those that it requires."""
-    context = {**header.context(strategy), "folds": folds}
+    context = {**header.context(strategy), "folding": folding}
     guard = f"PORTBAR_{header.name.upper()}_H"
     std = strategy.capabilities.std
     rendered = f"   Rendered by portbar {__version__} for:"
@@ -129,7 +132,7 @@ def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
     for header in _with_required(names, None):
         if header.needs_source:
             raise UnsupportedFeatureError(f"portbar/{header.name}.h {header.needs_source}")
-        texts[header.name] = narrow(_including(folded(_text(header, strategy, folds=True)), header))
+        texts[header.name] = narrow(_including(folded(_text(header, strategy, folding=True)), header))
     return texts
 
 

@@ -1,10 +1,10 @@
 """Adds barriers to an author's OpenCL C where a compiler would let one work-item's branch decide for its whole work-group.
 
 PoCL copies all that follows a barrier that some path avoids, once for each branch that leads there, and then lets the
-first work-item choose among the copies. Branches that meet at a barrier are not told apart, so one is added where they
-meet: at the end of a kernel, and of each branch that holds a barrier. What one work-item does alone at the start of such
-a branch is done by all of them, unless something that each does stands before it. No line moves. What cannot be read as
-functions, statements and blocks stays as it is.
+first work-item choose among the copies. Branches that meet at a barrier are not distinguished, so one is added where they
+meet: at the end of a kernel, and of each branch that holds a barrier. Code of a single work-item at the start of such a branch
+is executed by all of them, unless a statement that each executes precedes it. No line moves. Text that cannot be parsed as
+functions, statements and blocks stays unchanged.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ _LABEL: Final = "portbar_joined"
 _COLLECTIVES: Final = (
     r"(?:work_group_)?barrier|PORTBAR_(?:ENTER|REDUCTION_SCRATCH|FOR_TILES|FOR_DYNAMIC)|portbar_device_barrier(?:_\w+)?"
     r"|portbar_(?:device|work_group|sub_group)_(?:reduce|scan|broadcast)\w*|portbar_work_group_signal_\w+"
+    r"|portbar_work_group_(?:frontier|task_queue|task_graph)_\w+|portbar_device_frontier_swap"
+    r"|portbar_team_(?:split|by_colour|broadcast|(?:barrier|reduce)\w*)"
     r"|portbar_device_signals_clear|portbar_split_barrier_(?:arrive_and_)?wait(?:_parity)?"
     rf"|\w+_(?:fini|reduce)_(?:{'|'.join(LEVELS)})"
 )
 _DIRECTIVE: Final = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
 _DEFINE: Final = re.compile(r"#[ \t]*define[ \t]+(?P<name>\w+)(?P<body>.*)", re.DOTALL)
+#: Loops that are macros.
+_LOOPS: Final = re.compile(r"PORTBAR_FOR(?:_\w+)?")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _LABELLED: Final = re.compile(r"(?:case\b[^:;{}]*|default\s*|[A-Za-z_]\w*\s*):(?!:)")
 
@@ -57,12 +61,12 @@ class _Function:
 
 
 def _join() -> str:
-    """Ends a branch. What follows it in two branches is not merged into one copy after both."""
+    """Ends a branch. The code after it in two branches is not merged into one copy after both."""
     return f"{_BARRIER} {work_of_all()}"
 
 
 def with_joins(source: str) -> str:
-    """`source` with a barrier wherever the branches behind a barrier meet that some path avoids."""
+    """`source` with a barrier wherever the branches meet after a barrier that some path skips."""
     masked = without_comments(source, keep_strings=False)
     code = _DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), masked)
     functions = list(_functions(code))
@@ -150,7 +154,7 @@ def _read(code: str, at: int) -> tuple[_Statement, int]:
         return _ended(_Statement("label", at), labelled.end())
     found = _WORD.match(code, at)
     word = found[0] if found else ""
-    if word in {"if", "for", "while", "switch"}:
+    if word in {"if", "for", "while", "switch"} or _LOOPS.fullmatch(word):
         return _ended(*_headed(code, at, word))
     if word == "do":
         made = _Statement("loop", at)
@@ -168,7 +172,7 @@ def _headed(code: str, at: int, word: str) -> tuple[_Statement, int]:
     if code[opening] != "(":
         raise UnreadableError
     end = closed(code, opening)
-    made.condition = code[opening:end]
+    made.condition = code[at:end]
     part, end = _read(code, end)
     made.parts.append(part)
     other = re.compile(r"\s*else\b").match(code, end) if word == "if" else None
@@ -250,7 +254,7 @@ class _Joiner:
             before = any(other.kind != "label" for other in parts[:number])
             if part.kind == "jump" and part.word == "return" and after and before:
                 self._before(part)
-            if part.kind == "if" and self._goes_round(part) and any(map(self._holds, parts[number + 1 :])):
+            if part.kind == "if" and self._ends_round(part) and any(map(self._holds, parts[number + 1 :])):
                 self._insert(part.end, f" {work_of_all()}")
 
     def _jump(self, made: _Statement, *, later: bool) -> None:
@@ -261,22 +265,25 @@ class _Joiner:
     def _loop(self, made: _Statement, *, later: bool) -> None:
         part = made.parts[0]
         self._inside(part, later=later or self._holds(made))
-        # Most loops with a barrier need none at their end. One that never comes round is no loop to the compiler, and a
+        # As at the start of a branch: a barrier that decides about the next turn is the last thing before it.
+        if part.kind == "block" and self._collective.search(made.condition):
+            self._insert(part.start + 1, f" {work_of_all()}")
+        # Most loops with a barrier need none at their end. A loop that never repeats is not a loop to the compiler, and a
         # continue before a barrier, which the whole work-group takes, is a branch that meets the others there.
         if part.kind == "block" and part.parts and (part.parts[-1].kind == "jump" or self._skips(part, part.end)):
             self._branch(part)
 
     def _skips(self, made: _Statement, end: int) -> bool:
-        """Whether a `continue` of a loop that ends at `end` stands before a barrier in it."""
+        """Whether a `continue` of a loop that ends at `end` precedes a barrier in it."""
         if made.kind == "jump":
             return made.word == "continue" and self._collective.search(self._code, made.end, end) is not None
         return made.kind != "loop" and any(self._skips(part, end) for part in made.parts)
 
-    def _goes_round(self, made: _Statement) -> bool:
-        """Whether a statement may go on with the next round of the loop around it."""
+    def _ends_round(self, made: _Statement) -> bool:
+        """Whether a statement may end a round of the loop around it."""
         if made.kind == "jump":
-            return made.word == "continue"
-        return made.kind != "loop" and any(map(self._goes_round, made.parts))
+            return made.word in {"continue", "break"}
+        return made.kind != "loop" and any(map(self._ends_round, made.parts))
 
     def _branch(self, part: _Statement) -> None:
         """The statement that an `if` or `else` decides about."""
@@ -323,7 +330,7 @@ class _Joiner:
             self._insert(end, f" {_join()} ")
 
     def _leaves(self, made: _Statement, after: int, breaks: bool = True, continues: bool = True) -> bool:
-        """Whether a jump behind `after` leads out of a statement, other than one that a barrier's own answer decides about."""
+        """Whether a jump after `after` leads out of a statement, except one that depends on a barrier's own result."""
         if made.kind == "jump":
             word = made.word
             return made.start > after and (

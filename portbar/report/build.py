@@ -22,12 +22,14 @@ from portbar.survey.tables import Table
 from portbar.system.files import is_folder
 from portbar.system.plain import printable
 
-TITLE: Final = "What OpenCL devices do between work-groups"
+TITLE: Final = "How OpenCL devices synchronise work-groups"
 
 
 @dataclass(frozen=True)
 class FolderReport:
-    """What a folder of records says: a summary of each device, how many files were read, and why others are no records."""
+    """The content of a folder of records: a summary of each device, the number of files read, and why others are not
+    records.
+    """
 
     devices: list[Json]
     records: int
@@ -44,7 +46,7 @@ class FolderReport:
         return {"records": self.records, "devices": self.devices, "unread": unread}
 
     def intro(self) -> list[str]:
-        """What the report is made of, in sentences."""
+        """Return the sources of the report, in sentences."""
         counts = Counter(one["verdict"] for one in self.devices)
         said = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
         newest = max((one["created"] for one in self.devices if one["kind"] != "published"), default=None)
@@ -69,7 +71,7 @@ class FolderReport:
 
 
 def build(folder: Path) -> FolderReport:
-    """Read every record in a folder; files that are no records are kept by name.
+    """Read every record in a folder; files that are not records are listed by name.
 
     Raises
     ------
@@ -78,7 +80,7 @@ def build(folder: Path) -> FolderReport:
     """
     if not is_folder(folder):
         raise RecordError(
-            f"{folder.name!r} is no folder: name one that holds records, as `portbar survey --matrix` writes"
+            f"{folder.name!r} is not a folder: name one that holds records, as `portbar survey --matrix` writes"
         )
     files = sorted(folder.glob("*.json"))
     devices: list[Json] = []
@@ -91,14 +93,16 @@ def build(folder: Path) -> FolderReport:
     count = len(files) - len(unread)
     if not count:
         what = (
-            f"none of its {len(unread)} files is one; the first: {unread[0][1]}" if unread else "it has no .json files"
+            f"none of its {len(unread)} files is valid; the first: {unread[0][1]}"
+            if unread
+            else "it has no .json files"
         )
         raise RecordError(f"no record is in {folder.name!r}: {what}")
     return FolderReport(in_order(devices), count, unread, compiled_table(folder))
 
 
 def _read(file: Path) -> tuple[list[Json], str | None]:
-    """Summaries of a file's devices, or why it is no record. A thousand whole records would take gigabytes."""
+    """Return summaries of a file's devices, or why it is not a record. A thousand whole records would take gigabytes."""
     try:
         return collect([(file.stem, load(file))]), None
     except RecordError as error:

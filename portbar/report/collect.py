@@ -29,7 +29,7 @@ def _order(one: Json) -> tuple[str, ...]:
 
 
 def summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
-    """What a page shows of one device."""
+    """Return the content of a page about one device."""
     facts = device.facts
     return {
         "record": name,

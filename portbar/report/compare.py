@@ -31,13 +31,13 @@ class Item:
     Attributes
     ----------
     device : str
-        Title of the device in the new record, or in the old one where the new one has it no more.
+        Title of the device in the new record, or in the old record if only that has it.
     group : str
         Part of the record, such as `strategy`, or the name of a step.
     path : str
-        Where the value stands: group, row and name, joined by " / ".
+        Path of the value: group, row and name, joined by " / ".
     old, new : object
-        The readings or plain values; None where there is none.
+        The readings or plain values; None if missing.
     text : str
         The change in words, without the path.
     mark : str
@@ -58,7 +58,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two entries that were compared, by their labels; `same` tells whether they are one device."""
+    """Two entries that were compared, by their labels; `same` says whether they are one device."""
 
     old: str
     new: str
@@ -88,12 +88,12 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[Item, ...]:
-        """What a device can no longer do, or does more slowly; only of pairs that are one device."""
+        """Return lost features and slower times; only of pairs that are one device."""
         return tuple(item for item in self.differences if item.mark == WORSE)
 
     @property
     def improvements(self) -> tuple[Item, ...]:
-        """What a device can do now, or does faster; only of pairs that are one device."""
+        """Return new features and faster times; only of pairs that are one device."""
         return tuple(item for item in self.differences if item.mark == BETTER)
 
     @property
@@ -194,8 +194,8 @@ def matched(old: Sequence[Device], new: Sequence[Device]) -> dict[int, int]:
 def leaves(device: Device, *, only_used: bool = False) -> Iterator[Leaf]:
     """Everything of a device that can be compared, or only what is used.
 
-    What depends on the moment, such as a device's number or how long the survey took, is left out, and so is what follows from
-    other values, such as a recall.
+    Values that depend on the moment, such as a device's number or the duration of the survey, are left out, and so are derived
+    values, such as a recall.
     """
     entry = device.entry
     yield Leaf("status", "", "status", entry.get("status"))
@@ -218,7 +218,7 @@ def leaves(device: Device, *, only_used: bool = False) -> Iterator[Leaf]:
 
 
 def _once(found: Iterator[Leaf]) -> Iterator[Leaf]:
-    """Each leaf once, with a value if it has one: what several rows are measured against stands in each of them."""
+    """Each leaf once, with a value if it has one: a common baseline of several rows is repeated in each of them."""
     kept: dict[str, Leaf] = {}
     for leaf in found:
         if leaf.path not in kept or (is_missing(kept[leaf.path].value) and not is_missing(leaf.value)):
@@ -246,7 +246,7 @@ def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
 
 def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *, only_used: bool) -> Iterator[Item]:
     before, after = ({leaf.path: leaf for leaf in leaves(device, only_used=only_used)} for device in (old, new))
-    # Only the barrier step tells; the times of the other steps were taken beside the same work.
+    # Only the barrier step records it; the times of the other steps were taken beside the same work.
     spoilt = any(device.part("barrier").get("unsteady") for device in (old, new))
     for path, leaf in before.items():
         other = after.get(path)
@@ -269,7 +269,7 @@ def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *
 def _unmatched(
     device: str, before: Mapping[str, Leaf], after: Mapping[str, Leaf], strategies_known: bool
 ) -> Iterator[Item]:
-    """What only one of the two has: single values one by one, rows of a step counted."""
+    """Return values in only one of the two: single values one by one, rows of a step counted."""
     counted: dict[str, tuple[list[Leaf], list[Leaf]]] = {}
     for path in [*before, *(path for path in after if path not in before)]:
         leaf = before.get(path) or after[path]
@@ -297,7 +297,7 @@ def _single(device: str, path: str, old: Leaf | None, new: Leaf | None) -> Item:
     before, after = (None if one is None else one.value for one in (old, new))
     mark = ""
     if leaf.path == "strategy / max_groups":
-        # With this choice a grid may have no more than so many work-groups, so that barriers between them are gone.
+        # With this choice a grid may have only this many work-groups, so barriers between them are gone.
         mark = WORSE if old is None else BETTER
     elif leaf.group == "strategy":
         mark = WORSE if new is None else ""

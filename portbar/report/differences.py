@@ -14,13 +14,13 @@ from portbar.records.reading import TIMES, number_of
 WORSE: Final = "regression"
 BETTER: Final = "improvement"
 
-#: Statuses of a reading that say something of the device; the others say that nobody looked.
+#: Statuses of a reading that describe the device; the others mean that it was not measured.
 _SAYS_NO: Final = {"unsupported", "refused", "error", "crash", "timeout"}
 
-#: Values whose loss is no loss to a user: they are only what a measurement is held against, or the moment's choice.
+#: Values whose loss does not matter to a user: only baselines of measurements, or a choice of the moment.
 _NEUTRAL: Final = {"vendor_bound", "computed_bound", "chosen", "unsteady"}
 
-#: What a capability reads as where it is there.
+#: The value of a supported capability.
 _GOOD: Final = ("pass", "independent", "instruction")
 
 #: How bad the status of a device or of a step is; others are not bad.
@@ -47,13 +47,13 @@ class Leaf:
 
     @property
     def path(self) -> str:
-        """Where the value stands, in words."""
+        """The place of the value, in words."""
         return " / ".join(part for part in (self.group, self.row, self.name) if part)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is said of a value that changed: `mark` is `WORSE`, `BETTER` or empty; `text` is for people."""
+    """The description of a value that changed: `mark` is `WORSE`, `BETTER` or empty; `text` is for people."""
 
     mark: str
     text: str
@@ -185,7 +185,7 @@ def _samples(reading: Any) -> Sequence[float]:
 def middle(reading: Any) -> tuple[float, float]:
     """The range in which a reading's middle half lies.
 
-    Of fewer than four samples it is all of them; without samples a time is given a tenth to both sides and a count nothing.
+    Of fewer than four samples it is all of them; without samples a time gets 10% to both sides and a count nothing.
     """
     samples = _samples(reading)
     if len(samples) >= 4:
@@ -211,7 +211,7 @@ def ratio(old: Any, new: Any) -> float | None:
 
 
 def within_noise(old: Any, new: Any) -> bool:
-    """Whether two readings are the same number as far as their samples can tell: their middle halves overlap."""
+    """Whether two readings are equal within their samples: their middle halves overlap."""
     if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
         return False
     (old_low, old_high), (new_low, new_high) = middle(old), middle(new)

@@ -13,12 +13,12 @@ from portbar.report.markdown import table_text
 from portbar.report.tables import tables
 from portbar.system import files
 
-#: The page, and the lines between which its tables stand.
+#: The page, and the lines that enclose its tables.
 PAGE: Final = "README.md"
 BEGIN: Final = "<!-- index: written by `portbar index` -->"
 END: Final = "<!-- end of index -->"
 
-#: The tables that stand there.
+#: The tables between them.
 _TABLES: Final = ("verdicts", "recall")
 
 
@@ -28,7 +28,7 @@ def index(folder: Path) -> tuple[str, str]:
     Raises
     ------
     RecordError
-        The folder has no page with the two markers, or a file in it is no record.
+        The folder has no page with the two markers, or a file in it is not a record.
     """
     try:
         # A pipe in its place would wait for a writer, and a device never end.
@@ -38,9 +38,7 @@ def index(folder: Path) -> tuple[str, str]:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise RecordError(
-            f"{PAGE} of the folder does not hold the two lines between which the index goes: {BEGIN} {END}"
-        )
+        raise RecordError(f"{PAGE} of the folder lacks the two lines that enclose the index: {BEGIN} {END}")
     made = index_of((path.name, record) for path, record in read_folder(folder))
     return text, f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
 
@@ -63,5 +61,5 @@ def write(folder: Path, text: str) -> None:
         files.write(folder / PAGE, text)
     except OSError as error:
         raise RecordError(
-            f"{PAGE} cannot be written ({error.strerror or error}) and is as it was; make room, then run `portbar index`"
+            f"{PAGE} cannot be written ({error.strerror or error}) and is unchanged; make room, then run `portbar index`"
         ) from None

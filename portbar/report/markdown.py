@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from portbar.survey.tables import Cell, Table
 
-#: What Markdown or the HTML in it would take for markup.
+#: Characters that Markdown, or HTML in it, would read as markup.
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&!$:@])")
 
 
@@ -27,13 +27,13 @@ def markdown(title: str, intro: Sequence[str], tables: Sequence[Table], unread: 
     for table in tables:
         parts += [f"## {table.title}", table_text(table)]
     if unread:
-        parts.append("## Files that are no records")
+        parts.append("## Files that are not records")
         parts.append("\n".join(f"- {escaped(name)}: {escaped(why)}" for name, why in unread))
     return "\n\n".join(parts) + "\n"
 
 
 def table_text(table: Table, *, links: bool = False) -> str:
-    """What a table shows, the table, and its notes; with `links`, names lead to the files of their records."""
+    """Return a table's description, the table, and its notes; with `links`, names lead to the files of their records."""
     lines = [" | ".join(escaped(title) for title, _ in table.columns)]
     lines.append(" | ".join("---:" if number else "---" for _, number in table.columns))
     lines += [" | ".join(_cell(cell, links) for cell in row) for row in table.rows]
@@ -43,5 +43,5 @@ def table_text(table: Table, *, links: bool = False) -> str:
 
 def _cell(cell: Cell, links: bool) -> str:
     text = escaped(cell.text)
-    # A name that is no UTF-8 has bytes of its own.
+    # A name that is not UTF-8 is quoted by its bytes.
     return f"[{text}]({quote(os.fsencode(cell.record))})" if links and cell.record else text

@@ -1,6 +1,6 @@
 """Writes a report as one page of HTML that needs nothing else: no network, no fonts, no other files.
 
-Not for what stands in its tables (`portbar.report.tables`) and plots (`portbar.report.plots`). Records are untrusted: each text
+Its tables are made elsewhere (`portbar.report.tables`) and plots (`portbar.report.plots`). Records are untrusted: each text
 of theirs is escaped here, and the page's security policy allows only the style and the script that portbar wrote.
 """
 
@@ -32,7 +32,7 @@ def page(
     plots: Mapping[str, Plots],
     unread: Sequence[tuple[str, str]],
 ) -> str:
-    """The whole page; the plots go by the name of the table that they stand above, and files that are no records come last."""
+    """The whole page; the plots are keyed by the table that they precede, and files that are not records come last."""
     css, js = (_template().get_def(name).render() for name in ("style", "script"))
     policy = "; ".join(
         (

@@ -64,7 +64,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Plots:
-    """Plots about one thing, with a note on what is not in them."""
+    """Plots on one subject, with a note on omitted data."""
 
     plots: Sequence[Plot]
     note: str = ""
@@ -107,7 +107,7 @@ def _note(shown: Sequence[Json], of: Sequence[Json]) -> str:
         return ""
     return (
         f"{len(shown)} of {len(of)} records are drawn, since more could not be read: the newest of each device, those with "
-        "most work-groups first. The table below has all."
+        "most work-groups first. The table below shows all."
     )
 
 
@@ -162,13 +162,13 @@ def barrier_plots(devices: Sequence[Json]) -> Plots:
 
 
 def _lines(curve: Json, names: Sequence[str]) -> list[tuple[str, Times]]:
-    """What is drawn of these algorithms."""
+    """Return the curves of these algorithms."""
     lines = [(name, _drawn(curve["algorithms"].get(name, ()))) for name in names]
     return [(name, times) for name, times in lines if times]
 
 
 def _drawn(times: Times) -> Times:
-    """The times that a plot can show: from a picosecond to an hour, and of very many every so many."""
+    """The times that a plot can show: from a picosecond to an hour, thinned out if they are very many."""
     possible = [(groups, us) for groups, us in times if groups and 1e-6 <= us <= 3.6e9]
     return possible[:: 1 + len(possible) // _MOST_POINTS]
 
@@ -203,7 +203,7 @@ def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(lambda _value, _position: "")
-    axes.set_ylabel("us a barrier", color=_INK, fontsize=8)
+    axes.set_ylabel("us per barrier", color=_INK, fontsize=8)
     axes.grid(color=_FAINT, linewidth=0.6)
     _finish(axes, f"work-groups of {curve['local_size']}")
     _legend(figure, axes, 4)

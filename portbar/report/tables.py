@@ -35,7 +35,7 @@ def _verdicts(devices: Sequence[Json]) -> Table:
     columns = [
         ("Device", False),
         ("Verdict", False),
-        ("Work-groups that meet", True),
+        ("Work-groups that synchronise", True),
         ("Times faster than relaunching", True),
         ("Compute units", True),
         ("Type", False),
@@ -65,7 +65,7 @@ def _verdicts(devices: Sequence[Json]) -> Table:
             )
         )
     about = (
-        "Whether work-groups can meet at a barrier inside a kernel, how many, and what portbar chooses. The times are those of "
-        "the fastest barrier between the most work-groups, and of an empty kernel that is launched again."
+        "Whether work-groups can synchronise inside a kernel, how many, and portbar's choices. The times are those of "
+        "the fastest barrier between the most work-groups, and of relaunching an empty kernel."
     )
-    return Table("verdicts", "What each device can do", about, columns, rows)
+    return Table("verdicts", "Features of each device", about, columns, rows)

@@ -1,1 +1,1 @@
-"""The survey: what each device of a machine does between work-groups, as one record."""
+"""The survey: measurements of synchronisation on each device of a machine, as one record."""

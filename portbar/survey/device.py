@@ -17,7 +17,7 @@ class Device:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the driver says."""
+        """The properties that the driver reports."""
         return self.entry.get("facts") or {}
 
     @property
@@ -32,7 +32,7 @@ class Device:
 
     @property
     def driver(self) -> tuple[str | None, ...]:
-        """What is the same for two devices with the same driver."""
+        """The properties that two devices with the same driver share."""
         return tuple(self.facts.get(name) for name in ("platform_name", "name", "driver_version"))
 
     @property
@@ -46,7 +46,7 @@ class Device:
 
     @property
     def label(self) -> str:
-        """What it is called beside others: its name, and what tells its drivers apart."""
+        """Its name beside others: its own, and the difference between its drivers."""
         known = ", ".join(filter(None, (self.facts.get("platform_name"), self.facts.get("driver_version"))))
         where = known or self.facts.get("vendor")
         return shorten(f"{self.name} ({where})" if where else self.name, 100, placeholder=" ...")
@@ -76,7 +76,7 @@ class Device:
 
     @property
     def is_usable(self) -> bool | None:
-        """Whether it works; None where nobody looked."""
+        """Whether it works; None if it was not checked."""
         usable = self.entry.get("usable")
         return None if usable is None else bool(usable["usable"])
 
@@ -103,5 +103,5 @@ class Device:
         return [quirk["name"] for quirk in self.entry.get("quirks") or []]
 
     def part(self, step: str) -> Mapping[str, Any]:
-        """What a step left; empty where it was not run."""
+        """Return the results of a step; empty if it did not run."""
         return self.entry.get(step) or {}

@@ -1,4 +1,4 @@
-"""What a survey ran on: operating system, interpreter, packages and the OpenCL loader; the machine, not its owner.
+"""The environment of a survey: operating system, interpreter, packages and the OpenCL loader; the machine, not its owner.
 
 Not for devices (`portbar.device.facts.facts`).
 """
@@ -25,7 +25,7 @@ def environment() -> dict[str, Any]:
     -------
     dict
         `system`, `release`, `machine`, `python`, `pyopencl` and `numpy` (versions, None where not installed) and `loader`
-        (`name` and `version`, or None where it tells neither).
+        (`name` and `version`, or None if it reports neither).
     """
     return {
         "system": platform.system(),

@@ -8,12 +8,12 @@ from typing import Any, Final
 from portbar.findings.findings import Findings
 from portbar.records.reading import measured, missing
 
-#: What an ordering finding says that is no matter of time.
+#: Ordering findings that do not depend on time.
 _PROOF: Final = "stale"
 
 
 def probe_rows(findings: Findings) -> list[dict[str, Any]]:
-    """What a probe found, a row each."""
+    """Return the results of a probe, a row each."""
     rows = [(f"build {name}", measured(works)) for name, works in sorted(findings.builds.items())]
     rows += [(f"progress {what}", _words(found)) for what, found in sorted(findings.progress.items())]
     rows += [(f"ordering {name}", _words(found)) for name, found in sorted(findings.ordering.items())]
@@ -36,7 +36,7 @@ def _number(findings: Findings, name: str, unit: str) -> dict[str, Any]:
     if value is not None:
         return measured(value, unit)
     lost = findings.lost.get(name)
-    return missing("error", lost) if lost else missing("skipped", "the probe had no time for it")
+    return missing("error", lost) if lost else missing("skipped", "the probe ran out of time")
 
 
 #: How findings in words begin that hold no finding.
@@ -52,7 +52,7 @@ def _words(found: str) -> dict[str, Any]:
 
 
 def settled_findings(before: Findings | None, found: Findings) -> Findings:
-    """What a probe found, without what only says that a wait gave up, where an earlier probe of the same driver saw more.
+    """Return a probe's findings, with those of an earlier probe of the same driver instead of waits that gave up.
 
     Progress that was seen, work-groups that were seen at once and loops that were seen to run whole are facts, which a machine
     that is too busy to show them again does not refute. Stale data is one, too.
@@ -78,6 +78,6 @@ def _gave_up(said: str) -> bool:
 
 
 def _seen(before: str | None, said: str) -> str:
-    """What was found about progress, or what was found before where that is more."""
+    """Return the findings on progress, or the earlier ones if they say more."""
     more = before is not None and (before == "independent" or (said.startswith("unknown") and before == "none"))
     return str(before) if more else said

@@ -17,7 +17,7 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.measuring.probe import TIMED_OUT, probe_telling
+from portbar.measuring.probe import TIMED_OUT, probe_with_faults
 from portbar.measuring.rounds import NO_TIME
 from portbar.records.scrubbing import anonymous, mended
 from portbar.records.validation import FORMAT, SCHEMA
@@ -30,7 +30,7 @@ from portbar.survey.steps import STEPS, in_turn
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: Seconds a device that a quick survey may take; what one device leaves is shared out among the next.
+#: Seconds per device that a quick survey may take; unused time of one device is shared among the next.
 QUICK_S: Final = 10.0
 #: Least seconds that a step is given to measure in.
 LEAST_S: Final = 0.5
@@ -39,7 +39,7 @@ GRACE_S: Final = 5.0
 
 INTERRUPTED: Final = "stopped by Ctrl-C"
 
-#: Device, what is done with it now, and the seconds that this may take, or None.
+#: Device, its current step, and the seconds that the step may take, or None.
 Listener = Callable[[str, str, float | None], None]
 
 
@@ -54,11 +54,11 @@ class Survey:
     timeout : float
         Seconds that one device may take in all.
     on_step : callable, optional
-        Called with a device's name, what is done with it now, and the seconds that this may take, or None.
+        Called with a device's name, its current step, and the seconds that the step may take, or None.
     seed : int, optional
-        What the litmus tests draw from; drawn itself by default.
+        Seed of the litmus tests; random by default.
     selectors : sequence of str
-        What the user chose devices by, for the record.
+        The user's patterns to choose devices by, for the record.
     """
 
     quick: bool = False
@@ -84,7 +84,7 @@ class Survey:
         if not devices:
             raise DeviceError(
                 'no OpenCL device was found: install a CPU runtime with `pip install "portbar[cpu]"`, or the OpenCL '
-                "driver of your device; `portbar doctor` says what there is"
+                "driver of your device; `portbar doctor` lists the devices of this machine"
             )
         surveyed = [_Device(self, address, device) for address, device in devices]
         self._record = {
@@ -148,14 +148,14 @@ class _Device:
             ],
         }
 
-    def _tell(self, step: str, seconds: float | None = None) -> None:
+    def _report(self, step: str, seconds: float | None = None) -> None:
         if self._survey.on_step is not None:
             self._survey.on_step(Device(self.entry).title, step, seconds)
 
     def check(self) -> None:
         """See whether the device works, so that the time of those that do not goes to those that do."""
         started = time.monotonic()
-        self._tell("checking that it works", 1.0)
+        self._report("checking that it works", 1.0)
         try:
             verdict = check(self.address, min(20.0, self._survey.timeout), refresh=not self._survey.quick)
         except Error as error:
@@ -177,7 +177,7 @@ class _Device:
         started = time.monotonic()
         before = self.entry["seconds"]
         self.entry["status"] = "partial"
-        # What the user allows, where a quick survey allows less; the check that the device works counts.
+        # The user's limit, if a quick survey allows less; the check that the device works counts.
         end = started - before + self._survey.timeout + GRACE_S
         try:
             self._measure(min(started + seconds, end - GRACE_S), end)
@@ -197,11 +197,11 @@ class _Device:
         well, quick = True, self._survey.quick
         steps = in_turn(quick=quick)
         for index, step in enumerate(steps):
-            starts = 1 + sum(other.telling for other in steps[index + 1 :])
+            starts = 1 + sum(other.informative for other in steps[index + 1 :])
             left = deadline - time.monotonic() - START_S * starts
             turn = step.turn(quick=quick)
             share = turn.weight / sum(other.turn(quick=quick).weight for other in steps[index:])
-            spent = (end if step.telling else deadline) - time.monotonic() < START_S + LEAST_S
+            spent = (end if step.informative else deadline) - time.monotonic() < START_S + LEAST_S
             well &= self._step(step, min(turn.most_s, max(LEAST_S, left * share)), end, spent=spent)
             if step.keep(self._device, self.entry, quick=quick) and not self._choose():
                 return
@@ -212,9 +212,9 @@ class _Device:
         self.entry["probe"] = {"status": "interrupted", "reason": INTERRUPTED, "seconds": 0.0, "rows": []}
         # A probe that is cut short leaves the strategy unknown: in a quick survey it may use up the device's time.
         limit = min(max(10.0, deadline - start), max(1.0, end - start))
-        self._tell("probing progress, ordering and loops", min(limit, 6.0))
+        self._report("probing progress, ordering and loops", min(limit, 6.0))
         before = stored_findings(self.facts)
-        profile, faults = probe_telling(self._device, timeout=limit, refresh=not self._survey.quick)
+        profile, faults = probe_with_faults(self._device, timeout=limit, refresh=not self._survey.quick)
         found = profile.findings
         if found is not None and before is not None and settled_findings(before, found) != found:
             found = change_findings(self._device, "earlier ones", partial(settled_findings, before))
@@ -257,7 +257,7 @@ class _Device:
         if spent:
             part |= {"status": "skipped", "reason": NO_TIME}
             return False
-        self._tell(step.doing, START_S + min(budget, step.typical_s))
+        self._report(step.doing, START_S + min(budget, step.typical_s))
         start = time.monotonic()
         try:
             running = Running(self._device, self.entry, self._survey.seed, self._survey.quick, budget, end - start)

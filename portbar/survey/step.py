@@ -1,4 +1,4 @@
-"""What a step of a survey is: how it is measured, where it stands in the record, and what every reader says of it.
+"""Steps of a survey: how each is measured, where it is in the record, and how every reader presents it.
 
 Importing this needs no OpenCL, since records are read where there is none.
 """
@@ -68,11 +68,11 @@ class Step:
     full, quick : Turn
         In a full survey and in a quick one.
     typical_s : float
-        Seconds that it takes by experience on CPU runtimes, if it is given as much; for whoever waits.
-    telling : bool
-        Whether it is run even where the time is spent, since the verdict on a device rests on it.
+        Typical seconds on CPU runtimes, if the step gets that much; shown to the user.
+    informative : bool
+        Whether it runs even if the time is spent, because the verdict on a device depends on it.
     legend : str
-        What `portbar show` says once below all devices.
+        The text that `portbar show` prints once below all devices.
     summary_name : str
         Its part of a report's summaries, if that is not its name.
     """
@@ -83,10 +83,10 @@ class Step:
     full: ClassVar[Turn]
     quick: ClassVar[Turn]
     typical_s: ClassVar[float] = 1.0
-    telling: ClassVar[bool] = False
+    informative: ClassVar[bool] = False
     legend: ClassVar[str] = ""
     summary_name: ClassVar[str] = ""
-    #: What runs in the child process.
+    #: The task of the child process.
     task: ClassVar[str] = "portbar.survey.step:measure"
 
     def turn(self, *, quick: bool) -> Turn:
@@ -96,7 +96,8 @@ class Step:
     # Measuring.
 
     def measure(self, session: Session) -> None:
-        """Measure in a child process. Rows are reported as they come, and what comes next before whatever may hang.
+        """Measure in a child process. Rows are reported as they are measured, and each measurement is announced before it may
+        hang.
 
         By default by the function `measure` of the module in `portbar.survey.tasks` that has the step's name.
         """
@@ -104,7 +105,7 @@ class Step:
         importlib.import_module(f"portbar.survey.tasks.{self.name}").measure(session)
 
     def run(self, running: Running) -> Json:
-        """Run the step and tell how that went, as `run_step` does."""
+        """Run the step and return its outcome, as `run_step` does."""
         payload = {
             "address": running.entry["address"],
             "findings": running.entry["findings"],
@@ -120,7 +121,7 @@ class Step:
         return False
 
     def complete(self, part: Json) -> None:
-        """Add what follows from all rows together to the step's part of the record."""
+        """Add values derived from all rows to the step's part of the record."""
 
     # Reading.
 
@@ -129,17 +130,21 @@ class Step:
         return rows_of(entry, self.name)
 
     def views(self, _entry: Entry) -> Iterable[RenderableType]:
-        """What `portbar show` prints of it."""
+        """Return the output of `portbar show` for it."""
         return ()
 
     def faults(self, _entry: Entry) -> Iterable[str]:
-        """What is wrong with the device, for the sentence of the verdict."""
+        """Return the problems of the device, for the sentence of the verdict."""
         return ()
+
+    def remedy(self, _entry: Entry) -> str:
+        """Return the remedies for its faults, for the summary; empty if none is known."""
+        return ""
 
     def values(self, _row: Row) -> Iterable[tuple[str, str]]:
         """The members of a row that are compared with another record, each with the title of the row it is shown under.
 
-        What several rows are measured against has a title of its own, which they share.
+        A common baseline of several rows has a title of its own, which they share.
         """
         return ()
 
@@ -148,7 +153,7 @@ class Step:
         return rows_of(entry, self.name)
 
     def summary(self, _entry: Entry) -> Any:
-        """What a report says of one device, as JSON values; None where it says nothing."""
+        """Return a report's data on one device, as JSON values; None if it has none."""
         return None
 
     def table(self, _devices: Sequence[Json]) -> Table | None:
@@ -168,7 +173,7 @@ def measure(payload: Json) -> Json:
 
 
 def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
-    """Measure in a child process, which is killed after `limit` seconds, and tell how that went.
+    """Measure in a child process, which is killed after `limit` seconds, and return the outcome.
 
     Rows are appended as they come, so that those before a crash are kept.
 
@@ -203,7 +208,8 @@ def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
 def as_used(rows: Sequence[Row], time: str, way: str, shape: tuple[str, ...]) -> Iterator[Row]:
     """For each shape the time of the way that portbar chose, or else of the fastest; of all others whether they work.
 
-    `time` and `way` name the members that hold the time and what it is of; `shape` those that tell what is comparable.
+    `time` and `way` name the members that hold the time and its subject; `shape` those that determine which rows are
+    comparable.
     """
     best: dict[tuple[Any, ...], Row] = {}
     for row in rows:

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import table as rich_table
-from rich.console import Group
 from rich.text import Text
 
 from portbar.records.reading import TIMES, number_of, value_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
 
 Json = dict[str, Any]
 
@@ -21,6 +23,9 @@ MOST_COLUMNS: Final = 40
 
 #: Most rows in a terminal; surveys write fewer.
 _MOST_ROWS: Final = 200
+
+#: Columns of a terminal that takes every table.
+_WIDE: Final = 4_000
 
 #: Longest text of a cell.
 LONGEST: Final = 70
@@ -31,7 +36,7 @@ _STYLES: Final = {"best": "bold green", "no": "bold red"}
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its text, what it is sorted by where that is not the text, and a class of `yes`, `no`, `best` or none.
+    """One cell: its text, its sort key if that is not the text, and a class of `yes`, `no`, `best` or none.
 
     `record` is the file of the device that the cell names.
     """
@@ -47,9 +52,9 @@ EMPTY: Final = Cell("")
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a name for links, a title, what it shows, and its columns; numbers stand to the right.
+    """A table with a name for links, a title, a description, and its columns; numbers are right-aligned.
 
-    `columns` holds pairs of a title and whether it holds numbers; the first column names the row. `notes` stand below it. A
+    `columns` holds pairs of a title and whether it holds numbers; the first column names the row. `notes` are shown below it. A
     `matrix` has many columns of short words, whose titles a page may turn.
     """
 
@@ -61,16 +66,24 @@ class Table:
     notes: Sequence[str] = ()
     matrix: bool = False
 
-    def __rich__(self) -> Group:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table as a terminal shows it: below its title, which a table of rich's own would wrap to its width."""
-        shown = rich_table.Table(box=None, padding=(0, 1))
+        if self.title:
+            yield Text(self.title, style="italic")
+        shown = self._shown((0, 1))
+        if console.measure(shown, options=options.update(max_width=_WIDE)).maximum > options.max_width:
+            shown = self._shown((0, 1, 0, 0))
+        yield shown
+
+    def _shown(self, padding: tuple[int, int] | tuple[int, int, int, int]) -> rich_table.Table:
+        shown = rich_table.Table(box=None, padding=padding)
         for title, is_number in self.columns:
             shown.add_column(title, justify="right" if is_number else "left", overflow="fold")
         for row in self.rows[:_MOST_ROWS]:
             shown.add_row(*(Text(cell.text, style=_STYLES.get(cell.kind, "")) for cell in row))
         if len(self.rows) > _MOST_ROWS:
             shown.caption = f"{len(self.rows) - _MOST_ROWS} more rows: --json has all"
-        return Group(Text(self.title, style="italic"), shown) if self.title else Group(shown)
+        return shown
 
 
 def terminal_table(

@@ -1,1 +1,1 @@
-"""What any program needs of a machine: files, the cache, texts of others made harmless."""
+"""Services of the machine: files, the cache, sanitised text."""

@@ -87,10 +87,10 @@ def load(kind: str, key: str) -> dict[str, Any] | None:
         record = json.loads(text)
         header, value = record["header"], record["value"]
         if not isinstance(value, dict):
-            _ignore(path, "its value is no JSON object")
+            _ignore(path, "its value is not a JSON object")
             return None
         if (header["kind"], header["key"]) != (kind, key):
-            _ignore(path, "it is about something else")
+            _ignore(path, "its key differs")
             return None
         if header["portbar"] != __version__:
             return None
@@ -121,9 +121,8 @@ def store(kind: str, key: str, value: dict[str, Any]) -> None:
         except OSError as error:
             _warn_once(
                 folder,
-                f"portbar cannot write its cache in {folder} ({error.strerror or error}), so findings last "
-                f"only as long as this process; set {ENVIRONMENT_VARIABLE} to a folder that can be "
-                "written, or to 'off'",
+                f"portbar cannot write its cache in {folder} ({error.strerror or error}), so findings last only as long as "
+                f"this process; set {ENVIRONMENT_VARIABLE} to a writable folder, or to 'off'",
             )
         else:
             with _lock:
@@ -194,7 +193,7 @@ def _read(path: Path) -> str:
 def _distrust(about: os.stat_result) -> str:
     """Return why a file is not to be believed, or an empty text."""
     if not stat.S_ISREG(about.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     if about.st_size > _MOST_BYTES:
         return f"it has {about.st_size} bytes, more than any entry"
     if hasattr(os, "geteuid"):

@@ -17,7 +17,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-#: What the system answers where another process has the lock.
+#: The system's error if another process has the lock.
 _TAKEN: Final = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 

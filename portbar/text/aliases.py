@@ -30,7 +30,7 @@ def written_out(texts: Sequence[str]) -> list[str]:
     return [_rewritten(text, short) for text in texts]
 
 
-# What is known about a text is kept, as most programs have the same texts.
+# Results are cached, because most programs have the same texts.
 
 
 @lru_cache(maxsize=32)
@@ -45,7 +45,7 @@ def _calls(text: str, name: str) -> bool:
 
 
 def _is_short(macro: _Macro) -> bool:
-    """Whether a macro can be written out, and is none that authors call."""
+    """Whether a macro can be expanded, and is not one that authors call."""
     name, parameters, body = macro
     is_own = name.lower().startswith("portbar_") and not name.startswith("portbar_atomic_")
     return is_own and parameters is not None and _SHORT.fullmatch(body) is not None
@@ -100,7 +100,7 @@ def _arguments(text: str, start: int) -> tuple[list[str], int]:
 
 
 def _without_nothing(text: str) -> str:
-    """`text` without statements that do nothing, where each stands on a line after a whole statement."""
+    """`text` without statements that do nothing, if each is on a line after a whole statement."""
     lines: list[str] = []
     for line in text.split("\n"):
         if not (_NOTHING.fullmatch(line) and _COMMENT.sub("", "\n".join(lines[-9:])).rstrip()[-1:] in {";", "{", "}"}):

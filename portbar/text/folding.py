@@ -1,7 +1,7 @@
 """Shortens a header that holds the same functions for many types: one macro for each kind of block, and a line for each use.
 
-Templates mark blocks by lines `/*{ NAME */` and `/*} */`. Blocks that differ in types, address spaces and the like only become
-one macro; how they differ is read from the blocks themselves, so that the text stays what the templates say.
+Templates mark blocks by lines `/*{ NAME */` and `/*} */`. Blocks that differ only in types, address spaces and similar words
+become one macro; the differences are derived from the blocks themselves, so the text stays that of the templates.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _NAMES: Final = {
 }
 
 
-def begin(folds: bool, name: str) -> str:
+def begin(folding: bool, name: str) -> str:
     """The mark before a block, for templates; nothing where the text is not `folded`."""
-    return f"/*{{ {name} */\n" if folds else ""
+    return f"/*{{ {name} */\n" if folding else ""
 
 
-def finish(folds: bool) -> str:
+def finish(folding: bool) -> str:
     """The mark after a block."""
-    return "/*} */\n" if folds else ""
+    return "/*} */\n" if folding else ""
 
 
 def folded(text: str) -> str:

@@ -63,9 +63,9 @@ class _Item:
     text, code : str
         As written, and without comments and strings.
     names : tuple of str
-        What it defines; nothing where it always stays.
+        The names that it defines; empty if it always stays.
     regions : tuple of str
-        Directives of the regions that it stands in.
+        Directives of the regions that enclose it.
     head : tuple of str
         Macros before a function's name.
     parameters : str or None
@@ -108,7 +108,7 @@ class _Item:
 
 @dataclass
 class _Run:
-    """Comments and what they stand before, up to a blank line or the next comment."""
+    """Yield comments with the text that they precede, up to a blank line or the next comment."""
 
     comments: list[str] = field(default_factory=list)
     parts: list[_Item | _Region] = field(default_factory=list)
@@ -228,7 +228,7 @@ class _Reach:
 
 @lru_cache(maxsize=4096)
 def _features(word: str) -> frozenset[str]:
-    """What an identifier says that a program has: types by which overloads differ, and pointers to local memory."""
+    """Return the features that an identifier implies: types by which overloads differ, and pointers to local memory."""
     if _UNNAMED_TYPES.fullmatch(word):
         return _EVERY_FEATURE
     families = {other for family in _FAMILIES if family in word for other in _RELATED.get(family, (family,))}
@@ -259,11 +259,13 @@ def _items(runs: Iterable[_Run]) -> Iterator[_Item]:
                     yield from _items(inner)
 
 
-def _written(runs: Iterable[_Run], live: set[_Item], told: set[tuple[str, ...]]) -> list[str]:
-    """The lines of what is live. Overloads share a comment: `told` holds those written, with what they are about."""
+def _written(runs: Iterable[_Run], live: set[_Item], written_comments: set[tuple[str, ...]]) -> list[str]:
+    """The lines of what is live. Overloads share a comment: `written_comments` holds those written, with what they are
+    about.
+    """
     lines: list[str] = []
     for run in runs:
-        kept = [(part, written) for part in run.parts if (written := _part_lines(part, live, told))]
+        kept = [(part, written) for part in run.parts if (written := _part_lines(part, live, written_comments))]
         if not kept:
             continue
         if run.is_spaced and lines:
@@ -271,21 +273,21 @@ def _written(runs: Iterable[_Run], live: set[_Item], told: set[tuple[str, ...]])
         first = kept[0][0]
         about = first.names if isinstance(first, _Item) else (first.branches[0][0],)
         for comment in run.comments:
-            if (comment, *about) not in told:
-                told.add((comment, *about))
+            if (comment, *about) not in written_comments:
+                written_comments.add((comment, *about))
                 lines.append(comment)
         for _, written in kept:
             lines += written
     return lines
 
 
-def _part_lines(part: _Item | _Region, live: set[_Item], told: set[tuple[str, ...]]) -> list[str]:
+def _part_lines(part: _Item | _Region, live: set[_Item], written_comments: set[tuple[str, ...]]) -> list[str]:
     if isinstance(part, _Item):
         dropped = {number for number, line in part.lines.items() if line not in live}
         return (
             [line for number, line in enumerate(part.text.split("\n")) if number not in dropped] if part in live else []
         )
-    branches = [(directive, _written(runs, live, told)) for directive, runs in part.branches]
+    branches = [(directive, _written(runs, live, written_comments)) for directive, runs in part.branches]
     while branches and not branches[-1][1]:
         branches.pop()
     if not branches:
@@ -317,7 +319,7 @@ class _Reader:
         return self._at == len(self._lines)
 
     def runs(self, regions: tuple[str, ...]) -> list[_Run]:
-        """What stands up to the end of the text or of a branch."""
+        """Return the parts up to the end of the text or of a branch."""
         runs = [_Run()]
         while not self.is_done:
             line, code = self._lines[self._at], self._code[self._at]
@@ -396,7 +398,7 @@ class _Reader:
             end += 1
         text, code = self._take(end)
         if _OF_AUTHOR.search(code):
-            # An author's expression is compiled though nothing uses it: what is wrong with it must be told.
+            # An author's expression is compiled even if unused, so that its errors are reported.
             return _Item(text, code, (), regions)
         code, lines = _lines_for(text, code, regions)
         if found := _function(code):
@@ -416,7 +418,7 @@ def _lines_for(text: str, code: str, regions: tuple[str, ...]) -> tuple[str, dic
 
 
 def _function(code: str) -> tuple[tuple[str, ...], str, str] | None:
-    """Words before a function's name, its name and its parameters; None for what is no function."""
+    """Words before a function's name, its name and its parameters; None if it is not a function."""
     if _NO_FUNCTION.match(code):
         return None
     head: list[str] = []
@@ -436,7 +438,7 @@ def _function(code: str) -> tuple[tuple[str, ...], str, str] | None:
 
 
 def _type_names(code: str) -> tuple[str, ...]:
-    """The names that a type defines; nothing where they cannot be told."""
+    """The names that a type defines; an empty set if they are unknown."""
     if re.match(r"\s*enum\s*\{[^{}]*\}\s*;\s*$", code):
         return tuple(re.findall(r"[{,]\s*(\w+)", code))
     last = re.search(r"[\s*}](\w+)\s*;\s*$", code)

@@ -1,6 +1,6 @@
 """Reads just enough of an author's OpenCL C to resolve portbar's includes and to name the kernels.
 
-Not a preprocessor and not a parser: comments and strings are told apart from code, the rest is left to the driver.
+Not a preprocessor and not a parser: it separates comments and strings from code and leaves the rest to the driver.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KERNEL = re.compile(
 #: An opening bracket -> its closing one.
 BRACKETS: Final = {"(": ")", "{": "}", "[": "]"}
 
-#: What a declaration may hold without doing anything: attributes, built-in functions that only compute, pointers to arrays.
+#: Parts of a declaration without effects: attributes, built-in functions that only compute, pointers to arrays.
 _HARMLESS = re.compile(
     r"""
     __attribute__\s*\(\(.*?\)\)
@@ -48,7 +48,8 @@ _HARMLESS = re.compile(
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
 
-#: What makes a statement more than a declaration: a call or a condition, a block, a store through a pointer or into an array.
+#: Parts that make a statement more than a declaration: a call or a condition, a block, a store through a pointer or into an
+#: array.
 _ACTION = re.compile(
     r"""
     \w\s*\( | \+\+ | -- | ^\s*[*(]
@@ -84,7 +85,7 @@ def without_comments(text: str, *, keep_strings: bool = True) -> str:
 
 def _directives(text: str) -> Iterator[re.Match[str]]:
     """Each include of a portbar header and each conditional directive outside comments, in order."""
-    # To a preprocessor, a comment is one space: a directive goes on behind one that ends lines later.
+    # To a preprocessor, a comment is one space: a directive continues after a comment of several lines.
     code = _TOKEN.sub(lambda match: match[0] if match["string"] is not None else " " * len(match[0]), text)
     return _DIRECTIVE.finditer(code)
 
@@ -107,7 +108,7 @@ def closed(code: str, start: int) -> int:
 
 
 def line_of(text: str, position: int) -> int:
-    """The 1-based line that a position in `text` stands in."""
+    """Return the 1-based line of a position in `text` ."""
     return text.count("\n", 0, position) + 1
 
 
@@ -119,7 +120,9 @@ def includes(text: str) -> Iterator[Include]:
 
 
 def ends_of_skipped(text: str) -> Iterator[int]:
-    """Where compiled text may go on after includes of portbar headers that were not: behind `#elif`, `#else` and `#endif`."""
+    """Where compiled text may continue after includes of portbar headers that were skipped: after `#elif`, `#else` and
+    `#endif`.
+    """
     open_conditionals: list[bool] = []
     for match in _directives(text):
         what = match["conditional"]
@@ -171,5 +174,5 @@ def early_statement(text: str) -> tuple[str, int] | None:
 
 
 def mentions(text: str, word: str) -> bool:
-    """Whether the identifier `word` stands anywhere in the code of `text`, comments and strings left out."""
+    """Whether the identifier `word` occurs anywhere in the code of `text`, comments and strings left out."""
     return re.search(rf"\b{re.escape(word)}\b", without_comments(text, keep_strings=False)) is not None

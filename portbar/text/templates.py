@@ -46,7 +46,7 @@ def has_def(name: str, def_name: str) -> bool:
 
 
 def fragment(name: str, def_name: str, context: Mapping[str, Any]) -> str:
-    """The lines that a def renders, to stand within another one; nothing where it renders none."""
+    """Return the lines that a def renders, for use within another one; nothing if it renders none."""
     text = render_def(name, def_name, context)
     return text if text.strip() else ""
 
@@ -57,7 +57,7 @@ def _source(name: str) -> str:
         return Path(name).read_text(encoding="utf-8")
     if not _NAME.fullmatch(name):
         raise RenderError(
-            f"{name!r} is no template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
+            f"{name!r} is not a template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
         )
     for folder in (importlib.resources.files("portbar.cl_templates"), *_FOLDERS):
         try:

@@ -80,8 +80,8 @@
             PORTBAR_C11_FENCE_S(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, o); \
     } while (0)
 </%text>
-/* Fence of an order and scope over the named address spaces; relaxed is none. The flags, too, are literals: some compilers
-   take nothing else (the effect FENCE_FLAGS_FIXED). */
+/* Fence of an order and scope over the named address spaces; no fence for relaxed. The flags, too, are literals: some
+   compilers take nothing else (the effect FENCE_FLAGS_FIXED). */
 static inline __attribute__((always_inline)) void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
 {
 % for order in ("acquire", "release", "acq_rel", "seq_cst"):

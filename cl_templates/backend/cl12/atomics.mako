@@ -65,7 +65,7 @@ PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scop
     (void)scope;
 }
 % else:
-/* Fence over the named address spaces; relaxed is none. */
+/* Fence over the named address spaces; no fence for relaxed. */
 #define PORTBAR_FENCE_12(flags) (write_mem_fence(flags), mem_fence(flags), read_mem_fence(flags))
 PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
 {

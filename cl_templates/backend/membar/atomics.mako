@@ -39,7 +39,7 @@ ${nvidia.operation(op, kind, space, text)}\
         __asm__ volatile("st.volatile" after : __VA_ARGS__ : "memory"); \
     } while (0)
 </%text>
-/* Fence; it orders both address spaces, whatever `flags`. Relaxed is none. */
+/* Fence; it orders both address spaces, whatever `flags`. No fence for relaxed. */
 PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
 {
     (void)flags;

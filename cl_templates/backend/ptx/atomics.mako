@@ -16,7 +16,7 @@ ${nvidia.operation(op, kind, space, text)}\
 <%def name="fences()">
 /* PTX has one instruction for relaxed, acquire, release and acq_rel; fence.sc before it makes seq_cst. The mapping is that of libcu++,
    after "A Formal Analysis of the NVIDIA PTX Memory Consistency Model" (ASPLOS 2019). */
-<%text>/* In a loop of compare-exchanges the fence of seq_cst stands before the loop. */
+<%text>/* In a loop of compare-exchanges the fence of seq_cst precedes the loop. */
 #define PORTBAR_LOOP_BEFORE(flags, order, scope) \
     portbar_raw_fence(flags, (order) == memory_order_seq_cst ? memory_order_seq_cst : memory_order_relaxed, scope)
 #define PORTBAR_LOOP_ORDER(order) ((order) == memory_order_seq_cst ? memory_order_acquire : (order))
@@ -62,7 +62,7 @@ ${nvidia.operation(op, kind, space, text)}\
             PORTBAR_PTX("st.relaxed", after, __VA_ARGS__); \
     } while (0)
 </%text>
-/* Fence; it orders both address spaces, whatever `flags`. Relaxed is none. */
+/* Fence; it orders both address spaces, whatever `flags`. No fence for relaxed. */
 PORTBAR_RAW void portbar_raw_fence(cl_mem_fence_flags flags, int order, int scope)
 {
     (void)flags;

@@ -26,6 +26,15 @@ static inline uint portbar_word_arrive(volatile global uint *p)
     return before;
 }
 </%def>
+<%def name="word_arrive_unanswered()">
+/* One more arrival at a counter, release, gpu scope, as by portbar_word_arrive, without an answer. Caller: a leader. */
+static inline void portbar_word_arrive_unanswered(volatile global uint *p)
+{
+    __asm__ volatile("{\n\t.reg .u32 most;\n\tmov.u32 most, %%lanemask_ge;\n\t"
+                     "${"fence.release.gpu;" if one_way_fences else "fence.acq_rel.gpu;"}\n\t"
+                     "red.relaxed.gpu.global.inc.u32 [%0], most;\n\t}" :: "l"(p) : "memory");
+}
+</%def>
 <%def name="word_arrive_twice()">
 /* One more arrival at each of two counters, release, gpu scope, as by portbar_word_arrive. Caller: a leader. */
 static inline void portbar_word_arrive_twice(volatile global uint *p, volatile global uint *q)
@@ -34,6 +43,15 @@ static inline void portbar_word_arrive_twice(volatile global uint *p, volatile g
                      "${"fence.release.gpu;" if one_way_fences else "fence.acq_rel.gpu;"}\n\t"
                      "red.relaxed.gpu.global.inc.u32 [%0], most;\n\t"
                      "red.relaxed.gpu.global.inc.u32 [%1], most;\n\t}" :: "l"(p), "l"(q) : "memory");
+}
+</%def>
+<%def name="votes_add_twice()">
+/* Arrivals with votes at two words, release, gpu scope. Caller: a leader. */
+static inline void portbar_votes_add_twice(volatile global ulong *p, volatile global ulong *q, ulong v)
+{
+    __asm__ volatile("${"fence.release.gpu;" if one_way_fences else "fence.acq_rel.gpu;"}\n\t"
+                     "red.relaxed.gpu.global.add.u64 [%0], %2;\n\t"
+                     "red.relaxed.gpu.global.add.u64 [%1], %2;" :: "l"(p), "l"(q), "l"(v) : "memory");
 }
 </%def>
 <%def name="word_arrive_chained()">
@@ -55,8 +73,7 @@ static inline void portbar_word_fence(void)
 }
 </%def>
 <%def name="unknown()">
-/* The same number, which the compiler does not know: what follows from it is worked out where it is used, and takes no
-   register of the author's. */
+/* Hides the value from the optimiser, so that addresses are recomputed rather than kept in registers. */
 static inline uint portbar_unknown(uint number)
 {
     __asm__ volatile("" : "+r"(number));
@@ -64,7 +81,8 @@ static inline uint portbar_unknown(uint number)
 }
 </%def>
 <%def name="local_pointer()">
-/* The same pointer, in a register: by a variable's name, each access would ask anew where local memory begins. */
+/* The same pointer, in a register: through a variable's name, each access would compute the address of local memory
+   again. */
 static inline local uint *portbar_local_pointer(local uint *p)
 {
     ulong address = (ulong)p;
@@ -80,25 +98,25 @@ static inline local uint *portbar_local_pointer(local uint *p)
     grid->shared = portbar_local_pointer(shared);
 </%def>
 <%def name="leads()">
-/* Whether the caller talks to other work-groups, as a register knows; and the end of that for its group. */
+/* Whether the caller communicates with other work-groups, from a register; and the end of that for its group. */
 #define PORTBAR_LEADS(grid) ((grid)->leads != 0u)
 #define PORTBAR_GIVE_UP(grid) ((grid)->shared[PORTBAR_SHARED_OK] = 0u, (grid)->leads = 0u)
 </%def>
 <%def name="check_arrival()">
-/* Barriers are tuned to the nanosecond here, so only counts that are far off are noticed, by the polls. */
+/* Barriers are tuned to the nanosecond here, so only the polls check counts, and find only those that are far off. */
 #define portbar_check_arrival(grid, lacking, members) ((void)(lacking))
 </%def>
 <%def name="arrive_at_both()">
-/* An arrival at each of two counters, whose answers nobody awaits. */
+/* An arrival at each of two counters, without waiting for the results. */
 #define portbar_arrive_at_both(grid, p, q, complete) ((void)(complete), portbar_word_arrive_twice(p, q))
 </%def>
 <%def name="phase_before_barrier()">
-    /* Asked for before the work-group's barrier, behind which the way to local memory hides. */
+    /* Loaded before the work-group's barrier, which hides the latency of local memory. */
     const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
 </%def>
 <%def name="phase_after_barrier()"></%def>
 <%def name="barrier_count()">
-/* The work-group's barrier, which counts the work-items that come with true on its way. Caller: all work-items. */
+/* The work-group's barrier, which also counts the work-items that call it with true. Caller: all work-items. */
 static inline uint portbar_barrier_count(bool vote)
 {
     uint votes;
@@ -121,7 +139,7 @@ ${join_count()}\
 % if pauses:
         (void)portbar_relax((target - (uint)seen) / 2u);
 % endif
-        seen = ${vote_poll}(word);
+        seen = ${look_at_votes};
     }
 </%def>
 <%def name="first_polls_of_word()">

@@ -1,9 +1,9 @@
 ## -*- coding: utf-8 -*-
-## What lanes of a warp tell each other: shuffles and redux (PTX, sm_70 and sm_80), and values that carry a launch's
-## tag.
+## Communication between the lanes of a warp: shuffles and redux (PTX, sm_70 and sm_80), and values that carry a
+## launch's tag.
 <%def name="shuffles()">\
 /* Another lane's word: `by` lanes up or down from the caller's, the caller's lane with bits flipped, or a lane by its
-   id in the warp. What comes from a lane that does not exist is not specified. Caller: all lanes of `mask`, together.
+   id in the warp. The result is undefined for a lane that does not exist. Caller: all lanes of `mask`, together.
    */
 % for mode, clamp in (("up", 0), ("down", 31), ("bfly", 31), ("idx", 31)):
 PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by, uint mask)
@@ -20,7 +20,7 @@ PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by, uint mask)
 __asm__ volatile("redux.sync.${redux} %0, %1, ${register};" : "=r"(all) : ${inputs} : "memory");
 </%def>
 <%def name="item_from()">\
-/* The values of a lane so many lanes on; all lanes of the warp. */
+/* The values of the lane `lanes` lanes further on. Caller: all lanes of the warp. */
 static inline portbar_item portbar_from(const portbar_item own, const uint lanes)
 {
     union { portbar_item item; uint words[(sizeof(portbar_item) + 3) / 4]; } all;
@@ -49,7 +49,7 @@ static inline void portbar_leave(volatile global ulong *place, const portbar_ite
         __asm__ volatile("st.relaxed.gpu.global.u64 [%0], %1;"
                          :: "l"(place + w), "l"(((ulong)tag << 32) | all.words[w]) : "memory");
 }
-/* What a work-group left that has counted already: its stores are on their way, so this waits for memory, not for a
+/* The value of a work-group that has already arrived: its stores are in flight, so this waits for memory, not for a
    group. */
 static inline portbar_item portbar_left(volatile global ulong *place, const uint tag)
 {

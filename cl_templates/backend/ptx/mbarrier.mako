@@ -18,8 +18,8 @@ typedef struct __attribute__((aligned(8))) {
 </%def>
 <%def name="arrive(count, drops=False, completes=True)">\
 % if completes and count != "1u" and sm < 90:
-    /* Before sm_90 only one arrival may complete a phase. The token is that of the first, which tells what was
-       pending. */
+    /* Before sm_90 only one arrival may complete a phase. The token is that of the first arrival, which holds the
+       pending count. */
     if (count == 1u)
         return portbar_split_barrier_arrive(b);
     const portbar_arrival_token token = portbar_split_barrier_arrive_no_complete(b, count - 1u);
@@ -40,7 +40,7 @@ typedef struct __attribute__((aligned(8))) {
     __asm__ volatile("cp.async.mbarrier.arrive${".noinc" if expected else ""}.shared.b64 [%0];" :: "l"(b) : "memory");
 </%def>
 <%def name="pending()">\
-    /* The hardware takes arrivals that work-items of a sub-group make together as one, and their tokens tell the same.
+    /* The hardware merges arrivals that work-items of a sub-group make together, and their tokens are equal.
        */
     uint pending;
     __asm__("mbarrier.pending_count.b64 %0, %1;" : "=r"(pending) : "l"(token));

@@ -14,7 +14,7 @@ static inline uint portbar_lanes_before(void)
     __asm__ volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(lanes));
     return lanes;
 }
-/* The word of a lane so many lanes before; the caller's own where there is none. Caller: all lanes. */
+/* The word of the lane `lanes` lanes before; the caller's own if that lane does not exist. Caller: all lanes. */
 static inline uint portbar_word_before(const uint word, const uint lanes)
 {
     uint found;
@@ -65,8 +65,8 @@ typedef union {
     portbar_item item;
     uint words[(sizeof(portbar_item) + 3) / 4];
 } portbar_item_words;
-/* The value of another lane: so many before the caller's, so many behind it, or by its number; where there is none, some
-   value. Caller: all lanes. */
+/* The value of another lane: `lanes` before the caller's, `lanes` after it, or by its number; undefined if that lane
+   does not exist. Caller: all lanes. */
 % for name, mode, clamp in (("before", "up", 0), ("behind", "down", 31), ("of", "idx", 31)):
 static inline portbar_item portbar_item_${name}(const portbar_item own, const uint lanes)
 {
@@ -79,25 +79,25 @@ static inline portbar_item portbar_item_${name}(const portbar_item own, const ui
     return all.item;
 }
 % endfor
-/* Stores what nobody reads soon: caches need not keep it. */
+/* Stores a value that is not read soon: caches need not keep it. */
 static inline void portbar_store_past(global uint4 *p, const uint4 v)
 {
     __asm__ volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};"
                      :: "l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
-/* The lanes whose answer is true. Caller: all lanes. */
+/* The lanes whose argument is true. Caller: all lanes. */
 static inline uint portbar_lanes_with(const bool answer)
 {
     uint lanes;
-    const uint told = answer ? 1u : 0u;
+    const uint word = answer ? 1u : 0u;
     __asm__ volatile("{\n\t.reg .pred yes;\n\tsetp.ne.u32 yes, %1, 0;\n\tvote.sync.ballot.b32 %0, yes, 0xffffffff;\n\t}"
-                     : "=r"(lanes) : "r"(told) : "memory");
+                     : "=r"(lanes) : "r"(word) : "memory");
     return lanes;
 }
 </%def>
 <%def name="tagged_items()">\
 /* A value in global memory, each of its words with the tag of what it is. */
-static inline void portbar_tell(volatile global ulong *place, const portbar_item item, const uint tag)
+static inline void portbar_publish_item(volatile global ulong *place, const portbar_item item, const uint tag)
 {
     portbar_item_words all;
     all.item = item;
@@ -105,15 +105,15 @@ static inline void portbar_tell(volatile global ulong *place, const portbar_item
     for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w)
         portbar_tagged_store(place + w, tag, all.words[w]);
 }
-/* Loads a value's words with their tags; the loads are on their way when this returns. */
-static inline void portbar_listen(volatile global ulong *place, ulong *words)
+/* Issues loads of the words of a value with their tags; they are in flight when this returns. */
+static inline void portbar_load_item(volatile global ulong *place, ulong *words)
 {
 #pragma unroll
     for (uint w = 0; w < PORTBAR_ITEM_WORDS; ++w)
         words[w] = portbar_tagged_load(place + w);
 }
-/* The tag of a value if all its words have it, and the value; 0 while it is being told. */
-static inline uint portbar_heard(const ulong *words, portbar_item *item)
+/* The tag of a value if all its words have it, and the value; 0 while it is being written. */
+static inline uint portbar_item_tag(const ulong *words, portbar_item *item)
 {
     portbar_item_words all;
     uint tag = (uint)(words[0] >> 32);
@@ -125,8 +125,9 @@ static inline uint portbar_heard(const ulong *words, portbar_item *item)
     *item = all.item;
     return tag;
 }
-/* Tells a value for another group, unless that has. Words that it tells at the same time are the same, or say more. */
-static inline void portbar_tell_for(volatile global ulong *place, const portbar_item item, const uint tag)
+/* Publishes a value for another group, unless that group has. Words that it writes concurrently are the same, or more
+   recent. */
+static inline void portbar_publish_item_for(volatile global ulong *place, const portbar_item item, const uint tag)
 {
     portbar_item_words all;
     all.item = item;

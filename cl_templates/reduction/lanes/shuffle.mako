@@ -5,8 +5,8 @@
 <%namespace name="ptx" file="backend/ptx/lanes.mako"/>
 <%def name="head()"></%def>
 <%def name="slots()">\
-/* Two areas with a value for each sub-group and one for all of them. Calls take them in turn: with a barrier in each
-   call, no work-item is two calls behind. */
+/* Two areas with a value for each sub-group and one for all of them. Calls alternate between them: with a barrier in
+   each call, no work-item lags by two calls. */
 #define PORTBAR_PARTS ((PORTBAR_REDUCTION_LOCAL_SIZE + PORTBAR_SUB_GROUP_SIZE - 1) / PORTBAR_SUB_GROUP_SIZE)
 #define PORTBAR_REDUCTION_SLOTS (2 * (PORTBAR_PARTS + 1))
 #define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))

@@ -23,7 +23,7 @@ ${tree.functions(IDS)}\
 <%def name="reduce(form)">\
 % if form.native:
     return (${form.kind})sub_group_reduce_${form.native}((${form.through})x);
-% elif folds:
+% elif serial:
     const uint id = portbar_reduction_id();
     *PORTBAR_OWN(${form.kind}, scratch, id) = x;
     PORTBAR_LANE_BARRIER();

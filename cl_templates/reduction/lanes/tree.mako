@@ -1,5 +1,5 @@
 ## -*- coding: utf-8 -*-
-## Values meet in local memory: a binary tree, or one work-item that folds them where a work-group is a loop of one
+## Values meet in local memory: a binary tree, or one work-item that combines them if a work-group runs as a loop on one
 ## thread.
 <%!
     #: Barrier, caller's place, members and most members of what a function combines.
@@ -74,7 +74,7 @@ PORTBAR_COLLECTIVE uint portbar_${name}(void)
 </%def>
 <%def name="reduce(form)">\
     const uint id = portbar_reduction_id();
-% if folds:
+% if serial:
     ${place(form, "id")} = x;
     PORTBAR_LANE_BARRIER();
     PORTBAR_ALL_WORK();
@@ -108,7 +108,7 @@ PORTBAR_COLLECTIVE uint portbar_${name}(void)
 </%def>
 <%def name="scan(form, which, level='sub_group')">\
 <% barrier, lane, size, most = MEMBERS[level] %>\
-% if folds:
+% if serial:
     const uint id = portbar_reduction_id();
     ${place(form, "id")} = x;
     ${barrier};
@@ -181,7 +181,7 @@ ${scan(form, which, "work_group")}\
 <%def name="group_reduce(form)">\
     local PORTBAR_SLOT(${form.kind}) *all = PORTBAR_ALL_SLOT(${form.kind}, scratch);
     const uint id = portbar_reduction_id();
-% if folds:
+% if serial:
     local PORTBAR_SLOT(${form.kind}) *slots = PORTBAR_PART_SLOTS(${form.kind}, scratch);
     slots[id] = x;
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -1,4 +1,4 @@
-"""Prints the table as docs/quirks.md shows it."""
+"""Print the table as docs/quirks.md shows it."""
 
 from portbar.device.quirks import markdown
 

@@ -1,4 +1,4 @@
-"""What an entry of the table of faults holds: the fault, its effect on portbar, what helps, and the program that shows it."""
+"""An entry of the table of faults: the fault, its effect on portbar, the workaround, and a program that shows it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from portbar.device.child import ChildResult, Status
     from portbar.device.facts import DeviceFacts
 
-#: Whether the end of a program shows the fault; the second argument is the entry's symptom.
+#: Whether a program's result shows the fault; the second argument is the entry's symptom.
 Shows: TypeAlias = "Callable[[ChildResult, str], bool]"
 
 
@@ -26,11 +26,11 @@ class Kernel:
         32-bit words of its first argument, a buffer of zeros; 0 for a kernel that is compiled only.
     global_size, local_size : int
     arguments : tuple of int
-        What follows, each a uint.
+        The arguments after it, each a uint.
     local_bytes : int
-        Bytes of local memory as the last argument; 0 where it takes none.
+        Bytes of local memory as the last argument; 0 for none.
     options : tuple of str
-        Of the compiler.
+        Compiler options.
     """
 
     source: str
@@ -44,36 +44,37 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Quirk:
-    """One fault of one implementation, and the program that shows it without portbar's workaround, in a process of its own.
+    """One fault of one implementation, and the program that shows it without portbar's workaround, in a separate process.
 
     Attributes
     ----------
     name : str
         How code and reports refer to it.
     matches : callable
-        Whether a device with these facts has it; the second argument is a build log, the end of a crashed
-        process's standard error, or empty.
+        Whether a device with these facts has the fault; the second argument is a build log, the end of a crashed process's
+        standard error, or empty.
     fault, seen, workaround : str
-        What goes wrong; where and when it was seen; what helps.
+        What goes wrong; where and when it was seen; the workaround.
     symptom : str
-        Regular expression of the text that shows this fault at work; empty where it shows itself in no text.
+        Regular expression of the text that reveals this fault; empty if no text does.
     effect : str
-        What code asks for with `has_effect`; empty where portbar does nothing about the fault.
+        The effect that code queries with `has_effect`; empty if portbar does nothing about the fault.
     everywhere : bool
-        Whether portbar does what helps on every device, because it costs nothing; a comment at each place names the effect.
+        Whether portbar applies the workaround on every device, because it costs nothing; a comment at each place names the
+        effect.
     loop_limit : int
-        Iterations in a whole kernel after which loops end silently; 0 where they do not.
+        Iterations in a whole kernel after which loops end silently; 0 for no limit.
     platform : str
-        Part of the name and version of the platform to run the program on; empty for the fault of a platform that lists no
-        devices, or of a compiler that needs none.
+        Part of the name and version of the platform that runs the program; empty for a fault of a platform without devices, or
+        of a compiler that needs none.
     kernels : tuple of Kernel
-        Run one after the other; the value is the last one's buffer, and the others' are reported.
+        Run one after the other; the last one's buffer is returned, the others' are reported.
     task : str
-        In place of kernels: a function of portbar's checkout, for faults that take more of the host.
+        Instead of kernels: a function of portbar's checkout, for faults that involve the host.
     shows : callable
-        Whether the end of the program shows the fault, and so that the entry must stay.
+        Whether the program's result shows the fault, so the entry must stay.
     controls : int
-        How many kernels, from the first on, must come to their end even where the fault is.
+        How many kernels, starting with the first, must complete even on a device with the fault.
     limit : float
         Seconds.
     environment : mapping of str to str
@@ -103,7 +104,7 @@ class Quirk:
         return f'PORTBAR_TEST_PLATFORM="{self.platform}" {test}' if self.platform else test
 
     def shown_by(self, result: ChildResult) -> bool:
-        """Whether the end of the program shows the fault."""
+        """Whether the program's result shows the fault."""
         return len(result.progress) >= self.controls and self.shows(result, self.symptom)
 
 
@@ -114,12 +115,12 @@ kernel void wrong(global uint *out) { out[0] = nowhere; }
 
 
 def returns(of: Callable[[Any], bool]) -> Shows:
-    """The fault shows in what the program returns."""
+    """The fault shows in the value that the program returns."""
     return lambda result, _symptom: result.status == "ok" and of(result.value)
 
 
 def ends(status: Status, *, matching: bool = False, reports: list[dict[str, Any]] | None = None) -> Shows:
-    """The fault shows in how the program ends: with the symptom if `matching`, after these reports if there are any."""
+    """The fault shows in how the program ends: with the symptom if `matching`, after these reports unless None."""
     return lambda result, symptom: (
         result.status == status
         and (not matching or re.search(symptom, result.message) is not None)
@@ -131,7 +132,7 @@ def ends(status: Status, *, matching: bool = False, reports: list[dict[str, Any]
 CRASHES: Final = ends("crash")
 ABORTS: Final = ends("crash", matching=True)
 FAILS: Final = ends("error", matching=True)
-#: A compiler calls the text by a name of its own and counts its lines.
+#: A compiler gives the text a name of its own and counts its lines.
 LINE_UNKNOWN: Shows = lambda result, _symptom: FAILS(result, r"(input\.cl|<kernel>):2:")  # noqa: E731
-#: A kernel runs rightly in larger work-groups than it is said to.
+#: A kernel runs correctly in larger work-groups than the driver reports.
 UNDERSTATES: Shows = returns(lambda found: found["right"] and found["said"] < found["size"])

@@ -1,4 +1,4 @@
-"""What Intel's CPU runtime gets wrong."""
+"""Faults of Intel's CPU runtime and GPU compiler."""
 
 from __future__ import annotations
 
@@ -58,19 +58,20 @@ ENTRIES = (
         name="intel-loads-write",
         effect=effects.LOADS_WRITE,
         matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "GPU" in facts.type,
-        fault="the compiler for GPUs makes each atomic load a read-modify-write, relaxed ones too: pollers fight for the line",
+        fault="the compiler for GPUs implements each atomic load, even a relaxed one, as a read-modify-write: pollers compete "
+        "for the line",
         seen="IGC 1.0.12504 of Debian 12, compiled for kbl, tgllp, dg2 and pvc, not run, 2026-11",
         workaround=(
-            "portbar polls there by volatile loads, with one acquire after a wait, where its probe saw such polls return what "
-            "was stored and the messages that it announces"
+            "portbar polls with volatile loads and one acquire after the wait, if its probe saw such polls return stored "
+            "values and the data that they guard"
         ),
         task="tests.device.quirk_programs_host:intel_loads",
     ),
     Quirk(
         name="intel-concurrent-bound",
         matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions and "CPU" in facts.type,
-        fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than a barrier can hold",
-        seen="Intel CPU runtime 2026.22.10, 2 threads: it says 32, barriers hang from 13 on, 2026-11",
+        fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than run concurrently",
+        seen="Intel CPU runtime 2026.22.10, 2 threads: it reports 32, barriers hang from 13 on, 2026-11",
         workaround="take the number of work-groups from discovery, never from the query",
         platform="Intel",
         task="tests.device.quirk_programs:promised",
@@ -82,13 +83,13 @@ ENTRIES = (
         effect=effects.LOCAL_ATOMICS_LOSE_STORES,
         matches=_on_cpu,
         fault=(
-            "an atomic operation on the 32 bits around a 16-bit object in local memory does not keep the compiler from using "
-            "what was stored there before"
+            "after an atomic operation on the 32 bits around a 16-bit object in local memory, the compiler still uses the "
+            "object's old value"
         ),
         seen="Intel CPU runtime 2026.22.10, OpenCL C 3.0, a ushort stored, exchanged and loaded by one work-item, 2026-11",
         workaround=(
-            "portbar does operations of 8 and 16 bits there by OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's own "
-            "__opencl_atomic_ functions are no way out, since this runtime runs them once for several work-items"
+            "portbar implements operations of 8 and 16 bits with OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's "
+            "own __opencl_atomic_ functions do not help, because this runtime executes them once for several work-items"
         ),
         platform="Intel",
         kernels=(Kernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
@@ -100,9 +101,9 @@ ENTRIES = (
         everywhere=True,
         matches=_on_cpu,
         symptom=r"clRetainContext failed: INVALID_CONTEXT",
-        fault="a command queue does not keep its context: once nothing else refers to the context, using it fails",
+        fault="a command queue does not retain its context: once nothing else refers to the context, using the queue fails",
         seen="Intel CPU runtime 2026.22.10, 2026-11",
-        workaround="keep the context in a variable for as long as its queues; portbar does so for those that it makes",
+        workaround="keep the context in a variable for as long as its queues; portbar does so for those that it creates",
         platform="Intel",
         task="tests.device.quirk_programs:without_its_context",
         shows=FAILS,
@@ -117,8 +118,8 @@ ENTRIES = (
         ),
         seen="Intel CPU runtime 2026.22.10, a user event in the wait list set to -5, 2026-11",
         workaround=(
-            "wait for such an event, which raises an error, before you use what the command should have written, and use a new "
-            "queue; portbar refuses to launch behind it"
+            "wait for such an event, which raises an error, before you use the command's results, and use a new queue; "
+            "portbar refuses to launch after it"
         ),
         platform="Intel",
         task="tests.device.quirk_programs:failed",
@@ -129,13 +130,14 @@ ENTRIES = (
         effect=effects.QUEUES_SPLIT_THREADS,
         matches=_on_cpu,
         fault=(
-            "kernels in several queues run at the same time and split the threads, so that neither has as many work-groups at "
-            "once as the device runs of one"
+            "kernels in several queues run concurrently and split the threads, so each gets fewer concurrent work-groups than "
+            "a kernel alone"
         ),
-        seen="Intel CPU runtime 2026.22.10, 2 threads, kernels of two work-groups that meet, in turns in two queues, 2026-11",
+        seen="Intel CPU runtime 2026.22.10, 2 threads, kernels of two work-groups with a barrier, alternating between two "
+        "queues, 2026-11",
         workaround=(
-            "launch grids in one queue, or wait before you use the other; portbar shortens the wait for more work-groups to a "
-            "millisecond while another queue has a grid of the same process"
+            "launch grids in one queue, or wait before you use the other; portbar shortens its wait for more work-groups to a "
+            "millisecond while another queue of the process runs a grid"
         ),
         platform="Intel",
         task="tests.device.quirk_programs:split",
@@ -147,13 +149,13 @@ ENTRIES = (
         matches=_on_cpu,
         symptom=r"sycl-kernel-reduce-cross-barrier-values",
         fault=(
-            "the process dies while it compiles a value that depends on a condition, such as a product of complex numbers, and "
-            "that is kept over a barrier in a loop"
+            "the process dies while it compiles a value that depends on a condition, such as a product of complex numbers, "
+            "and is live across a barrier in a loop"
         ),
         seen="Intel CPU runtime 2026.22.10, reductions of complex numbers by a tree of barriers, 2026-11",
         workaround=(
-            "declare that variable volatile or build with -cl-opt-disable; portbar's reductions take no tree of barriers on "
-            "CPUs; isolate_build=True of portbar.Program makes an error of it"
+            "declare that variable volatile or build with -cl-opt-disable; portbar's reductions use no tree of barriers on "
+            "CPUs; isolate_build=True of portbar.Program turns the crash into an error"
         ),
         platform="Intel",
         kernels=(Kernel(_CARRIES.replace("KIND", "volatile")), Kernel(_CARRIES.replace("KIND", "const"))),

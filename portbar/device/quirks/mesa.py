@@ -1,4 +1,4 @@
-"""What Mesa gets wrong: rusticl, its driver llvmpipe, and Clover."""
+"""Faults of Mesa: rusticl, its driver llvmpipe, and Clover."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNTS = """
 kernel void counts(global uint *out, const uint n)
 {
     uint seen = 0;
-    /* Volatile, so that no compiler works the sum out. */
+    /* Volatile, so that compilers cannot precompute the sum. */
     for (volatile uint i = 0; i < n; ++i)
         seen += 1;
     out[0] = seen;
@@ -79,7 +79,7 @@ kernel void fences(global uint *out)
 
 
 def _sums(count: int) -> str:
-    """A kernel whose loop holds so many sums."""
+    """Return a kernel whose loop holds `count` sums."""
     sums = "\n".join(f"        sums[{i % 16}] += values[(i * {count}u + {i}u) & 63u];" for i in range(count))
     return f"""
 kernel void adds(global uint *out)
@@ -113,19 +113,18 @@ ENTRIES = (
         effect=effects.NOTHING_LOST,
         matches=lambda facts, log: facts.platform_name == "Clover" and effects.NO_DEVICES in log,
         symptom=effects.NO_DEVICES,
-        fault="Clover (mesa.icd) registers itself on machines that it has no device for",
+        fault="Clover (mesa.icd) registers itself on machines where it has no device",
         seen="Mesa 22.3.6, Debian 12, 2026-11",
-        workaround="nothing is lost: Mesa has replaced Clover by rusticl, which registers itself separately",
+        workaround="none needed: Mesa has replaced Clover by rusticl, which registers itself separately",
         task="tests.device.quirk_programs_host:clover_without_devices",
     ),
     Quirk(
         name="llvmpipe-loop-limit",
         loop_limit=65_535,
-        # Seen in 22.3.6 and gone in 25.0.7; the versions between were not tried, so they count as faulty.
+        # Seen in 22.3.6 and gone in 25.0.7; versions in between were not tried and count as faulty.
         matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault=(
-            "loops end silently after 65535 iterations in the whole kernel, so that a spinning barrier lets "
-            "work-groups through"
+            "loops end silently after 65535 iterations in the whole kernel, so a spinning barrier lets work-groups pass"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="use Mesa 25.0 or newer, or another runtime",
@@ -138,14 +137,14 @@ ENTRIES = (
         # Seen in 22.3.6; 25.0.7 was not tried, and has no loop limit that would show it.
         matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault=(
-            "in work-groups whose size is no multiple of 8, the lanes beyond the last work-item read zeros and take part in "
-            "what ends a loop: one that waits for another value in memory takes all iterations that the kernel may take, and "
-            "the loops around it end"
+            "in work-groups whose size is not a multiple of 8, lanes beyond the last work-item read zeros and take part in "
+            "loop conditions: a loop that waits for another value in memory uses up all iterations of the kernel, and the "
+            "loops around it end"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a loop over a word of local memory in groups of 1 and 7, 2026-11",
         workaround=(
-            "portbar's own loops end where they read zero; in your own kernels do likewise, or take local sizes that are "
-            "multiples of 8"
+            "portbar's own loops end when they read zero; do the same in your kernels, or use local sizes that are multiples "
+            "of 8"
         ),
         platform="rusticl",
         kernels=(Kernel(_SHELVES, words=1, local_bytes=64, arguments=(2, 100_000)),),
@@ -157,9 +156,9 @@ ENTRIES = (
         everywhere=True,
         # Seen in 22.3.6; later versions were not tried.
         matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
-        fault="the profiling time stamps of a command are a few nanoseconds apart, whatever ran between them",
+        fault="the profiling time stamps of a command are a few nanoseconds apart, however long it ran",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a kernel of 5 ms, 2026-11",
-        workaround="time kernels on the host; portbar does so where time stamps cannot be right",
+        workaround="time kernels on the host; portbar does so if time stamps are implausible",
         platform="rusticl",
         task="tests.device.quirk_programs:stamps",
         shows=returns(lambda seconds: seconds["stamps"] < seconds["wall"] / 1000),
@@ -168,9 +167,9 @@ ENTRIES = (
         name="llvmpipe-work-group-size",
         effect=effects.UNDERSTATED_WORK_GROUP_SIZE,
         matches=lambda facts, _log: _llvmpipe(facts) is not None,
-        fault="CL_KERNEL_WORK_GROUP_SIZE is 32 for kernels that run rightly with 256 work-items",
+        fault="CL_KERNEL_WORK_GROUP_SIZE is 32 for kernels that run correctly with 256 work-items",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
-        workaround="the device's own limit is checked instead",
+        workaround="portbar checks the device's limit instead",
         platform="rusticl",
         task="tests.device.quirk_programs:work_group_sizes",
         shows=UNDERSTATES,
@@ -181,15 +180,15 @@ ENTRIES = (
         # Seen in 22.3.6; later versions were not tried, so they count as faulty up to the one that has no loop limit.
         matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault=(
-            "memory fences and ordered atomics act as barriers: where the work-items of a group pass them a different number "
-            "of times, eight at a time, those that pass fewer are lost"
+            "memory fences and ordered atomics act as barriers: if the work-items of a group execute them a different number "
+            "of times, those that execute fewer stop working"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
         workaround=(
-            "portbar issues no fences there, relies on the device's atomics, which litmus tests found in order on x86-64 (on "
-            "other processors it demands that they pass there first), and refuses the locks of reduction loops, which one "
-            "work-item takes for others; in your own code keep mem_fence and ordered atomics out of control flow that differs "
-            "within a group of more than 8 work-items"
+            "portbar issues no fences on this device and relies on its atomics, which pass the litmus tests on x86-64 (other "
+            "processors must pass them first). It refuses the locks of reduction loops, which one work-item takes for others. "
+            "In your own code keep mem_fence and ordered atomics out of divergent control flow in groups of more than 8 "
+            "work-items"
         ),
         platform="rusticl",
         kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
@@ -204,7 +203,7 @@ ENTRIES = (
         symptom=r"argument of incompatible type",
         fault="the process aborts while it compiles an atomic_work_item_fence whose flags are a function's parameter",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), Debian 12, an inline function with the flags as its argument, 2026-11",
-        workaround="write the flags of a fence as literals; portbar's fences do",
+        workaround="write the flags of a fence as literals; portbar does",
         platform="rusticl",
         kernels=tuple(
             Kernel(_FENCE.replace("FLAGS", flags), words=1, options=("-cl-std=CL3.0",))
@@ -220,7 +219,7 @@ ENTRIES = (
         matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault="the time to compile the body of a loop grows with the square of its length: minutes for thousands of statements",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 256, 1,024 and 2,048 sums in a loop: 0.8, 6 and over 40 s, 2026-11",
-        workaround="keep bodies of loops short and do not unroll them; portbar.reduce uses one load in each round there",
+        workaround="keep loop bodies short and do not unroll them; portbar.reduce uses one load per iteration",
         platform="rusticl",
         kernels=(Kernel(_sums(64), words=64), Kernel(_sums(2048), words=64)),
         controls=1,

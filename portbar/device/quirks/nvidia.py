@@ -1,4 +1,4 @@
-"""What NVIDIA's driver gets wrong."""
+"""Faults of NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ ENTRIES = (
         name="nvidia-work-group-size",
         effect=effects.UNDERSTATED_WORK_GROUP_SIZE,
         matches=_is_nvidia,
-        fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, also for those that run with 1,024 work-items",
+        fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, even for those that run with 1,024 work-items",
         seen="driver 580.159.04, H200, 2026-11",
-        workaround="the device's own limit is checked instead; a kernel with too many registers fails at its launch",
+        workaround="portbar checks the device's limit instead; a kernel with too many registers fails at its launch",
         platform="CUDA",
         task="tests.device.quirk_programs:work_group_sizes",
         shows=UNDERSTATES,
@@ -75,9 +75,10 @@ ENTRIES = (
         effect=effects.ARGUMENT_INFO_BREAKS,
         matches=_is_nvidia,
         symptom=r"ptxas application ptx input.*Parsing error near '}'",
-        fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the assembler is given broken text",
+        fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the driver generates invalid assembly",
         seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
-        workaround="such a program is compiled again without the option; launches of its kernels then check counts only",
+        workaround="portbar compiles such a program again without the option; launches of its kernels then check only the "
+        "number of arguments",
         platform="CUDA",
         kernels=(Kernel("kernel void nothing(void) { }", options=("-cl-kernel-arg-info",)),),
         shows=FAILS,
@@ -86,11 +87,11 @@ ENTRIES = (
         name="nvidia-c11-store-buffering",
         matches=_is_nvidia,
         fault=(
-            "C11's sequentially consistent stores and loads are not in one order: two work-groups may each store, then "
+            "C11's sequentially consistent stores and loads have no single order: two work-groups may each store, then "
             "load, and both miss the other's store"
         ),
         seen="driver 580.159.04, H200, 40,532 of 11,083,776 instances of the litmus test SB-device-global-ops, 2026-11",
-        workaround="portbar writes its atomics in PTX there, which passes all litmus tests: use portbar/atomics.h",
+        workaround="portbar's atomics use PTX on this device, which passes all litmus tests: use portbar/atomics.h",
         platform="CUDA",
         task="tests.device.quirk_programs:missed_stores",
         shows=returns(lambda found: found["both"] > 0),
@@ -100,9 +101,9 @@ ENTRIES = (
         name="nvidia-ignored-lines",
         effect=effects.LINES_IGNORED,
         matches=_is_nvidia,
-        fault="messages of the compiler ignore #line: they count the lines of the text, which they call <kernel>",
+        fault="compiler messages ignore #line: they count the lines of the text and call it <kernel>",
         seen="driver 580.159.04, H200, 2026-11",
-        workaround="portbar translates the places in its errors and warnings",
+        workaround="portbar translates the locations in its errors and warnings",
         platform="CUDA",
         kernels=(Kernel(LINE_70),),
         shows=LINE_UNKNOWN,
@@ -111,9 +112,9 @@ ENTRIES = (
         name="nvidia-groups-start-together",
         effect=effects.GROUPS_START_TOGETHER,
         matches=lambda facts, _log: facts.compute_capability > 0,
-        fault="no fault, but what others do not promise: the work-groups that run at once start nanoseconds apart",
+        fault="not a fault, but a property that others do not promise: concurrent work-groups start nanoseconds apart",
         seen="driver 580.159.04, H200, 4,224 work-groups within 20 microseconds, 2026-11",
-        workaround="portbar waits for the next work-group for 10 microseconds there, in place of 2 milliseconds",
+        workaround="portbar waits 10 microseconds for the next work-group instead of 2 milliseconds",
         platform="CUDA",
         kernels=(Kernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
         controls=1,
@@ -124,9 +125,9 @@ ENTRIES = (
         effect=effects.POINTERS_STAY,
         everywhere=True,
         matches=_is_nvidia,
-        fault="an argument of a kernel that was a pointer to shared virtual memory takes no buffer afterwards",
+        fault="a kernel argument that was a pointer to shared virtual memory accepts no buffer afterwards",
         seen="driver 580.159.04, H200, 2026-11",
-        workaround="make another pyopencl.Kernel of the program; portbar keeps one for each set of such arguments",
+        workaround="create another pyopencl.Kernel of the program; portbar keeps one for each set of such arguments",
         platform="CUDA",
         task="tests.device.quirk_programs:pointer_then_buffer",
         shows=ends("error", reports=[{"pointer": True}]),
@@ -154,7 +155,7 @@ ENTRIES = (
         matches=_is_nvidia,
         fault="__builtin_constant_p in a diagnose_if condition is false for constant arguments, as in clang before version 9",
         seen="driver 580.159.04, H200, 2026-11",
-        workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does for such compilers",
+        workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does so for such compilers",
         platform="CUDA",
         kernels=(Kernel(_CONSTANT, words=3),),
         shows=FAILS,

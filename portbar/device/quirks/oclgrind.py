@@ -1,4 +1,4 @@
-"""What the simulator Oclgrind gets wrong."""
+"""Faults of the simulator Oclgrind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ kernel void structures(global ten *out)
 }
 """
 
-#: The operands come from memory, so that no compiler works the answer out.
+#: The operands come from memory, so that compilers cannot precompute the result.
 _TRUTH = """
 kernel void truth(global uint *out)
 {
@@ -51,9 +51,9 @@ ENTRIES = (
         effect=effects.INLINED_STRUCTURES_UNKNOWN,
         matches=_is_oclgrind,
         symptom=r"llvm\.experimental\.noalias\.scope\.decl",
-        fault="a kernel into which a function was inlined that returns a structure of more than 16 bytes cannot be created",
+        fault="creating a kernel fails if it inlines a function that returns a structure of more than 16 bytes",
         seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
-        workaround="portbar/reduction.h keeps its functions out of line there; declare yours __attribute__((noinline))",
+        workaround="portbar/reduction.h declares its functions noinline; declare yours __attribute__((noinline))",
         platform="Oclgrind",
         kernels=(
             Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
@@ -67,7 +67,7 @@ ENTRIES = (
         effect=effects.FLUSHES_WAIT,
         everywhere=True,
         matches=_is_oclgrind,
-        fault="clFlush runs what is in the queue, so that it never returns behind an event that the same thread sets later",
+        fault="clFlush runs the queue synchronously and deadlocks on an event that this thread has yet to set",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="set user events before you flush or release a queue, or from another thread",
         platform="Oclgrind",
@@ -78,9 +78,9 @@ ENTRIES = (
     Quirk(
         name="oclgrind-claims-all-types",
         matches=_is_oclgrind,
-        fault="the simulator says that it is a CPU, a GPU and an accelerator at once",
+        fault="the simulator reports that it is a CPU, a GPU and an accelerator at once",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
-        workaround="choose it by its name; do not conclude from GPU that many work-groups are resident",
+        workaround="select it by its name; do not conclude from the type GPU that many work-groups run concurrently",
         platform="Oclgrind",
         task="tests.device.quirk_programs:types",
         shows=returns(lambda types: {"CPU", "GPU", "ACCELERATOR"} <= set(types)),
@@ -89,9 +89,9 @@ ENTRIES = (
         name="oclgrind-ignored-lines",
         effect=effects.LINES_IGNORED,
         matches=_is_oclgrind,
-        fault="messages of the compiler ignore #line: they count the lines of the text, which they call input.cl",
+        fault="compiler messages ignore #line: they count the lines of the text and call it input.cl",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
-        workaround="portbar translates the places in its errors and warnings",
+        workaround="portbar translates the locations in its errors and warnings",
         platform="Oclgrind",
         kernels=(Kernel(LINE_70),),
         shows=LINE_UNKNOWN,
@@ -101,9 +101,10 @@ ENTRIES = (
         effect=effects.TRUTH_IS_255,
         everywhere=True,
         matches=_is_oclgrind,
-        fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is lost",
+        fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is dropped",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
-        workaround="combine logical values of 8 bits one by one, or choose by select(); portbar.reduce has no vectors there",
+        workaround="combine logical values of 8 bits one by one, or use select(); portbar.reduce uses no vectors on this "
+        "device",
         platform="Oclgrind",
         kernels=(Kernel(_TRUTH, words=8),),
         shows=returns(lambda out: out[0] == 0xFFFFFFFF),

@@ -1,4 +1,4 @@
-"""What PoCL gets wrong."""
+"""Faults of PoCL."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def _llvm(facts: DeviceFacts) -> int | None:
 
 
 def _of_old_llvm(facts: DeviceFacts, _log: str) -> bool:
-    """Whether PoCL was built with an LLVM before 15, in which a cast stands between a structure and its copies."""
+    """Whether PoCL was built with an LLVM before 15, which casts structures before it copies them."""
     return (_llvm(facts) or 15) < 15
 
 
 def _by_cbs() -> bool:
-    """Whether PoCL compiles barriers by continuations; else it does by loops of work-items, which is its own choice."""
+    """Whether PoCL compiles barriers to continuations; by default it uses loops over work-items."""
     return os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"
 
 
 def _cache() -> Path:
-    """Where PoCL keeps compiled kernels."""
+    """Return the folder where PoCL stores compiled kernels."""
     for variable, below in (("POCL_CACHE_DIR", ""), ("XDG_CACHE_HOME", "pocl/kcache"), ("HOME", ".cache/pocl/kcache")):
         folder = os.environ.get(variable)
         if folder:
@@ -47,7 +47,7 @@ def _cache() -> Path:
 
 
 def _can_write(folder: Path) -> bool:
-    """Whether files can be made in a folder, which need not exist yet."""
+    """Whether files can be created in a folder, which need not exist yet."""
     for place in (folder, *folder.parents):
         if os.path.lexists(place):
             return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
@@ -61,7 +61,7 @@ def _taken_by_all(result: ChildResult, _symptom: str) -> bool:
     return result.status == "timeout" or (result.status == "ok" and bool(result.value[1] == 64 * 400))
 
 
-#: A barrier under a condition that is the same for all work-items, and behind it a value that either branch may have left.
+#: A barrier under a uniform condition, followed by a value that either branch may have written.
 _UNDER_IF = """
 kernel void under_if(global uint *out, const uint n)
 {
@@ -202,7 +202,7 @@ kernel void structures_kept(global uint *out, const uint n, local six *shelf)
 }
 """
 
-#: What clang says of it has a note beside the error.
+#: Clang reports an error with a note.
 _TOO_FEW = """
 static void two(int a, int b) { }
 kernel void too_few(global uint *out) { two(1); }
@@ -235,7 +235,7 @@ kernel void pauses_in_a_loop(global uint *out)
 }
 """
 
-#: With the other method, which is the workaround, these do not show.
+#: The other method, which is the workaround, hides these faults.
 _LOOPVEC = {"POCL_WORK_GROUP_METHOD": "loopvec"}
 
 ENTRIES = (
@@ -256,9 +256,9 @@ ENTRIES = (
         name="pocl-unwritable-cache",
         matches=lambda facts, log: _major(facts) is not None and effects.NO_DEVICES in log and not _can_write(_cache()),
         symptom=effects.NO_DEVICES,
-        fault="PoCL lists no devices where it cannot write its cache of kernels, as in a home that is read-only",
+        fault="PoCL lists no devices if it cannot write its kernel cache, as in a read-only home directory",
         seen="PoCL 3.0-rc2 and 3.1, 2026-11",
-        workaround="set POCL_CACHE_DIR to a folder that can be written before Python starts",
+        workaround="set POCL_CACHE_DIR to a writable folder before Python starts",
         task="tests.device.quirk_programs_host:unwritable_cache",
     ),
     Quirk(
@@ -267,7 +267,7 @@ ENTRIES = (
         symptom=r"addContextSaveRestore|Cannot add context restore",
         fault="the process aborts while it compiles a barrier under an if inside a loop",
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
-        workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or keep the barrier out of the if",
+        workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or move the barrier out of the if",
         platform="PoCL",
         kernels=(
             Kernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
@@ -282,17 +282,17 @@ ENTRIES = (
         effect=effects.LEADER_FORGOTTEN,
         matches=lambda facts, _log: _major(facts) in {3, 6},
         fault=(
-            "between two barriers, what one work-item does under an if may be left out where no other work-item does anything "
-            "there: a barrier between work-groups then let them through, and said that it held"
+            "between two barriers, a block that only one work-item executes may be dropped if the other work-items execute "
+            "nothing there: a barrier between work-groups then let them pass and reported success"
         ),
         seen=(
             "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen kernels, the "
-            "wait of the split device barrier and with it the device-wide reductions; a lock that one work-item takes under an "
-            "if, and scans of sub-groups in both arms of one, 2026-11"
+            "wait of the split device barrier and with it the device-wide reductions; a lock that one work-item takes under "
+            "an if, and sub-group scans in both branches of an if, 2026-11"
         ),
         workaround=(
-            "portbar lets every work-item write a private volatile word there, on PoCL 3 at the start of each branch with a "
-            "barrier as well; in kernels of your own do likewise, or use another runtime"
+            "portbar makes every work-item write a private volatile word there, on PoCL 3 also at the start of each branch "
+            "that holds a barrier; do the same in your kernels, or use another runtime"
         ),
         platform="PoCL",
         task="tests.device.quirk_programs:left_behind",
@@ -305,9 +305,9 @@ ENTRIES = (
         effect=effects.FAILED_WAITS_NEVER_END,
         everywhere=True,
         matches=lambda facts, _log: _major(facts) == 3,
-        fault="a command behind an event that has failed already never ends, nor does a wait for it",
+        fault="a command that depends on an event that has already failed never ends, nor does a wait for it",
         seen="PoCL 3.1, a user event in the wait list set to -5 before, 2026-11",
-        workaround="look at the status of events before you wait for them; portbar refuses to launch behind one that failed",
+        workaround="check the status of events before you wait for them; portbar refuses to launch after one that failed",
         platform="PoCL 3",
         task="tests.device.quirk_programs:behind_a_failure",
         shows=ends("timeout", reports=[{"enqueued": True}]),
@@ -318,13 +318,13 @@ ENTRIES = (
         effect=effects.IDS_LOST,
         matches=lambda facts, _log: _major(facts) == 5 and _by_cbs(),
         fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() behind a barrier may be those of the first "
-            "work-item in every work-item, where they were asked for before it as well"
+            "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() after a barrier may return the first "
+            "work-item's ids in every work-item, if they are also called before the barrier"
         ),
         seen="PoCL 5.0 (Debian, 16 cores), `s[get_local_id(0)] = 5; barrier(...); out[...] = get_local_id(0);`, 2026-11",
         workaround=(
-            "take the work-item's number from portbar_global_id(), or keep it in a volatile private word from before the first "
-            "barrier; or leave POCL_WORK_GROUP_METHOD unset"
+            "use portbar_global_id(), or store the id in a volatile private word before the first barrier; or leave "
+            "POCL_WORK_GROUP_METHOD unset"
         ),
         platform="PoCL 5",
         kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
@@ -334,11 +334,11 @@ ENTRIES = (
         name="pocl-cbs-loop",
         matches=lambda facts, _log: _major(facts) == 6 and _by_cbs(),
         fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of rounds behind a barrier may be left out with "
+            "with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of iterations after a barrier may be dropped with "
             "all that it writes"
         ),
         seen="PoCL 6.0 (Debian 13), `s[l] = a[g]; barrier(...); for (i = 0; i < 3; ++i) a[i * n + g] = s[l] + i;`, 2026-11",
-        workaround="let the number of rounds be an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
+        workaround="make the number of iterations an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
         platform="PoCL 6",
         kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out == [0] * 48),
@@ -349,13 +349,13 @@ ENTRIES = (
         matches=lambda facts, _log: _major(facts) == 5 and not _by_cbs(),
         symptom=r"createParallelRegionBefore",
         fault=(
-            "the process aborts while it compiles, between two barriers in a loop, branches that hold more than a compiler "
-            "makes a selection of: `if (a) loop else if (b) loop` is enough"
+            "the process aborts while it compiles branches between two barriers in a loop that cannot become a select: `if "
+            "(a) loop else if (b) loop` is enough"
         ),
         seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec and loops, 2026-11",
         workaround=(
-            "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or make one loop of the two; portbar refuses the barrier "
-            "algorithm xf there, and its debug builds of split_barrier.h keep faults without printing them"
+            "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or merge the two loops; portbar refuses the barrier "
+            "algorithm xf on PoCL 5, and debug builds of split_barrier.h record faults without printing them"
         ),
         platform="PoCL 5",
         kernels=(Kernel(_TWO_LOOPS, words=512, global_size=16, local_size=16, arguments=(8,), local_bytes=64),),
@@ -365,21 +365,21 @@ ENTRIES = (
     Quirk(
         name="pocl-break-after-return",
         effect=effects.JOINS_LOST,
-        # PoCL 4 was not at hand; what is done for it harms no compiler.
+        # PoCL 4 was not tried; the workaround harms no compiler.
         matches=lambda facts, _log: _major(facts) in {3, 4, 5},
         fault=(
-            "after a barrier that some path avoids, by a return before it (PORTBAR_ENTER has one) or an if around it, a branch "
-            "of one work-item that depends on data is taken by all work-items or by none, or never ends; PoCL 5 leaves a "
-            "kernel early or aborts over it"
+            "after a barrier that some path skips, by an earlier return (PORTBAR_ENTER has one) or an if around it, a "
+            "data-dependent branch of one work-item is executed by all work-items or by none, or never ends; PoCL 5 ends the "
+            "kernel early or aborts"
         ),
         seen=(
             "PoCL 3.0-rc2, 3.1 and 5.0, methods loopvec and cbs, "
             "`if (get_global_id(0) == 0) { if (x[0]) atomic_inc(a); else atomic_inc(b); }` as the last statement, 2026-11"
         ),
         workaround=(
-            "portbar.Program adds barriers to the kernels that it compiles there; in exported headers and kernels made by "
-            "macros end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and jump to the "
-            "kernel's last one rather than return after another"
+            "portbar.Program adds barriers to the kernels that it compiles. With exported headers, or kernels made by macros, "
+            "end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and after a barrier "
+            "jump to the kernel's last one instead of returning"
         ),
         platform="PoCL",
         kernels=tuple(
@@ -392,14 +392,14 @@ ENTRIES = (
         name="pocl-uneven-loops",
         matches=_of_old_llvm,
         fault=(
-            "before a barrier, a loop with a constant bound that work-items leave at different times ends in all of them when "
-            "the first one leaves it, where a loop inside it has a constant bound as well"
+            "before a barrier, a loop with a constant bound that work-items leave at different times ends for all of them "
+            "when the first one leaves it, if a loop inside it has a constant bound as well"
         ),
         seen=(
             "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) { a[k] += i; b[k] = ...; }`, "
             "2026-11"
         ),
-        workaround="let the outer bound be an argument of the kernel, or use a PoCL that was built with LLVM 15 or later",
+        workaround="make the outer bound an argument of the kernel, or use a PoCL built with LLVM 15 or later",
         platform="PoCL 3.0",
         kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
         shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
@@ -417,8 +417,8 @@ ENTRIES = (
             "an array of six ints, 2026-11"
         ),
         workaround=(
-            "portbar takes the address of the structures that its reductions keep across barriers; in kernels of your own do "
-            'likewise, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL that was built with LLVM 15 or later'
+            "portbar takes the address of the structures that its reductions keep across barriers; do the same in your "
+            'kernels, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL built with LLVM 15 or later'
         ),
         platform="PoCL 3.0",
         kernels=(Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),),
@@ -430,11 +430,12 @@ ENTRIES = (
         everywhere=True,
         matches=lambda facts, _log: _major(facts) == 3,
         fault=(
-            "a parameter whose type is a typedef takes an argument of any size, and the process ends over an object of another "
-            "kind or over more local memory than the device has"
+            "a parameter whose type is a typedef accepts an argument of any size, and the process crashes on an object of "
+            "another kind or on more local memory than the device has"
         ),
         seen="PoCL 3.1, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
-        workaround="portbar checks the arguments of its launches; in your own, pass NumPy scalars of the parameter's type",
+        workaround="portbar checks the arguments of its launches; in your own launches, pass NumPy scalars of the parameter's "
+        "type",
         platform="PoCL 3",
         task="tests.device.quirk_programs:unchecked_arguments",
         shows=ends("crash", reports=[{"taken": 8}]),
@@ -444,7 +445,7 @@ ENTRIES = (
         effect=effects.LOGS_REWRITTEN,
         everywhere=True,
         matches=lambda facts, _log: _major(facts) == 3,
-        fault='a build log has none of the compiler\'s notes, and places come after the word "error"',
+        fault='a build log lacks the compiler\'s notes, and locations follow the word "error"',
         seen="PoCL 3.1, a function called with too few arguments, 2026-11",
         workaround="look for the declaration yourself: the error names neither it nor its place",
         platform="PoCL 3",
@@ -455,7 +456,7 @@ ENTRIES = (
     ),
     Quirk(
         name="pocl-untold-local-memory",
-        effect=effects.LOCAL_MEMORY_UNTOLD,
+        effect=effects.LOCAL_MEMORY_UNREPORTED,
         everywhere=True,
         matches=lambda facts, _log: (_major(facts) or 0) >= 5,
         fault="CL_KERNEL_LOCAL_MEM_SIZE is 0 for kernels that have local memory",
@@ -463,7 +464,7 @@ ENTRIES = (
         workaround="count it yourself; portbar reads the kernel's text where it must know whether there is any",
         platform="PoCL",
         task="tests.device.quirk_programs:told_local_memory",
-        shows=returns(lambda told: told == 0),
+        shows=returns(lambda reported: reported == 0),
     ),
     Quirk(
         name="pocl-vectorised-assembly",
@@ -472,7 +473,7 @@ ENTRIES = (
         matches=lambda facts, _log: _major(facts) == 5 and not _by_cbs(),
         fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
         seen="PoCL 5.0 (Debian, 16 cores of an Intel Xeon with AVX-512), `pause` by one work-item, 2026-11",
-        workaround="write no inline assembly for such a device; portbar uses only what its probe found to work",
+        workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
         platform="PoCL 5",
         kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
@@ -487,7 +488,7 @@ ENTRIES = (
             "leave at different times, in a kernel without barriers"
         ),
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
-        workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only what its probe found to work",
+        workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only instructions that its probe found to work",
         platform="PoCL",
         kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
         shows=CRASHES,

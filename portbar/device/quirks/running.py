@@ -17,12 +17,12 @@ KERNELS_TASK: Final = "portbar.device.quirks.running:kernels_task"
 
 
 def run(quirk: Quirk, address: DeviceAddress) -> child.ChildResult:
-    """Run the program that shows a fault; `Quirk.shown_by` says of the result whether it did."""
+    """Run the program that shows a fault; `Quirk.shown_by` says whether the result shows it."""
     return child.run_task(
         quirk.task or KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel) for kernel in quirk.kernels]},
         timeout=quirk.limit,
-        # What a compiler gets wrong must be compiled.
+        # Faults of compilers show only if the kernel is compiled.
         env={"PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0", **quirk.environment},
     )
 

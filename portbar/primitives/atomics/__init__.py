@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy
 
 
-#: What is above infinity, and so no number, in the bits of each float type, its sign shifted out.
+#: The bits of infinity in each float type, with the sign shifted out: larger values are NaNs.
 _INFINITIES: Final = {
     "half": ("ushort", "0xf800"),
     "float": ("uint", "0xff000000u"),
@@ -80,7 +80,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     return {
         **word_context(strategy),
         "types_offered": table.offered(),
-        "folds": False,
+        "folding": False,
         "words": ("uint", "ulong") if "ulong" in table.types else ("uint",),
         "spaces": table.spaces,
         "scopes": table.scopes,

@@ -36,7 +36,7 @@ class _C11(AtomicsVariant):
         if self.claimed(facts):
             return ""
         # Seen on llvmpipe and with NVIDIA's compiler: messages arrive in order, seq_cst is not kept.
-        return "acquire and release at device scope are not claimed by the device, nor shown by litmus tests (portbar check)"
+        return "the device does not claim acquire and release at device scope, and no litmus test has shown it (portbar check)"
 
     def promise(self, facts: DeviceFacts) -> str:
         return "the device claims acquire and release at device scope" if self.claimed(facts) else ""

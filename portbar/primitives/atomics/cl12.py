@@ -22,7 +22,7 @@ class _Cl12(AtomicsVariant):
         if not quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts) or host_architecture() == "x86_64":
             return ""
         # Only a processor that keeps loads and stores in order is right without fences.
-        return "no fences can be issued on it, which only litmus tests on this machine could justify (portbar check)"
+        return "the device supports no fences, so only litmus tests on this machine could justify it (portbar check)"
 
 
 VARIANT: Final = _Cl12(

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 class _Ptx(AtomicsVariant):
     def lack(self, facts: DeviceFacts, findings: Findings | None) -> str:
         builds = findings.builds if findings is not None else {}
-        return "" if builds.get("ptx", facts.compute_capability >= 70) else "no PTX of compute capability 7.0 or later"
+        return (
+            ""
+            if builds.get("ptx", facts.compute_capability >= 70)
+            else "it requires PTX of compute capability 7.0 or later"
+        )
 
     def promise(self, facts: DeviceFacts) -> str:  # noqa: ARG002
         return "the PTX memory model gives acquire and release at gpu scope"

@@ -25,8 +25,8 @@ def select(facts: DeviceFacts, findings: Findings | None, wanted: str | None, or
     if wanted is not None:
         allowed, reason = VARIANTS[wanted].judge(facts, findings)
         if not allowed:
-            raise UnsupportedFeatureError(f"{facts.name}: atomics strategy {wanted} was asked for, but {reason}")
-        return Choice(wanted, f"asked for; {reason}"), ""
+            raise UnsupportedFeatureError(f"{facts.name}: atomics strategy {wanted} was requested, but {reason}")
+        return Choice(wanted, f"requested; {reason}"), ""
     refused: list[str] = []
     for name, variant in VARIANTS.items():
         allowed, reason = variant.judge(facts, findings)
@@ -38,10 +38,10 @@ def select(facts: DeviceFacts, findings: Findings | None, wanted: str | None, or
         broken = findings is not None and findings.litmus.get(name, "").startswith("fail")
         if ordering == "work_group" and variant.within_groups and not broken and not variant.lack(facts, findings):
             # Relaxed atomics hold at every scope, and its fences within a work-group.
-            within = f"on {facts.name} memory order is not known to hold between work-groups"
-            return Choice(name, f"{within}, only within one, by OpenCL 1.2's fences"), within
+            within = f"on {facts.name}, memory order between work-groups is not known to hold"
+            return Choice(name, f"{within}, only within a work-group, by OpenCL 1.2 fences"), within
     raise UnsupportedFeatureError(
-        f"{facts.name}: no way to order memory between work-groups is known to hold on this device ("
+        f"{facts.name}: no atomics strategy is known to order memory between work-groups on this device ("
         + "; ".join(refused)
         + ")."
         + (" Run `portbar survey` once, so that the ordering probe can decide" if findings is None else "")
@@ -49,7 +49,7 @@ def select(facts: DeviceFacts, findings: Findings | None, wanted: str | None, or
 
 
 def atomics_table(facts: DeviceFacts, findings: Findings | None, atomics: str, *, ordering: str = "") -> AtomicsTable:
-    """What one atomics strategy offers on a device.
+    """The features of one atomics strategy on a device.
 
     Parameters
     ----------

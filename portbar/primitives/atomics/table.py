@@ -1,4 +1,4 @@
-"""What `portbar/atomics.h` offers on a device: types, address spaces, scopes, and why the rest is refused."""
+"""The features of `portbar/atomics.h` on a device: types, address spaces, scopes, and why the rest is refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def lacks_svm(name: str) -> str:
     """Why there is no system scope."""
     return (
         f"memory_scope_all_svm_devices needs fine-grained shared virtual memory with atomics, which {name} is not known to "
-        "have; use memory_scope_device"
+        "support; use memory_scope_device"
     )
 
 
@@ -97,7 +97,7 @@ class AtomicsTable:
         Float type and address space for which the device has an addition of its own; elsewhere it is a compare-exchange loop.
     refused : mapping of str to str
         Type or scope that is not offered -> why, and what would do instead. `ordering` when orders other than relaxed
-        hold within a work-group only, `seq_cst` when that order is not to be had.
+        hold within a work-group only, `seq_cst` if that order is unsupported.
     """
 
     types: tuple[str, ...] = ALWAYS

@@ -40,7 +40,7 @@ class AtomicsVariant(Variant):
     waits_by_clock : bool
         Whether waits at barriers between work-groups are timed by the device's clock, which measured numbers tune.
     loops_fenced : bool
-        Whether the fences of a loop of compare-exchanges stand around it.
+        Whether the fences of a loop of compare-exchanges are placed around it.
     loads_write : bool
         Whether loads are read-modify-writes.
     within_groups : bool
@@ -70,7 +70,7 @@ class AtomicsVariant(Variant):
         """The row of the documentation's table."""
         return f"| `{self.name}` | {self.where} | {self.summary} | {self.seq_cst} |"
 
-    # What it asks of a device.
+    # Its requirements.
 
     def std(self, facts: DeviceFacts, findings: Findings | None) -> str | None:  # noqa: ARG002
         """The `-cl-std` that it needs."""
@@ -113,7 +113,7 @@ class AtomicsVariant(Variant):
             return True, f"{promise}; not yet probed here"
         return False, "not confirmed by the ordering probe (run portbar survey, or portbar.probe(device))"
 
-    # What it offers there.
+    # Its features.
 
     def pause(self, findings: Findings | None) -> str:  # noqa: ARG002
         """A pause that comes with it, as in `Capabilities.pause`."""
@@ -133,7 +133,7 @@ class AtomicsVariant(Variant):
         return writes and "CPU" not in facts.type and builds.get("volatile_polls", False)
 
     def has_one_way_fences(self, builds: Mapping[str, bool]) -> bool:  # noqa: ARG002
-        """Whether fences that only acquire or only release are available."""
+        """Whether one-way fences (acquire or release alone) are available."""
         return False
 
     def has_generic_pointers(self, findings: Findings | None) -> bool:  # noqa: ARG002

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 _SPLIT_PIECES: Final = ("token_type", "arrive", "wait", "split_missing", "test_goes_on", "test_wait")
 
 #: Votes that travel with the arrivals, whatever the algorithm.
-_VOTE_PIECES: Final = ("local_words", "wait_votes", "meet_votes", "count", "any", "all")
+_VOTE_PIECES: Final = ("meet_votes", "count", "any", "sum", "all")
 
-#: What a launch does with the hidden state before its first barrier, beside the discovery.
+#: The preparation of the hidden state before a launch's first barrier, besides the discovery.
 _STATE_PIECES: Final = (
     "local_linear_id",
     "local_linear_size",
@@ -36,7 +36,7 @@ _STATE_PIECES: Final = (
 
 _TRACE: Final = "device_barrier/trace.mako"
 
-#: How functions take the counters of a barrier, and are given those that stand in the caller.
+#: How functions take the counters of a barrier, and how a caller passes its own.
 _ONE_COUNTER: Final = {
     "counters_type": "volatile global uint *counter",
     "counters_name": "counter",
@@ -85,6 +85,42 @@ def _votes_in_one_word(strategy: Strategy) -> bool:
     return "ulong" in strategy.capabilities.atomics_table.types and not writes
 
 
+def _votes_in_two(strategy: Strategy) -> bool:
+    """Whether votes have two counters, as the algorithm's barriers have."""
+    return (
+        _votes_in_one_word(strategy)
+        and _algorithm(strategy).slots(strategy) > 1
+        and has_def(_algorithm(strategy).counters, "votes")
+        and backend.defines(strategy, "votes_add_twice")
+    )
+
+
+def _vote_pieces(strategy: Strategy) -> list[Piece]:
+    pieces: list[Piece] = [*backend.pieces(strategy, "barrier_count"), ("device_barrier/vote.mako", "local_words")]
+    if _votes_in_two(strategy):
+        pieces += backend.pieces(strategy, "votes_add_twice")
+        pieces += [(_algorithm(strategy).counters, "votes"), ("device_barrier/vote.mako", "acquire_votes")]
+    return [*pieces, *(("device_barrier/vote.mako", name) for name in ("wait_votes", *_VOTE_PIECES))]
+
+
+def _vote_context(strategy: Strategy, poll: str) -> dict[str, Any]:
+    """How arrivals with votes are counted."""
+    wide, in_two = _votes_in_one_word(strategy), _votes_in_two(strategy)
+    template = _algorithm(strategy).counters if in_two else "device_barrier/vote.mako"
+    context = {
+        "votes_wide": wide,
+        "votes_in_two": in_two,
+        "vote_type": "ulong" if wide else "uint",
+        "votes_type": "const portbar_votes *word" if in_two else f"volatile global {'ulong' if wide else 'uint'} *word",
+        "vote_poll": "portbar_votes_load" if wide else poll,
+    }
+    return {
+        **context,
+        "look_at_votes": fragment(template, "votes_seen", context).strip(),
+        "carried_votes": fragment(template, "votes_carried", context).strip(),
+    }
+
+
 def _pieces(strategy: Strategy) -> list[Piece]:
     algorithm, pause = _algorithm(strategy), pause_of(strategy)
     pieces: list[Piece] = [("grid/constants.mako", "constants")]
@@ -127,15 +163,14 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     pieces.append(("device_barrier/contract.mako", "contract"))
     pieces += algorithm.pieces(strategy)
     pieces += [("device_barrier/split.mako", name) for name in _SPLIT_PIECES]
-    pieces += backend.pieces(strategy, "barrier_count")
-    pieces += [("device_barrier/vote.mako", name) for name in _VOTE_PIECES]
+    pieces += _vote_pieces(strategy)
     if strategy.tracing is not None:
         pieces.append((_TRACE, "traced"))
     return pieces
 
 
 def _own_context(strategy: Strategy) -> dict[str, Any]:
-    """What an algorithm may say otherwise than others."""
+    """The optional declarations of an algorithm."""
     return {
         "barrier_name": "portbar_device_barrier",
         "pause": "none",
@@ -162,7 +197,7 @@ def poll_context(strategy: Strategy) -> dict[str, Any]:
 
 def _context(strategy: Strategy) -> dict[str, Any]:
     algorithm, own = _algorithm(strategy), _own_context(strategy)
-    wide, polls = _votes_in_one_word(strategy), poll_context(strategy)
+    polls = poll_context(strategy)
     context = {
         "layout": layout.OFFSETS,
         "line_words": layout.LINE_WORDS,
@@ -195,10 +230,8 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "pauses": own["pause"] != "none",
         "polls_in_wait": backend.polls_in_wait(own["pause"], layout.POLLS_PER_ROUND),
         "rolled_polls": strategy.capabilities.rolled_polls,
-        "votes_wide": wide,
-        "vote_type": "ulong" if wide else "uint",
-        "vote_poll": "portbar_votes_load" if wide else polls["poll"],
-        # The other way to hold takes as long as all arrivals, whose answers it does not wait for.
+        **_vote_context(strategy, polls["poll"]),
+        # The other way to hold takes as long as all arrivals, whose results it does not wait for.
         "votes_hold": _holds(strategy) and own["hold_by"] == "hold",
         **polls,
         "sleep_above": strategy.tuning.sleep_above,

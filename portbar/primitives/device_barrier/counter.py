@@ -26,14 +26,14 @@ def prepare(strategy: Strategy) -> Piece | None:
 
 
 def context(_: Strategy) -> dict[str, Any]:
-    """What its comment says."""
+    """The text of its comment."""
     return {"counted_by": "one central counter"}
 
 
 VARIANT: Final = BarrierAlgorithm(
     "counter",
     0,
-    "one counter that only grows; a group arrives by fetch-and-add, whose answer is its first poll, then polls the counter",
+    "one counter that only grows; a group arrives by fetch-and-add, whose result is its first poll, then polls the counter",
     loses="many groups: arrivals and polls share one cache line",
     pieces=pieces,
     context=context,

@@ -20,7 +20,7 @@ VARIANT: Final = replace(
     name="counter_backoff",
     rank=1,
     summary="the same, with a pause between polls: on NVIDIA `nanosleep`, a nanosecond for every four missing groups while "
-    "more than 256 are missing; `pause` on x86 where it was found to compile; nothing elsewhere",
+    "more than 256 are missing; `pause` on x86 if a probe compiled it; nothing elsewhere",
     loses="few groups: a pause delays the last poll",
     context=_context,
 )

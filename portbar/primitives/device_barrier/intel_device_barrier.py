@@ -22,7 +22,7 @@ def _lacks(facts: DeviceFacts) -> str | None:
 VARIANT: Final = BarrierAlgorithm(
     "intel_device_barrier",
     7,
-    "the built-in of `cl_intel_concurrent_dispatch`, where every launched group takes part, else `counter`",
+    "the built-in of `cl_intel_concurrent_dispatch`, if every launched group takes part, else `counter`",
     loses="it has no spin limit: a group that skips it hangs. Only on request, never chosen",
     bounded=False,
     lacks=_lacks,

@@ -9,8 +9,8 @@ from portbar.primitives.grid import BarrierAlgorithm
 VARIANT: Final = BarrierAlgorithm(
     "replicated",
     3,
-    "two counters in different parts of the cache, each group arriving at both and waiting for one; no answer is awaited, and "
-    "on NVIDIA the first poll leaves when all arrivals should have come",
+    "two counters in different parts of the cache, each group arriving at both and waiting for one; no result is awaited, and "
+    "on NVIDIA the first poll is issued when all arrivals should have completed",
     loses="more than a few hundred groups: twice the arrivals",
     pieces=lambda _: [("device_barrier/counters.mako", "device_barrier")],
     context=lambda strategy: {

@@ -12,7 +12,7 @@ VARIANT: Final = BarrierAlgorithm(
     "sharded",
     2,
     "two counters in different parts of the cache, each group arriving at one and waiting for both",
-    loses="few groups: one more load a poll",
+    loses="few groups: one more load per poll",
     pieces=lambda _: [("device_barrier/counters.mako", "device_barrier")],
     context=lambda _: {"counted_by": "two counters, each group arriving at one of them"},
     counters=TEMPLATE,

@@ -11,6 +11,6 @@ _TEMPLATE: Final = "discovery/packed.mako"
 VARIANT: Final = Discovery(
     "packed",
     0,
-    "lock-free, one atomic a group; needs nothing but 32-bit atomics",
+    "lock-free, one atomic per group; requires only 32-bit atomics",
     pieces=lambda _: [(_TEMPLATE, name) for name in ("await_publication", "poll_heal", "discover")],
 )

@@ -11,7 +11,7 @@ _TEMPLATE: Final = "discovery/spin.mako"
 VARIANT: Final = Discovery(
     "spin",
     2,
-    "the published protocol under a spin lock: unfair, two turns of the lock a group",
+    "the published protocol under a spin lock: unfair, two lock acquisitions per group",
     words=(PUBLISHED_WORDS, ("LOCK_HELD",)),
     pieces=lambda _: [(_TEMPLATE, "lock"), ("discovery/published.mako", "discover")],
 )

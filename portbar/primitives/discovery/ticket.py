@@ -11,7 +11,7 @@ _TEMPLATE: Final = "discovery/ticket.mako"
 VARIANT: Final = Discovery(
     "ticket",
     1,
-    "the published protocol under a ticket lock: fair, two turns of the lock a group",
+    "the published protocol under a ticket lock: fair, two lock acquisitions per group",
     words=(PUBLISHED_WORDS, ("LOCK_NEXT",), ("LOCK_SERVING",)),
     pieces=lambda _: [(_TEMPLATE, "lock"), ("discovery/published.mako", "discover")],
 )

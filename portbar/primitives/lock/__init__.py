@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def _pieces(strategy: Strategy) -> list[Piece]:
     if strategy.max_groups is not None:
         raise UnsupportedFeatureError(
-            f"portbar/lock.h makes work-groups wait for each other, which cannot be right here: {strategy.max_groups_reason}; "
-            "use another device, or atomics that nobody waits for"
+            f"portbar/lock.h makes work-groups wait for each other, which this device does not support: "
+            f"{strategy.max_groups_reason}; use another device, or atomics without waits"
         )
     return [("lock/lock.mako", name) for name in ("types", "spin_lock", "ticket_lock")]
 

@@ -27,7 +27,7 @@ _NAMED: Final = re.compile(r"([A-Za-z_]\w*)\s*(\[[^][]*(?:\[[^][]*\][^][]*)*\])?
 
 
 class Declarations:
-    """What a source says about the types of its names.
+    """The types of a source's names, as far as it declares them.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Declarations:
         return frozenset(kinds) if kinds and not (kinds | {name}) & self._macros else None
 
     def _declared_at(self, at: int, depth: int) -> set[str] | None:
-        """The type of the name at this token; nothing where it is used only, None where that cannot be told."""
+        """The type of the name at this token; an empty set if it is only used, None if the type is unknown."""
         place = at - 1
         while place >= 0 and (self._tokens[place] == "*" or self._tokens[place].isidentifier()):
             place -= 1
@@ -107,7 +107,7 @@ class Declarations:
                 return set() if listed is not None else None
             words = listed
         elif stars and not _TYPES.intersection(words):
-            # A factor, where a type cannot stand.
+            # A factor, which cannot be a type.
             return set() if before[0].isdigit() or before in "=+-/%<>?:&|[])" else None
         dimensions = _DIMENSIONS.match(self._code, self._found[at].end())
         kind = [word for word in words if word not in _QUALIFIERS]

@@ -1,4 +1,4 @@
-"""What a host program declares: the reductions that one loop makes together.
+"""The declarations of a host program: the reductions that one loop computes together.
 
 Not for the OpenCL C that comes of it: `portbar.primitives.reduction.code` and `cl_templates/reduction/loops.mako`.
 """
@@ -58,14 +58,15 @@ def check_identifier(what: str, name: Any) -> None:
     Raises
     ------
     Error
-        It is no identifier, or one that is taken.
+        It is not an identifier, or one that is reserved.
     """
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise Error(
-            f"{what} is called {name!r}, which is no identifier of OpenCL C: letters, digits and _, no digit first"
+            f"{what} is named {name!r}, which is not an OpenCL C identifier: use letters, digits and _, not starting with a "
+            "digit"
         )
     if name in _TAKEN or name in OPERATORS or name.startswith(("portbar", "PORTBAR", "__")) or _VECTOR.fullmatch(name):
-        raise Error(f"{what} cannot be called {name!r}, which means something else in OpenCL C or in portbar's header")
+        raise Error(f"{what} cannot be named {name!r}, which is reserved by OpenCL C or by portbar's header")
 
 
 @dataclass(frozen=True)
@@ -75,22 +76,21 @@ class Reduction:
     Parameters
     ----------
     dtype : dtype
-        Integers of 8 to 64 bits, float16 (where the device has it), float32, float64, complex64, complex128, vectors of
+        Integers of 8 to 64 bits, float16 (if the device supports it), float32, float64, complex64, complex128, vectors of
         `pyopencl.cltypes`, structured dtypes made with ``align=True``, and arrays of those.
     op : str or Operator
         ``"+"``, ``"*"``, ``"min"``, ``"max"``, ``"&"``, ``"|"``, ``"^"``, ``"&&"``, ``"||"``, ``"=="`` (equivalence), ``"!="``,
         ``"argmin"``, ``"argmax"``, or a `portbar.Operator`. A built-in operator works on each part of a vector, array or
         structure, `Operator` on each element of an array.
     neutral : str or number, optional
-        The neutral element: of a `portbar.Operator`, instead of its own. That of a built-in operator is known, and any other is
-        refused.
+        The neutral element: of a `portbar.Operator`, instead of its own. For a built-in operator any other value is refused.
     shape : int or tuple of int, optional
-        Makes it an array of so many elements, flat in OpenCL C.
+        Makes it an array of this many elements, flat in OpenCL C.
 
     Raises
     ------
     Error
-        Unknown types and operators, types that an operator does not take, a neutral element that is none.
+        Unknown types and operators, types that an operator does not support, a neutral element that is not neutral.
     """
 
     dtype: Any
@@ -108,7 +108,10 @@ class Reduction:
         if isinstance(self.operator, BuiltIn):
             if self.operator.finds_index:
                 if not isinstance(element, Scalar):
-                    raise Error(f"{self.operator.symbol} finds one of many numbers, and takes no {self.dtype}")
+                    raise Error(
+                        f"operator {self.operator.symbol!r} selects one of many numbers and does not support "
+                        f"{self.dtype}"
+                    )
                 element = Indexed(element)
             self._check_parts(self.operator, element)
         return array_of(element, self.shape)
@@ -122,7 +125,7 @@ class Reduction:
         else:
             if not op.takes(kind):
                 raise Error(
-                    f"operator {op.symbol!r} takes no {kind.c}"
+                    f"operator {op.symbol!r} does not support {kind.c}"
                     + (f" (in {self.dtype})" if kind.dtype != self.dtype else "")
                     + "; it is defined for "
                     + ", ".join(sorted(op.takes_kinds))
@@ -131,7 +134,7 @@ class Reduction:
                 if self.neutral is not None and (op.finds_index or not op.is_neutral(part, self.neutral)):
                     raise Error(
                         f"neutral={self.neutral!r} is not neutral for {op.symbol!r} on {part.c}, whose neutral element is "
-                        f"{op.neutral(kind)}: leave neutral= out; a start value is what the receiver or the local value holds"
+                        f"{op.neutral(kind)}: omit neutral=; a start value goes into the result or the local value"
                     )
 
     @cached_property
@@ -141,7 +144,7 @@ class Reduction:
 
     @cached_property
     def result_dtype(self) -> np.dtype[Any]:
-        """What a receiver of this reduction holds, one element of it for an array."""
+        """The type of this reduction's result, of one element for an array."""
         kind = self.type_called("portbar_value")
         return kind.element.dtype if isinstance(kind, Array) else kind.dtype
 
@@ -153,19 +156,19 @@ class ReductionLoop:
     Parameters
     ----------
     name : str
-        What the generated types and functions begin with, as in ``energy_local`` and ``energy_fini_gang``.
+        The prefix of the generated types and functions, as in ``energy_local`` and ``energy_fini_gang``.
     fields : mapping of str to Reduction
-        Name of each reduction, which is a field of ``energy_local`` -> what it is.
+        Name of each reduction, a field of ``energy_local`` -> the reduction.
     deterministic : bool, optional
-        Whether work-groups combine their values in an order that is the same in each launch. Without it, they update the
-        receiver by atomic operations, or under a lock where there are none, in the order in which they come.
+        Whether work-groups combine their values in the same order in each launch. If false, they update the result by atomic
+        operations, or under a lock if no atomic operation exists, in the order of arrival.
     uses : int, optional
-        How often at most one launch reduces this loop at gang level without a grid; more is an error that `Launch.wait` raises.
+        Maximum number of gang-level reductions of this loop per launch without a grid; `Launch.wait` raises an error for more.
 
     Raises
     ------
     Error
-        Names that are none or that clash, no fields, fields that are no `Reduction`.
+        Invalid or clashing names, no fields, fields that are not a `Reduction`.
     """
 
     name: str
@@ -181,26 +184,28 @@ class ReductionLoop:
         for name, reduction in self.fields.items():
             check_identifier(f"a field of reduction loop {self.name!r}", name)
             if not isinstance(reduction, Reduction):
-                raise Error(f"field {name!r} of reduction loop {self.name!r} is no portbar.Reduction but {reduction!r}")
+                raise Error(
+                    f"field {name!r} of reduction loop {self.name!r} must be a portbar.Reduction, not {reduction!r}"
+                )
         for name, kind in self.types.items():
             clash = next((f"{name}_{part}" for part in ("offset", "length") if f"{name}_{part}" in self.fields), None)
             if isinstance(kind, Array) and clash is not None:
                 raise Error(
-                    f"reduction loop {self.name!r} has an array {name!r} and a field {clash!r}, which is what the array's "
-                    "section is called; rename one"
+                    f"reduction loop {self.name!r} has an array {name!r} and a field {clash!r}, the name of the array's "
+                    "section; rename one"
                 )
         ordered = next((name for name, reduction in self.fields.items() if not reduction.operator.commutative), None)
         if ordered is not None and not self.deterministic:
             raise Error(
-                f"field {ordered!r} of reduction loop {self.name!r} has an operator that does not commute, and with "
-                "deterministic=False work-groups combine their values in the order in which they come: leave it out"
+                f"field {ordered!r} of reduction loop {self.name!r} has an operator that does not commute, but with "
+                "deterministic=False work-groups combine their values in any order: omit deterministic=False"
             )
         try:
             uses = operator.index(self.uses)
         except TypeError:
             uses = 0
         if not 1 <= uses <= 1024:
-            raise Error(f"uses= of reduction loop {self.name!r} is a whole number from 1 to 1024, not {self.uses!r}")
+            raise Error(f"uses= of reduction loop {self.name!r} must be an integer from 1 to 1024, not {self.uses!r}")
 
     @cached_property
     def types(self) -> dict[str, Type]:
@@ -239,7 +244,7 @@ def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
     Raises
     ------
     Error
-        Something is no loop, or two loops would define the same name.
+        An object is not a loop, or two loops would define the same name.
     """
     if isinstance(loops, ReductionLoop):
         loops = (loops,)
@@ -247,7 +252,7 @@ def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
     owners: dict[str, str] = {}
     for loop in made:
         if not isinstance(loop, ReductionLoop):
-            raise Error(f"reductions= takes portbar.ReductionLoop objects, not {loop!r}")
+            raise Error(f"reductions= must hold portbar.ReductionLoop objects, not {loop!r}")
         # The same name in each run, and one that the author may have seen.
         for name in sorted(loop.generated_names, key=lambda made: (made.startswith("portbar"), made)):
             if name in owners:

@@ -20,11 +20,11 @@ class Operator:
     Parameters
     ----------
     expression : str
-        In `a` and `b`, both of the reduction's type, such as ``"a * b + a + b"``; `a` comes before `b` where the order
-        matters. It must be associative, or the result depends on the device.
+        In `a` and `b`, both of the reduction's type, such as ``"a * b + a + b"``; `a` comes before `b` if the order matters. It
+        must be associative, or the result depends on the device.
     neutral : str or number
-        What leaves every value as it is, in OpenCL C, such as ``"0"``. Each value is combined with it any number of times,
-        so one that is not neutral makes the result depend on the device.
+        The value that leaves every other one unchanged, in OpenCL C, such as ``"0"``. Each value may be combined with it any
+        number of times, so a wrong one makes the result depend on the device.
     commutative : bool, optional
         Whether ``a op b`` is ``b op a``. Without it values are combined in the order of the work-items' ids.
 
@@ -41,15 +41,15 @@ class Operator:
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str) or not {"a", "b"} <= set(re.findall(r"\b\w+\b", self.expression)):
             raise Error(
-                f"an operator is an OpenCL C expression in a and b, such as 'a * b', not {self.expression!r}; the built-in "
-                f"ones are asked for by name: {', '.join(_names())}"
+                f"an operator must be an OpenCL C expression in a and b, such as 'a * b', not {self.expression!r}; built-in "
+                f"operators are selected by name: {', '.join(_names())}"
             )
         if not str(self.neutral).strip():
             raise Error(f"the operator {self.expression!r} needs a neutral element, such as neutral='0'")
 
     @property
     def symbol(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return self.expression
 
 
@@ -64,18 +64,18 @@ class BuiltIn(Variant):
     takes_kinds : frozenset of str
         Of ``int``, ``uint``, ``float`` and ``complex``.
     combines : str
-        An OpenCL C expression of scalars `{a}` and `{b}`, both simple enough to stand more than once.
+        An OpenCL C expression of scalars `{a}` and `{b}`, both simple enough to be repeated.
     neutral_value : {"0", "1", "lowest", "highest", "ones"}
-        What leaves every value as it is.
+        The value that leaves every other one unchanged.
     on_host : callable or None
-        What it does to two Python numbers.
+        The operation on two Python numbers.
     on_floats, on_vectors, on_complex : str
-        Expressions for these types, where they differ: of `{a}`, `{b}`, and of vectors' `{zero}`, whose answer is a mask.
+        Expressions for these types, where they differ: of `{a}`, `{b}`, and of vectors' `{zero}`, whose result is a mask.
     complex_neutral : str
     built_in : str
-        The end of OpenCL C's functions for it, as in `sub_group_reduce_add`; empty where there is none.
+        The end of OpenCL C's functions for it, as in `sub_group_reduce_add`; empty if none exists.
     built_in_on_floats : bool
-        Whether these functions keep the rules for what is not a number.
+        Whether these functions keep the rules for NaNs.
     redux : str
         Suffix of PTX's `redux.sync` on 32-bit integers, `{}` for its type.
     atomic : str
@@ -118,7 +118,7 @@ class BuiltIn(Variant):
         return isinstance(kind, Indexed) and bool(self.finds_index)
 
     def combine(self, kind: Type, a: str, b: str) -> str:
-        """An OpenCL C expression of `a` and `b` combined, both simple enough to stand more than once."""
+        """Return an OpenCL C expression of `a` and `b` combined, both simple enough to be repeated."""
         if isinstance(kind, Indexed):
             return f"portbar_better_{self.name}({a}, {b}) ? {a} : {b}"
         if isinstance(kind, Complex):
@@ -222,7 +222,7 @@ OPERATORS: Final[Variants[BuiltIn]] = Variants(
             "mul", 2, "product", "*", _NUMBERS | {"complex"}, "{a} * {b}", "1", operator.mul,
             on_complex="({kind})({a}.x * {b}.x - {a}.y * {b}.y, {a}.x * {b}.y + {a}.y * {b}.x)", complex_neutral="1, 0",
         ),
-        # The built-in functions' min and max of floats do what they like with what is not a number.
+        # The built-in functions' min and max of floats may do anything with NaNs.
         BuiltIn(
             "min", 3, "minimum", "min", _NUMBERS, "min({a}, {b})", "highest", min,
             on_floats="fmin({a}, {b})", built_in="min", redux="min.{}", atomic="min",
@@ -280,6 +280,6 @@ def operator_of(asked: Any) -> BuiltIn | Operator:
             return op
     hint = "; sums of differences are sums: use '+'" if isinstance(asked, str) and asked == "-" else ""
     raise Error(
-        f"no operator is called {asked!r}{hint}. Operators: {', '.join(op.symbol for op in OPERATORS.values())}; any other is "
+        f"unknown operator {asked!r}{hint}. Operators: {', '.join(op.symbol for op in OPERATORS.values())}; define others as "
         "portbar.Operator('expression in a and b', neutral='...')"
     )

@@ -1,4 +1,4 @@
-"""What a way to combine lanes declares, which one a device gets, and what the device gives reductions."""
+"""The declaration of a lanes variant, the choice for a device, and the device's features for reductions."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ USUAL_LOCAL_SIZE: Final = 1024
 
 @dataclass(frozen=True)
 class Means:
-    """What reductions have on a device.
+    """The features that a device provides for reductions.
 
     Attributes
     ----------
-    folds : bool
-        Whether a work-group is a loop of one thread, so that one work-item that combines all values costs no more than many do.
+    serial : bool
+        Whether a work-group runs as a loop on one thread, so a serial combination by one work-item is free.
     collectives : bool
         Whether the device has `work_group_reduce_add`.
     local_memory : int
         Bytes of local memory.
     local_size : int
-        Most work-items of a work-group.
+        Maximum work-group size.
     inlines : bool
         Whether functions that return structures may be inlined; from the quirk table.
     """
 
-    folds: bool = False
+    serial: bool = False
     collectives: bool = False
     local_memory: int = 32768
     local_size: int = 1024
@@ -43,11 +43,13 @@ class Means:
 
 
 def means_of(facts: DeviceFacts, findings: Findings | None, std: str | None, loop_limit: int | None) -> Means:
-    """What reductions have on a device, whose programs are built with `-cl-std` `std` (None: the driver's default)."""
+    """Return the features that a device provides for reductions, whose programs are built with `-cl-std` `std` (None: the
+    driver's default).
+    """
     builds = findings.builds if findings is not None else {}
     # Folding takes one iteration a value, of which some devices have few.
     return Means(
-        folds="CPU" in facts.type and loop_limit is None,
+        serial="CPU" in facts.type and loop_limit is None,
         collectives=std is not None and bool(builds.get("work_group_collectives")),
         local_memory=facts.local_mem_size or 32768,
         local_size=facts.max_work_group_size or USUAL_LOCAL_SIZE,

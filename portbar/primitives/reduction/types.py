@@ -151,7 +151,7 @@ class Array:
 
     @property
     def c(self) -> str:
-        """What one element is called in OpenCL C."""
+        """The name of one element's type in OpenCL C."""
         return self.element.c
 
     @property
@@ -257,7 +257,7 @@ def type_of(dtype: Any, name: str) -> Type:
         given = np.dtype(dtype)
     except Exception as error:  # noqa: BLE001 (NumPy raises whatever it comes across in what it takes for a description)
         raise Error(
-            f"{dtype!r} is no NumPy dtype ({error}); give one such as numpy.float32, or a structured dtype"
+            f"{dtype!r} is not a NumPy dtype ({error}); pass one such as numpy.float32, or a structured dtype"
         ) from None
     if given.subdtype is not None:
         base, shape = given.subdtype
@@ -272,9 +272,9 @@ def type_of(dtype: Any, name: str) -> Type:
     if given.names:
         return _struct_of(given, name)
     raise Error(
-        f"a reduction cannot have the type {given}: integers of 8 to 64 bits, float16 to float64, complex64, complex128, the "
-        "vectors of pyopencl.cltypes, and structures and arrays of those can"
-        + ("; bool has no size in OpenCL C, use numpy.int8 or numpy.int32" if given == np.bool_ else "")
+        f"a reduction cannot have the type {given}; supported: integers of 8 to 64 bits, float16 to float64, complex64, "
+        "complex128, the vectors of pyopencl.cltypes, and structures and arrays of those"
+        + ("; bool has no fixed size in OpenCL C, use numpy.int8 or numpy.int32" if given == np.bool_ else "")
     )
 
 
@@ -288,7 +288,7 @@ def _struct_of(dtype: np.dtype[Any], name: str) -> Struct:
     offsets = tuple(dtype.fields[field][1] for field in dtype.names)
     if offsets != made.offsets or dtype.itemsize != made.size:
         raise Error(
-            f"the structure {dtype} does not lie in memory as OpenCL C would lay it out (offsets {made.offsets}, size "
+            f"the layout of structure {dtype} differs from OpenCL C's (offsets {made.offsets}, size "
             f"{made.size}): make it with numpy.dtype([...], align=True), or with pyopencl.tools.match_dtype_to_c_struct"
         )
     return made
@@ -309,11 +309,11 @@ def array_of(kind: Type, shape: Any) -> Type:
     except TypeError:
         dims = ()
     if not dims or min(dims) < 1:
-        raise Error(f"shape= is a number of elements above 0, or a tuple of such, not {shape!r}")
+        raise Error(f"shape= must be a positive number of elements, or a tuple of such numbers, not {shape!r}")
     count = math.prod(dims)
     if count * kind.size > _MOST_BYTES:
         raise Error(
-            f"an array of {count} elements of {kind.c} is larger than {_MOST_BYTES} bytes, which no work-item has"
+            f"an array of {count} elements of {kind.c} is larger than {_MOST_BYTES} bytes, the limit per work-item"
         )
     return Array(kind, count)
 
@@ -370,7 +370,7 @@ def _vector_names() -> Iterator[str]:
 
 
 def _registered_name(dtype: np.dtype[Any]) -> str | None:
-    """What an author has called a structure by `pyopencl.tools.get_or_register_dtype`."""
+    """Return the name that an author gave a structure by `pyopencl.tools.get_or_register_dtype`."""
     from pyopencl.tools import dtype_to_ctype  # noqa: PLC0415
 
     try:

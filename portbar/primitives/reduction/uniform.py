@@ -12,7 +12,7 @@ from typing import Final
 
 from portbar.primitives.reduction.loops import LEVELS, ReductionLoop
 
-#: Where a work-item stands in its work-group or sub-group.
+#: The position of a work-item in its work-group or sub-group.
 _PLACE: Final = (
     r"(?:get_local_id\s*\(\s*\d\s*\)|(?:get_local_linear_id|get_sub_group_local_id|portbar_reduction_id"
     r"|portbar_sub_group_local_id)\s*\(\s*\))"

@@ -1,4 +1,4 @@
-"""What one program uses of portbar/reduction.h, read from its source, so that no more is compiled.
+"""The parts of portbar/reduction.h that one program uses, read from its source, so that no more is compiled.
 
 Not for rendering it (`portbar.rendering.reduction`).
 """
@@ -24,9 +24,11 @@ _CALL: Final = re.compile(
 )
 _SIZES: Final = {
     "local_size": re.compile(r"PORTBAR_REDUCTION_LOCAL_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
+    "grid_flat": re.compile(r"PORTBAR_GRID_FLAT[ \t=]+\(?(\d{1,9})[uU]?\b"),
+    "grid_slice": re.compile(r"PORTBAR_GRID_SLICE[ \t=]+\(?(\d{1,9})[uU]?\b"),
     "sub_group_size": re.compile(r"PORTBAR_SUB_GROUP_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
 }
-#: What may hide a call from view: names made of pieces, and files that portbar does not read.
+#: Text that may hide a call: names made of pieces, and files that portbar does not read.
 _HIDDEN: Final = re.compile(r"##|#\s*include\s*[\"<](?!portbar/)")
 
 #: A function, a macro, a type, or a variable of a name.
@@ -40,17 +42,19 @@ Wanted = frozenset[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Use:
-    """What a program uses.
+    """The parts that a program uses.
 
     Attributes
     ----------
     wanted : frozenset of (level, what, operator), or None
-        The short forms that it calls; None for all there are.
+        The short forms that it calls; None for all.
     loops : tuple of ReductionLoop
-    told : tuple of (operator, types)
+    known : tuple of (operator, types)
         The operators of short forms all of whose values are of these types; "" is for broadcasts.
     local_size, sub_group_size : int or None
         The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
+    grid_flat, grid_slice : int or None
+        The author's `PORTBAR_GRID_FLAT` and `PORTBAR_GRID_SLICE`, in place of `GRID_FLAT` and `GRID_SLICE` of the header.
     exact : bool
         Whether the author promises by `PORTBAR_REDUCTION_EXACT` that every work-group has that local size.
     whole_groups : bool
@@ -62,7 +66,7 @@ class Use:
     vectors : bool
         Whether loops are reduced over the lanes of sub-groups alone.
     locks : bool
-        Whether anybody takes a lock of a loop.
+        Whether a work-item takes a lock of a loop.
     """
 
     wanted: Wanted | None = None
@@ -73,9 +77,11 @@ class Use:
     worker_locks: bool = False
     vectors: bool = True
     locks: bool = False
+    grid_flat: int | None = None
+    grid_slice: int | None = None
     exact: bool = False
     whole_groups: bool = False
-    told: tuple[tuple[str, frozenset[str]], ...] = ()
+    known: tuple[tuple[str, frozenset[str]], ...] = ()
 
 
 def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = ()) -> Use:
@@ -100,19 +106,21 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(level == "sub_group" and op == loop.name for level, _, op in wanted for loop in loops),
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
+        grid_flat=sizes.get("grid_flat"),
+        grid_slice=sizes.get("grid_slice"),
         exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
         whole_groups=bool(loops)
         and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
-        told=tuple(_told(without_comments(source, keep_strings=False), tuple(options), wanted or frozenset())),
+        known=tuple(_known(without_comments(source, keep_strings=False), tuple(options), wanted or frozenset())),
     )
 
 
-def _told(code: str, options: tuple[str, ...], wanted: Wanted) -> Iterator[tuple[str, frozenset[str]]]:
-    """The operators whose values are of types that the source tells, with those."""
+def _known(code: str, options: tuple[str, ...], wanted: Wanted) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the operators whose values have types that the source declares, with those types."""
     declarations = Declarations(code, options)
     for op in sorted({op for _, _, op in wanted}):
         calls = [(f"portbar_{level}_{what}_{op}".rstrip("_"), level) for level, what, of in wanted if of == op]
-        # The grid stands before the scratch memory and the value.
+        # The grid precedes the scratch memory and the value.
         kinds = [declarations.of_calls(name, 2 if level == "device" else 1) for name, level in calls]
         if all(kinds):
             yield op, frozenset().union(*(kind for kind in kinds if kind))
@@ -124,20 +132,21 @@ def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> No
     Raises
     ------
     BuildError
-        The header is not included, a name of a loop's is defined by the source itself, the gang level is used where no
-        parameter carries it, headers stand in an order in which functions would be missing, or a call stands under a condition
-        that cannot hold for all work-items.
+        The header is not included, a name of a loop is defined by the source itself, the gang level is used without its
+        parameter, headers are in an order in which functions would be missing, or a call is under a condition that cannot hold
+        for all work-items.
     """
     found = [include.name for include in includes(source)]
     if loops and HEADER not in found:
         raise BuildError(
-            f'{name}: reductions= declares {loops[0].name!r}, but nothing includes it; add #include "{HEADER}"'
+            f"{name}: reductions= declares {loops[0].name!r}, but the source does not include the header; add #include "
+            f'"{HEADER}"'
         )
     if HEADER not in found:
         return
     barrier = "portbar/device_barrier.h"
     if barrier in found and found.index(barrier) > found.index(HEADER):
-        raise BuildError(f'{name}: #include "{barrier}" must stand before #include "{HEADER}", which builds on it')
+        raise BuildError(f'{name}: #include "{barrier}" must come before #include "{HEADER}", which uses it')
     code = without_comments(source, keep_strings=False)
     _check_uniform(name, code, loops)
     carried = mentions(source, "PORTBAR_REDUCTION_PARAM") or mentions(source, "PORTBAR_GRID_PARAM")
@@ -146,26 +155,26 @@ def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> No
         for taken in sorted(loop.generated_names):
             if taken in kernels or re.search(_DEFINITION.format(word=re.escape(taken)), code):
                 raise BuildError(
-                    f"{name}: {taken!r} is defined in the source, but the reduction loop {loop.name!r} defines a function or "
-                    "type of that name too; rename the loop, or what is in the source"
+                    f"{name}: {taken!r} is defined in the source, but reduction loop {loop.name!r} defines a function or type "
+                    "of that name too; rename one"
                 )
         steps = "setup|init|fini|teardown|reduce|lock|unlock"
         levels = "|".join(level for level in LEVELS if level.startswith("gang"))
         call = re.search(rf"\b{loop.name}_(?:{steps})_(?:{levels})\b", code)
         if call and not carried:
             raise BuildError(
-                f"{name}: {call[0]} needs to know where work-groups leave their values: make PORTBAR_REDUCTION_PARAM the "
-                "kernel's first parameter, or PORTBAR_GRID_PARAM in a kernel with a grid"
+                f"{name}: {call[0]} needs memory for the values of work-groups: make PORTBAR_REDUCTION_PARAM the kernel's "
+                "first parameter, or PORTBAR_GRID_PARAM in a kernel with a grid"
             )
 
 
 def _check_uniform(name: str, code: str, loops: tuple[ReductionLoop, ...]) -> None:
-    """Check that no call stands where only some work-items of a group make it."""
+    """Check that no call is placed where only some work-items of a group make it."""
     alone = _SIZES["local_size"].search(code)
     found = None if alone and int(alone[1]) == 1 else divergent_call(code, loops)
     if found is not None:
         call, condition, line = found
         raise BuildError(
-            f"{name}, line {line}: {call} stands under `if ({condition})`, which does not hold for a whole work-group; all its "
-            "work-items must make the call: make it outside, where the others give the neutral element"
+            f"{name}, line {line}: {call} is under `if ({condition})`, which does not hold for a whole work-group, but all "
+            "its work-items must make the call: move it out of the if, with the neutral element for the other work-items"
         )

@@ -39,7 +39,7 @@ def neutral(kind: Type, op: BuiltIn | Operator, given: str | None = None) -> str
 
 
 def literal(value: Any) -> str:
-    """A neutral element as it stands in OpenCL C."""
+    """Return a neutral element as an OpenCL C literal."""
     text = str(value).strip()
     return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN", "True": "1", "False": "0"}.get(text, text)
 

@@ -47,12 +47,12 @@ _NAMES: Final = (
 
 @dataclass(frozen=True)
 class DeviceScan:
-    """A scan over the work-groups of a launch, which a kernel makes by functions that begin with its name.
+    """A scan over the work-groups of a launch, computed in a kernel by functions with its name as a prefix.
 
     Parameters
     ----------
     name : str
-        What the generated types and functions begin with, as in ``rank_scan`` and ``rank_publish``.
+        The prefix of the generated types and functions, as in ``rank_scan`` and ``rank_publish``.
     dtype : dtype
         The type of values, as for `portbar.Reduction`: 16 bytes or less.
     op : str or Operator
@@ -60,12 +60,12 @@ class DeviceScan:
     neutral : str or number, optional
         The neutral element of a `portbar.Operator`, instead of its own.
     local_size : int, optional
-        Most work-items of a work-group, for which there is local memory.
+        Maximum work-group size, for which local memory is reserved.
 
     Raises
     ------
     Error
-        A name that is none; types, operators and sizes that cannot be.
+        An invalid name; unsupported types, operators and sizes.
     """
 
     name: str
@@ -79,14 +79,16 @@ class DeviceScan:
         check_identifier("a scan", self.name)
         kind = self.kind
         if isinstance(kind, Array):
-            raise Error(f"scan {self.name!r} is of arrays: give a structure")
+            raise Error(f"scan {self.name!r} has array values, which are unsupported: use a structure")
         if isinstance(self.reduction.operator, BuiltIn) and self.reduction.operator.finds_index:
-            raise Error(f"scan {self.name!r} has no {self.op!r}: use a portbar.Operator on a structure with an index")
+            raise Error(
+                f"scan {self.name!r} does not support {self.op!r}: use a portbar.Operator on a structure with an index"
+            )
         if kind.size > 16:
-            raise Error(f"scan {self.name!r} is of values of {kind.size} bytes; at most 16 can be scanned")
+            raise Error(f"scan {self.name!r} has values of {kind.size} bytes; the limit is 16")
         size = self.local_size
         if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 4096:
-            raise Error(f"local_size= of scan {self.name!r} is a whole number from 1 to 4096, not {size!r}")
+            raise Error(f"local_size= of scan {self.name!r} must be an integer from 1 to 4096, not {size!r}")
 
     @cached_property
     def reduction(self) -> Reduction:
@@ -100,20 +102,20 @@ class DeviceScan:
 
     @property
     def by(self) -> LookBack:
-        """What its look-back calls things."""
+        """Return the names that its look-back uses."""
         value, name = f"{self.name}_value", self.name
         return LookBack(f"portbar_{name}", value, f"{name}_combine", "local ", "PORTBAR_SCAN_POLLS", public=True)
 
     @property
     def typedefs(self) -> list[str]:
-        """The type of values, and structures that it is made of."""
+        """The type of values, and the structures in it."""
         found = [f"typedef struct {{ {' '.join(struct_lines(one))} }} {one.c};" for one in structs_in(self.kind)]
         called = f"{self.name}_value"
         return found if self.kind.c == called else [*found, f"typedef {self.kind.c} {called};"]
 
     @property
     def extensions(self) -> tuple[str, ...]:
-        """Extensions that its values need."""
+        """Extensions that its values require."""
         return extensions_for([self.kind])
 
     @property
@@ -123,7 +125,7 @@ class DeviceScan:
 
     @property
     def neutral_value(self) -> str:
-        """The body of the function that gives the neutral element."""
+        """The body of the function that returns the neutral element."""
         op = self.reduction.operator
         given = None if self.neutral is None or isinstance(op, BuiltIn) else literal(self.neutral)
         return neutral(self.kind, op, given)
@@ -140,12 +142,12 @@ def check_scans(scans: Any) -> tuple[DeviceScan, ...]:
     Raises
     ------
     Error
-        Something is no scan, or two have one name.
+        An object is not a scan, or two share a name.
     """
     made = (scans,) if isinstance(scans, DeviceScan) else tuple(scans)
     for place, one in enumerate(made):
         if not isinstance(one, DeviceScan):
-            raise Error(f"scans= takes portbar.DeviceScan objects, not {one!r}")
+            raise Error(f"scans= must hold portbar.DeviceScan objects, not {one!r}")
         if any(one.generated_names & other.generated_names for other in made[:place]):
             raise Error(f"two scans define functions that begin with {one.name!r}; rename one")
     return made
@@ -157,11 +159,14 @@ def check_source(name: str, source: str, scans: tuple[DeviceScan, ...]) -> None:
     Raises
     ------
     BuildError
-        The header is not included, a name of a scan's is defined by the source, no parameter carries the state, or tiles that
-        are missing are never supplied.
+        The header is not included, the source defines a name of a scan, the kernel lacks the parameter for the state, or
+        missing tiles are never supplied.
     """
     if scans and HEADER not in [include.name for include in includes(source)]:
-        raise BuildError(f'{name}: scans= declares {scans[0].name!r}, but nothing includes it; add #include "{HEADER}"')
+        raise BuildError(
+            f"{name}: scans= declares {scans[0].name!r}, but the source does not include the header; add "
+            f'#include "{HEADER}"'
+        )
     if not scans and mentions(source, PARAMETER):
         raise BuildError(f"{name}: a kernel takes {PARAMETER}, but scans= declares no portbar.DeviceScan")
     code = without_comments(source, keep_strings=False)
@@ -171,15 +176,15 @@ def check_source(name: str, source: str, scans: tuple[DeviceScan, ...]) -> None:
                 raise BuildError(f"{name}: {taken!r} is defined in the source, and by scan {scan.name!r}; rename one")
         if mentions(source, f"{scan.name}_begin") and not mentions(source, PARAMETER):
             raise BuildError(
-                f"{name}: {scan.name}_begin needs to know where work-groups leave their values: make {PARAMETER} the "
+                f"{name}: {scan.name}_begin needs memory for the values of work-groups: make {PARAMETER} the "
                 "kernel's first parameter"
             )
         calls = [part for part in ("missing", "supply") if not mentions(source, f"{scan.name}_{part}")]
         if mentions(source, f"{scan.name}_publish") and calls:
             raise BuildError(
                 f"{name}: {scan.name}_publish without {scan.name}_{calls[0]} would have to wait for work-groups that may "
-                f"never run: after it, while ({scan.name}_missing(&scan)) {scan.name}_supply(&scan, what this work-item "
-                f"contributes to tile {scan.name}_missing_tile(&scan));"
+                f"never run: after it, while ({scan.name}_missing(&scan)) {scan.name}_supply(&scan, this work-item's "
+                f"contribution to tile {scan.name}_missing_tile(&scan));"
             )
 
 

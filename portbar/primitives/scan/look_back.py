@@ -49,7 +49,7 @@ class LookBack:
         return self._word("store", "release", at, value)
 
     def add(self, at: str, value: str) -> str:
-        """A relaxed addition that answers what was there."""
+        """Return a relaxed addition that returns the old value."""
         return (
             self._word("fetch_add", "relaxed", at, value) if self.public else f"portbar_word_add_relaxed({at}, {value})"
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
     if quirks.has_effect(quirks.FENCES_ARE_BARRIERS, facts):
-        return False, "the runtime makes barriers of the fences before arrivals"
+        return False, "the runtime implements the fences before arrivals as barriers"
     for who, what in (("lanes", "work-items"), ("sub_groups", "sub-groups")):
         if progresses(findings, who):
             return True, f"the progress probe saw {what} progress while others of their group wait"
@@ -28,7 +28,7 @@ def _features(findings: Findings | None) -> tuple[str, ...]:
 VARIANT = SplitBarrier(
     "counter",
     20,
-    "where a probe saw work-items, or sub-groups, progress while others wait: an atomic subtraction in local memory; a "
+    "if a probe saw work-items, or sub-groups, progress while others wait: an atomic subtraction in local memory; a "
     "load per poll",
     "split_barrier/counter.mako",
     _judge,

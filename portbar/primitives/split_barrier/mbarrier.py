@@ -18,7 +18,7 @@ def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:
         return builds["mbarrier"], "the PTX compile probe " + ("passed" if builds["mbarrier"] else "failed")
     if facts.compute_capability >= 80:
         return True, "compute capability 8.0 or later has mbarrier; not yet probed here"
-    return False, "no PTX of compute capability 8.0 or later"
+    return False, "it requires PTX of compute capability 8.0 or later"
 
 
 def _polls(strategy: Strategy) -> int:

@@ -1,4 +1,4 @@
-"""What a split barrier's variant declares, which one a device gets, and what a program may see of it."""
+"""The declaration of a split barrier variant, the choice for a device, and the features that a program may query."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _OBSERVERS: Final = re.compile(
     r"portbar_split_barrier_(?:test_wait|try_wait|wait_parity|pending_count)|##|#\s*include\s*[\"<](?!portbar/)|\(\s*\{"
 )
 
-#: Waits, whose answer shows counts unless the program drops it.
+#: Waits, whose result reveals counts unless the program drops it.
 _WAIT: Final = re.compile(r"portbar_split_barrier_(?:arrive_and_)?wait\b")
 
-#: What stands before a statement.
+#: The text before a statement.
 _BEFORE_STATEMENT: Final = re.compile(r"(?:\A|[;{}]|\belse|\bdo)\Z")
 
 
@@ -114,7 +114,7 @@ def shows_counts(source: str, options: tuple[str, ...] = ()) -> bool:
 
 
 def _is_statement(text: str, call: re.Match[str]) -> bool:
-    """Whether a call is a whole statement, so that nothing uses its answer. Where that is hard to tell, it is not."""
+    """Whether a call is a whole statement, so that nothing uses its answer. In doubt it is not."""
     before = re.sub(r"\(\s*void\s*\)\Z", "", text[: call.start()].rstrip()).rstrip()
     block = before[max(before.rfind("{"), before.rfind("}")) + 1 :]
     # In the head of a `for`, a semicolon ends no statement.

@@ -1,4 +1,4 @@
-"""The steps of a survey. What runs them, prints them, compares them and reports on them goes by this list."""
+"""The steps of a survey. Running, printing, comparing and reporting all use this list."""
 
 from __future__ import annotations
 

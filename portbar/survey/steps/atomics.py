@@ -45,7 +45,7 @@ class Atomics(Step):
             texts = ["/".join(dict.fromkeys(of[space] for space in _SPACES if space in of)) for of in found]
             shown.append([kind, *(Cell(text, kind="no" if "WRONG" in text else "") for text in texts)])
         columns = ["type", *(_SHORT.get(name, name.removeprefix("fetch_")) for name in operations)]
-        title = "Atomics in global memory, and in local memory where that differs (after a stroke)"
+        title = "Atomics: global memory, or global/local where they differ"
         yield terminal_table(title, columns, shown, words=columns)
 
     def faults(self, entry: Entry) -> Iterator[str]:
@@ -54,6 +54,10 @@ class Atomics(Step):
         broken = sum(row["result"].get("status") in lost for row in rows_of(entry, self.name))
         if broken:
             yield f"{broken} atomic operations do not work"
+
+    def remedy(self, _entry: Entry) -> str:
+        """Which they are is in the table."""
+        return "avoid the operations that the table marks WRONG"
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """Whether it works, and how."""

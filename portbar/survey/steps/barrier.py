@@ -1,4 +1,4 @@
-"""What a barrier between work-groups costs, by algorithm and group count, beside relaunching an empty kernel."""
+"""The cost of a barrier between work-groups, by algorithm and group count, beside relaunching an empty kernel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyopencl as cl
     from rich.console import RenderableType
 
-#: What is said of barrier times that other work on the machine has spoilt.
-UNSTEADY: Final = "they vary too much to choose by, as on a busy machine; measure again with `portbar bench barrier`"
+#: The note on barrier times that other work on the machine distorted.
+UNSTEADY: Final = "they vary too much to be used, as on a busy machine; measure again with `portbar bench barrier`"
 
 #: Local size whose times stand for a device where several were measured.
 _USUAL_LOCAL_SIZE: Final = 256
@@ -36,7 +36,7 @@ class Barrier(Step):
     full = Turn(3, 8.0, 90.0)
     quick = Turn(2, 4.0, 6.0)
     typical_s = 12.0
-    telling = True
+    informative = True
     legend = "ratio: fastest barrier over relaunching an empty kernel."
 
     def complete(self, part: Json) -> None:
@@ -114,22 +114,21 @@ class Barrier(Step):
                 row += [groups, algorithm, us, again]
             rows.append(cells(*row))
         about = (
-            "Microseconds of the fastest barrier between the fewest and the most work-groups that were measured, beside ending "
-            "the kernel and launching an empty one."
+            "Microseconds of the fastest barrier between the fewest and the most work-groups that were measured, beside "
+            "ending the kernel and launching an empty one."
         )
         busy = any(row[0].text.endswith(" *") for row in rows)
-        remarks = ["* Measured on a busy machine: not to be relied on."] if busy else []
+        remarks = ["* Measured on a busy machine: unreliable."] if busy else []
         return Table("barriers", "Time of a barrier", about, columns, rows, remarks)
 
 
 def times_table(entry: Entry) -> Table | None:
-    """Microseconds a barrier, by algorithm and group count, beside relaunching; None without any row."""
+    """Microseconds per barrier, by algorithm and group count, beside relaunching; None without any row."""
     rows = Barrier().measured(entry)
     if not rows:
         return None
     present = [name for name in ALTERNATIVES["device_barrier"] if any(row["algorithm"] == name for row in rows)]
-    # Long names in two lines: all algorithms of a GPU's record fit 100 columns then.
-    columns = [name.replace("_", "_\n") for name in ("local", "groups", *present, "relaunch", "ratio")]
+    columns = [_heading(name) for name in ("local", "groups", *present, "relaunch", "ratio")]
     shapes: dict[tuple[int, int], dict[str, Json]] = {}
     for row in rows:
         shapes.setdefault((row["local_size"], row["groups"]), {})[row["algorithm"]] = row
@@ -142,32 +141,18 @@ def times_table(entry: Entry) -> Table | None:
             for name in present
         ]
         shown.append([local, groups, *timed, float(again), least / again])
-    return terminal_table("Microseconds a barrier, median", columns, shown)
+    return terminal_table("Microseconds per barrier, median", columns, shown)
+
+
+def _heading(name: str) -> str:
+    """A name in lines of at most seven characters: all algorithms of a GPU's record fit 80 columns then."""
+    return {"relaunch": "re-\nlaunch", "replicated": "repli-\ncated"}.get(name, name.replace("_", "\n"))
 
 
 def notes(entry: Entry) -> list[str]:
     """Why algorithms have no times, each reason once."""
     noted = ((row["algorithm"], row["barrier_time"].get("reason")) for row in rows_of(entry, "barrier"))
     return list(dict.fromkeys(f"{name}: {reason}" for name, reason in noted if reason))
-
-
-def gain(entry: Entry) -> str:
-    """How a barrier compares with relaunching where most work-groups met, for the sentence of the verdict."""
-    rows = Barrier().measured(entry)
-    most = max((row["groups"] for row in rows), default=None)
-    ratios: dict[int, float] = {}
-    for row in rows:
-        if row["groups"] == most:
-            ratio = row["relaunch_time"]["value"] / row["barrier_time"]["value"]
-            ratios[row["local_size"]] = max(ratio, ratios.get(row["local_size"], ratio))
-    if not ratios:
-        return ""
-    said = [
-        f"{f'{ratio:.3g} times faster than' if ratio >= 1 else 'slower than'} relaunching at local size {size}"
-        for size, ratio in sorted(ratios.items())
-    ]
-    busy = ", as measured while the machine was busy" if entry["barrier"].get("unsteady") else ""
-    return f", {' and '.join(said if len(said) <= 2 else (said[0], said[-1]))}{busy}"
 
 
 def fastest(curve: Json | None, pick: Callable[[Iterable[int]], int]) -> tuple[int, float, float | None, str] | None:

@@ -63,12 +63,18 @@ class Litmus(Step):
         if wrong:
             yield f"the litmus tests refuted {'; '.join(wrong)}"
 
+    def remedy(self, entry: Entry) -> str:
+        """That portbar uses other atomics, where it does."""
+        chosen = ((entry.get("strategy") or {}).get("atomics") or {}).get("value")
+        failed = {row["strategy"] for row in rows_of(entry, self.name) if value_of(row["verdict"]) == "fail"}
+        return f"nothing to do: portbar uses {chosen} atomics" if chosen and chosen not in failed else ""
+
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """The verdict by strategy."""
         return (("verdict", str(row.get("strategy"))),)
 
     def summary(self, entry: Entry) -> dict[str, bool]:
-        """What a device was measured to be capable of, by its probe as well; what was not measured is left out."""
+        """Return the measured features of a device, including its probe; unmeasured ones are left out."""
         findings = entry.get("findings") or {}
         able: dict[str, bool] = {f"build {name}": value for name, value in (findings.get("builds") or {}).items()}
         for field in ("ordering", "litmus"):
@@ -83,13 +89,13 @@ class Litmus(Step):
         return able
 
     def table(self, devices: Sequence[Json]) -> Table:
-        """What each device is capable of."""
+        """The features of each device."""
         able = [one for one in devices if one["capabilities"]]
         names, notes = common((one["capabilities"] for one in able), "capabilities", _FIRST)
         says = {True: Cell("yes", 0, "yes"), False: Cell("no", 1, "no"), None: Cell("", 2)}
         rows = [[name_cell(one), *(says[one["capabilities"].get(name)] for name in names)] for one in able]
         about = (
-            "What was measured, whatever the driver claims: whether work-groups, sub-groups and lanes make progress by "
+            "Measurements, independent of the driver's claims: whether work-groups, sub-groups and lanes make progress by "
             "themselves, whether long loops run to their end, what compiles and runs, and which atomics order memory (in a "
             "short probe, and in litmus tests). Empty: not measured."
         )

@@ -28,10 +28,10 @@ class Occupancy(Step):
     full = Turn(2, 4.0, 40.0)
     quick = Turn(1, 3.0, 4.0)
     typical_s = 5.0
-    telling = True
+    informative = True
     legend = (
         "bound: the most that any run found. *: as published, without patience. "
-        "vendor says: the driver's own answer, and how much of it was found."
+        "vendor says: the driver's own answer, and the share of it that was found."
     )
     summary_name = "recall"
 
@@ -66,7 +66,7 @@ class Occupancy(Step):
         yield from ((name, shape) for name in ("vendor_bound", "computed_bound", "occupancy"))
 
     def used(self, entry: Entry) -> Iterator[Row]:
-        """The rows of the lock that launches use; what others find matters to nobody's kernels."""
+        """The rows of the lock that launches use; the results of others do not matter to kernels."""
         discovery = (entry.get("strategy") or {}).get("discovery", {}).get("value", "packed")
         for row in rows_of(entry, self.name):
             if row.get("lock") == discovery and row.get("patience"):
@@ -92,7 +92,7 @@ class Occupancy(Step):
                     *([_vendor_text(of_shape)] if asks else []),
                 ]
             )
-        title = "Work-groups found, mean of the runs (recall)"
+        title = "Work-groups that discovery found, mean of the runs in percent of the bound"
         yield terminal_table(title, [*columns, "vendor says"] if asks else columns, shown)
         parts = []
         for lock, patience in _COLUMNS:
@@ -101,7 +101,7 @@ class Occupancy(Step):
             if times:
                 parts.append(f"{lock}{'' if patience else '*'} {median(times):.1f}")
         if parts:
-            yield Text(f"Discovery, median microseconds a launch: {', '.join(parts)}")
+            yield Text(f"Discovery, median microseconds per launch: {', '.join(parts)}")
 
     def summary(self, entry: Entry) -> Json | None:
         """Recall by lock, for the largest local size and the least local memory, which is what the published study asked.
@@ -202,7 +202,7 @@ def _share(row: Row) -> float | None:
 
 
 def _shape(row: Row) -> tuple[int, int]:
-    """Local size and local memory; published rows tell neither."""
+    """Local size and local memory; published rows state neither."""
     return row.get("local_size") or 0, row.get("local_bytes") or 0
 
 
@@ -215,7 +215,7 @@ def _by_shape(rows: Sequence[Json]) -> dict[tuple[int, int], list[Json]]:
 
 def _found_text(row: Row) -> str:
     recall = value_of(row.get("recall"))
-    return f"{mean_of(row['found']):.4g}" + ("" if recall is None else f" ({100 * recall:.0f}%)")
+    return f"{mean_of(row['found']):.4g} found" if recall is None else f"{100 * recall:.3g}"
 
 
 def _vendor_text(rows: Sequence[Row]) -> str:

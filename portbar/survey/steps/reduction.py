@@ -1,4 +1,4 @@
-"""What a sum over sub-groups, work-groups and the device costs, beside OpenCL's own function for it."""
+"""The cost of a sum over sub-groups, work-groups and the device, beside OpenCL's own function for it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reduction(Step):
         return as_used(rows_of(entry, self.name), "time", "strategy", shape)
 
     def views(self, entry: Entry) -> Iterator[Table]:
-        """Time of a sum of one value a work-item."""
+        """Time of a sum of one value per work-item."""
         rows = rows_of(entry, self.name, having="time")
         if not rows:
             return
@@ -59,7 +59,7 @@ class Reduction(Step):
             ]
             for row in rows
         )
-        yield terminal_table("Time of a sum of one value a work-item, median", columns, shown, words=["over a"])
+        yield terminal_table("Time of a sum of one value per work-item, median", columns, shown, words=["over a"])
 
     def summary(self, entry: Entry) -> dict[str, Json]:
         """Level -> microseconds by strategy, at the largest grid that has the most strategies."""

@@ -1,4 +1,4 @@
-"""What an arrive and a wait of each split barrier cost beside OpenCL's work-group barrier."""
+"""The cost of an arrive and a wait of each split barrier, beside OpenCL's work-group barrier."""
 
 from __future__ import annotations
 

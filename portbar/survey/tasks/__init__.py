@@ -1,1 +1,1 @@
-"""What the survey's steps run on a device, in child processes."""
+"""The tasks of the survey's steps, which run on a device in child processes."""

@@ -1,7 +1,7 @@
 """The capability table of atomics as measured: each operation on each type and address space, compiled and run once.
 
-A task for a child process. One work-item runs each operation, and what it leaves is compared with NumPy. Not for whether
-operations are atomic or in order, which the litmus tests and portbar's own tests tell.
+A task for a child process. One work-item runs each operation, and what it leaves is compared with NumPy. Whether operations are
+atomic and in order is the subject of the litmus tests and portbar's own tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from portbar.survey.tasks.session import Session
 
 SPACES: Final = ("global", "local")
 
-#: What stands for `implementation` where there is none.
+#: The placeholder for `implementation` if there is none.
 NONE: Final = "none"
 INSTRUCTION: Final = "instruction"
 LOOP: Final = "loop"
@@ -86,8 +86,8 @@ def cases() -> Iterator[Case]:
 def implementation(case: Case, strategy: Strategy) -> str:
     """How portbar does an operation: `instruction`, one of the device's own, or `loop`, of compare-exchanges.
 
-    The rules are those of `cl_templates/atomics/common.mako`. What a device's compiler makes of its own operation is another
-    matter: a CPU has no fetch_min, for one.
+    The rules are those of `cl_templates/atomics/common.mako`. A device's compiler may implement its own operation by a loop: a
+    CPU has no fetch_min, for example.
     """
     kind, operation = case.kind, case.operation
     by_ptx = VARIANTS[strategy.atomics.value].by_ptx
@@ -104,7 +104,7 @@ def implementation(case: Case, strategy: Strategy) -> str:
 
 
 def values_of(case: Case) -> tuple[Any, Any]:
-    """What a cell holds before the operation, and the operand: such that no two operations leave the same."""
+    """Return a cell's value before the operation, and the operand: such that no two operations have the same result."""
     dtype = np.dtype(SCALARS[case.kind.name])
     if case.kind.kind == "float":
         before, operand = 1.5, -2.25
@@ -120,7 +120,7 @@ def values_of(case: Case) -> tuple[Any, Any]:
 
 
 def expected_of(case: Case) -> Any:
-    """What the cell holds after the operation."""
+    """Return the cell's value after the operation."""
     before, operand = values_of(case)
     with np.errstate(over="ignore"):
         return np.asarray(AFTER[case.operation](before, operand)).astype(before.dtype)[()]
@@ -136,7 +136,7 @@ def _statements(index: int, case: Case) -> str:
     if case.operation == "store":
         return f"{found} = cell[{index}]; portbar_atomic_store_explicit({cell}, {operand}, {how});"
     if case.operation == "compare_exchange":
-        # One that fails and tells what is there, and one that then succeeds.
+        # One that fails and returns the current value, and one that then succeeds.
         call = f"portbar_atomic_compare_exchange_strong_explicit({cell}, &seen, {operand}, memory_order_relaxed, {how})"
         return (
             f"{{ {kind} seen = {operand}; const bool first = {call}; const bool second = {call}; "

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices.profile import describe, forget
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
+from portbar.device.facts import facts
+from portbar.findings.costs import Costs, store_costs
 from portbar.findings.findings import BarrierTable
 from portbar.measuring.benching import BarrierTime, BarrierTimer, barrier_table, store_table, time_barriers
 from portbar.primitives.grid import bounded
@@ -29,7 +32,7 @@ KEPT: Final = 0.8
 
 #: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
 _UNBOUNDED: Final = (
-    "it has no spin limit, so it is timed only when portbar.measuring.benching.time_barriers is asked for it by name"
+    "it has no spin limit, so it is timed only if it is named in a call of portbar.measuring.benching.time_barriers"
 )
 
 
@@ -111,6 +114,14 @@ def _serving(table: BarrierTable, local_size: int, groups: int) -> str | None:
     return max(entries)[2] if entries else None
 
 
+def keep_costs(device: cl.Device, rows: Sequence[dict[str, Any]]) -> None:
+    """Store what barriers and launches cost, for `portbar.advise`."""
+    when = datetime.now(UTC).date().isoformat()
+    costs = Costs.of_entry({"barrier": {"rows": rows}}, f"measured {when} on this machine")
+    if costs is not None:
+        store_costs(facts(device), costs)
+
+
 def keep_table(device: cl.Device, rows: Sequence[dict[str, Any]], *, quick: bool) -> bool:
     """Store which algorithm was fastest at which group count, unless the times vary too much; whether that was done."""
     known = describe(device).findings
@@ -120,5 +131,6 @@ def keep_table(device: cl.Device, rows: Sequence[dict[str, Any]], *, quick: bool
     if not table:
         return False
     store_table(device, table)
+    keep_costs(device, rows)
     forget()
     return True

@@ -16,7 +16,7 @@ from portbar.records.reading import measured, missing
 if TYPE_CHECKING:
     import pyopencl as cl
 
-#: What a quick survey runs: message passing, which a barrier rests on, and store buffering, which seq_cst alone forbids.
+#: The tests of a quick survey: message passing, on which barriers depend, and store buffering, which only seq_cst forbids.
 QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
 
 

@@ -1,7 +1,7 @@
 """Occupancy by lock, local size and local memory.
 
-Each cell is reported as it comes, so that a driver's abort or hang costs what was not yet measured, and nothing else. What the
-time budget leaves out is marked so.
+Each cell is reported as it comes, so that a driver's abort or hang costs what was not yet measured, and nothing else.
+Measurements that the time budget omits are marked so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ kernel void survey(PORTBAR_GRID_PARAM, local uint *scratch, uint rounds)
 
 @dataclass(frozen=True)
 class Setting:
-    """One occupancy measurement: so many runs of a discovery strategy.
+    """One occupancy measurement: several runs of a discovery strategy.
 
     With patience the poll waits for groups that have not arrived; without, it closes as the published protocol does.
     """
@@ -63,7 +63,7 @@ class Setting:
 
 
 def holds_one_group(profile: DeviceProfile, max_groups: int | None) -> bool:
-    """Whether a grid has a single work-group here, so that there is nothing for locks to differ in."""
+    """Whether a grid has a single work-group here, so that locks cannot differ."""
     found = profile.findings
     return max_groups == 1 or (found is not None and found.groups_in_flight == 1)
 
@@ -87,7 +87,7 @@ def occupancy_cells(
     impatient = [Setting(size, SMALL_BYTES, lock, False, runs) for lock in LOCKS for size in sizes]
     if quick:
         return [*small, Setting(sizes[-1], everything, "packed", True, runs), *impatient]
-    # What a work-group takes of local memory bounds how many a GPU holds; a CPU does not care, so one size shows that.
+    # A work-group's local memory limits how many a GPU runs at once; on a CPU it has no effect, so one size is enough.
     memory = [everything] if cpu else [everything // 4, everything // 2, everything]
     large = [
         Setting(size, local_bytes, lock, patience, runs)
@@ -103,9 +103,9 @@ def measure(session: Session) -> None:
     """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
 
     Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool), `launched` (work-groups), and readings:
-    `occupancy`, `found` (work-groups, one sample a run), `launch_time` (device time of each launch in us, wall-clock time where
-    the device tells none), `vendor_bound`, `computed_bound` (with a note where that is not what was found); `partial` where
-    time ran out between runs.
+    `occupancy`, `found` (work-groups, one sample per run), `launch_time` (device time of each launch in us, wall-clock time
+    if the device reports none), `vendor_bound`, `computed_bound` (with a note if it differs from the number found); `partial`
+    if time ran out between runs.
     """
     profile = session.profile
     occupancy = _OccupancyCells(session.queue, is_cpu(profile))
@@ -194,9 +194,9 @@ def _computed(computed: int | None, best: int) -> dict[str, Any]:
     note = None
     if computed != best:
         note = (
-            f"found {best}: other work on the device takes its share, or the driver divides its local memory otherwise"
+            f"found {best}: other work occupies the device, or the driver partitions its local memory differently"
             if best < computed
-            else f"found {best}: the limits of this device that portbar computes with are too small"
+            else f"found {best}: the limits that portbar assumes for this device are too small"
         )
     return measured(computed, "work-groups", note=note)
 

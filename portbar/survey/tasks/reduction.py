@@ -1,6 +1,6 @@
 """Time of the short forms of reductions with each strategy that a device can use, beside OpenCL's own function for it.
 
-A task for a child process. Results are checked, but only so far that a time is one of a reduction: the tests tell the rest. Not
+A task for a child process. Results are checked only to ensure that a time is that of a reduction: the tests check the rest. Not
 for reductions of arrays (`benchmarks/reductions.py`).
 """
 
@@ -34,13 +34,13 @@ from portbar.survey.tasks.session import (
     time_in_turns,
 )
 
-#: In the order of measuring, so that a step that runs out of time has measured what tells the most.
+#: In the order of measuring, so that a step that runs out of time has measured the most informative rows.
 LEVELS: Final = ("work_group", "device", "sub_group")
 TYPES: Final = ("float", "uint")
 
 _DTYPES: Final[dict[str, Any]] = {"float": np.float32, "uint": np.uint32}
 _FACTOR: Final = 1664525
-#: What becomes of a sum before the next round: floats stay bounded, as half of the sum is shared out.
+#: The transformation of a sum before the next round: floats stay bounded, as half of the sum is shared out.
 _NEXT: Final = {"float": "x * (0.5f / {items}) + id", "uint": f"x * {_FACTOR}u + id"}
 
 _HEADERS: Final = """
@@ -97,7 +97,9 @@ def source(level: str, local: int) -> str:
 
 
 def expected(kind: str, members: Any, rounds: int) -> Any:
-    """What each work-item leaves after so many rounds, by the number of those that it is reduced with; at least one round."""
+    """Return each work-item's result after `rounds` rounds, by the number of work-items that it is reduced with; at least one
+    round.
+    """
     items = np.arange(len(members), dtype=np.int64)
     values = np.zeros(len(members), np.float64 if kind == "float" else np.uint32)
     for one in np.unique(members):
@@ -140,7 +142,7 @@ class _Grid:
         self._left = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
 
     def launch(self, rounds: int) -> float:
-        """Seconds that a launch of so many rounds took; `Error` where it left wrong values or not all groups met."""
+        """Seconds that a launch of `rounds` rounds took; `Error` if it left wrong values or not all groups took part."""
         start = time.perf_counter()
         launch = self.kernel(self.queue, None, (self.local,), self._left, np.uint32(rounds), num_groups=self.groups)
         launch.event.wait()

@@ -39,7 +39,7 @@ def context_of(payload: Mapping[str, Any]) -> cl.Context:
     device = DeviceAddress.from_json(payload["address"]).resolve()
     reported = facts(device)
     if payload.get("findings") and stored_findings(reported) is None:
-        # Where the cache cannot be written, what the parent's probe found has not come here.
+        # If the cache is not writable, the parent's findings are not available here.
         cache.store(CACHE_KIND, device_key(reported), payload["findings"])
     return cl.Context([device])
 
@@ -65,7 +65,7 @@ class Session:
         return self.budget.left() <= 0
 
     def doing(self, what: str) -> None:
-        """Tell what is done next, which may abort or hang."""
+        """Report the next action, which may abort or hang."""
         child.progress({"doing": what})
 
     def row(self, row: Mapping[str, Any]) -> None:
@@ -140,7 +140,7 @@ class Loop:
         self._left = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
 
     def launch(self, rounds: int) -> float:
-        """Seconds that a launch of so many rounds took; `Error` where it left wrong values."""
+        """Seconds that a launch of `rounds` rounds took; `Error` if it left wrong values."""
         queue, (total, local) = self._queue, self._sizes
         cl.enqueue_fill_buffer(queue, self._left, np.zeros(1, np.uint32), 0, self._values.nbytes)
         self._kernel.set_args(self._left, np.uint32(rounds))
@@ -162,7 +162,7 @@ def check(left: Any, expected: Any, rounds: int) -> None:
 
 
 def repeated(factor: Any, term: Any, rounds: int, modulus: int | None = None) -> tuple[Any, Any]:
-    """`x -> factor * x + term`, applied so many times, as one such step: its factor and its term."""
+    """`x -> factor * x + term`, applied `rounds` times, as one such step: its factor and its term."""
 
     def cut(number: Any) -> Any:
         return number % modulus if modulus is not None else number

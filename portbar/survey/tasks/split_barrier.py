@@ -1,6 +1,6 @@
 """Time of an arrive and a wait with each split-barrier strategy that a device can use, beside the work-group barrier of OpenCL.
 
-A task for a child process. Not for whether the barrier orders memory: the tests tell. The loops are those of
+A task for a child process. Whether the barrier orders memory is the subject of the tests. The loops are those of
 `benchmarks/split_barrier.py`, without its peers in CUDA.
 """
 
@@ -61,7 +61,7 @@ _WHOLE: Final = _LOOP.format(
 
 
 def _expected(items: int, rounds: int) -> Any:
-    """What each work-item leaves."""
+    """Return each work-item's result."""
     factor, term = repeated(_FACTOR, _TERM, rounds, 1 << 32)
     return np.arange(items, dtype=np.uint32) * np.uint32(factor) + np.uint32(term)
 

@@ -15,7 +15,7 @@ def _judge(_facts: DeviceFacts, findings: Findings | None, std: str | None) -> t
     if findings is None or not findings.builds.get("sub_groups"):
         return False, "no probe has compiled sub_group_reduce_add here"
     if std is None:
-        return False, "sub-groups need -cl-std=CL2.0 or later, which the atomics of this device go without"
+        return False, "sub-groups need -cl-std=CL2.0 or later, which the atomics of this device do not use"
     return True, "the device has sub-groups with reductions"
 
 
@@ -23,7 +23,7 @@ VARIANT = Lanes(
     "sub_group",
     20,
     "devices with `sub_group_reduce_add`, in OpenCL C 2.0 or later: their own sub-groups and functions; one work-item "
-    "combines the sub-groups' values; `work_group_reduce_add` and its like where there are",
+    "combines the sub-groups' values; `work_group_reduce_add` and similar functions if available",
     "reduction/lanes/sub_group.mako",
     _judge,
     takes=lambda _: False,
