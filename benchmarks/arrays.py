@@ -1,4 +1,4 @@
-"""What the benchmarks of whole arrays share: sessions, times of calls, and CUB's scans and sorts in a CUDA program."""
+"""Shared by the benchmarks of whole arrays: sessions, times of calls, and CUB's scans and sorts in a CUDA program."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __global__ void fill(unsigned *a, size_t n)
 static char *a, *b, *c, *d, *room;
 static size_t room_size;
 
-/* Calls CUB twice: for the size of its memory, and behind a busy kernel, so that events tell the device's time alone. */
+/* Calls CUB twice: for the size of its memory, and after a busy kernel, so that events show the device's time alone. */
 template <typename Call> static bool timed(Call call)
 {
     static cudaEvent_t before, after;
@@ -98,7 +98,7 @@ static bool copy(long long bytes)
     });
 }
 
-/* Reads lines "WHAT N"; answers each by a line of JSON. */
+/* Reads lines "WHAT N"; replies to each with a line of JSON. */
 int main()
 {
     const size_t bytes = size_t(1) << 30;
@@ -142,7 +142,7 @@ class CubPeer(CudaProgram):
     """The CUDA program."""
 
     def seconds(self, what: str, size: int) -> float:
-        """What one call took by the device's clock.
+        """Return the seconds of one call by the device's clock.
 
         Raises
         ------
@@ -154,11 +154,11 @@ class CubPeer(CudaProgram):
 
 @dataclass(frozen=True)
 class BusySession(Session):
-    """One device that can be kept busy, so that what comes next starts when it is awake."""
+    """One device that can be kept busy, so that the next command starts when it is awake."""
 
     @cached_property
     def profiled(self) -> cl.CommandQueue:
-        """A queue whose events tell times."""
+        """A queue whose events have times."""
         return profiled_queue(self.queue)
 
     @cached_property
@@ -169,7 +169,7 @@ class BusySession(Session):
         return kernel, argument
 
     def keep_busy(self, nanoseconds: int) -> cl.Event:
-        """A kernel that does nothing for so long; what is enqueued behind it starts on a device that is awake, as CUB does."""
+        """Enqueue a kernel that only spends this time; commands after it start on an awake device, as CUB's do."""
         kernel, _ = self._busy
         kernel.set_arg(1, np.uint64(nanoseconds))
         return cl.enqueue_nd_range_kernel(self.profiled, kernel, (1,), (1,))
@@ -182,13 +182,13 @@ class BusySession(Session):
 
 @dataclass(frozen=True)
 class ArraySession(BusySession):
-    """One device, with the CUDA program where there is one."""
+    """One device, with the CUDA program if available."""
 
     cub: CubPeer | None = None
 
     @cached_property
     def by_stamps(self) -> bool:
-        """Whether calls are timed by the device's clock, behind a kernel that keeps it busy."""
+        """Whether calls are timed by the device's clock, after a kernel that keeps it busy."""
         return "NVIDIA" in self.device.platform.name
 
     def seconds(self, call: Callable[[], cl.Event]) -> float:
@@ -247,13 +247,3 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
         + (f" ({row.extra['target']:.3g})" if row.extra.get("target") is not None else "")
     ),
 }
-
-
-def judged(row: Row, target: float | None, scale: float = 1.0) -> Row:
-    """A row with its ratio scaled, and whether that is at most the target."""
-    ratio = None if row.ratio is None else row.ratio * scale
-    met = None if target is None or ratio is None else ratio <= target
-    return Row(
-        row.benchmark, row.device, row.peer, ratio, row.ours_us, row.peer_us, row.samples,
-        row.extra | {"target": target, "met": met},
-    )  # fmt: skip

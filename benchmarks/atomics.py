@@ -1,6 +1,6 @@
 """Atomics through `portbar/atomics.h` beside the device's own and hand-written ones: `python -m benchmarks.atomics --json`.
 
-Not for whether they order memory: `portbar check` tells. A ratio below 1 means that portbar is faster. Both sides are built
+Whether they order memory is the subject of `portbar check`. A ratio below 1 means that portbar is faster. Both sides are built
 with the same options from the same loop, and their sums are checked once. A simulator's figures are those of a simulator.
 """
 
@@ -24,7 +24,7 @@ from portbar.launching.build import build_options, compile_program
 from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
 from portbar.primitives.atomics.table import TYPES, AtomicType
 
-#: What the ratios should not exceed.
+#: Upper bounds of the ratios.
 BUILT_IN_TARGET: Final = 1.02
 LOOP_TARGET: Final = 1.1
 
@@ -44,10 +44,10 @@ MOST_IN_A_LOOP: Final = 2048
 _KIND: Final = {kind.name: kind for kind in TYPES}
 _DTYPES: Final[dict[str, Any]] = {"uint": np.uint32, "ulong": np.uint64, "float": np.float32, "double": np.float64}
 _LOCAL_SIZE: Final = 64
-#: What loads find.
+#: The value that loads return.
 _STORED: Final = 7
 
-#: Loops as authors write them. What a failed exchange found is the next try's value, or it is read again.
+#: Loops as authors write them. The next attempt uses the value that a failed exchange found, or reads it again.
 LOOPS: Final = {
     "loop-carried": """
     {word} seen = {or_}(w, 0);
@@ -80,7 +80,7 @@ class WrongSumError(Error):
 
 @dataclass(frozen=True)
 class Task:
-    """What a kernel does in a loop: `fetch_add` and `add`, which drops the old value, `load` or `store`."""
+    """The operation of a kernel's loop: `fetch_add` and `add`, which drops the old value, `load` or `store`."""
 
     operation: str
     kind: AtomicType
@@ -105,7 +105,7 @@ kernel void {name}(global {self.kind.name} *words, global {self.kind.bits_type} 
 """
 
     def expected(self, items: int, rounds: int) -> tuple[float, int]:
-        """What each word holds after a launch, and the sum of all that was returned."""
+        """Return each word's value after a launch, and the sum of all returned values."""
         words = PLACES[self.place] or items
         each = items * rounds // words
         if self.operation == "load":
@@ -186,7 +186,7 @@ class Bench:
         stamped, wrong = True, {}
         for name, kernel in sides.items():
             seconds, wall = self._launch(task, kernel, items, rounds)
-            # Stamps that miss half of a long launch are none; all samples of a row come from the same clock.
+            # Stamps that miss half of a long launch are invalid; all samples of a row come from the same clock.
             stamped = stamped and seconds >= wall / 2
             fault = self._fault(task, items, rounds)
             if fault:
@@ -223,7 +223,7 @@ class Bench:
         return device_s(event, wall), wall
 
     def _fault(self, task: Task, items: int, rounds: int) -> str:
-        """What is wrong with the numbers that the last launch left; empty when they are right."""
+        """Return the fault of the last launch's numbers; empty if they are correct."""
         kind = task.kind
         words = np.empty(self.items * self.line // (kind.bits // 8), _DTYPES[kind.name])
         sums = np.empty(items, f"u{kind.bits // 8}")
@@ -306,7 +306,7 @@ def fetch_add(session: Session) -> Iterator[Row]:
 
 
 def order(session: Session) -> Iterator[Row]:
-    """What an order costs at device scope: the same operation of portbar's, relaxed."""
+    """Measure the cost of an order at device scope, relative to the same operation of portbar's, relaxed."""
     bench = Bench(session)
     if "ordering" in bench.strategy.capabilities.atomics_table.refused:
         note(f"{session.name}: order skipped, {bench.strategy.capabilities.atomics_table.refused['ordering']}")
@@ -332,7 +332,7 @@ def order(session: Session) -> Iterator[Row]:
 
 
 def float_add(session: Session) -> Iterator[Row]:
-    """Additions of floats beside the fastest of the hand-written loops, and beside the native addition where there is one."""
+    """Additions of floats beside the fastest of the hand-written loops, and beside the native addition if available."""
     bench = Bench(session)
     for kind in (kind for kind in bench.kinds if kind.kind == "float"):
         native = (kind.name, "global") in bench.strategy.capabilities.atomics_table.native_add
@@ -397,7 +397,7 @@ def best_of(bench: Bench, task: Task, sides: Mapping[str, cl.Kernel], *, native:
 
 
 def described(bench: Bench, task: Task) -> dict[str, Any]:
-    """What was measured, for a row."""
+    """Return the description of a measurement, for a row."""
     return {
         "operation": task.operation,
         "type": task.kind.name,

@@ -20,7 +20,7 @@ import portbar
 from benchmarks.shared import Row, Session, command_line, number, run
 from portbar.launching.build import build_options, compile_program
 
-#: What is used -> the kernel with portbar and without; NAME is the kernel's.
+#: Used feature -> the kernel with portbar and without; NAME is the kernel's.
 KERNELS: Final[Mapping[str, tuple[str, str]]] = {
     "atomic": (
         """#include "portbar/atomics.h"

@@ -1,7 +1,7 @@
-"""CUDA programs as peers: compiled by nvcc on the spot, started once, and given orders in turns with ours.
+"""CUDA programs as peers: compiled by nvcc on the spot, started once, and timed alternately with ours.
 
-Not for what they measure: each benchmark has its own program. It reads orders, a line each, from its standard input, and
-answers each by a line of JSON.
+Each benchmark has its own program. It reads orders, a line each, from its standard input, and replies to each with a line of
+JSON.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _LIMIT_S: Final = 60.0
 
-#: What programs with CUB begin with: errors as answers, and a kernel that keeps the device busy while the host enqueues what
-#: is timed, so that the events around it tell the device's time alone.
+#: The beginning of programs with CUB: errors as replies, and a kernel that keeps the device busy while the host enqueues the
+#: timed calls, so that the events around them show the device's time alone.
 CUB_PRELUDE: Final = r"""
 #include <cub/cub.cuh>
 

@@ -63,7 +63,7 @@ CHILD_LIMIT_S = 300
 
 @dataclass(frozen=True)
 class BarrierSession(Session):
-    """One device, with the local sizes to measure and libgomp's barrier, where there is one."""
+    """One device, with the local sizes to measure and libgomp's barrier, if available."""
 
     local_sizes: tuple[int, ...]
     gomp: Path | None
@@ -120,7 +120,9 @@ def oversubscribed(session: BarrierSession) -> Iterator[Row]:
         for peer, pairs in samples.items():
             yield session.compare("device_barrier_oversubscribed", peer, pairs, **extra)
         if not samples:
-            note(f"{session.name}: {statistics.median(ours.us):.1f} us a barrier with {groups} groups on {cores} cores")
+            note(
+                f"{session.name}: {statistics.median(ours.us):.1f} us per barrier with {groups} groups on {cores} cores"
+            )
 
 
 def discovery(session: BarrierSession) -> Iterator[Row]:

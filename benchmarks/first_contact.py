@@ -1,4 +1,4 @@
-"""What a newcomer's program pays: choices, launches, waits, first launches, votes: `python -m benchmarks.first_contact`.
+"""The costs of a newcomer's program: choices, launches, waits, first launches, votes: `python -m benchmarks.first_contact`.
 
 A ratio is portbar's time over the peer's of the same run, below 1 where portbar is faster.
 """
@@ -68,7 +68,7 @@ CPU_LOCAL_SIZES = (1, 64)
 
 @dataclass(frozen=True)
 class Launches:
-    """An empty kernel launched in three ways: plain PyOpenCL told its types, portbar without a grid, and with one."""
+    """An empty kernel launched in three ways: plain PyOpenCL with its types declared, portbar without a grid, and with one."""
 
     raw: Callable[[], cl.Event]
     without: Callable[[], Launch]
@@ -128,7 +128,7 @@ def waiting(session: Session) -> Iterator[Row]:
 
 
 def enqueueing(session: Session) -> Iterator[Row]:
-    """Host time of one launch beside PyOpenCL's, told its types; the device holds them back meanwhile."""
+    """Host time of one launch beside PyOpenCL's, with its types declared; the device holds them back meanwhile."""
     for groups, local_size in shapes(session)[:1]:
         made = launches(session, session.queue, groups, local_size)
         sides = {
@@ -245,7 +245,7 @@ def ended(launch: Callable[[], cl.Event | Launch]) -> None:
 
 
 def each_us(call: Callable[[], object], calls: int = 20) -> float:
-    """Microseconds a call, one after the other."""
+    """Return the microseconds per call, one after the other."""
     start = time.perf_counter()
     for _ in range(calls):
         call()

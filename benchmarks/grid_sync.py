@@ -1,10 +1,10 @@
 """The device barrier beside CUDA's, on an NVIDIA device: `python -m benchmarks.grid_sync --json`.
 
-Peers, all at the same work-groups and local sizes and in turns with ours: `grid.sync()` of cooperative groups, two barriers
-as they were written by hand before it (one counter; one flag a block, as in CUB's `GridBarrier`), empty kernels replayed by a
-CUDA graph, and kernels relaunched through OpenCL. A ratio below 1 means that portbar is faster. `grid.sync()` answers nothing,
-so ours is asked once, after the last barrier; what asking after each costs is a row of its own. Further: barriers with memory
-traffic between them, the split form with work between its halves, entering a grid, and recall.
+Peers, all at the same work-groups and local sizes and in turns with ours: `grid.sync()` of cooperative groups, two barriers as
+they were written by hand before it (one counter; one flag per block, as in CUB's `GridBarrier`), empty kernels replayed by a
+CUDA graph, and kernels relaunched through OpenCL. A ratio below 1 means that portbar is faster. `grid.sync()` returns nothing,
+so the result of ours is tested once, after the last barrier; the cost of a test after each is a separate row. Further: barriers
+with memory traffic between them, the split form with work between its halves, entering a grid, and recall.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SHAPES: Final = {
 TRAFFIC_SHAPES: Final = ((132, 256), (264, 256), (264, 1024), (528, 256), (1056, 256))
 ENTER_SHAPES: Final = ((132, 256), (264, 1024), (1056, 256), (2112, 64), (4224, 32))
 
-#: What the barrier may add to streaming, in terms of what `grid.sync()` adds.
+#: The bound on the time that the barrier adds to streaming, relative to that of `grid.sync()`.
 TRAFFIC_TARGET: Final = 0.9
-#: Microseconds above an empty kernel that entering may take: up to so many work-groups, and with more; count unknown.
+#: Microseconds above an empty kernel that entering may take, by the largest number of work-groups; with an unknown count.
 ENTER_US: Final = {1056: 10.0, 4224: 15.0}
 ENTER_UNKNOWN_US: Final = 60.0
 
-#: What the work-groups do with what they stream.
+#: The accesses of work-groups to the streamed data.
 STREAMS: Final = ("read", "write", "copy")
 #: Bytes that each work-group streams between two barriers, and bytes in all that it streams through.
 CHUNK: Final = 65536
@@ -109,7 +109,7 @@ kernel void stream(PORTBAR_GRID_PARAM, global uint4 *field, global uint *sums, c
 OVERLAP: Final = """
 #include "portbar/device_barrier.h"
 
-/* The same instructions wherever it stands. */
+/* The same instructions wherever it is inlined. */
 static inline uint worked(uint value, const uint steps)
 {
 #pragma unroll 1
@@ -269,7 +269,7 @@ static bool refused(cudaError_t error)
     return true;
 }
 
-/* Reads lines "KIND GROUPS LOCAL ROUNDS", and answers each by a line of JSON. */
+/* Reads lines "KIND GROUPS LOCAL ROUNDS", and replies to each with a line of JSON. */
 int main()
 {
     cudaDeviceProp device;
@@ -344,7 +344,7 @@ class CudaPeer(CudaProgram):
     """The CUDA program of this benchmark."""
 
     def us(self, kind: str, groups: int, local_size: int, rounds: int) -> float:
-        """Microseconds a round."""
+        """Microseconds per round."""
         answer = self.ask(f"{kind} {groups} {local_size} {rounds}")
         if not answer["right"]:
             raise Error(f"the CUDA program's {kind} left a wrong count")
@@ -353,7 +353,7 @@ class CudaPeer(CudaProgram):
 
 @dataclass(frozen=True)
 class GridSession(Session):
-    """One device, with the CUDA program where there is one."""
+    """One device, with the CUDA program if available."""
 
     cuda: CudaPeer | None
 
@@ -392,7 +392,7 @@ def barrier(session: GridSession) -> Iterator[Row]:
 
 
 def traffic(session: GridSession) -> Iterator[Row]:
-    """What barriers add where each work-group streams 64 KB between them, beside what `grid.sync()` adds."""
+    """Measure the time that barriers add if each work-group streams 64 KB between them, beside that of `grid.sync()`."""
     if session.cuda is None:
         return
     kernels = {

@@ -1,7 +1,7 @@
 """Loops over a grid beside strides and beside launches: `python -m benchmarks.loops --json`.
 
 Whole programs, from their launch to the end of the wait; a ratio below 1 means that portbar's loop is faster. `fixed`
-sweeps arrays, once a launch beside it; `uneven` deals out elements of very different cost.
+sweeps arrays, beside one launch per sweep; `uneven` deals out elements of very different cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyopencl.array
 import portbar
 from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, number, run, sampled
 
-#: What each element of a sweep does; `x` and `y` are its place, `i` its index.
+#: The statement for each element of a sweep; `x` and `y` are its place, `i` its index.
 BODIES: Final = {
     "axpy": "b[i] = 0.5f * a[i] + 0.25f;",
     "jacobi": """
@@ -37,6 +37,8 @@ BODIES: Final = {
 SIZES: Final = {"gpu": (64, 1024, 4096, 8192), "cpu": (64, 512, 2048)}
 #: Chunks of the uneven program, and elements of each.
 CHUNKS, CHUNK = 4096, 256
+#: How often they are done.
+ROUNDS = 10
 
 SWEEPS: Final = """
 #include "portbar/device_barrier.h"
@@ -79,28 +81,35 @@ inline float work(uint i)
 {
     const uint steps = 8u << min(clz(i * 2654435761u), 11u);
     float x = (float)i;
+    /* Said here, since some compilers unroll such a loop in short kernels only. */
+    __attribute__((opencl_unroll_hint(8)))
     for (uint k = 0u; k < steps; ++k)
         x = x * 0.999f + 1.0f;
     return x;
 }
 
-kernel void dynamic(PORTBAR_GRID_PARAM, global float *a, uint n)
+#define LOOP(loop)                                                     \\
+    PORTBAR_ENTER(grid);                                               \\
+    for (uint r = 0u; r < rounds; ++r) {                               \\
+        loop                                                           \\
+            a[i] = work(i + r);                                        \\
+        if (!portbar_device_barrier(&grid))                            \\
+            return;                                                    \\
+    }
+
+kernel void dynamic(PORTBAR_GRID_PARAM, global float *a, uint n, uint rounds)
 {
-    PORTBAR_ENTER(grid);
-    PORTBAR_FOR_DYNAMIC(i, &grid, n, CHUNK)
-        a[i] = work(i);
+    LOOP(PORTBAR_FOR_DYNAMIC(i, &grid, n, CHUNK))
 }
 
-kernel void fixed(PORTBAR_GRID_PARAM, global float *a, uint n)
+kernel void fixed(PORTBAR_GRID_PARAM, global float *a, uint n, uint rounds)
 {
-    PORTBAR_ENTER(grid);
-    PORTBAR_FOR(i, &grid, n)
-        a[i] = work(i);
+    LOOP(PORTBAR_FOR(i, &grid, n))
 }
 
-kernel void dealt(global float *a, uint n)
+kernel void dealt(global float *a, uint r)
 {
-    a[get_global_id(0)] = work((uint)get_global_id(0));
+    a[get_global_id(0)] = work((uint)get_global_id(0) + r);
 }
 """
 
@@ -137,17 +146,23 @@ def fixed(session: Session) -> Iterator[Row]:
 
 
 def uneven(session: Session) -> Iterator[Row]:
-    """Chunks that groups claim beside fixed shares, and beside a launch of as many groups as there are chunks."""
+    """Rounds of chunks that groups claim beside fixed shares, and beside launches of as many groups as there are chunks."""
     program = portbar.Program(session.context, UNEVEN, options=[f"-DCHUNK={CHUNK}u"])
     queue, n = session.queue, CHUNKS * CHUNK // (8 if session.quick else 1)
     local = 1 if session.is_cpu else 256
-    a, count = cl.array.zeros(queue, n, np.float32), np.uint32(n)
+    a, given = cl.array.zeros(queue, n, np.float32), (np.uint32(n), np.uint32(ROUNDS))
+
+    def launches() -> None:
+        for r in range(ROUNDS):
+            launch = program.kernel("dealt")(queue, (n,), (CHUNK,), a, np.uint32(r))
+        launch.wait()
+
     runs: dict[str, Callable[[], None]] = {
-        "": lambda: program.kernel("dynamic")(queue, None, (local,), a, count).wait(),
-        "fixed shares": lambda: program.kernel("fixed")(queue, None, (local,), a, count).wait(),
-        "a group for each chunk": lambda: program.kernel("dealt")(queue, (n,), (CHUNK,), a, count).wait(),
+        "": lambda: program.kernel("dynamic")(queue, None, (local,), a, *given).wait(),
+        "fixed shares": lambda: program.kernel("fixed")(queue, None, (local,), a, *given).wait(),
+        "a group for each chunk": launches,
     }
-    yield from compared(session, "uneven", runs, (a,), np.zeros(n, np.float32), size=n)
+    yield from compared(session, "uneven", runs, (a,), np.zeros(n, np.float32), size=n, rounds=ROUNDS)
 
 
 def compared(

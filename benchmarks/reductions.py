@@ -1,9 +1,9 @@
 """`portbar.reduce` and `portbar_work_group_reduce_add` beside their peers: `python -m benchmarks.reductions --json`.
 
-Not for whether results are right, which the tests tell; but each result is checked before it is timed. A ratio below 1 means
-that portbar is faster. The peers are NumPy, PyOpenCL's `ReductionKernel`, OpenCL's own `work_group_reduce_add`, and on NVIDIA
-devices CUB, in a program that nvcc compiles and that runs in turns with ours. On CPUs a kernel that only reads the array runs
-in turns with them, too: it tells what the memory gives to all threads, beyond which no sum of a large array goes. `--tune`
+The tests check whether results are right; here each result is only checked before it is timed. A ratio below 1 means that
+portbar is faster. The peers are NumPy, PyOpenCL's `ReductionKernel`, OpenCL's own `work_group_reduce_add`, and on NVIDIA
+devices CUB, in a program that nvcc compiles and that runs alternately with ours. On CPUs a kernel that only reads the array
+runs alternately with them, too: it shows the memory bandwidth of all threads, which bounds the sum of a large array. `--tune`
 measures launch shapes instead, for `portbar.arrays.shape.SHAPES`.
 """
 
@@ -52,15 +52,15 @@ from portbar.launching.build import build_options, compile_program
 from portbar.measuring.rounds import device_s, in_turns, most_rounds, rounds_for
 from portbar.rendering.headers import header_names
 
-#: What a sum may take, in times of its peers.
+#: The bound on the time of a sum, relative to its peers.
 NUMPY_TARGET: Final = 1 / 0.9
 KERNEL_TARGET: Final = {"cpu": 1 / 2, "gpu": 1 / 1.9}
 CUB_SMALL_TARGET: Final = 0.85
 CUB_TARGET: Final = 1.0
 CUB_LARGE_TARGET: Final = 1 / 0.99
-#: What sum, min and max together may take, in times of the sum alone.
+#: The bound on the time of sum, min and max together, relative to the sum alone.
 TOGETHER_TARGET: Final = 1.1
-#: What `portbar_work_group_reduce_add` may take, in times of the device's own and of CUB's.
+#: The bound on the time of `portbar_work_group_reduce_add`, relative to the device's own and to CUB's.
 BUILT_IN_TARGET: Final = 1.05
 BLOCK_TARGET: Final = 1.1
 
@@ -89,7 +89,7 @@ void loop(global {kind} *left, const uint rounds)
     left[get_global_id(0)] = x;
 }}
 """
-#: CUB's blocks have their size from a template parameter, so ours is told as well.
+#: CUB's blocks have their size from a template parameter, so ours is fixed as well.
 HEADER: Final = (
     '#define PORTBAR_REDUCTION_LOCAL_SIZE {local}\n#define PORTBAR_REDUCTION_EXACT\n#include "portbar/reduction.h"\n'
 )
@@ -97,7 +97,7 @@ HEADER: Final = (
 
 @dataclass(frozen=True)
 class ReductionSession(BusySession):
-    """One device, with CUB's program where there is one."""
+    """One device, with CUB's program if available."""
 
     capability: tuple[int, int] | None
     cub: CubPeer | None
@@ -161,7 +161,7 @@ def check_sum(what: str, found: float, size: int, dtype: Any) -> None:
 
 
 def by_event(session: ReductionSession, call: Callable[[], tuple[Any, cl.Event]], *, awake: bool = False) -> Sample:
-    """Seconds of one launch by its event, behind another kernel if the device is to be `awake`."""
+    """Seconds of one launch by its event, after another kernel if the device is to be `awake`."""
     session.profiled.finish()
     began = time.perf_counter()
     if awake:
@@ -301,7 +301,7 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
         taken = sampled(
             {
                 "portbar": partial(by_event, session, ours, awake=True),
-                # What events around a launch tell beyond the kernel is not CUB's; an empty kernel of OpenCL's is.
+                # The overhead of events around a launch does not count for CUB; that of an empty kernel of OpenCL's does.
                 "CUB": lambda: Sample(cub.order(dtype.name, size)["seconds"] - around + alone),
             },
             3 * session.repeats,
@@ -357,7 +357,7 @@ def together(session: ReductionSession) -> Iterator[Row]:
 
 
 def calls(session: ReductionSession) -> Iterator[Row]:
-    """What the host pays for a call, whatever the device does meanwhile."""
+    """Measure the host's time for a call, whatever the device does meanwhile."""
     array = array_of(session, np.float32, 1 << 10)
     queue = session.queue
     array = array.with_queue(queue)
@@ -462,7 +462,7 @@ def block_of(cub: CubPeer, order: str, local: int, groups: int, rounds: int) -> 
 
 
 def value_after(kind: str, local: int, rounds: int) -> float:
-    """What work-item 0 has after so many rounds."""
+    """Return the value of work-item 0 after `rounds` rounds."""
     if kind == "uint":
         values: Any = np.arange(local, dtype=np.uint64)
         for _ in range(rounds):

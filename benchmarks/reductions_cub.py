@@ -153,7 +153,7 @@ template <typename T, bool everywhere> static bool block(int local, unsigned gro
 }
 
 /* Reads lines "KIND A B C": float32, int32 or float64 with A elements; or block-float, block-uint, first-float, first-uint with
-   local size A, B groups and C rounds; or empty. Answers each by a line of JSON. */
+   local size A, B groups and C rounds; or empty. Replies to each with a line of JSON. */
 int main()
 {
     cudaDeviceProp device;
@@ -201,7 +201,7 @@ class CubPeer(CudaProgram):
     """The CUDA program, which knows reductions of arrays and of blocks."""
 
     def order(self, kind: str, a: int, b: int = 0, c: int = 0) -> dict[str, Any]:
-        """What one order took, and what it left.
+        """Return the time of one order, and its results.
 
         Raises
         ------

@@ -1,6 +1,6 @@
-"""A kernel that only reads an array: what a CPU's memory gives to all threads, beside which sums of large arrays are seen.
+"""A kernel that only reads an array: the memory bandwidth of all threads of a CPU, as a peer of sums of large arrays.
 
-Not for GPUs, whose peer is CUB.
+On GPUs the peer is CUB.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyopencl.array
 from benchmarks.shared import WrongResultError
 from portbar.launching.build import compile_program
 
-#: What reads an array as fast as it can: a work-group of one work-item for each of a few parts.
+#: The fastest reader of an array: a work-group of one work-item for each of a few parts.
 READ: Final = """kernel void only_read(global const ulong8 *a, const ulong n, global ulong *left)
 {
     const ulong part = (n + get_num_groups(0) - 1) / get_num_groups(0), first = min(part * get_group_id(0), n);
@@ -37,7 +37,7 @@ READS: Final = "a kernel that only reads"
 
 
 def reader_of(queue: cl.CommandQueue, array: cl.array.Array, values: np.ndarray[Any, Any]) -> Callable[[], cl.Event]:
-    """What reads an array of whole cache lines on a queue, checked once against the host's copy.
+    """Return a function that reads an array of whole cache lines on a queue, checked once against the host's copy.
 
     Raises
     ------

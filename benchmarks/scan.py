@@ -19,8 +19,8 @@ from pyopencl.scan import InclusiveScanKernel
 
 import portbar
 from benchmarks import arrays
-from benchmarks.arrays import ArraySession, judged
-from benchmarks.shared import Row, WrongResultError, clock, failed, sampled
+from benchmarks.arrays import ArraySession
+from benchmarks.shared import Row, WrongResultError, clock, failed, judged, sampled
 from portbar.arrays import scan as scans
 from portbar.errors import Error
 
@@ -38,7 +38,7 @@ LARGE: Final = 1 << 24
 #: Peer -> most of its time that ours may take, for large arrays.
 TARGETS: Final = {"copy": 1 / 0.95, "CUB": 1 / 0.97, "cumsum": 1 / 0.9, "stalled": 1 / 0.85}
 PYOPENCL_TARGETS: Final = {"gpu": 1 / 1.9, "cpu": 1 / 3}
-#: What a small scan may take more than CUB's.
+#: Microseconds that a small scan may take more than CUB's.
 SMALL_US: Final = 3.0
 
 
@@ -137,11 +137,11 @@ _held_up: Any = type(scans._plans)()
 
 
 def held_up(text: str) -> str:
-    """The kernel, in which every second tile, by a hash, tells nothing to those behind."""
-    telling = re.compile(r"(portbar_(?:word_store_release\(flags \+ tile\b|tell\(PORTBAR_PLACE)[^;]*;)")
-    changed = telling.sub(r"if (tile * 2654435761u >> 31 == 0u) \1", text)
+    """Return the kernel in which every second tile, by a hash, does not publish its total."""
+    publishing = re.compile(r"(portbar_(?:word_store_release\(flags \+ tile\b|publish_item\(PORTBAR_PLACE)[^;]*;)")
+    changed = publishing.sub(r"if (tile * 2654435761u >> 31 == 0u) \1", text)
     if changed == text:
-        raise Error("the kernel tells nothing that could be held up")
+        raise Error("the kernel publishes nothing that could be held up")
     return changed
 
 

@@ -1,4 +1,4 @@
-"""What the benchmarks share: rows, sessions, the devices to measure, samples, and tables."""
+"""Shared by the benchmarks: rows, sessions, the devices to measure, samples, and tables."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ T = TypeVar("T")
 
 
 def note(text: str) -> None:
-    """Say something that is no result."""
+    """Print a message that is not a result."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -260,3 +260,21 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "peer, us": lambda row: number(row.peer_us),
     "samples": lambda row: str(row.samples),
 }
+
+
+def judged(row: Row, target: float | None, scale: float = 1.0) -> Row:
+    """A row with its ratio scaled, and whether that is at most the target."""
+    ratio = None if row.ratio is None else row.ratio * scale
+    met = None if target is None or ratio is None else ratio <= target
+    return Row(
+        row.benchmark, row.device, row.peer, ratio, row.ours_us, row.peer_us, row.samples,
+        row.extra | {"target": target, "met": met},
+    )  # fmt: skip
+
+
+def verdict(row: Row) -> str:
+    """Whether the target is met, in words."""
+    if "error" in row.extra:
+        return f"WRONG: {row.extra['error']}"
+    met = row.extra.get("met")
+    return "" if met is None else f"{'yes' if met else 'no'} ({row.extra['target']:g})"

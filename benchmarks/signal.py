@@ -20,11 +20,23 @@ import pyopencl as cl
 import portbar
 from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, note, number, run, sampled
+from benchmarks.shared import (
+    Row,
+    Session,
+    WrongResultError,
+    command_line,
+    failed,
+    judged,
+    note,
+    number,
+    run,
+    sampled,
+    verdict,
+)
 from portbar.errors import Error
 from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
-#: What a latency may be beside the CUDA program's.
+#: The bound on a latency, relative to the CUDA program's.
 TARGET: Final = 1.0
 LOCAL_SIZES: Final = (1, 64, 256)
 
@@ -198,7 +210,7 @@ class CudaPeer(CudaProgram):
 
 @dataclass(frozen=True)
 class SignalSession(Session):
-    """One device, with the CUDA program where there is one."""
+    """One device, with the CUDA program if available."""
 
     cuda: CudaPeer | None
 
@@ -284,20 +296,10 @@ def latency(session: SignalSession) -> Iterator[Row]:
             pairs = list(zip(taken["portbar"], taken[peer], strict=True))
             row = session.compare("signal_latency", peer, pairs, rounds=rounds, paired=paired(pairs), **described)
             target = TARGET if peer == "CUDA" else None
-            met = None if target is None or row.ratio is None else row.ratio <= target
-            row.extra.update(target=target, met=met)
-            yield row
+            yield judged(row, target)
 
 
 BENCHMARKS: Final[dict[str, Callable[[SignalSession], Iterator[Row]]]] = {"latency": latency}
-
-
-def verdict(row: Row) -> str:
-    """Whether the target is met, in words."""
-    if "error" in row.extra:
-        return f"WRONG: {row.extra['error']}"
-    met = row.extra.get("met")
-    return "" if met is None else f"{'yes' if met else 'no'} ({row.extra['target']:g})"
 
 
 COLUMNS: Final[dict[str, Callable[[Row], str]]] = {

@@ -16,8 +16,8 @@ from pyopencl.algorithm import RadixSort
 
 import portbar
 from benchmarks import arrays
-from benchmarks.arrays import ArraySession, judged
-from benchmarks.shared import Row, WrongResultError, clock, failed, sampled
+from benchmarks.arrays import ArraySession
+from benchmarks.shared import Row, WrongResultError, clock, failed, judged, sampled
 from portbar.errors import Error
 
 #: Kind of device -> (what, type, elements).

@@ -1,8 +1,8 @@
 """The barrier of `portbar/split_barrier.h` beside its peers: `python -m benchmarks.split_barrier --json`.
 
-Not for whether it orders memory: the tests tell. A ratio below 1 means that portbar is faster. The peers are `barrier()`, and
-on NVIDIA devices libcu++'s `cuda::barrier` and `__syncthreads()`, in a program that nvcc compiles and that runs in turns with
-ours.
+Whether it orders memory is the subject of the tests. A ratio below 1 means that portbar is faster. The peers are `barrier()`,
+and on NVIDIA devices libcu++'s `cuda::barrier` and `__syncthreads()`, in a program that nvcc compiles and that runs alternately
+with ours.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
-#: What a uniform arrive and wait on a CPU may cost, in plain barriers.
+#: The bound on a uniform arrive and wait on a CPU, in plain barriers.
 BARRIER_TARGET: Final = 1.3
-#: Local size -> what arrive and wait may cost beside `cuda::barrier`.
+#: Local size -> the bound on arrive and wait, relative to `cuda::barrier`.
 CUDA_TARGETS: Final = {256: 0.92, 1024: 0.80}
 #: How many times as fast as with `barrier()` a pipeline should be.
 PIPELINE_TARGET: Final = 1.3
@@ -36,7 +36,7 @@ PIPELINE_TARGET: Final = 1.3
 #: Register work between arrive and wait, which a loop cannot shorten: the same in OpenCL C and CUDA C++.
 FACTOR: Final = 1664525
 TERM: Final = 1013904223
-#: What words of a pipeline's source are their indices times.
+#: Words of a pipeline's source are their indices times this.
 SPREAD: Final = 2654435761
 
 #: Tiles that a pipeline has room for. Two are being read, the others are on their way.
@@ -81,7 +81,7 @@ WORK: Final = f"value = value * {FACTOR}u + {TERM}u;"
 _MET: Final = """    local portbar_split_barrier met;
     if (get_local_id(0) == 0)
         portbar_split_barrier_initialize(&met, (uint)get_local_size(0));"""
-#: Side -> what stands before the loop, and in it. `checked` is not timed: it stops at the first wait that fails.
+#: Side -> the text before the loop, and in it. `checked` is not timed: it stops at the first wait that fails.
 SIDES: Final = {
     "portbar": (
         _MET,
@@ -240,7 +240,7 @@ static bool refused(cudaError_t error)
     return true;
 }
 
-/* Reads lines "KIND LOCAL GROUPS ROUNDS", and answers each by a line of JSON. */
+/* Reads lines "KIND LOCAL GROUPS ROUNDS", and replies to each with a line of JSON. */
 int main()
 {
     cudaDeviceProp device;
@@ -322,7 +322,7 @@ class CudaPeer(CudaProgram):
 
 @dataclass(frozen=True)
 class SplitSession(Session):
-    """One device, with the CUDA program where there is one."""
+    """One device, with the CUDA program if available."""
 
     capability: tuple[int, int] | None
     cuda: CudaPeer | None
@@ -398,7 +398,7 @@ class Loop:
         wrong = int((values != expected).sum())
         if wrong:
             raise WrongResultError(f"{wrong} of {items} values are wrong after {rounds} rounds")
-        # Stamps that miss half of a long launch are none.
+        # Stamps that miss half of a long launch are invalid.
         self.stamped = self.stamped and (seconds >= wall / 2 or wall < 1e-3)
         return Sample(seconds if self.stamped else wall, float(cycles.mean()) if self.bench.session.is_nvidia else None)
 
@@ -523,20 +523,20 @@ class Streams:
         cl.enqueue_nd_range_kernel(bench.queue, fill, (groups * size * tiles * 4,), None).wait()
 
     def run(self, side: str, steps: int) -> Sample:
-        """Seconds a tile in one launch; `sums` tells what it left."""
+        """Return the seconds per tile in one launch; `sums` returns its results."""
         kernel, bench = self.kernels[side], self.bench
         kernel.set_args(self._source, self._sums, np.uint32(self.tiles), np.uint32(steps))
         cl.enqueue_fill_buffer(bench.queue, self._sums, np.zeros(1, np.uint32), 0, self.groups * self.size * 16)
         return Sample(bench.launch(kernel, self.groups, self.size)[0] / self.tiles)
 
     def sums(self) -> Any:
-        """What the last launch left, by work-group, work-item and component."""
+        """Return the results of the last launch, by work-group, work-item and component."""
         left = np.empty((self.groups, self.size, 4), np.uint32)
         cl.enqueue_copy(self.bench.queue, left, self._sums)
         return left
 
     def expected(self, group: int, steps: int) -> Any:
-        """What a work-group should leave."""
+        """Return the expected results of a work-group."""
         power, total = powers(steps)
         first = group * self.size
         items = np.arange(first, first + self.size, dtype=np.uint32)
@@ -592,7 +592,7 @@ BENCHMARKS: Final[dict[str, Callable[[SplitSession], Iterator[Row]]]] = {
 
 
 def each_of(run: Callable[[int], Sample], rounds: int) -> Sample:
-    """One launch of so many rounds: what one of them took."""
+    """Run one launch of `rounds` rounds and return the time of one of them."""
     whole = run(rounds)
     return Sample(whole.seconds / rounds, None if whole.cycles is None else whole.cycles / rounds)
 

@@ -41,7 +41,7 @@ def interruptible(command: Sequence[str], **options: Any) -> subprocess.Popen[st
 
 
 def have_ended(pids: Sequence[int], within: float = 10.0) -> bool:
-    """Whether all of these processes end in time; one that nobody has waited for counts as ended."""
+    """Whether all of these processes end in time; one without a waiting parent counts as ended."""
     deadline = time.monotonic() + within
     while running := [pid for pid in pids if _is_running(pid)]:
         if time.monotonic() > deadline:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = pytest.StashKey[str]()
 
-#: What hypothesis tries of each test that does not say how much. A case that takes longer than the deadline counts as a hang.
+#: The default number of hypothesis examples per test. A case that takes longer than the deadline counts as a hang.
 settings.register_profile("portbar", max_examples=100, deadline=20_000)
 settings.register_profile("nightly", max_examples=20_000, deadline=20_000, derandomize=False, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "portbar"))
@@ -160,6 +160,15 @@ def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
 _TOO_LONG_FOR_OCLGRIND = {
     f"test_reduction_{name}.py" for name in ("catalogue", "host", "host_shapes", "levels", "short_forms", "types")
 }
+
+
+@pytest.fixture(autouse=True)
+def _usual_width() -> Iterator[None]:
+    """Hide COLUMNS, which tests.runtimes sets for the lines of pytest alone."""
+    columns = os.environ.pop("COLUMNS", None)
+    yield
+    if columns is not None:
+        os.environ["COLUMNS"] = columns
 
 
 @pytest.fixture(autouse=True)

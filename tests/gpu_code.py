@@ -1,4 +1,5 @@
-"""What tests of generated GPU code share: strategies that offer everything, kernels that use it, compilers to check them with.
+"""Shared by the tests of generated GPU code: strategies that offer everything, kernels that use it, compilers to check them
+with.
 
 Not tests. Clang comes from Debian (`apt-get install clang`), ptxas from the extra `ptx`; tests skip without them.
 """
@@ -45,7 +46,8 @@ _EVERYTHING = AtomicsTable(
 
 @dataclass(frozen=True)
 class Target:
-    """A device that nobody here has: strategies, clang's options for it, and for PTX the architecture to assemble for."""
+    """A device that the tests do not require: strategies, clang's options for it, and for PTX the architecture to assemble
+    for."""
 
     name: str
     atomics: str
@@ -130,7 +132,7 @@ def compiled(target: Target, source: str, folder: Path, *more: str, strategy: St
 
 
 def compiled_alone(target: Target, text: str, folder: Path, *more: str) -> str:
-    """Compile OpenCL C for a target with clang, as it stands."""
+    """Compile unchanged OpenCL C for a target with clang."""
     (folder / "in.cl").write_text(text, encoding="utf-8")
     command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", "-O2", "-S", *target.options, *more]
     command += ["-Werror=implicit-function-declaration", "-o", str(folder / "out.s"), str(folder / "in.cl")]
@@ -161,7 +163,7 @@ def assembled(target: Target, folder: Path) -> None:
 
     text = re.sub(r"^(\.func\b[^{};]*?(\w+)\s*\([^{};]*\n;)$", external, text, flags=re.MULTILINE)
     if target.assemble_for == "sm_90":
-        # Clang 14 and 15 know no sm_90; what is newer stands in inline assembly, which they do not read.
+        # Clang 14 and 15 know no sm_90; newer instructions are in inline assembly, which they do not read.
         text = re.sub(r"^\.version .*$", ".version 8.6", text, flags=re.MULTILINE)
         text = re.sub(r"^\.target sm_80", ".target sm_90", text, flags=re.MULTILINE)
     (folder / "in.ptx").write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ from tests.report_support import Json, occupancy_row, step
 from tests.report_support import device as whole_device
 from tests.report_support import record as whole_record
 
-#: What the driver says of the device: with what looks like an address, and with what is unknown.
+#: The driver's facts of the device: with text that looks like an address, and with unknown members.
 FACTS: Json = whole_device("Test GPU (R) 5", "10.20.30.40", bound=16)["facts"] | {
     "fp16": None,
     "atomic_fence_capabilities": None,
@@ -73,7 +73,7 @@ _READINGS = st.one_of(
     st.builds(measured, st.sampled_from([True, False, "pass", "fail", "none"])),
 )
 
-#: What strangers put where something else belongs.
+#: Values that strangers put where something else belongs.
 _ODD = st.one_of(
     _READINGS,
     _NUMBERS,
@@ -127,7 +127,7 @@ def damaged(draw: st.DrawFn, base: Any) -> Any:
 
 
 def at(value: Any, way: tuple[Any, ...]) -> Any:
-    """What the way leads to."""
+    """Return the value at the end of the way."""
     for part in way:
         value = value[part]
     return value

@@ -98,7 +98,7 @@ def both(*changes: Callable[[Json], None]) -> Callable[[Json], None]:
     return change
 
 
-#: What a survey adds to the entry of a device that works.
+#: The members that a survey adds to the entry of a device that works.
 MEASURED = ("findings", "strategy", "occupancy", "barrier", "litmus", "atomics", "split_barrier", "reduction")
 
 
@@ -147,7 +147,7 @@ def device(name: str = "Test GPU", driver: str = "1.0", *, bound: int = 8, **fac
         },
         "status": "complete",
         "seconds": 20.0,
-        "usable": {"usable": True, "reason": "the probe kernel ran and gave the right answer", "remedy": ""},
+        "usable": {"usable": True, "reason": "the probe kernel ran and returned correct results", "remedy": ""},
         "quirks": [],
         "findings": {
             "builds": {"CL1.2": True, "CL3.0": True, "c11@CL3.0": True, "cl12": True, "ptx": False, "fp64": True},

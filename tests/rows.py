@@ -1,4 +1,4 @@
-"""What each row of `tests.runtimes` runs: its share of the tests, and samples where a function has many cases.
+"""The tests of each row of `tests.runtimes`: its share of the tests, and samples where a function has many cases.
 
 The runner hands a share's marks to pytest and names its sample in `PORTBAR_TEST_SAMPLE`; without that variable
 nothing is left out. Files get their marks here, so that one page says what runs where.
@@ -54,9 +54,12 @@ FILES = {
         "test_sort.py",
         "test_split_barrier*.py",
         "test_state.py",
+        "test_team.py",
         "test_timeout.py",
         "test_trace.py",
         "test_votes.py",
+        "test_worklist.py",
+        "test_task_graph.py",
     ),
     "product": (
         "test_atomics_operations.py",
@@ -77,6 +80,7 @@ FILES = {
         "test_soak.py",
         "test_survey_check.py",
         "test_survey_steps.py",
+        "test_tutorials.py",
     ),
 }
 

@@ -5,8 +5,8 @@
 `tests.rows` says which tests it runs.
 
 A configuration sees one platform: `OCL_ICD_VENDORS` names a folder that holds that runtime's library alone.
-PyOpenCL adds PoCL's wheel to whatever is there, so `PORTBAR_TEST_PLATFORM` tells the tests which platform is
-meant. Exit 0 means that nothing failed and that device tests passed on a PoCL device.
+PyOpenCL adds PoCL's wheel to the installed platforms, so `PORTBAR_TEST_PLATFORM` says which platform to test. Exit 0 means that
+nothing failed and that device tests passed on a PoCL device.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
 THREADS = (1, 2, 8)
 PROGRESS = 10.0
 
-# Prints a JSON line a platform: what it is and whether its first device gets a kernel with a barrier right.
+# Prints a JSON line per platform: its name and whether its first device runs a kernel with a barrier correctly.
 PROBE = r"""
 import json, sys
 import numpy as np
@@ -145,7 +145,7 @@ class Configuration:
 
     @property
     def compiler(self) -> str:
-        """What shares a cache of compiled kernels; no two rows of one run at the same time."""
+        """Rows that share a cache of compiled kernels; no two rows of one run at the same time."""
         return f"{self.library or self.wanted} {self.environment.get('POCL_WORK_GROUP_METHOD', '')}"
 
     @property
@@ -156,7 +156,7 @@ class Configuration:
 
 
 class Progress:
-    """How far a row is, as its log tells."""
+    """Return the progress of a row, from its log."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration, self.log, self.started = configuration, Path(), time.monotonic()
@@ -172,7 +172,7 @@ class Progress:
 
 @dataclass
 class Row:
-    """What came of one configuration."""
+    """The result of one configuration."""
 
     name: str
     passed: int = 0
@@ -241,7 +241,7 @@ def ask(environment: dict[str, str], wanted: str = "") -> tuple[list[Platform], 
         )
         output, errors = child.stdout, child.stderr
         if child.returncode < 0:
-            errors += f"\nended by signal {signal.Signals(-child.returncode).name}"
+            errors += f"\nkilled by signal {signal.Signals(-child.returncode).name}"
     except subprocess.TimeoutExpired as late:
         output, errors = (
             text.decode(errors="replace") if isinstance(text, bytes) else text or ""
@@ -563,7 +563,7 @@ def count_log(text: str, row: Row) -> None:
 
 
 def last_test(text: str) -> str:
-    """Return the test that a broken log speaks of last."""
+    """Return the last test that a broken log names."""
     tests = re.findall(r"^(\S+::\S+)", text, re.MULTILINE)
     return tests[-1] if tests else f"collection: {last_line(text)}"
 

@@ -74,7 +74,7 @@ WARM_PROGRAMS = 400
 
 @dataclass
 class Counts:
-    """What was done: barriers that several groups passed, those of a group alone, launches, programs built.
+    """Counts of actions: barriers that several groups passed, those of a group alone, launches, programs built.
 
     And what should not be: wrong values, and launches that gave up.
     """
@@ -233,7 +233,7 @@ def busy_processor() -> Iterator[None]:
 
 
 def memory_kib() -> int:
-    """Return the memory that the process holds, after what can be given back was; 0 where Linux does not tell."""
+    """Return the memory of the process after freeing unused blocks; 0 if the system does not report it."""
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""What the device tests share: programs built once, sizes that suit the device, and buffers to look into.
+"""Shared by the device tests: programs built once, sizes that suit the device, and buffers to look into.
 
 Not fixtures (`conftest.py`) and not tests. Tests that call these take the fixture `context`, which probes the device first.
 """
@@ -84,7 +84,7 @@ def need_groups(made: portbar.Kernel, queue: cl.CommandQueue, local: tuple[int, 
     """Return how many groups the device holds; skip when they are fewer than the test is about."""
     groups = made.occupancy(queue, local, *args).groups
     if groups < least:
-        pytest.skip(f"{queue.device.name.strip()} runs {groups} work-group(s) at once, the test needs {least}")
+        pytest.skip(f"{queue.device.name.strip()} runs {groups} work-group(s) concurrently, the test needs {least}")
     return groups
 
 

@@ -1,4 +1,4 @@
-"""What rows run: each device test somewhere, samples that hold what they promise, and rows side by side."""
+"""The tests that rows run: each device test somewhere, samples that hold what they promise, and rows side by side."""
 
 from __future__ import annotations
 

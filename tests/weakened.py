@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-#: What is broken -> macros for the order (of a store, too) and the scope that the raw operations get.
+#: Broken part -> macros for the order (of a store, too) and the scope that the raw operations get.
 _BROKEN: Final = {
     "no_release": (
         "((o) == memory_order_relaxed || (o) == memory_order_release ? memory_order_relaxed : memory_order_acquire)",

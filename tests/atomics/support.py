@@ -1,4 +1,4 @@
-"""What the tests of atomics share: the types, the legal orders, the operations in NumPy, and histories run on a device.
+"""Shared by the tests of atomics: the types, the legal orders, the operations in NumPy, and histories run on a device.
 
 Not fixtures and not tests. A history is what many work-items saw of operations on the same cell.
 """
@@ -78,7 +78,7 @@ def over(
 
 
 def pragmas(kind: str) -> str:
-    """What a program that uses a type begins with."""
+    """Return the beginning of a program that uses a type."""
     return "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n" if kind == "half" else ""
 
 
@@ -127,7 +127,7 @@ AFTER: Final[dict[str, Callable[[Array, Array], Array]]] = {
 
 
 def after(operation: str, old: Array, v: Array) -> Array:
-    """What a cell holds after an operation, in the type of `old`."""
+    """Return a cell's value after an operation, in the type of `old`."""
     with np.errstate(all="ignore"):
         return AFTER[operation](old, v).astype(old.dtype)
 
@@ -382,7 +382,7 @@ kernel void {name}({parameters})
 
 @dataclass(frozen=True)
 class History:
-    """What the work-items saw of one case; arrays are by group, work-item and round, `cells` by group and work-item."""
+    """The values that work-items saw in one case; arrays are by group, work-item and round, `cells` by group and work-item."""
 
     made: Setting
     case: Case

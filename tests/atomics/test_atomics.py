@@ -1,4 +1,4 @@
-"""What `portbar/atomics.h` offers follows from facts and findings, and what it lacks is refused in words, never weakened."""
+"""The features of `portbar/atomics.h` follow from facts and findings; missing ones are refused, never weakened."""
 
 from __future__ import annotations
 
@@ -143,11 +143,11 @@ def test_a_strategy_with_a_forbidden_outcome_is_not_chosen_again():
 
 
 def test_a_device_without_known_ordering_has_atomics_that_say_so():
-    with pytest.raises(UnsupportedFeatureError, match="no way to order memory"):
+    with pytest.raises(UnsupportedFeatureError, match="no atomics strategy is known"):
         choose(DeviceProfile(BARE))
     strategy = choose(DeviceProfile(BARE), ordering="work_group")
     assert strategy.atomics.value == "cl12"
-    assert "not known to hold between work-groups" in strategy.capabilities.atomics_table.refused["ordering"]
+    assert "between work-groups is not known to hold" in strategy.capabilities.atomics_table.refused["ordering"]
     failed = Findings(builds={"cl12": True}, litmus={"cl12": "fail: MP: 1 of 2 forbidden"})
     with pytest.raises(UnsupportedFeatureError):
         choose(DeviceProfile(BARE, failed), ordering="work_group")
@@ -160,6 +160,9 @@ def test_a_device_without_known_ordering_has_atomics_that_say_so():
         (["atomics"], "work_group"),
         (["portbar/lock.h"], "device"),
         (["portbar/signal.h"], "device"),
+        (["portbar/worklist.h"], "device"),
+        (["portbar/task_graph.h"], "device"),
+        (["portbar/team.h"], "device"),
         (["portbar/atomics.h", "portbar/device_barrier.h"], "device"),
         ([], "device"),
     ],
@@ -201,7 +204,7 @@ def test_locks_are_refused_where_waiting_cannot_be_right():
 # The oracle of the tests of operations.
 
 
-def test_a_history_with_a_lost_or_repeated_value_is_no_chain():
+def test_a_history_with_a_lost_or_repeated_value_is_not_a_chain():
     """The oracle against a reference in plain Python: any order passes, and a wrong value in any place does not."""
     generator = np.random.default_rng(7)
     several = {"fetch_add": np.float32, "exchange": np.uint8, "fetch_inc": np.uint32, "fetch_min": np.int16}
@@ -272,7 +275,9 @@ def test_a_program_of_atomics_alone_builds_on_a_device_whose_ordering_is_unknown
         "memory_order_acq_rel, memory_scope_work_group); }",
     )
     assert program.strategy(device).atomics.value == "cl12"
-    with pytest.raises(UnsupportedFeatureError, match="no way to order memory between work-groups"):
+    with pytest.raises(
+        UnsupportedFeatureError, match="no atomics strategy is known to order memory between work-groups"
+    ):
         portbar.Program(
             context, '#include "portbar/device_barrier.h"\nkernel void k(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); }'
         )

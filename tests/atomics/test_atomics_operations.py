@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 @pytest.fixture
 def made(request, context, queue):
-    """What to test, from (strategy, type, space) of `over`; skips where the device's capability table does not offer it."""
+    """Return the case to test, from (strategy, type, space) of `over`; skips where the device's capability table does not offer
+    it."""
     return atomics.setting(context, queue, *request.param)
 
 
@@ -244,7 +245,7 @@ def test_forms_that_return_nothing_do_the_same(made):
 
 
 @over(atomics.TYPES)
-def test_what_is_stored_is_loaded_again_beside_others_who_store(made):
+def test_stored_values_are_loaded_beside_concurrent_stores(made):
     for history in histories(made, "stores"):
         np.testing.assert_array_equal(bits(history.seen), bits(history.operands), err_msg=str(history))
         np.testing.assert_array_equal(bits(history.cells), bits(history.operands[..., -1]), err_msg=str(history))

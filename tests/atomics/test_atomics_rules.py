@@ -1,4 +1,4 @@
-"""What `portbar/atomics.h` refuses at build, in words that say why; and that what stands beside it builds."""
+"""Uses that `portbar/atomics.h` refuses at build, with the reason; and the nearest valid uses build."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ORDERED = {
     "cleared flag": (CLEAR, atomics.STORES, ["acquire"]),
     "wait": (WAIT, atomics.LOADS, ["release"]),
 }
-#: What is not known when the program is built, the words that the log must have, and the nearest that builds.
+#: Arguments that are unknown at build time, the words that the log must have, and the nearest that builds.
 UNKNOWN = {
     f"a{which} {what} that is not known": (form.format(*unknown), [what, "constant"], form.format(*known))
     for which, form in (("n operation's", ADD), (" fence's", FENCE))
@@ -94,7 +94,7 @@ REFUSALS = {
     "dec of long": (OPERATION.format("dec"), ["_dec"], "long"),
     "inc of float": (OPERATION.format("inc"), ["_inc"], "float"),
 }
-#: What stands for all of them where a strategy is not the default: the rules are in what the strategies share.
+#: A sample of them for strategies other than the default: the rules are in their shared part.
 SAMPLE = ("load release", "an operation's order that is not known", "strong relaxed/acquire")
 
 
@@ -130,7 +130,7 @@ def made(request, context, queue):
     return atomics.setting(context, queue, request.param)
 
 
-def test_what_stands_beside_a_refusal_builds(made):
+def test_the_nearest_valid_use_builds(made):
     text = atomics.HEADER
     for i, (statement, kind) in enumerate(LEGAL):
         if kind in made.strategy.capabilities.atomics_table.types:

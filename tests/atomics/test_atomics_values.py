@@ -1,6 +1,6 @@
 """Atomic operations one at a time: special floats, flags, waits, fences, forms without an order, pointers of other kinds.
 
-What work-items do at once is in `tests/atomics/test_atomics_operations.py`; here are values that need no history.
+Concurrent work-items are tested in `tests/atomics/test_atomics_operations.py`; here are values that need no history.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 @pytest.fixture
 def made(request, context, queue):
-    """What to test, from (strategy, type, space) of `over`; skips where the device's capability table does not offer it."""
+    """Return the case to test, from (strategy, type, space) of `over`; skips where the device's capability table does not offer
+    it."""
     return atomics.setting(context, queue, *request.param)
 
 
@@ -161,10 +162,10 @@ FLAGS = ("int", "uint")
 
 
 def flag_kernels(made: Any) -> str:
-    """The text of a kernel for each order, in which each work-item looks for the first section that nobody has taken.
+    """The text of a kernel for each order, in which each work-item looks for the first free section.
 
     Work-items leave that loop at different times, where a fence makes Mesa 22.3 lose some of them (quirk "llvmpipe-fences"), so
-    that sections are taken with relaxed operations there; what follows the loop is in uniform control flow.
+    sections are taken with relaxed operations there; the code after the loop is in uniform control flow.
     """
     space, scope = made.space, "device" if made.space == "global" else "work_group"
     text = ""

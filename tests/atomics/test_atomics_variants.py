@@ -78,7 +78,7 @@ def test_the_order_of_preference_is_written_once_and_lists_follow_it():
 
 
 def test_the_page_has_the_row_of_each_strategy_in_their_order():
-    page = (ROOT / "docs" / "atomics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "atomics_strategies.md").read_text(encoding="utf-8")
     table = page.partition("## Strategies\n")[2].partition("\n\nThe mapping")[0].strip().splitlines()
     assert table[2:] == [variant.row for variant in VARIANTS.values()]
 
@@ -89,7 +89,7 @@ def test_a_registered_strategy_comes_last_and_goes(twin):
     assert (strategy.atomics.value, strategy.capabilities.std) == ("twin", "CL3.0")
     assert choose(DeviceProfile(HOPPER)).atomics.value == "ptx"
     VARIANTS.unregister("twin")
-    with pytest.raises(UnsupportedFeatureError, match="'twin' is no strategy for atomics"):
+    with pytest.raises(UnsupportedFeatureError, match="'twin' is not a strategy for atomics"):
         choose(DeviceProfile(HOPPER), {"atomics": "twin"})
 
 

@@ -1,4 +1,4 @@
-"""Atomic waits that give up: at the spin limit, with the other groups released and the host told."""
+"""Atomic waits that give up: at the spin limit, with the other groups released and a report to the host."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ kernel void comes(PORTBAR_GRID_PARAM, volatile global uint *flag, global uint *o
 }
 """
 
-#: The wait alone, the host told or not, and how long a wait of its own number of polls is.
+#: The wait alone, with a report to the host or without, and the duration of a wait with its own number of polls.
 ALONE = """
 #include "portbar/atomics.h"
 kernel void told(PORTBAR_WAIT_PARAM, global uint *flag, global uint *out)
@@ -117,7 +117,7 @@ def test_a_wait_alone_in_its_grid_is_what_the_error_names(context, queue):
 
 
 @pytest.mark.parametrize("atomics", STRATEGIES)
-def test_waits_for_what_comes_are_true_and_one_with_polls_of_its_own_tells_nobody(context, queue, atomics):
+def test_successful_waits_are_true_and_one_with_its_own_polls_reports_nothing(context, queue, atomics):
     """And what was stored before is seen after the wait."""
     strategy = {} if atomics == "default" else {"atomics": atomics}
     launch, out, _ = launched(built(context, limit=5.0, **strategy).kernel("comes"), queue, least=1)
@@ -125,7 +125,7 @@ def test_waits_for_what_comes_are_true_and_one_with_polls_of_its_own_tells_nobod
     assert (out == 1).all()
 
 
-def test_a_kernel_without_a_grid_tells_the_host_of_a_wait_that_gave_up(context, queue):
+def test_a_kernel_without_a_grid_reports_a_wait_that_gave_up(context, queue):
     program = support.program(context, ALONE, spin_limit=0.02)
     flag, out = support.filled(queue, 1), support.filled(queue, 1)
     launch = program.kernel("told")(queue, (8,), (4,), flag, out)

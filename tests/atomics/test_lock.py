@@ -79,7 +79,7 @@ def test_one_group_at_a_time_holds_the_lock_and_sees_what_the_last_one_wrote(pro
 
 
 @pytest.mark.device
-def test_a_try_answers_and_leaves_nothing_behind(program, queue):
+def test_a_try_returns_and_has_no_side_effects(program, queue):
     spin, ticket, out = (to_device(queue, np.zeros(size, np.uint32)) for size in (1, 2, 8))
     program.kernel("tries")(queue, (1,), (1,), spin, ticket, out).wait()
     assert uints(queue, out).tolist() == [1, 0, 1, 1, 0, 1, 0, 1]

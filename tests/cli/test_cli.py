@@ -33,7 +33,7 @@ from tests.export.test_export import KERNEL
 #: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
 
-WORKS = Usability(True, "the probe kernel compiled, ran and gave the right answer", "", 0.5)
+WORKS = Usability(True, "the probe kernel compiled, ran and returned correct results", "", 0.5)
 FAILS = Usability(False, "error: unknown target CPU", 'install "portbar[cpu]"', 0.5)
 GOOD = DeviceAddress(0, 0, "A Platform", "A Device [x]", "OpenCL 3.0 A 1.2, with options")
 BAD = DeviceAddress(1, 0, "Another", "B Device", "OpenCL 1.2")
@@ -140,7 +140,7 @@ def test_a_real_process_without_opencl_leaves_with_a_message(program, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(program, encoding="utf-8")
     done = portbar_process("devices", PYTHONPATH=python_path(tmp_path))
     if "not_there" in program:
-        # A mistake of our own is no message for a user: it keeps its traceback.
+        # A mistake of our own is not a message for a user: it keeps its traceback.
         assert done.returncode == 1
         assert "Traceback" in done.stderr
         return
@@ -173,15 +173,15 @@ def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command,
     assert (code, err) == (0, "")
     assert "A Device [x]" in out
     assert "with options" not in out
-    assert 'What would help: install "portbar[cpu]".' in out
+    assert 'Remedy: install "portbar[cpu]".' in out
     assert "Empty has no device" in out
     assert "SOME_VARIABLE" in out
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= 80
     assert "\x1b" not in out
 
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])
-def test_devices_tells_of_loops_that_end_early(portbar_command, two_devices, monkeypatch, extra):
+def test_devices_warns_of_loops_that_end_early(portbar_command, two_devices, monkeypatch, extra):
     found = portbar.Findings(loop_limit=65_535)
     monkeypatch.setattr(profile, "profile_of", lambda _: portbar.DeviceProfile(DeviceFacts(name="x"), found))
     code, out, _ = portbar_command("devices", *extra)
@@ -214,9 +214,9 @@ def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
     code, out, _ = portbar_command("doctor")
     assert code == 1
     assert "does not work: error: unknown target CPU" in out
-    assert 'install "portbar[cpu]"' in out
+    assert 'install "portbar[cpu]"' in " ".join(out.split())
     assert "portbar survey --device 0:0" in out
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= 80
     code, out, _ = portbar_command("doctor", "--json")
     assert code == 1
     assert [entry["usable"] for entry in json.loads(out)["devices"]] == [True, False]
@@ -253,16 +253,55 @@ def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, 
     names = {f"pocl-{fault}" for fault in faults}
     assert {quirk["name"] for quirk in known} == names
     assert json.loads(out)["devices"][0]["quirks"] == known
-    _, out, _ = portbar_command("doctor")
+    _, out, _ = portbar_command("doctor", "-v")
     text = " ".join(out.split())
     assert all(part in text for quirk in known for part in quirk.values())
+    _, out, _ = portbar_command("doctor")
+    text = " ".join(out.split())
+    assert all(quirk["name"] in text for quirk in known)
+    assert not any(quirk["workaround"] in text or quirk["seen"] in text for quirk in known)
+    assert "portbar doctor -v" in text
+
+
+@pytest.mark.parametrize(
+    "words", [("doctor",), ("doctor", "-v"), ("devices",), ("show", "h200"), ("show", "-v", "h200")]
+)
+@pytest.mark.parametrize("columns", ["80", None])
+def test_output_fits_80_columns(portbar_command, two_devices, monkeypatch, words, columns):
+    of = DeviceFacts(name="A Device " * 6, platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1", compute_units=4)
+    for module in (devices, doctor):
+        monkeypatch.setattr(module, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
+    if columns is None:
+        monkeypatch.delenv("COLUMNS", raising=False)
+    else:
+        monkeypatch.setenv("COLUMNS", columns)
+    _, out, _ = portbar_command(*words)
+    assert len(out.splitlines()) > 5
+    assert max(map(len, out.splitlines())) <= 80, max(out.splitlines(), key=len)
+
+
+def test_doctor_says_first_whether_all_is_well(portbar_command, two_devices, monkeypatch):
+    _, out, _ = portbar_command("doctor")
+    assert out.splitlines()[0].startswith("Problems: 1:0 B Device does not work")
+    monkeypatch.setattr(doctor, "explain_empty", lambda _: EmptyPlatform("Clover", "1", "none here", "nothing", False))
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    _, out, _ = portbar_command("doctor")
+    assert out.splitlines()[0] == "All is well: 2 of 2 OpenCL devices work."
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, FAILS), (BAD, FAILS)])
+    code, out, _ = portbar_command("doctor")
+    assert code == 3
+    assert out.splitlines()[0].startswith("No OpenCL device works: 0:0 A Device [x] does not work")
+    monkeypatch.setattr(doctor, "listed", lambda: Listing((), problem="no platform is here"))
+    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [])
+    _, out, _ = portbar_command("doctor")
+    assert out.splitlines()[:2] == ["No OpenCL device works.", "no platform is here"]
 
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, two_devices, monkeypatch, extra):
     monkeypatch.setattr(icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
     _, out, _ = portbar_command("doctor", *extra)
-    assert "unset OCL_ICD_VENDORS" in out
+    assert "unset OCL_ICD_VENDORS" in " ".join(out.split())
 
 
 def test_an_unknown_device_lists_what_there_is(portbar_command):
@@ -339,7 +378,7 @@ def test_exported_headers_compile_by_include_path_through_plain_pyopencl(
 
 
 @pytest.mark.device
-def test_a_source_that_is_no_text_is_wrong_usage(portbar_command, selector, tmp_path):
+def test_a_source_that_is_not_text_is_wrong_usage(portbar_command, selector, tmp_path):
     (tmp_path / "binary.cl").write_bytes(b"\xff\xfe")
     code, out, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "binary.cl")
     assert (code, out) == (2, "")
@@ -393,7 +432,7 @@ def test_a_record_that_cannot_be_written_is_found_before_measuring(portbar_comma
 
 @pytest.mark.device
 @pytest.mark.slow
-def test_bench_prints_times_and_keeps_nothing_unless_told(portbar_command, device, selector):
+def test_bench_prints_times_and_stores_nothing_by_default(portbar_command, device, selector):
     before = portbar.describe(device).findings
     code, out, err = portbar_command(
         "bench", "barrier", "-d", selector, "--local-size", 8, "--seconds", 2, "--no-store", "--json"

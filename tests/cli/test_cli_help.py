@@ -1,4 +1,4 @@
-"""What helps at the command line: examples that parse, completion in real shells, colours and progress for terminals only."""
+"""Help at the command line: examples that parse, completion in real shells, colours and progress for terminals only."""
 
 from __future__ import annotations
 
@@ -103,6 +103,12 @@ def test_every_command_takes_json_and_says_what_it_does() -> None:
                     assert parameter.help or parameter.hidden, f"{path}: {parameter.name}"
 
 
+def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for path in ((), *commands()):
+        assert max(map(len, help_of(path).splitlines())) <= 80, path
+
+
 def test_help_of_everything_loads_no_command() -> None:
     program = """
 import sys
@@ -166,7 +172,7 @@ echo "completed by ${{_comps[portbar]}}"
 @pytest.mark.parametrize(
     ("shell", "option", "script"), [("bash", "--norc", BASH), ("zsh", "-f", ZSH), ("fish", "--no-config", FISH)]
 )
-def test_what_the_page_says_makes_a_shell_complete(
+def test_the_instructions_of_the_page_make_a_shell_complete(
     with_command: dict[str, str], tmp_path: Path, shell: str, option: str, script: str
 ) -> None:
     found = shutil.which(shell)
@@ -237,7 +243,7 @@ with Steps(err()) as steps:
 
 
 def said_to(more: dict[str, str]) -> tuple[str, str]:
-    """What `STEPS` says on standard error, a terminal unless it is piped, and what is on standard output."""
+    """Return the output of `STEPS` on standard error, a terminal unless it is piped, and on standard output."""
     env = plain_environment(**{name: text for name, text in more.items() if name != "piped"})
     if "piped" not in more:
         return on_terminal(STEPS, env)
@@ -255,7 +261,7 @@ SURROUNDINGS: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, tuple[str, str]]:
-    """What `STEPS` says in each of the surroundings, all at once: it sleeps most of the time."""
+    """Return the output of `STEPS` in each of the surroundings, all at once: it sleeps most of the time."""
     with ThreadPoolExecutor() as pool:
         return dict(zip(SURROUNDINGS, pool.map(said_to, SURROUNDINGS.values()), strict=True))
 

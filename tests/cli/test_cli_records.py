@@ -92,11 +92,11 @@ def test_submit_places_each_device_says_what_comes_next_and_brings_the_index_up_
         ({"created": "2026-11-22T10:00:00Z"}, {}, "newer, of 2026-11-22T10:00:00Z"),
         ({}, {"partial": True}, "complete"),
         ({}, {"invocation": record()["invocation"] | {"quick": True}}, "quick"),
-        ("no json", {}, "no record"),
+        ("no json", {}, "not a record"),
     ],
     ids=["newer", "complete", "full", "damaged"],
 )
-def test_what_is_there_is_not_lost_without_force(tmp_path: Path, matrix: Path, there, new, why):
+def test_existing_files_are_not_lost_without_force(tmp_path: Path, matrix: Path, there, new, why):
     target = matrix / f"{SLUG}.json"
     before = there if isinstance(there, str) else records.text(record(**there))
     target.write_text(before, encoding="utf-8")
@@ -116,7 +116,7 @@ def test_what_is_there_is_not_lost_without_force(tmp_path: Path, matrix: Path, t
 def test_an_older_record_is_replaced_and_the_same_one_left_alone(tmp_path: Path, matrix: Path):
     first = written(tmp_path / "a.json", record())
     second = written(tmp_path / "b.json", record(created="2026-11-21T11:00:00Z"))
-    for file, said in [(first, "written\n"), (first, "already there"), (second, "in place of an older one")]:
+    for file, said in [(first, "written\n"), (first, "already there"), (second, "replacing an older one")]:
         result = run(submit_command, file, "--matrix", matrix)
         assert result.exit_code == 0
         assert said in result.stdout
@@ -137,11 +137,11 @@ def test_a_link_in_the_folder_is_not_written_through(tmp_path: Path, matrix: Pat
     assert not elsewhere.exists()
 
 
-def test_a_record_that_tells_nothing_is_not_placed(tmp_path: Path, matrix: Path):
+def test_a_record_without_measurements_is_not_placed(tmp_path: Path, matrix: Path):
     file = written(tmp_path / "r.json", record(device(status="unusable")))
     result = run(submit_command, file, "--matrix", matrix)
     assert result.exit_code == 1
-    assert "nothing to place" in result.stderr
+    assert "nothing was filed" in result.stderr
     assert list(matrix.glob("*.json")) == []
 
 
@@ -197,7 +197,7 @@ def test_index_of_a_folder_whose_page_never_ends_is_refused(matrix: Path, odd: s
         (matrix / "README.md").symlink_to("/dev/zero")
     result = run(index_command, matrix)
     assert isinstance(result.exception, RecordError)
-    assert "does not hold the two lines" in str(result.exception)
+    assert "lacks the two lines" in str(result.exception)
 
 
 def test_the_page_of_the_vendor_matrix_says_what_its_records_say():
@@ -233,7 +233,7 @@ def test_any_name_of_a_file_is_printed_on_one_line_and_written(matrix: Path, nam
         written(matrix / "good.json", record())
         result = run(command, matrix, *more)
         assert result.exit_code == 1
-        assert f"portbar: {shown} is no record: this is no JSON" in result.stderr
+        assert f"portbar: {shown} is not a record: this is not JSON" in result.stderr
         assert "\x1b" not in result.stdout
     assert shown in (matrix / "report").read_text(encoding="utf-8")
 

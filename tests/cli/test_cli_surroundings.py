@@ -22,6 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders,
 
 #: Every command, in a way that imports what it needs; those that list devices see a fake one that does not work.
 COMMANDS = (
+    ("advise", "-w", "2us", "-d", "fake"),
     ("bench", "barrier", "-d", "fake"),
     ("check", "-d", "fake"),
     ("compare", "one.json", "two.json"),
@@ -54,7 +55,7 @@ def hostile(tmp_path_factory):
             (folder / f"{name}.py").write_text(
                 f"open({str(folder / 'ran')!r}, 'a').write({name!r} + ' ')\n", encoding="utf-8"
             )
-    # What a console script is: a file of another folder, which Python puts first on its path.
+    # A console script is a file of another folder, which Python puts first on its path.
     (folder / "bin").mkdir()
     (folder / "bin" / "portbar").write_text("from portbar.cli import main\nmain()\n", encoding="utf-8")
     return folder

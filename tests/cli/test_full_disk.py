@@ -72,7 +72,7 @@ def test_index_keeps_the_page(matrix: Path) -> None:
     result = run_on_full_disk("index", matrix)
     assert (matrix / "README.md").read_text(encoding="utf-8") == PAGE
     assert result.exit_code == 1
-    assert "README.md cannot be written (File too large) and is as it was" in str(result.exception)
+    assert "README.md cannot be written (File too large) and is unchanged" in str(result.exception)
     assert names(matrix) == {"README.md", "a.json"}
 
 
@@ -109,7 +109,7 @@ def test_report_keeps_the_old_page(tmp_path: Path, matrix: Path, form: str) -> N
     page.write_text("the old page, which took an hour", encoding="utf-8")
     result = run_on_full_disk("report", matrix, form, "-o", page)
     assert result.exit_code == 2
-    assert "as it was" in " ".join(result.stderr.split())
+    assert "is unchanged" in " ".join(result.stderr.split())
     assert page.read_text(encoding="utf-8") == "the old page, which took an hour"
 
 
@@ -142,7 +142,7 @@ def test_a_folder_of_hosts_keeps_its_records_and_gets_no_salt_that_is_cut_short(
         folder.label("a host")
     label = folder.label("a host")
     folder.write(label, "the old record")
-    with full_disk(), pytest.raises(Error, match="as it was"):
+    with full_disk(), pytest.raises(Error, match="is unchanged"):
         folder.write(label, "new " * 9)
     assert folder.file(label).read_text() == "the old record"
 
@@ -195,8 +195,8 @@ def test_survey_goes_on_and_prints_what_the_disk_refused(
     assert (kept["partial"], kept["devices"][0]["seconds"]) == (True, 1.0)
     assert json.loads(result.stdout)["devices"][0]["seconds"] == 99.0
     assert result.stderr.count("cannot be written") == 1
-    assert "goes on and tries again" in result.stderr
-    assert "holds the record as it was after an earlier step" in result.stderr
+    assert "continues and tries again" in result.stderr
+    assert "holds the record of an earlier step" in result.stderr
 
 
 def _limited(room: int) -> tuple[int, tuple[int, int]]:
@@ -221,7 +221,7 @@ def test_survey_keeps_what_is_in_the_matrix_and_prints_the_record(tmp_path: Path
     old.write_text("old")
     result = run_on_full_disk("survey", "--matrix", tmp_path)
     assert result.exit_code == 1
-    assert "as it was" in result.stderr
+    assert "is unchanged" in result.stderr
     assert json.loads(result.stdout)["devices"][0]["seconds"] == 99.0
     assert old.read_text() == "old"
 

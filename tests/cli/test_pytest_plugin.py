@@ -139,7 +139,7 @@ def test_a_driver_that_aborts_when_it_is_listed_ends_no_session(inner, monkeypat
     result = inner("def test_device(portbar_device): pass", "--portbar-device=fine none", fakes="")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines_random(
-        ["portbar: not used: left out the driver of */abort-load.icd*", "portbar: not used: *Fake device fine none*"]
+        ["portbar: not used: skipped the driver of */abort-load.icd*", "portbar: not used: *Fake device fine none*"]
     )
 
 
@@ -167,14 +167,14 @@ def test_little(portbar_device):
     result = inner(program, "--strict-markers")
     result.assert_outcomes(passed=4, skipped=2)
     result.stdout.fnmatch_lines_random(
-        ["*Second CPU runs 1 work-group(s) of 64 at once, the test needs 2", "*Second CPU lacks cl_khr_fp64"]
+        ["*Second CPU runs 1 work-group(s) of 64 concurrently, the test needs 2", "*Second CPU lacks cl_khr_fp64"]
     )
 
 
 @pytest.mark.parametrize(
     ("marker", "arguments", "message"),
     [
-        ("groups=1", "", "*takes none*"),
+        ("groups=1", "", "*uses no portbar fixture*"),
         ("nonsense=1", "portbar_device", "*it got an unexpected keyword argument 'nonsense'*"),
         ("2", "portbar_device", "*it takes 0 positional arguments*"),
     ],
@@ -229,14 +229,14 @@ def test_a_kernel_runs_on_a_device_that_works(inner, device):
     selector = f"{address.platform_index}:{address.device_index}"
     result = inner(KERNEL, "--portbar-require", "--portbar-device", selector, fakes="")
     result.assert_outcomes(passed=3, skipped=1)
-    result.stdout.fnmatch_lines_random([f"portbar device: {selector} *", "*at once, the test needs 100000"])
+    result.stdout.fnmatch_lines_random([f"portbar device: {selector} *", "*concurrently, the test needs 100000"])
 
 
 @pytest.mark.device
 def test_a_selector_that_matches_nothing_says_what_there_is(inner, device):
     result = inner("def test_device(portbar_device): pass", "--portbar-device", "no such thing", fakes="")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*no device matches 'no such thing'; there is:*"])
+    result.stdout.fnmatch_lines(["*no device matches 'no such thing'; available devices:*"])
 
 
 def test_the_plugin_is_declared_for_pytest_to_find():

@@ -34,7 +34,7 @@ from tests.report_support import record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers get addresses of 127.0.0.0/8 and signals")
 
-#: Stand for what runs on a worker and in its child process: what an attempt on a host does stands in a plan.
+#: Fakes of the code on a worker and in its child process: a plan lists the action of each attempt on a host.
 FAKES = """
 import json, os, pathlib, signal, time
 from distributed import Worker
@@ -74,7 +74,7 @@ def survey(payload):
     return record
 """
 
-#: Each stands for a host: Linux answers at all of 127.0.0.0/8.
+#: Each stands for a host: Linux accepts all of 127.0.0.0/8.
 HOSTS = {f"127.0.0.{number}": name for number, name in enumerate(("twice", "dies", "always", "fails", "old"), 2)}
 
 
@@ -98,7 +98,7 @@ def fakes(tmp_path, monkeypatch):
 
 
 def log_of(fakes):
-    """What was run: (label, attempt, what it did), and the processes that ran it."""
+    """The runs: (label, attempt, action), and the processes that ran them."""
     lines = [line.split() for line in (fakes / "log").read_text(encoding="utf-8").splitlines()]
     (fakes / "log").unlink()
     return sorted((label, int(attempt), doing) for label, attempt, doing, _ in lines), [int(line[3]) for line in lines]
@@ -147,7 +147,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
     ran, processes = log_of(fakes)
     died = [(always, attempt, "die") for attempt in range(1, 5)]
     assert ran == sorted([(twice, 1, "die"), (twice, 2, "work"), (dies, 1, "die"), *died, (fails, 1, "fail")])
-    # What a dead worker leaves behind ends by itself.
+    # The child of a dead worker ends by itself.
     assert have_ended(processes)
 
     hosts = survey.hosts
@@ -159,7 +159,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
         old: "failed",
     }
     assert hosts[twice].attempts == 2
-    assert "none came back within 4 s" in hosts[dies].reason
+    assert "none returned within 4 s" in hosts[dies].reason
     assert "died during the survey" in hosts[always].reason
     assert "no driver at (address) in drivers" in hosts[fails].reason
     assert f"it has portbar 0.0.1, this is {__version__}: install the same version" in hosts[old].reason
@@ -209,7 +209,7 @@ def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fak
         survey = run(folder, workers.scheduler_address)
         assert not occupied.done()
     assert {label: host.status for label, host in survey.hosts.items()} == {busy: "failed", fails: "done"}
-    assert "busy with something else for 8 s" in survey.hosts[busy].reason
+    assert "busy with other work for 8 s" in survey.hosts[busy].reason
 
 
 PATCHED = """
@@ -281,7 +281,7 @@ def test_a_local_survey_lets_no_other_user_in():
 def test_a_file_that_no_scheduler_wrote_is_an_error_with_a_remedy(tmp_path, text):
     path = tmp_path / "rec.json"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(Error, match=r"no Dask scheduler answers at .*rec\.json .*--scheduler-file"):
+    with pytest.raises(Error, match=r"no Dask scheduler responds at .*rec\.json .*--scheduler-file"):
         run(HostFolder(tmp_path / "records"), str(path))
 
 
@@ -296,7 +296,7 @@ except ImportError as error:
 
 
 def test_a_worker_without_portbar_says_so():
-    """What it runs is sent as code: its name would lead nowhere, not even at the scheduler."""
+    """Its function is sent as code: its name would lead nowhere, not even at the scheduler."""
     sent = cloudpickle.dumps(cluster._by_name(cluster.DESCRIBE)).hex()
     done = subprocess.run([sys.executable, "-c", WITHOUT, sent], capture_output=True, text=True, timeout=60, check=True)
     assert "portbar" in done.stdout
@@ -317,7 +317,7 @@ def test_a_host_without_portbar_has_failed(fakes, tmp_path, monkeypatch):
 
 def test_a_scheduler_that_does_not_answer_is_an_error_with_a_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster, "_CONNECT_S", 1.0)
-    with pytest.raises(Error, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9 "):
+    with pytest.raises(Error, match=r"no Dask scheduler responds at tcp://127\.0\.0\.1:9 "):
         run(HostFolder(tmp_path), "tcp://127.0.0.1:9")
     with pytest.raises(Error, match="nonsense"):
         run(HostFolder(tmp_path), "nonsense")
@@ -336,7 +336,7 @@ def test_another_server_than_a_scheduler_is_an_error_with_a_remedy(tmp_path, mon
                         one.recv(1)
 
         threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(Error, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:\d+ "):
+        with pytest.raises(Error, match=r"no Dask scheduler responds at tcp://127\.0\.0\.1:\d+ "):
             run(HostFolder(tmp_path), f"tcp://127.0.0.1:{server.getsockname()[1]}")
         server.shutdown(socket.SHUT_RDWR)
 

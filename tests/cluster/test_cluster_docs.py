@@ -1,4 +1,4 @@
-"""What docs/ci.md and docs/cluster.md tell people to type is accepted, and the test that they show passes."""
+"""The commands of docs/ci.md and docs/cluster.md are accepted, and the test that they show passes."""
 
 from __future__ import annotations
 
@@ -75,4 +75,4 @@ def test_the_test_on_the_page_passes(pytester, monkeypatch, selector):
     outcomes = {name: count for name, count in result.parseoutcomes().items() if not name.startswith("warning")}
     assert outcomes in ({"passed": 1}, {"skipped": 1})
     if "skipped" in outcomes:
-        result.stdout.fnmatch_lines_random(["*at once, the test needs 2*"])
+        result.stdout.fnmatch_lines_random(["*concurrently, the test needs 2*"])

@@ -101,10 +101,10 @@ def test_a_record_of_another_survey_is_not_overwritten(tmp_path, other):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"interrupted": false}', '"text"', "[" * 100_000])
-def test_a_file_that_is_no_record_is_not_overwritten(tmp_path, text):
+def test_a_file_that_is_not_a_record_is_not_overwritten(tmp_path, text):
     folder = HostFolder(tmp_path)
     folder.file("host-1").write_text(text, encoding="utf-8")
-    with pytest.raises(Error, match="is no record"):
+    with pytest.raises(Error, match="is not a survey record"):
         folder.is_finished("host-1", INVOCATION)
 
 

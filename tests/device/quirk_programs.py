@@ -35,7 +35,7 @@ NAMES_ITSELF = "kernel void names_itself(global uint *out) { out[get_global_id(0
 
 
 def work_group_sizes(payload: dict[str, Any]) -> dict[str, Any]:
-    """What a kernel says it can have as a work-group, what the device says, and whether the latter gives right numbers."""
+    """Return the work-group limits of a kernel and of the device, and whether the latter gives correct numbers."""
     context, queue = _queue(payload)
     device = context.devices[0]
     size = min(256 if "CPU" in facts(device).type else 1024, device.max_work_group_size)
@@ -84,7 +84,7 @@ def promised(payload: dict[str, Any]) -> None:
 
 
 def types(payload: dict[str, Any]) -> list[str]:
-    """What a device says it is."""
+    """Return the types that a device reports."""
     context, _ = _queue(payload)
     return list(facts(context.devices[0]).type)
 
@@ -141,7 +141,7 @@ def stamps(payload: dict[str, Any]) -> dict[str, float]:
     context, _ = _queue(payload)
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
     kernel, _buffer = _ready(context, COUNTS, 4 * 64, np.uint32(30_000))
-    # What the first launch compiles is no part of the time.
+    # Compilation in the first launch is not part of the time.
     for _ in range(2):
         began = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(queue, kernel, (64,), (1,))
@@ -215,7 +215,7 @@ def missed_stores(payload: dict[str, Any]) -> dict[str, int]:
     return {"instances": found["instances"], "both": sum(found["forbidden"].values())}
 
 
-#: A sum over a grid by hand. Behind the barrier one work-item reads what the other group left.
+#: A sum over a grid by hand. After the barrier one work-item reads the other group's value.
 LEFT_BEHIND = """
 #define PORTBAR_REDUCTION_LOCAL_SIZE 128
 #include "portbar/device_barrier.h"
@@ -330,7 +330,7 @@ kernel void shelves(global uint *out)
 
 
 def told_local_memory(payload: dict[str, Any]) -> int:
-    """Bytes of local memory that a driver tells of a kernel with 256."""
+    """Bytes of local memory that a driver reports for a kernel with 256."""
     context, _ = _queue(payload)
     kernel = cl.Program(context, SHELVES).build().shelves
     return int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, context.devices[0]))

@@ -132,7 +132,7 @@ def test_a_task_that_sleeps_past_the_limit_is_killed_and_keeps_progress(run):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
-def test_what_a_task_started_is_killed_with_it(run):
+def test_processes_of_a_task_are_killed_with_it(run):
     result = run("sleep", {"spawn": True}, timeout=4.0)
     (pid,) = [report["pid"] for report in result.progress if "pid" in report]
     assert have_ended([pid])

@@ -144,8 +144,8 @@ def test_a_variable_that_hides_an_installed_runtime_is_named(fake, name, tmp_pat
 def test_no_platform_at_all_names_the_variable_that_hides_them(fake, monkeypatch, tmp_path):
     monkeypatch.setenv("OCL_ICD_VENDORS", str(tmp_path / "nothing"))
     said = icd._explain_nothing()
-    # Installing another runtime is for those who find none then.
-    assert said.index("unset OCL_ICD_VENDORS") < said.index("if none shows then") < said.index("pip install")
+    # Installing another runtime is for machines where none is found then.
+    assert said.index("unset OCL_ICD_VENDORS") < said.index("if none is found then") < said.index("pip install")
 
 
 def test_a_system_entry_with_a_dead_path_does_not_count_as_listed(fake):

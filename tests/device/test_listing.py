@@ -83,7 +83,7 @@ def test_drivers_that_die_when_they_are_listed_are_named_and_the_others_listed(t
     assert "SIGABRT" in err
 
 
-#: What each of them loads in its own process afterwards must not be the driver that hangs.
+#: In its own process none of them may load the driver that hangs afterwards.
 HANGING = {
     "load": ("doctor", "--json"),
     "list": ("devices", "--json"),
@@ -139,11 +139,11 @@ AT_WORK = {
     "fail-read": "OUT_OF_RESOURCES",
     "fail-run": "OUT_OF_RESOURCES",
     "crash-run": "SIGSEGV",
-    "fine-run": "64 of 64 numbers are wrong",
+    "fine-run": "64 wrong numbers of 64",
     "hang-build": f"no answer within {CHECK_S} s",
     "hang-read": f"no answer within {CHECK_S} s",
-    "lie-info": "64 of 64 numbers are wrong",
-    "lie-read": "64 of 64 numbers are wrong",
+    "lie-info": "64 wrong numbers of 64",
+    "lie-read": "64 wrong numbers of 64",
 }
 
 
@@ -161,7 +161,7 @@ def test_drivers_that_fail_at_work_have_devices_that_do_not_work(tmp_path):
     assert all(entry["value"]["seconds"] < CHECK_S + 1 for entry in kept)
 
 
-def test_a_device_that_tells_nothing_of_itself_does_not_work(tmp_path):
+def test_a_device_without_properties_does_not_work(tmp_path):
     code, out, err = run(vendors(tmp_path, "fail-info"), "devices", "--json")
     assert code in {0, 3}, err
     (entry,) = (entry for entry in json.loads(out)["devices"] if not entry["facts"]["name"])
@@ -182,7 +182,7 @@ def test_absurd_texts_of_a_driver_reach_no_terminal(tmp_path):
     assert entry["facts"]["driver_version"] == ""
 
 
-def test_what_a_driver_prints_is_no_part_of_the_data(tmp_path):
+def test_output_of_a_driver_is_not_part_of_the_data(tmp_path):
     code, out, err = run(vendors(tmp_path, "absurd-load", "fine-none"), "check", "--json", "-d", "fake")
     assert code == 3, err
     assert len(json.loads(out)) == 2
@@ -206,13 +206,13 @@ def test_ctrl_c_ends_devices_at_once_with_status_130(tmp_path, stage):
     assert err.splitlines()[-1] == "portbar: interrupted"
     assert "Traceback" not in err
     assert time.monotonic() - began < 5
-    # What was interrupted was not found to fail.
+    # An interrupted driver was not found to fail.
     assert not list((tmp_path / "cache" / "usable").glob("Fake*"))
 
 
 @pytest.fixture
 def fakes(tmp_path, monkeypatch, own_cache):
-    """Results of the next children by the files that they see; what is not there fails."""
+    """Results of the next children by the files that they see; missing ones fail."""
     monkeypatch.setattr(icd, "_left_out", frozenset())
     monkeypatch.setattr(icd, "_added", lambda _: [])
     folder = tmp_path / "vendors"
@@ -270,14 +270,14 @@ def test_without_icd_files_that_fail_either_the_remedy_is_another(fakes, monkeyp
 
 
 @pytest.mark.parametrize(("value", "kind"), [({"unimportable": "no module"}, ImportError), (None, RuntimeError)])
-def test_what_no_driver_causes_is_blamed_on_none(monkeypatch, value, kind):
+def test_faults_without_a_driver_are_blamed_on_none(monkeypatch, value, kind):
     answer = ChildResult("ok" if value else "error", value, "AttributeError: x", 0.1)
     monkeypatch.setattr(listing.child, "run_task", lambda *_, **__: answer)
     with pytest.raises(kind):
         listing.look(7)
 
 
-def test_a_check_that_was_interrupted_is_remembered_by_nobody(monkeypatch, own_cache):
+def test_an_interrupted_check_is_not_remembered(monkeypatch, own_cache):
     def interrupted(*_, stop, **__):
         assert stop is not None
         raise KeyboardInterrupt

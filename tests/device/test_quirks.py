@@ -65,7 +65,7 @@ def test_the_fault_shows(quirk: Quirk, device: Any, findings: Any) -> None:
 @pytest.mark.device
 @pytest.mark.slow
 def test_the_programs_are_right_where_the_fault_is_not(device: Any) -> None:
-    """A program that tells of a fault on every device would never fail."""
+    """A program that reports a fault on every device would never fail."""
     names = ("llvmpipe-loop-limit", "llvmpipe-fences", "intel-queue-without-context", "oclgrind-claims-all-types")
     without = [quirk for quirk in map(by_name, names) if not quirk.matches(facts(device), "")]
     assert len(without) >= 2
@@ -174,7 +174,7 @@ def test_an_entry_is_complete_and_its_command_runs_its_program(quirk: Quirk) -> 
 
 @pytest.mark.parametrize("effect", sorted({quirk.effect for quirk in QUIRKS} - {""}))
 def test_an_effect_is_asked_for_by_its_name(effect: str) -> None:
-    """An entry without effect on portbar needs none; what is done on every device is named in a comment there."""
+    """An entry without effect on portbar needs none; a workaround on every device is named in a comment there."""
     (constant,) = [name for name, value in vars(quirks).items() if value == effect]
     texts = [
         path.read_text(encoding="utf-8")

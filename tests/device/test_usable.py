@@ -56,7 +56,7 @@ def test_refresh_checks_again_and_replaces_what_was_remembered(children):
 def test_a_failure_is_remembered_with_its_reason_for_an_hour_only(children, monkeypatch):
     children += [WRONG, RIGHT]
     first = judge()
-    assert "3 of 64 numbers are wrong" in first.reason
+    assert "3 wrong numbers of 64" in first.reason
     assert first.remedy
     assert judge() == first
     later = time.time() + 3601
@@ -156,7 +156,7 @@ def test_platforms_without_devices_are_reported_with_what_helps(monkeypatch):
 
 
 @pytest.mark.parametrize("variable", ["POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
-def test_pocl_without_a_folder_for_its_cache_is_told_which_variable_helps(variable, tmp_path, monkeypatch):
+def test_pocl_without_a_folder_for_its_cache_names_the_variable_to_set(variable, tmp_path, monkeypatch):
     for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -66,7 +66,7 @@ def test_only_a_success_with_a_number_is_an_answer(monkeypatch, status, answer, 
 
 
 @pytest.mark.device
-def test_the_device_answers_where_it_has_the_query(queue, context):
+def test_the_device_replies_if_it_has_the_query(queue, context):
     source = """
     #include "portbar/device_barrier.h"
     kernel void meet(PORTBAR_GRID_PARAM, global uint *out) { PORTBAR_ENTER(grid); out[0] = portbar_num_groups(&grid); }

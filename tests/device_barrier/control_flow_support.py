@@ -1,4 +1,4 @@
-"""Kernels in which each collective stands in each uniform control flow, and what they come to on the host.
+"""Kernels with each collective in each uniform control flow, and their results computed on the host.
 
 A case is a collective and a flow. The call comes to the same each time, so `v` holds what one call returns times the number of
 calls. After each call one work-item takes a branch that depends on data, which compilers are seen to get wrong.
@@ -60,7 +60,7 @@ FLOWS = {
     "two ifs": Flow("if (n == 5u) { CALL ONE } if (none == 0u) { CALL ONE }", 2),
 }
 
-#: What one work-item of each group does after a call. Both branches write, so that none is a mere choice between values.
+#: Statements of one work-item of each group after a call. Both branches write, so that none is a mere choice between values.
 ONE = "if (id == 0u) { if (x[0] != 0u) ones[group] += 1u; else ones[64 + group] += n; }"
 
 
@@ -77,7 +77,7 @@ class Family:
 
 
 def value(me: int) -> int:
-    """What a work-item brings in."""
+    """Return the input of a work-item."""
     return 3 * me + 1
 
 
@@ -217,7 +217,7 @@ FAMILIES = {
 
 
 def result(call: str, item: int, group: int, groups: int) -> int:
-    """What one call returns in a work-item of a group."""
+    """Return the result of one call in a work-item of a group."""
     me, first, all_items = group * LOCAL + item, group * LOCAL, range(groups * LOCAL)
     here = range(first, first + LOCAL)
     through = total(here[: item + 1])
@@ -250,7 +250,7 @@ def result(call: str, item: int, group: int, groups: int) -> int:
 
 
 def received(call: str, groups: int) -> int:
-    """What one reduction at gang level adds to its receiver."""
+    """Return the sum that one reduction at gang level adds to its receiver."""
     items = range(groups * LOCAL)
     return total(items if call == "gang worker vector" else items[::LOCAL])
 
@@ -294,7 +294,7 @@ class Case:
         )
 
     def results(self, groups: int) -> list[int]:
-        """What each work-item keeps."""
+        """Return the values that each work-item keeps."""
         times = FLOWS[self.flow].times
         return [times * result(self.call, item, group, groups) for group in range(groups) for item in range(LOCAL)]
 
@@ -325,7 +325,7 @@ def all_cases() -> list[Case]:
     return [Case(family, call, flow) for family in FAMILIES for call in FAMILIES[family].calls for flow in FLOWS]
 
 
-#: Seen to be wrong on some runtime before portbar was told of it.
+#: Seen to be wrong on some runtime before portbar had an entry for it.
 SEEN_WRONG = {
     "barrier, looked at": ("plain", "both arms", "before a return"),
     "helper": ("if without braces",),

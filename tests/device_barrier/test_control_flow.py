@@ -35,7 +35,7 @@ def families():
 
 
 def run(queue, cases: list[Case], family: str, strategy, launches: int = 1) -> list[str]:
-    """What is wrong with the cases of a family in some launches of each, a line each."""
+    """Return the faults of the cases of a family in some launches of each, a line each."""
     wanted = [case for case in cases if case.family == family]
     failures = []
     for first in range(0, len(wanted), TOGETHER):
@@ -52,7 +52,7 @@ def run(queue, cases: list[Case], family: str, strategy, launches: int = 1) -> l
 
 
 def wrong(queue, made: portbar.Program, case: Case) -> str:
-    """What is wrong with one case; empty where nothing is."""
+    """Return the fault of one case; empty if none."""
     family = FAMILIES[case.family]
     kernel = made.kernel(f"case{case.number}")
     out, ones, board = filled(queue, 256 * LOCAL, 7), filled(queue, 512), filled(queue, 256 * LOCAL)

@@ -190,7 +190,7 @@ def check_chain(made: Any, queue: Any, local: tuple[int, ...], rounds: int, **si
 
 
 @pytest.mark.parametrize(("algorithm", "discovery", "local"), MEETINGS, ids=str)
-def test_data_written_before_is_read_after_and_every_barrier_answers_true(context, queue, algorithm, discovery, local):
+def test_data_written_before_is_read_after_and_every_barrier_returns_true(context, queue, algorithm, discovery, local):
     support.skip_without_intel_barrier(queue.device, algorithm)
     made = support.kernel(context, SOURCE, "chain", device_barrier=algorithm, discovery=discovery)
     rounds = support.scale(queue.device).rounds
@@ -210,7 +210,7 @@ def test_many_rounds_in_one_launch(context, queue, algorithm):
     check_chain(chain, queue, (1,), rounds, num_groups=min(128, holds))
 
 
-def test_a_group_that_is_late_at_its_second_counter_is_no_fault(context, queue):
+def test_a_group_that_is_late_at_its_second_counter_is_not_a_fault(context, queue):
     """Groups that wait for the counter at which it has been may come to the other one again before it does."""
     text = support.program(context, SOURCE, device_barrier="replicated").rendered(queue.device)
     first = re.search(
@@ -312,7 +312,7 @@ def test_launches_of_any_size_may_follow_each_other_on_one_queue(context, queue,
 @pytest.mark.parametrize("effect", [quirks.IDS_LOST, quirks.LEADER_FORGOTTEN])
 @pytest.mark.parametrize("algorithm", ["replicated", "flag", "tree"])
 def test_the_forms_for_faulty_compilers_are_right_everywhere(context, queue, algorithm, effect):
-    """So that they stay right where the compilers that need them are not at hand."""
+    """So that they stay right on machines without the compilers that need them."""
     profile = portbar.describe(queue.device)
     chosen = portbar.choose(profile, {"device_barrier": algorithm})
     strategy = replace(chosen, workarounds=chosen.workarounds | {effect})
@@ -322,7 +322,7 @@ def test_the_forms_for_faulty_compilers_are_right_everywhere(context, queue, alg
 
 
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
-def test_what_a_launch_left_behind_65536_launches_ago_lets_nobody_through(context, queue, algorithm):
+def test_words_of_65536_launches_ago_let_no_group_pass(context, queue, algorithm):
     made = support.kernel(context, LATE, "late", device_barrier=algorithm)
     support.need_groups(made, queue, (2,), 2)
     passed, data = support.filled(queue, 64), support.filled(queue, 128)

@@ -1,4 +1,4 @@
-"""Occupancy discovery: who takes part, who leaves before any user code, and what is left behind for the next launch."""
+"""Occupancy discovery: groups that take part, groups that leave before any user code, and the state for the next launch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ kernel void skip(PORTBAR_GRID_PARAM, global uint *out, const uint skipper)
 
 
 class Notes:
-    """Buffers of `note` for so many work-items, and what it should have left in them."""
+    """Buffers of `note` for `items` work-items, and their expected content."""
 
     def __init__(self, queue, room):
         self.queue = queue
@@ -217,7 +217,7 @@ def test_the_first_launch_does_not_wait_for_an_event_that_the_same_thread_sets_l
     assert notes.found()[2] == 0
 
 
-def test_launches_in_a_row_need_no_clearing_and_are_all_told_apart(note, queue):
+def test_launches_in_a_row_need_no_clearing_and_are_distinguished(note, queue):
     """More than there are reports, none waited for; sizes differ, so that another launch's report would show."""
     notes = Notes.for_launches(queue, note, (8,))
     sizes = (None, 1, min(2, note.occupancy(queue, (8,)).groups))

@@ -156,7 +156,7 @@ def taken(queue, program) -> Callable[..., np.ndarray]:
     def run(kernel: str, n: int, local: tuple[int, ...], *args: int) -> np.ndarray:
         a = cl.array.zeros(queue, max(n, 1), np.uint32)
         program.kernel(kernel)(queue, None, local, a, *map(np.uint32, args)).wait()
-        found, each = a.get()[:n], np.arange(1, n + 1, dtype=np.uint32)
+        found, each = a.get()[:n].astype(np.int64), np.arange(1, n + 1)
         return np.where(found % each == 0, found // each, -1)
 
     return run

@@ -110,9 +110,9 @@ def _outside(tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_outside")
-def test_a_registered_variant_stands_in_the_tables() -> None:
+def test_a_registered_variant_is_in_the_tables() -> None:
     deaf = DeviceFacts(name="Deaf", type=("CPU",), opencl_c_versions=("3.0",), version="OpenCL 2.0")
-    with pytest.raises(UnsupportedFeatureError, match="knock was asked for, but nobody knocks there"):
+    with pytest.raises(UnsupportedFeatureError, match="knock was requested, but nobody knocks there"):
         choose(DeviceProfile(deaf), {"device_barrier": "knock"})
     assert tuple(ALTERNATIVES["device_barrier"])[-1] == "knock"
     assert bounded()[-1] == "knock"

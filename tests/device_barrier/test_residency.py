@@ -1,4 +1,4 @@
-"""What a kernel takes of an NVIDIA device, and the residency that follows from it."""
+"""A kernel's resources on an NVIDIA device, and the residency that follows from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_registers_and_spills_are_read_from_the_kernel_s_own_lines():
     assert resources_in("ptxas info : Compiling entry function 'cut' for 'sm_90'", "cut") is None
 
 
-#: What discovery found on an H200: registers, local size, bytes of local memory of the kernel's own beside 44, work-groups.
+#: Results of discovery on an H200: registers, local size, bytes of local memory of the kernel's own beside 44, work-groups.
 FOUND = [
     (24, 32, 16, 4224),
     (24, 32, 11776, 2376),

@@ -274,7 +274,7 @@ def test_a_loop_on_test_wait_in_all_groups_ends_at_the_spin_limit(context, queue
 
 @pytest.mark.parametrize(("name", "expected"), [("answers_of_wait", 1), ("answers_of_test_wait", 3)])
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
-def test_work_items_of_a_group_get_the_same_answers_while_the_launch_drains(context, queue, algorithm, name, expected):
+def test_work_items_of_a_group_get_the_same_results_while_the_launch_drains(context, queue, algorithm, name, expected):
     made = support.kernel(context, SOURCE, name, spin_limit=limit(queue), device_barrier=algorithm)
     held = support.filled(queue, 64, 0xDEAD)
     launch = made(queue, None, (64,), held, num_groups=1)

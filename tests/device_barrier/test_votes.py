@@ -80,7 +80,7 @@ def expected(n: int, rounds: int, first: int) -> int:
 
 
 def check_tally(made: Any, queue: Any, local: tuple[int, ...], rounds: int, first: int = 0, **sizes: Any) -> int:
-    """Run `tally`, compare each work-item's answers with the host's, and return how many groups met."""
+    """Run `tally`, compare each work-item's results with the host's, and return how many groups met."""
     items = math.prod(local)
     surplus = sizes.pop("surplus", 0)
     room = max(support.room(made, queue, local), surplus)
@@ -102,6 +102,37 @@ def test_every_work_item_learns_what_all_said(context, queue, algorithm, more):
     made = support.kernel(context, TALLY.replace("MORE", MORE[more]), "tally", device_barrier=algorithm)
     for local in ((1,), (7,), (4, 2, 2)):
         check_tally(made, queue, local, 2 * PERIOD)
+
+
+SUMS = """
+#include "portbar/device_barrier.h"
+kernel void sums(PORTBAR_GRID_PARAM, global uint *wrong, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    const uint n = portbar_global_size(&grid), me = portbar_global_id(&grid);
+    uint bad = 0u;
+    for (uint r = 0u; r < rounds; ++r) {
+        uint expected = 0u;
+        for (uint i = r % 3u; i < n; i += 3u)
+            expected += i * 0x10000001u + r;
+        bad += portbar_device_barrier_sum(&grid, me % 3u == r % 3u ? me * 0x10000001u + r : 0u) != expected ? 1u : 0u;
+        bad += portbar_device_barrier_count(&grid, me == r) != (r < n ? 1u : 0u) ? 1u : 0u;
+        bad += portbar_device_barrier_sum(&grid, 0u);
+    }
+    wrong[me] = portbar_device_ok(&grid) ? bad : 99u;
+}
+"""
+
+
+@pytest.mark.parametrize("algorithm", WITH_INTEL)
+def test_numbers_of_all_work_items_are_added_up(context, queue, algorithm):
+    support.skip_without_intel_barrier(queue.device, algorithm)
+    made = support.kernel(context, SUMS, "sums", device_barrier=algorithm)
+    for local in ((1,), (7,), (4, 2, 2)):
+        wrong = support.cells(made, queue, local, 77)
+        launch = made(queue, None, local, wrong, np.uint32(9))
+        launch.wait()
+        assert not support.uints(queue, wrong)[: launch.num_groups * math.prod(local)].any()
 
 
 @pytest.mark.parametrize("discovery", ["packed", "ticket", "spin"])
@@ -177,7 +208,7 @@ def test_a_loop_may_end_on_a_vote(context, queue):
         assert (support.uints(queue, sweeps)[: 8 * launch.num_groups] == most.bit_length()).all()
 
 
-#: Each answers 0 in the group that leaves; loops end by themselves, or at `most`.
+#: Each returns 0 in the group that leaves; loops end by themselves, or at `most`.
 FAULTY = """
 #include "portbar/device_barrier.h"
 kernel void leave(PORTBAR_GRID_PARAM, global uint *ends, const uint sound, const uint most)
@@ -205,7 +236,7 @@ def leaving(context: Any, queue: Any, source: str, name: str, algorithm: str, *n
     made = support.kernel(context, source, name, spin_limit=0.02 if is_cpu else 0.25, device_barrier=algorithm)
     bound = support.need_groups(made, queue, (4,), 2)
     for _ in range(20):
-        ends = support.filled(queue, 4 * 512, 0xDEAD)
+        ends = support.filled(queue, 4 * support.room(made, queue, (4,)), 0xDEAD)
         # The limit counts polls, so groups that share a core take turns to reach it.
         few = {"num_groups": min(bound, 4)} if is_cpu else {}
         start = time.monotonic()
@@ -247,6 +278,7 @@ kernel void after(PORTBAR_GRID_PARAM, global uint *ends)
     told += portbar_device_barrier_any(&grid, true) ? 2u : 0u;
     told += portbar_device_barrier_all(&grid, false) ? 4u : 0u;
     told += portbar_device_barrier_count(&grid, true) != 0u ? 8u : 0u;
+    told += portbar_device_barrier_sum(&grid, 3u) != 0u ? 16u : 0u;
     ends[portbar_global_id(&grid)] = told;
 }
 """

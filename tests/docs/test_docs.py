@@ -1,4 +1,4 @@
-"""What the documentation shows is true: its kernels render, its programs run and say what the pages claim, and it builds."""
+"""The documentation is true: its kernels render, its programs run and print what the pages claim, and it builds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STRATEGIES = [
 
 @dataclass(frozen=True)
 class Block:
-    """A code block of a page: its language, its text, the section that it stands in."""
+    """A code block of a page: its language, its text, its section."""
 
     language: str
     text: str
@@ -76,7 +76,7 @@ def complete(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if complete(page)], ids=lambda page: page.stem)
 def test_complete_kernels_render_for_every_kind_of_strategy(page: Path) -> None:
-    """Each for every third strategy, the next kernel for others; what each strategy renders is tested by its headers."""
+    """Each for every third strategy, the next kernel for others; the tests of headers cover each strategy's text."""
     for number, source in enumerate(complete(page)):
         for strategy in STRATEGIES[number % 3 :: 3]:
             text = resolve_includes(source, strategy, name=page.name, use=use_of(source))
@@ -90,7 +90,7 @@ def test_every_header_says_what_it_was_rendered_for() -> None:
 
 
 def test_documented_c_names_are_those_of_the_header() -> None:
-    page = (DOCS / "device_barrier.md").read_text(encoding="utf-8")
+    page = (DOCS / "grid_reference.md").read_text(encoding="utf-8")
     functions = re.findall(r"^```\{c:function\} (.*)$", page, re.MULTILINE)
     others = re.findall(r"^```\{c:(?:macro|type)\} (\w+)", page, re.MULTILINE)
     public = r"portbar_(?:group_id|num_groups|global_\w+|local_linear_\w+|device_barrier\w*|device_ok)\b"
@@ -110,11 +110,14 @@ def test_documented_c_names_are_those_of_the_header() -> None:
         ("atomics", "atomic"),
         ("lock", "(?:spin|ticket)_lock"),
         ("signal", "(?:work_group_|device_)?(?:signal|wait_until)"),
+        ("worklist", "(?:work_group_|device_)?(?:frontier|task_queue)"),
+        ("task_graph", "(?:work_group_)?task_graph"),
+        ("team", "(?:team|num_teams)"),
         ("split_barrier", "(?:split_barrier|copy_async|arrival)"),
     ],
 )
 def test_every_name_on_a_page_is_in_its_header(header: str, prefix: str) -> None:
-    page = (DOCS / f"{header.replace('lock', 'atomics')}.md").read_text(encoding="utf-8")
+    page = (DOCS / f"{header.replace('lock', 'locks')}.md").read_text(encoding="utf-8")
     names = set(re.findall(rf"\bportbar_{prefix}\w*", page))
     assert len(names) > 5
     for strategy in STRATEGIES:
@@ -130,14 +133,14 @@ def test_every_macro_that_is_referred_to_is_described(page: Path) -> None:
 
 
 def test_documented_layout_is_the_layout() -> None:
-    text = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
+    text = (DOCS / "state_layout.md").read_text(encoding="utf-8")
     table = text.partition("<!-- layout -->")[2].partition("<!-- end -->")[0]
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \|", table, re.MULTILINE)
     assert {name: int(word) for name, word in rows} == layout.OFFSETS
 
 
 def test_the_table_of_barrier_algorithms_is_what_they_say_of_themselves() -> None:
-    text = (DOCS / "device_barrier.md").read_text(encoding="utf-8")
+    text = (DOCS / "barrier_performance.md").read_text(encoding="utf-8")
     table = text.partition("| algorithm | overview |")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
     assert rows == [[f"`{name}`", one.summary, one.loses] for name, one in BARRIERS.items()]
@@ -154,6 +157,27 @@ def test_every_page_that_is_linked_exists() -> None:
             assert (DOCS / target).exists(), f"{page.name}: {target}"
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as MyST makes them."""
+    headings = re.findall(
+        r"^#{1,3} (.*)$", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_pages_are_short() -> None:
+    """The page of quirks is a list that a command prints."""
+    lengths = {page.name: len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES if page.stem != "quirks"}
+    assert not {name: length for name, length in lengths.items() if length > 250}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
+def test_every_anchor_that_is_linked_exists(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?:docs/)?(\w+\.md)?#([\w-]+)\)", page.read_text(encoding="utf-8")):
+        other = DOCS / target if target else page
+        assert anchor in anchors(other), f"{page.name}: {target}#{anchor}"
+
+
 def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     for module in ("sphinx", "furo", "myst_parser"):
         if importlib.util.find_spec(module) is None:
@@ -165,7 +189,7 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
         [*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, timeout=100, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert 'id="c.portbar_device_barrier"' in (tmp_path / "html" / "device_barrier.html").read_text(encoding="utf-8")
+    assert 'id="c.portbar_device_barrier"' in (tmp_path / "html" / "grid_reference.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.device
@@ -224,13 +248,14 @@ def pattern_of(page_text: str) -> str:
     return words
 
 
-SECTIONS = list(dict.fromkeys(block.section for block in blocks(DOCS / "wrong_programs.md") if block.section))
+WRONG = [DOCS / "wrong_programs.md", DOCS / "wrong_programs_more.md"]
+SECTIONS = list(dict.fromkeys((page, block.section) for page in WRONG for block in blocks(page) if block.section))
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("section", SECTIONS)
+@pytest.mark.parametrize(("path", "section"), SECTIONS, ids=lambda value: value if isinstance(value, str) else "")
 def test_wrong_programs_say_what_the_page_claims(
-    section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+    path: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A C block is the source from there on; Python after it is run; text is what that said.
 
@@ -247,7 +272,7 @@ def test_wrong_programs_say_what_the_page_claims(
     ):
         pytest.skip("portbar starts one work-group on this device, whatever the global size, so that none is surplus")
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
-    page = list(blocks(DOCS / "wrong_programs.md"))
+    page = list(blocks(path))
     names: dict[str, Any] = {}
     exec(next(block.text for block in page if block.language == "python" and not block.section), names)  # noqa: S102 (the same)
     names["queue"] = queue
@@ -264,7 +289,7 @@ def test_wrong_programs_say_what_the_page_claims(
                 said = ran(code, names)
             if block.language == "text":
                 if "BarrierTimeoutError" in block.text and names["launch"].num_groups < 2:
-                    continue  # with one work-group nobody is missing
+                    continue  # with one work-group none is missing
                 found = " ".join(said.split())
                 assert re.fullmatch(pattern_of(block.text), found), f"the page: {block.text}\nfound: {found}"
                 compared += 1
@@ -312,6 +337,22 @@ def test_loop_over_data_ends_when_nothing_changes(documented: Any, array: Any, q
 
 
 @pytest.mark.device
+def test_teams_follow_the_lists_of_their_rows(documented: Any, array: Any, queue: cl.CommandQueue) -> None:
+    n, rows, random = 50, 7, np.random.default_rng(3)
+    # Each element points at one before it, or at itself.
+    lists = (random.random((rows, n)) * (np.arange(n) + 1)).astype(np.uint32)
+    ends = lists.copy()
+    for _ in range(n):
+        ends = np.take_along_axis(ends, ends, 1)
+    for k in (1, 2, 5):
+        a, b = array(lists.ravel()), array(n * rows)
+        sizes = np.uint32(n), np.uint32(rows), np.uint32(k)
+        documented("team", "follow")(queue, None, (8,), a, b, *sizes).wait()
+        assert (a.get() == ends.ravel()).all()
+        assert (b.get() == ends.ravel()).all()
+
+
+@pytest.mark.device
 def test_work_between_arrive_and_wait_is_right(documented: Any, array: Any, queue: cl.CommandQueue) -> None:
     kernel = documented("device_barrier", "overlap")
     # Another algorithm, that suits the number of groups, is another binary, of which the device may hold more.
@@ -347,7 +388,7 @@ def test_the_documented_wait_gets_the_value(documented: Any, array: Any, queue: 
 @pytest.mark.device
 def test_the_documented_lock_lets_every_group_insert_once(documented: Any, array: Any, queue: cl.CommandQueue) -> None:
     items, failed = array(16), array(1)
-    documented("atomics", "insert")(queue, (16 * 8,), (8,), array(2), items, array(1), failed).wait()
+    documented("locks", "insert")(queue, (16 * 8,), (8,), array(2), items, array(1), failed).wait()
     assert failed.get()[0] == 0
     assert sorted(items.get().tolist()) == list(range(16))
 

@@ -18,7 +18,32 @@ if TYPE_CHECKING:
     from portbar.findings.findings import Findings
 
 EXAMPLES = ROOT / "examples"
-ALL = ["search", "components", "pagerank", "gradients", "life"]
+ALL = [
+    "search",
+    "paths",
+    "components",
+    "independent",
+    "colouring",
+    "pagerank",
+    "gradients",
+    "jacobi",
+    "life",
+    "bitonic",
+    "triangular",
+    "decoding",
+]
+#: A circle of six vertices with a chord; each edge stands for both directions.
+CIRCLE = """%%MatrixMarket matrix coordinate pattern symmetric
+% a comment
+6 6 7
+2 1
+3 2
+4 3
+5 4
+6 5
+6 1
+4 1
+"""
 
 
 def run_example(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,15 +74,15 @@ def test_example_runs_and_asserts_its_result(path: Path, device: cl.Device, find
     assert device.name.strip() in done.stdout
 
 
-@pytest.mark.device
-def test_applications_agree_with_the_host_both_ways(device: cl.Device) -> None:
+def run_applications(device: cl.Device, *arguments: str) -> list[str]:
+    """The lines that the applications print of themselves."""
     import portbar  # noqa: PLC0415 (needs PyOpenCL)
 
     if portbar.describe(device).loop_limit is not None:
         pytest.skip("the device ends loops before a search of all vertices is done")
     wanted = os.environ.get("PORTBAR_TEST_PLATFORM") or f"{device.platform.name} {device.platform.version}"
     done = subprocess.run(
-        [sys.executable, "-m", "examples.applications", "--platform", wanted],
+        [sys.executable, "-m", "examples.applications", "--platform", wanted, *arguments],
         cwd=ROOT,
         env=environment(),
         capture_output=True,
@@ -66,13 +91,29 @@ def test_applications_agree_with_the_host_both_ways(device: cl.Device) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ALL
+    return done.stdout.splitlines()[1:]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", ALL)
+def test_applications_agree_with_the_host_both_ways(device: cl.Device, name: str) -> None:
+    lines = run_applications(device, name)
+    assert [line.split()[0] for line in lines] == [name]
+
+
+@pytest.mark.device
+def test_applications_on_graphs_take_a_file(device: cl.Device, tmp_path: Path) -> None:
+    path = tmp_path / "circle.mtx"
+    path.write_text(CIRCLE, encoding="utf-8")
+    lines = run_applications(device, "--graph", str(path))
+    assert [line.split()[0] for line in lines] == ALL[:6]
+    assert all(f"of {path}, 6 vertices and 14 edges:" in line for line in lines)
 
 
 def test_the_readme_names_the_applications() -> None:
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert "(applications)" in readme
-    assert {path.stem for path in (EXAMPLES / "applications").glob("[!_]*.py")} == {*ALL, "common"}
+    assert {path.stem for path in (EXAMPLES / "applications").glob("[!_]*.py")} == {*ALL, "common", "inputs"}
 
 
 def test_jacobi_names_a_platform_that_does_not_exist() -> None:

@@ -122,12 +122,13 @@ def test_sizes_and_launches_are_those_of_the_runtime(header: DeviceProfile, tmp_
 def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
     assert header.findings is not None
     names = ("OPEN", "TIMEOUT", "LOST", "WAIT", "OVERWRITTEN", "SIGNAL", "SIGNAL_RANGE", "CONDITION")
+    names += ("WORKLIST_FULL", "WORKLIST_IDLE", "WORKLIST_SLOT", "TASK_WAIT", "TASK_GRAPH", "TEAM", "TEAM_SPLIT")
     statuses = [0, *(getattr(layout, f"STATUS_{name}") for name in names)]
     statements = f"""
     const uint32_t epochs[] = {{ 1u, 64u, 1000u }}, statuses[] = {{ {", ".join(f"{s}u" for s in statuses)} }};
     for (int i = 0; i < 3; ++i)
         printf("%zu\\n", portbar_host_report_offset(epochs[i]));
-    for (int i = 0; i < 9; ++i) {{
+    for (int i = 0; i < {len(statuses)}; ++i) {{
         const uint32_t words[PORTBAR_HOST_REPORT_BYTES / 4] = {{ 9u, statuses[i], 5u, 3u, 4u, 0u, 0u, 0u }};
         const portbar_host_report mine = portbar_host_report_of(words, 9u), other = portbar_host_report_of(words, 73u);
         printf("%u %u %u %u ", (unsigned)mine.status, (unsigned)mine.groups, (unsigned)mine.arrived, (unsigned)mine.group);
@@ -136,13 +137,16 @@ def test_reports_are_decoded(header: DeviceProfile, tmp_path: Path) -> None:
     }}
     printf("%d %d %d ", PORTBAR_HOST_NOT_ENTERED, PORTBAR_HOST_FINE, PORTBAR_HOST_TIMEOUT);
     printf("%d %d %d ", PORTBAR_HOST_LOST, PORTBAR_HOST_WAIT, PORTBAR_HOST_OVERWRITTEN);
-    printf("%d %d %d\\n", PORTBAR_HOST_SIGNAL, PORTBAR_HOST_SIGNAL_RANGE, PORTBAR_HOST_CONDITION);
+    printf("%d %d %d ", PORTBAR_HOST_SIGNAL, PORTBAR_HOST_SIGNAL_RANGE, PORTBAR_HOST_CONDITION);
+    printf("%d %d %d ", PORTBAR_HOST_WORKLIST_FULL, PORTBAR_HOST_WORKLIST_IDLE, PORTBAR_HOST_WORKLIST_SLOT);
+    printf("%d %d ", PORTBAR_HOST_TASK_WAIT, PORTBAR_HOST_TASK_GRAPH);
+    printf("%d %d\\n", PORTBAR_HOST_TEAM, PORTBAR_HOST_TEAM_SPLIT);
     """
     found = printed(tmp_path, statements)
     assert found[:3] == [
         [4 * (layout.OFFSETS["REPORTS"] + epoch % layout.REPORTS * layout.REPORT_WORDS)] for epoch in (1, 64, 1000)
     ]
-    for status, row in zip(statuses, found[3:12], strict=True):
+    for status, row in zip(statuses, found[3:-1], strict=True):
         assert row == [status, 5, 3, 4, 0, status in {0, layout.STATUS_LOST, layout.STATUS_OVERWRITTEN}, 1]
     assert found[-1] == statuses
 
@@ -225,7 +229,7 @@ def test_the_documented_host_stays_within_its_buffers(context: cl.Context, tmp_p
 @pytest.mark.device
 @pytest.mark.slow
 def test_a_state_without_room_for_reductions_is_overrun(context: cl.Context, tmp_path: Path) -> None:
-    """The size of the barriers' words alone is too small for the documented kernel, and the canaries tell."""
+    """The size of the barriers' words alone is too small for the documented kernel, and the canaries show it."""
     done = documented_host(context.devices[0], tmp_path, reductions=0)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "after the end of buffer 0" in done.stderr

@@ -41,7 +41,7 @@ def test_render_leaves_out_what_a_source_does_not_use(device: None, tmp_path: Pa
     assert "portbar_atomic_fetch_add_explicit(" in code
     assert "portbar_atomic_fetch_xor_explicit(" not in code
     # The grid's part of a wait is in one header, and what names it in the other.
-    assert "#define PORTBAR_TOLD(" in code
+    assert "#define PORTBAR_REPORTED(" in code
     (tmp_path / "meet.cl").write_text(KERNEL, encoding="utf-8")
     same = export.render(device, ("atomics", "device_barrier"), source=tmp_path / "meet.cl")  # type: ignore[arg-type]
     assert same == text
@@ -67,5 +67,5 @@ def test_a_header_that_the_source_does_not_include_says_so(device: None, tmp_pat
     for path in paths:
         text = path.read_text(encoding="utf-8")
         assert text.startswith("#error portbar: the source") == (
-            path.stem in {"lock", "signal", "split_barrier", "reduction", "scan"}
+            path.stem in {"lock", "signal", "worklist", "task_graph", "team", "split_barrier", "reduction", "scan"}
         )

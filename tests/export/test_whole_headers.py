@@ -43,8 +43,14 @@ def test_all_headers_together_are_short_and_narrow(target):
         texts = whole_headers(NAMES, replace(strategy, split_barrier=Choice(split, "test")))
         lengths = {name: text.count("\n") for name, text in texts.items()}
         # Votes and loops over a grid have about 250 lines; all else stays below 2,500.
-        assert sum(length for name, length in lengths.items() if name != "signal") <= 2_750, lengths
+        assert (
+            sum(length for name, length in lengths.items() if name not in {"signal", "worklist", "task_graph", "team"})
+            <= 2_770
+        ), lengths
         assert lengths["signal"] <= 250
+        assert lengths["worklist"] <= 450
+        assert lengths["task_graph"] <= 300
+        assert lengths["team"] <= 1_100
         lines = [line for text in texts.values() for line in text.splitlines()]
         assert max(map(len, lines)) <= COLUMNS
         assert not any("{* " in line or "/*{" in line for line in lines)
@@ -94,7 +100,7 @@ def test_reductions_are_written_for_the_kernels_that_use_them(monkeypatch, tmp_p
         export.render(None, "reduction")  # type: ignore[arg-type]
     export.export(None, tmp_path)  # type: ignore[arg-type]
     text = (tmp_path / "portbar" / "reduction.h").read_text(encoding="utf-8")
-    assert text.startswith("#error portbar: portbar/reduction.h is written for the kernels that use it")
+    assert text.startswith("#error portbar: portbar/reduction.h is rendered for the kernels that use it")
 
 
 def test_blocks_that_differ_in_types_only_become_one_macro():

@@ -58,7 +58,7 @@ names = st.sampled_from(["energy", "v", "v_offset", "x", "float4", "min", "", "a
 
 
 def mostly(right: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """What is right in three cases of four, so that many declarations are right as a whole."""
+    """A valid value in three cases of four, so that many declarations are valid as a whole."""
     return st.integers(0, 3).flatmap(lambda turn: right if turn else odd)
 
 
@@ -145,22 +145,22 @@ def test_types_that_are_read_are_those_that_the_source_declares(declared, call, 
     source = "\n".join([*before, "kernel void k(global uint *out) {", *lines, *after, call, "}"])
     use = use_of(source)
     assert use.wanted is None or (level, what, op) in use.wanted
-    told = dict(use.told).get(op)
-    if told is None:
+    known = dict(use.known).get(op)
+    if known is None:
         return
-    assert told <= set(TYPES)
+    assert known <= set(TYPES)
     literal = {"1.0f": "float", "2u": "uint", "({t}){}": "uint"}.get(argument)
     if literal:
-        assert told == {literal}
+        assert known == {literal}
     elif argument in {"{}", "{}[1]"}:
-        assert declared[0][0] in told
+        assert declared[0][0] in known
 
 
 @target
 @given(st.lists(st.sampled_from(NOISE) | st.text(max_size=5), max_size=12), st.lists(st.text(max_size=8), max_size=2))
 def test_any_source_and_options_can_be_read(parts, options):
     source = " ".join(parts) + " portbar_work_group_scan_inclusive_add(s, v0)"
-    assert all(kinds <= set(TYPES) for _, kinds in use_of(source, options).told)
+    assert all(kinds <= set(TYPES) for _, kinds in use_of(source, options).known)
 
 
 @pytest.mark.parametrize(

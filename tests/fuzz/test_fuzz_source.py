@@ -21,7 +21,7 @@ CAPABILITIES = Capabilities(atomics_table=AtomicsTable(types=("int", "uint", "fl
 PLAIN = Strategy(*CHOICES, capabilities=CAPABILITIES)
 JOINING = Strategy(*CHOICES, capabilities=CAPABILITIES, workarounds=frozenset({quirks.JOINS_LOST}))
 
-#: What changes the meaning of the text around it.
+#: Tokens that change the meaning of the text around them.
 SIGNS = [*"\"'\\#{}()[];,:?=+-*/<>.a10", "/*", "*/", "//", "##", "->", "\u00e9", "\x00", "\f", "\t", "\u2028"]
 WORDS = r"""
 #include "portbar/device_barrier.h"|#include <portbar/atomics.h>|# include "portbar/|#include "portbar/nothing.h"

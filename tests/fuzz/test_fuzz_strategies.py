@@ -21,7 +21,7 @@ from portbar.rendering.headers import header_names, resolve_includes
 from tests.checkout import ROOT
 from tests.fuzz import target
 
-#: What published records say of devices, each member apart.
+#: Devices of published records, each member apart.
 KNOWN = [entry for path in sorted((ROOT / "vendor_matrix").glob("*.json")) for entry in load(path)["devices"]]
 NUMBERS = st.sampled_from([0, 1, 2, 3, 32, 64, 255, 1024, 65_535, 2**31, 2**32 - 1, 2**64 - 1]) | st.integers(0, 2**64)
 TEXTS = st.sampled_from(["", "pass", "fail: SB", "3 stale reads", "untested: x", "unknown: x", "independent", "none"])
@@ -30,7 +30,7 @@ VERDICTS = st.dictionaries(st.sampled_from(NAMES), TEXTS | st.text(max_size=9), 
 
 
 def known(part: str, name: str) -> st.SearchStrategy[Any]:
-    """What published records say in one member of the facts or the findings."""
+    """Return the values of one member of the facts or the findings in published records."""
     return st.sampled_from([entry[part][name] for entry in KNOWN if name in (entry.get(part) or ())] or [None])
 
 
@@ -51,7 +51,7 @@ def any_fact(kind: str) -> st.SearchStrategy[Any]:
 
 @st.composite
 def varied(draw: st.DrawFn, part: str, members: dict[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
-    """What a published record says, or nothing, with a few members changed."""
+    """Draw a part of a published record, or nothing, with a few members changed."""
     base = draw(st.sampled_from([{}, *(entry[part] for entry in KNOWN if entry.get(part))]))
     return base | {name: draw(members[name]) for name in draw(st.sets(st.sampled_from(sorted(members)), max_size=4))}
 

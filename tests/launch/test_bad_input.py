@@ -1,4 +1,4 @@
-"""What cannot work is refused before it runs, with an error that names the cause and the remedy."""
+"""Invalid input is refused before it runs, with an error that names the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ kernel void plain(global float *data) { data[get_global_id(0)] = 3.0f; }
 
 
 class NoPlatforms(cl.LogicError):
-    """What PyOpenCL raises where the loader finds no driver."""
+    """PyOpenCL's error if the loader finds no driver."""
 
     code = cl.status_code.PLATFORM_NOT_FOUND_KHR
 
@@ -122,9 +122,9 @@ def test_sizes_above_what_the_device_has(queue, scale, data):
     name, one = queue.device.name.strip(), np.uint32(1)
     refused(["'scale'", "limit", str(2 * most), name], scale, queue, None, (2 * most,), data, one)
     refused(["limit"], scale.occupancy, queue, (most, 2))
-    words = ["'scale'", str(bound + 1), f"holds {bound} at once", name]
+    words = ["'scale'", str(bound + 1), f"runs at most {bound} concurrently", name]
     refused(words, scale, queue, None, (4,), data, one, num_groups=bound + 1)
-    refused(["at once"], scale, queue, None, (4,), data, one, num_groups=1 << 40)
+    refused(["concurrently"], scale, queue, None, (4,), data, one, num_groups=1 << 40)
     refused(["'scale'", "work-groups in one launch"], scale, queue, (1 << 26,), (1,), data, one)
 
 
@@ -228,7 +228,7 @@ def test_more_local_memory_than_the_device_has(queue, meet, data, size):
     handle = cl.Kernel(meet.program.built(queue.device, meet.program.strategy(queue.device)), meet.name)
     own = handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, queue.device)
     if size is None and not own:
-        pytest.skip("the runtime does not tell how much local memory a kernel has")
+        pytest.skip("the runtime does not report a kernel's local memory")
     size = size or queue.device.local_mem_size
     words = ["'meet'", f"{size} bytes of local memory", f"has {queue.device.local_mem_size}", "LocalMemory"]
     args = data, np.uint32(1), cl.LocalMemory(size)
@@ -247,7 +247,7 @@ kernel void look(read_only image2d_t picture, const sampler_t how, global float4
 
 @on_device
 @pytest.mark.parametrize("index", [0, 1])
-def test_what_is_no_image_or_no_sampler(context, queue, index):
+def test_an_argument_that_is_not_an_image_or_a_sampler(context, queue, index):
     """Some drivers end the process over it."""
     if not queue.device.image_support:
         pytest.skip("the device has no images")
@@ -270,7 +270,7 @@ def test_what_is_no_image_or_no_sampler(context, queue, index):
     [
         (0, None, ["at least 1"]),
         (-1, None, ["at least 1"]),
-        ("a", None, ["'a'", "whole number"]),
+        ("a", None, ["'a'", "integer"]),
         (2.5, None, ["2.5"]),
         (10**9, None, ["1000000000"]),
         *((1, bad, ["patience", reprlib.repr(bad)]) for bad in (-1, float("nan"), "long", float("inf"), 10**400, 1j)),
@@ -286,12 +286,12 @@ def test_a_discovery_starts_no_more_groups_than_may_wait_for_each_other(context,
         support.program(context, SOURCE).strategy(queue.device), max_groups=1, max_groups_reason="so it is"
     )
     made = portbar.Program(context, SOURCE, strategy=limited).kernel("scale")
-    refused(["2 work-groups", "above 1", "so it is"], made.discover, queue, (4,), 2)
+    refused(["2 work-groups", "the limit of 1", "so it is"], made.discover, queue, (4,), 2)
     assert made.discover(queue, (4,), 1).num_groups == 1
 
 
 @on_device
-def test_a_launch_stands_for_its_event_in_a_wait_list_and_nothing_else_does(queue, scale, data):
+def test_a_launch_is_accepted_as_its_event_in_a_wait_list_and_nothing_else_is(queue, scale, data):
     first = scale(queue, None, (4,), data, np.uint32(1))
     scale(queue, None, (4,), data, np.uint32(2), wait_for=[first, first.event]).wait()
     for alone in (first, first.event):
@@ -301,7 +301,7 @@ def test_a_launch_stands_for_its_event_in_a_wait_list_and_nothing_else_does(queu
 
 
 @on_device
-def test_what_is_no_queue(context, scale, data):
+def test_an_argument_that_is_not_a_queue(context, scale, data):
     for call in (scale, scale.occupancy, scale.discover):
         for other in (None, context):
             refused(["pyopencl.CommandQueue", type(other).__name__], call, other, (4,), (4,), data, np.uint32(1))
@@ -312,16 +312,16 @@ def test_what_is_no_queue(context, scale, data):
     ("more", "error", "words"),
     [
         ({"devices": []}, portbar.DeviceError, ["devices="]),
-        ({"devices": 7}, portbar.Error, ["devices= is a list, not int"]),
-        ({"devices": ["CPU"]}, portbar.DeviceError, ["a list of pyopencl.Device, with 'CPU' among them"]),
+        ({"devices": 7}, portbar.Error, ["devices= must be a list, not int"]),
+        ({"devices": ["CPU"]}, portbar.DeviceError, ["a list of pyopencl.Device, but it contains 'CPU'"]),
         ({"context": None}, portbar.Error, ["a pyopencl.Context, not NoneType"]),
-        ({"options": None}, portbar.Error, ["options= is a list, not NoneType"]),
-        ({"options": b"-DX"}, portbar.Error, ["options= is a list, not bytes"]),
-        ({"options": [7]}, portbar.Error, ["options= holds build options as text, with 7"]),
-        ({"options": ["-DX\0"]}, portbar.Error, ["with '-DX\\x00' among them"]),
-        ({"options": ["-DX=\ud800"]}, portbar.Error, ["with '-DX=\\ud800' among them"]),
-        ({"require": 7}, portbar.Error, ["require= is a list, not int"]),
-        ({"reductions": 7}, portbar.Error, ["reductions= is a list, not int"]),
+        ({"options": None}, portbar.Error, ["options= must be a list, not NoneType"]),
+        ({"options": b"-DX"}, portbar.Error, ["options= must be a list, not bytes"]),
+        ({"options": [7]}, portbar.Error, ["options= must hold build options as strings, but it contains 7"]),
+        ({"options": ["-DX\0"]}, portbar.Error, ["but it contains '-DX\\x00'"]),
+        ({"options": ["-DX=\ud800"]}, portbar.Error, ["but it contains '-DX=\\ud800'"]),
+        ({"require": 7}, portbar.Error, ["require= must be a list, not int"]),
+        ({"reductions": 7}, portbar.Error, ["reductions= must be a list, not int"]),
         ({"source": None}, portbar.Error, ["text"]),
         ({"source": b"kernel void k(void) { }"}, portbar.Error, ["text"]),
         ({"strategy": "tree"}, portbar.UnsupportedFeatureError, ["'tree'", "mapping", "device_barrier"]),
@@ -344,13 +344,13 @@ def test_a_program_that_cannot_be(context, more, error, words):
 
 
 @pytest.mark.parametrize("wrong", [None, "cpu", 3])
-def test_describe_of_what_is_no_device(wrong):
-    with pytest.raises(portbar.DeviceError, match=r"describe takes a pyopencl\.Device"):
+def test_describe_of_an_argument_that_is_not_a_device(wrong):
+    with pytest.raises(portbar.DeviceError, match=r"describe requires a pyopencl\.Device"):
         portbar.describe(wrong)
 
 
 @on_device
-def test_what_is_of_another_context(device, queue, scale, data):
+def test_objects_of_another_context(device, queue, scale, data):
     theirs = cl.Context([device])  # Intel's queues do not keep their context alive
     other = cl.CommandQueue(theirs)
     foreign, array = support.filled(other, 64), cl_array.zeros(other, 64, np.float32)
@@ -483,7 +483,7 @@ def one_kernel(parameters, body):
 GRID = "PORTBAR_GRID_PARAM"
 LATE = ["line 2", "'k'", "before PORTBAR_ENTER", "surplus work-groups"]
 NO_GRID = ["Hint: ", "'mesh'", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER(mesh);"]
-#: What is wrong with a grid -> the source, and words of the error.
+#: Fault of a grid -> the source, and words of the error.
 MISUSES = {
     "no parameter": (one_kernel("global int *p", ENTERED), ["PORTBAR_GRID_PARAM", "first"]),
     "entered twice": (one_kernel(GRID, f"PORTBAR_ENTER(other); {ENTERED}"), ["PORTBAR_ENTER", "twice"]),
@@ -510,7 +510,7 @@ def test_the_grid_parameter_must_be_the_first(context):
 
 
 @on_device
-def test_a_kernel_that_never_enters_beside_one_that_does_is_told_after_its_launch(context, queue, data):
+def test_a_kernel_that_never_enters_is_reported_after_its_launch(context, queue, data):
     source = SOURCE + "kernel void idle(PORTBAR_GRID_PARAM, global float *data) { data[0] = 1.0f; }\n"
     made = build(context, source).kernel("idle")
 
@@ -546,7 +546,7 @@ def test_a_buffer_that_a_grid_both_writes_and_takes_for_constant_is_refused(cont
     other, out = (support.filled(queue, 8 * support.room(made, queue, (4,)), 1) for _ in range(2))
     array = cl_array.zeros(queue, out.size // 4, np.uint32)
     for first, second in ((out, out), (array, array)):
-        words = ["'table'", "'out'", "one buffer", "sub-buffers"]
+        words = ["'table'", "'out'", "the same buffer", "sub-buffers"]
         refused(words, made, queue, None, (4,), other, first, other, second)
     # Inputs may share a buffer, and plain pointers may be one.
     for plain in (other, out):
@@ -580,7 +580,7 @@ def test_a_spin_limit_far_from_what_the_device_counts(context, queue, data, limi
 
 
 @on_device
-def test_loops_that_end_early_are_told_once_a_device_with_the_remedy(context, monkeypatch):
+def test_loops_that_end_early_are_reported_once_per_device_with_the_remedy(context, monkeypatch):
     known = program.describe(context.devices[0])
     short = replace(known, findings=replace(known.findings, loop_limit=70))
     monkeypatch.setattr(program, "describe", lambda _: short)

@@ -52,12 +52,12 @@ def test_an_ordinary_refusal_has_the_driver_s_log(context, device):
 
 @pytest.mark.device
 @pytest.mark.parametrize(("status", "words"), [("crash", "aborted"), ("timeout", "took too long")])
-def test_what_takes_the_driver_down_is_a_build_error(context, device, monkeypatch, status, words):
+def test_a_driver_crash_is_a_build_error(context, device, monkeypatch, status, words):
     def run_task(task, payload, *, timeout):
         assert payload["text"]
         assert timeout > 0
         doing = [{"doing": "compiling kernel 'meet' for work-groups"}]
-        return child.ChildResult(status, None, "the process was ended by SIGABRT", 1.0, doing)
+        return child.ChildResult(status, None, "the process was killed by SIGABRT", 1.0, doing)
 
     monkeypatch.setattr(isolation.child, "run_task", run_task)
     with pytest.raises(BuildError, match=words) as caught:

@@ -132,7 +132,7 @@ def test_buffers_and_numpy_scalars_and_the_event_s_times(context, queue):
 
 
 def filled_late(context, queue, target):
-    """Fill `target` with INTS by a kernel that starts a tenth of a second from now; return its event."""
+    """Fill `target` with INTS by a kernel that starts in 0.1 s; return its event."""
     is_simulator = support.scale(queue.device).is_simulator
     late, source = support.kernel(context, SOURCE, "late"), support.to_device(queue, INTS)
     scratch = support.filled(queue, N)
@@ -254,7 +254,7 @@ def test_a_kernel_without_a_grid_is_launched_the_same_way(context, queue):
 
 
 def bump_many(made, queue, launches, rounds=3):
-    """Launch in a row without waiting; return the launches and the buffers that tell."""
+    """Launch in a row without waiting; return the launches and the buffers with the results."""
     cells, wrong = support.cells(made, queue, (8,)), support.filled(queue, 1)
     # Buffers are filled when they are made, so the launches may start at once.
     return [made(queue, None, (8,), cells, wrong, np.uint32(rounds)) for _ in range(launches)], wrong

@@ -178,7 +178,7 @@ def fail_one(payload):
 
 
 def plain(context, queue, cells):
-    """What the same queue makes of a launch of PyOpenCL's; empty where it is well."""
+    """Return the fault of a PyOpenCL launch in the same queue; empty if none."""
     try:
         cl.Program(context, PLAIN).build().plain(queue, (4,), None, cells).wait()
     except cl.Error as error:
@@ -207,7 +207,7 @@ def test_launches_after_one_that_failed_are_right(device, findings, kind, loose)
 
 
 def fail_an_array(payload):
-    """Let the last launch of an array fail, then use it; what the two ways to do so say."""
+    """Let the last launch of an array fail, then use it; return the messages of the two ways to do so."""
     device = DeviceAddress.from_json(payload["address"]).resolve()
     context = cl.Context([device])
     queue = cl.CommandQueue(context)

@@ -129,7 +129,7 @@ class Trampled:
         return self.kernel.program.states.grid(self.queue, self.groups)
 
     def run(self, *, when=ROUNDS, word=0, value=0, adds=False):
-        """Launch; return whether it ended well. What it did must then be right."""
+        """Launch; return whether it ended without an error. Its results must then be correct."""
         for buffer in (self.data, self.held):
             cl.enqueue_fill_buffer(self.queue, buffer, np.uint32(0), 0, buffer.size)
         numbers = map(np.uint32, (ROUNDS, when, word, value, adds))
@@ -144,7 +144,7 @@ class Trampled:
         return True
 
     def meet(self):
-        """Launch until two groups took part and all was right: what was overwritten does no harm for good."""
+        """Launch until two groups took part with correct results: overwritten words do no permanent harm."""
         assert any(self.run() for _ in range(20)), "no launch is right any more"
 
 
@@ -185,7 +185,7 @@ def test_a_group_that_finds_no_way_in_leaves_no_flag_to_a_launch_without_a_fault
     sound = support.kernel(context, FILL, "fill", spin_limit=0.031, discovery="spin")
     support.need_groups(sound, queue, LOCAL, 2)
     line, with_stall = STALLS["before its report"]
-    # The group that has the lock waits until the other one has given up and told so.
+    # The group that has the lock waits until the other one has given up and reported it.
     stall = STALL[: STALL.index(" && ")] + " && portbar_word_load(report + 1) != PORTBAR_STATUS_LOST; ++turn);"
     text = sound.program.rendered(queue.device)
     assert text.count(line) == 1

@@ -94,12 +94,12 @@ def test_a_kernel_that_requires_its_local_size_needs_none(context, queue, out):
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (0, "is 0, at least 1"),
-        (-3, "is -3, at least 1"),
-        (2.0, "is a whole number, not 2.0"),
-        ("2", "is a whole number, not '2'"),
-        ((2,), "is a whole number, not (2,)"),
-        (math.nan, "is a whole number, not nan"),
+        (0, "must be at least 1, not 0"),
+        (-3, "must be at least 1, not -3"),
+        (2.0, "must be an integer, not 2.0"),
+        ("2", "must be an integer, not '2'"),
+        ((2,), "must be an integer, not (2,)"),
+        (math.nan, "must be an integer, not nan"),
     ],
 )
 def test_a_bound_that_cannot_be_is_refused_by_name(queue, launched, out, what, value, says):
@@ -115,7 +115,7 @@ def test_a_bound_beside_an_explicit_number_of_groups_is_refused(context, queue, 
         launched(queue, (8,), (4,), out, **{what: 2})
     with pytest.raises(portbar.LaunchError, match=f"num_groups or {what}, not both"):
         launched(queue, None, (4,), out, num_groups=1, **{what: 2})
-    with pytest.raises(portbar.LaunchError, match=f"no grid: {what} is for"):
+    with pytest.raises(portbar.LaunchError, match=f"no grid: {what} requires"):
         support.kernel(context, SOURCE, "plain")(queue, (8,), (4,), out, **{what: 2})
 
 

@@ -171,12 +171,12 @@ def test_regions_do_not_overlap():
 
 
 @given(st.integers(0, 24))
-def test_the_state_holds_two_flags_a_group_and_a_line_a_tree_node(log2):
+def test_the_state_holds_flags_per_group_lines_per_tree_node_and_words_of_teams(log2):
     capacity = 1 << log2
     nodes = -(-capacity // layout.TREE_FAN)
     last = layout.OFFSETS["GROUPS"] + 2 * capacity + (nodes - 1) * layout.LINE_WORDS
-    assert last < layout.state_words(capacity)
-    assert layout.state_words(capacity) <= last + layout.LINE_WORDS
+    teams = layout.TEAM_WORDS * capacity
+    assert last < layout.state_words(capacity) - teams <= last + layout.LINE_WORDS
 
 
 def test_every_field_of_the_hidden_words_holds_what_is_put_there():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,13 @@ from portbar.device.facts import DeviceFacts
 from portbar.findings.findings import Findings
 from portbar.launching.program import _events
 from portbar.launching.trace import NEVER, Trace
+from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS, DISCOVERIES
 from portbar.primitives.strategy import Choice, Strategy
-from portbar.primitives.tracing import Tracing, tracing_of
+from portbar.primitives.tracing import PLACE_WORD, Tracing, tracing_of
 from portbar.rendering.headers import render_header, resolve_includes
 from tests import gpu_code
+from tests.checkout import ROOT
 from tests.rows import cover
 
 on_device = pytest.mark.device
@@ -123,10 +126,17 @@ def test_the_clock_follows_from_what_is_known_of_the_device(monkeypatch):
         tracing_of(X86, KNOWN, 9)
 
 
+def test_no_report_is_written_over_the_place_of_the_traces():
+    templates = (ROOT / "cl_templates").rglob("*.mako")
+    written = {int(word) for path in templates for word in re.findall(r"\breport \+ (\d+)", path.read_text("utf-8"))}
+    assert {1, 3, 4} < written
+    assert max(written) < PLACE_WORD < layout.REPORT_WORDS
+
+
 def test_how_many_events_are_kept():
     assert [_events(given) for given in (False, True, 1, np.uint32(7), 1 << 20)] == [0, 256, 1, 7, 1 << 20]
     for wrong in (0, -1, 2.0, "all", None, (1 << 20) + 1):
-        with pytest.raises(portbar.Error, match="trace= is True, or how many"):
+        with pytest.raises(portbar.Error, match="trace= must be True, or the number"):
             _events(wrong)
 
 
@@ -157,7 +167,7 @@ def test_times_are_read_from_words():
     assert (trace.kernel, trace.device, trace.unit, trace.lost.tolist()) == ("k", "Device", "ns", [0, 0])
 
 
-def test_what_did_not_happen_or_was_not_kept_is_told_apart_from_what_did():
+def test_missing_and_lost_events_are_distinguished_from_recorded_ones():
     trace = trace_of(
         (3, 5, 0, (1, 2), (3, 4), (5, 6)),
         (3, 2, 0, (1, 3), (7, 5)),  # the second wait did not end, and its place holds an older time
@@ -169,8 +179,8 @@ def test_what_did_not_happen_or_was_not_kept_is_told_apart_from_what_did():
     assert trace.arrive.tolist() == [[1, 3, 5], [1, 7, NEVER], [NEVER] * 3, [NEVER] * 3]
     assert trace.leave.tolist() == [[2, 4, 6], [3, NEVER, NEVER], [NEVER] * 3, [NEVER] * 3]
     assert trace.waiting.tolist() == [[1, 1, 1], [2, NEVER, NEVER], [NEVER] * 3, [NEVER] * 3]
-    assert "2 barriers were not kept: give trace= a larger number" in str(trace)
-    assert "no work-group met a barrier" in str(trace_of((3, 0, 9)))
+    assert "2 barriers were not recorded: pass a larger number as trace=" in str(trace)
+    assert "no work-group reached a barrier" in str(trace_of((3, 0, 9)))
 
 
 def test_a_summary_names_who_waited_and_for_whom():
@@ -181,7 +191,7 @@ def test_a_summary_names_who_waited_and_for_whom():
     assert second.split() == ["1", "29", "3.6%", "20", "0", "2"]
     assert [line.split() for line in phases] == [["0", "270", "1", "240"], ["1", "409", "1", "390"]]
     many = trace_of(*[(3, 1, 0, (group, 100)) for group in range(40)])
-    assert "the 12 that waited most, of 40" in str(many)
+    assert "the 12 that waited longest, of 40" in str(many)
     assert max(map(len, str(many).splitlines())) <= 80
 
 
@@ -217,7 +227,7 @@ def check_order(trace, groups, phases):
     assert trace.arrive.shape == trace.leave.shape == (groups, phases)
     assert (trace.arrive >= trace.entered[:, None]).all()
     assert trace.entered.min() == 0
-    # Nobody leaves before everybody has arrived, nor arrives at the next one before it has left.
+    # No group leaves before all have arrived, nor arrives at the next barrier before it has left.
     assert (trace.leave.min(axis=0) >= trace.arrive.max(axis=0)).all()
     assert (trace.arrive[:, 1:] >= trace.leave[:, :-1]).all()
 
@@ -305,7 +315,7 @@ def test_a_launch_that_waits_for_events_gives_its_place_to_the_next_and_says_so(
     third = made(queue, None, (4,), out, np.uint32(4))
     gate.set_status(cl.command_execution_status.COMPLETE)
     third.wait()
-    with pytest.raises(portbar.Error, match="the trace is gone"):
+    with pytest.raises(portbar.Error, match="the trace was overwritten"):
         first.trace()
     if in_order:
         check_order(second.trace(), second.num_groups, 3)
@@ -381,6 +391,7 @@ kernel void vote(PORTBAR_GRID_PARAM, global uint *out)
     uint right = portbar_device_barrier_any(&grid, first) ? 1u : 0u;
     right += portbar_device_barrier_all(&grid, first) ? 0u : 1u;
     right += portbar_device_barrier_count(&grid, true) == portbar_global_size(&grid) ? 1u : 0u;
+    right += portbar_device_barrier_sum(&grid, 2u) == 2u * portbar_global_size(&grid) ? 1u : 0u;
     right += portbar_device_reduce_logical_or(&grid, scratch, first ? 1 : 0) ? 1u : 0u;
     if (first)
         out[0] = right;
@@ -389,8 +400,8 @@ kernel void vote(PORTBAR_GRID_PARAM, global uint *out)
     )
     launch = traced(context, source).kernel("vote")(queue, None, (8,), out)
     launch.wait()
-    assert uints(queue, out)[0] == 4
-    check_order(launch.trace(), launch.num_groups, 4)
+    assert uints(queue, out)[0] == 5
+    check_order(launch.trace(), launch.num_groups, 5)
 
 
 @on_device
@@ -399,7 +410,7 @@ def test_without_a_trace_there_is_an_error_that_says_how_to_get_one(context, que
     plain = HEADER + "kernel void plain(global ulong *out) { out[0] = 1ul; }"
     ungridded = traced(context, plain).kernel("plain")(queue, (1,), (1,), out)
     for launch in (untraced, ungridded):
-        with pytest.raises(portbar.Error, match="left no trace: build its program with trace=True"):
+        with pytest.raises(portbar.Error, match="has no trace: build its program with trace=True"):
             launch.trace()
 
 
@@ -409,6 +420,6 @@ def test_a_device_without_a_clock_is_refused_before_the_build(context, device, f
         tracing_of(portbar.describe(device).facts, findings, 1)
     except portbar.UnsupportedFeatureError:
         with pytest.raises(portbar.UnsupportedFeatureError, match="trace=True needs a clock"):
-            portbar.Program(context, "this is no OpenCL C", trace=True)
+            portbar.Program(context, "this is not OpenCL C", trace=True)
     else:
         pytest.skip("the device has a clock")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -51,7 +52,7 @@ def one(name: str, status: str, **more: Any) -> dict[str, Any]:
 PASSED = one(
     "MP-work_group-global-fences", "pass", instances=123_456_789, outcomes={"r0=0 r1=-": 123_456_788, "r0=1 r1=1": 1}
 )
-SKIPPED = one("IRIW-device-global-ops", "skipped", reason="needs 4 work-groups at the same time, the device runs 2")
+SKIPPED = one("IRIW-device-global-ops", "skipped", reason="needs 4 concurrent work-groups, the device runs 2")
 FAILED = one(
     "SB-device-global-ops",
     "fail",
@@ -106,10 +107,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
 def test_table_fits_and_gives_the_verdict_and_its_reasons(portbar_command: Run, fake: FakeDevice) -> None:
     code, out, err = portbar_command("check")
     assert code == 0
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= 80
     assert "A Device [x]" in out
-    assert "123,456,789          0  pass" in out
-    assert "needs 4 work-groups" in out
+    assert re.search(r"123,456,789 +0 +pass", out)
+    assert "needs 4 concurrent" in out
     assert "c11: pass: 1 tests, 123,456,789 instances, 1 skipped (seed 7)" in out
     assert "litmus tests for about 22 s" in err
     assert fake.stored == {"c11": "pass: 1 tests, 123,456,789 instances, 1 skipped (seed 7)"}
@@ -124,7 +125,7 @@ def test_a_forbidden_outcome_is_status_1_and_is_stored(portbar_command: Run, fak
     assert "c11 SB-device-global-ops: fail" in err
 
 
-def test_nothing_is_stored_unless_told(portbar_command: Run, fake: FakeDevice) -> None:
+def test_nothing_is_stored_by_default(portbar_command: Run, fake: FakeDevice) -> None:
     code, out, _ = portbar_command("check", "--no-store", "--json")
     (entry,) = json.loads(out)
     assert (code, entry["status"], entry["stored"]) == (0, "pass", False)
@@ -153,7 +154,7 @@ def test_options_reach_the_check(portbar_command: Run, fake: FakeDevice) -> None
     ],
     ids=["crash", "refused", "hang", "no time", "unfinished"],
 )
-def test_exit_status_tells_what_went_wrong(
+def test_exit_status_shows_the_kind_of_failure(
     portbar_command: Run, fake: FakeDevice, result: dict[str, Any], status: str, code: int
 ) -> None:
     fake.results.append(result)
@@ -188,7 +189,7 @@ def test_list_names_every_test_and_its_forbidden_outcome(portbar_command: Run, m
     assert all(entry["forbidden"] and entry["why"] for entry in listed)
     code, out, _ = portbar_command("check", "--list", "--test", "SB")
     assert out.count("forbidden: r0=0 r1=0") == 2
-    assert max(map(len, out.splitlines())) <= 100
+    assert max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_operations_out_of_order_give_every_forbidden_outcome(test: Litmus) -> N
     reached = [model.as_mapping(test, values) for values in unordered(test)]
     for part in test.forbidden:
         if test.name.startswith("NEIGHBOUR"):
-            # A lost store is no order of operations: the test of values that nobody wrote has it.
+            # A lost store is not an order of operations: the test of unwritten values covers it.
             continue
         assert any(all(found[name] == value for name, value in part.items()) for found in reached), part
 
@@ -123,9 +123,7 @@ def test_every_family_is_there_and_message_passing_in_all_eight_combinations() -
         ("NEIGHBOUR-device-global-8bit", {"y": 0, "z": 1}, True),
     ],
 )
-def test_a_value_that_nobody_wrote_and_a_lost_store_are_forbidden(
-    name: str, outcome: model.Outcome, forbidden: bool
-) -> None:
+def test_an_unwritten_value_and_a_lost_store_are_forbidden(name: str, outcome: model.Outcome, forbidden: bool) -> None:
     assert TESTS[name].is_forbidden(outcome) == forbidden
 
 
@@ -148,7 +146,7 @@ def test_a_store_to_the_whole_word_is_caught_as_a_lost_neighbour(
     assert any("y=0 z=1" in outcome for outcome in told["forbidden"]), told
 
 
-def test_an_outcome_is_told_by_names() -> None:
+def test_an_outcome_is_described_by_names() -> None:
     test = TESTS["MP-device-global-ops"]
     assert model.outcome_text(test, (0, UNREAD)) == "r0=0 r1=-"
     assert TESTS["S-device-global-ops"].columns == ("r0", "x")
@@ -209,7 +207,7 @@ def test_every_location_of_every_instance_has_a_word_of_its_own(seed: int) -> No
         for at in range(size.rounds):
             slots = [(team * mul + add) % n["teams"] for team in range(n["teams"])]
             places += [(at * n["teams"] + slot) * n["block"] + offset for slot in slots]
-    # The word behind each is its own too.
+    # The word after each belongs to it, too.
     assert len({place // 2 for place in places}) == len(places)
     assert all(place % 2 == 0 for place in places)
     assert max(places) + 1 < stress.memory_words(size, numbers)
@@ -258,7 +256,7 @@ def test_verdict_fails_by_one_forbidden_outcome_and_passes_only_when_all_ran() -
     passed = result("pass", instances=1000)
     failed = result("fail", instances=1000, reason="12 of 1000 forbidden (seed 7)")
     lost = result("skipped", reason=results.NO_TIME)
-    cannot = result("skipped", reason="needs 4 work-groups at the same time, the device runs 2")
+    cannot = result("skipped", reason="needs 4 concurrent work-groups, the device runs 2")
     assert (
         results.verdict_of([passed, failed, lost], all_tests=False)
         == "fail: SB-device-global-ops: 12 of 1000 forbidden (seed 7)"
@@ -396,7 +394,7 @@ def test_check_keeps_to_its_time_and_says_what_it_left_out(device: cl.Device, fi
 
 @pytest.mark.device
 def test_unknown_strategies_and_tests_are_refused(device: cl.Device, findings: Findings) -> None:
-    with pytest.raises(Error, match="no atomics strategy is called 'sundial'"):
+    with pytest.raises(Error, match="unknown atomics strategy 'sundial'"):
         litmus.check(device, seconds=1, strategies=["sundial"])
     with pytest.raises(Error, match="no litmus test matches"):
         litmus.check(device, seconds=1, tests=["sundial"])
@@ -444,12 +442,12 @@ def done(index: int) -> dict[str, Any]:
 
 def test_a_crash_costs_one_test(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeChildren(
-        ([begin(0), done(0), begin(1)], ended("crash", "the process was ended by SIGSEGV; last lines of its\nnoise")),
+        ([begin(0), done(0), begin(1)], ended("crash", "the process was killed by SIGSEGV; last lines of its\nnoise")),
         ([begin(2), done(2)], ended("ok")),
     )
     found = run_jobs(monkeypatch, fake, 3)
     assert [one["status"] for one in found] == ["pass", "crash", "pass"]
-    assert found[1]["reason"] == "the process was ended by SIGSEGV"
+    assert found[1]["reason"] == "the process was killed by SIGSEGV"
     assert [job[1] for job in fake.payloads[1]["jobs"]] == [running.NAMES[2]]
 
 

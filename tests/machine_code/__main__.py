@@ -20,7 +20,7 @@ FILE = ROOT / "vendor_matrix" / "compiled" / "machine_code.json"
 
 
 def entry_of(target: Target) -> tuple[dict[str, Any], list[str]]:
-    """What is kept of a target, and what is wrong with its code."""
+    """The stored figures of a target, and the faults of its code."""
     expected, cases, wrong = EXPECTED[target.name], {}, []
     for name, case in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def text_of(entries: list[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Compile and tell."""
+    """Compile and report."""
     parser = argparse.ArgumentParser(prog="python -m tests.machine_code", description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {FILE.relative_to(ROOT)}")
     write = parser.parse_args().write

@@ -121,7 +121,7 @@ class Case:
     waits: bool = True
 
     def text(self, target: Target) -> str:
-        """What a program of this source gives the driver of a target."""
+        """Return the text that a program of this source passes to the driver of a target."""
         strategy = choose(target.profile, self.overrides)
         use = use_of(self.source, (), ()) if "portbar/reduction.h" in self.source else None
         return resolve_includes(self.source, strategy, use=use)

@@ -1,4 +1,4 @@
-"""What machine code must be like: one entry per target."""
+"""Expected machine code: one entry per target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads listings of machine code: what a kernel does to memory, in its loops and in all."""
+"""Reads listings of machine code: a kernel's memory accesses, in its loops and in all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ AMD: Final = Isa(
     },
 )
 
-#: Only the first part of an instruction that is executed in parts; what follows `//` is the disassembler's reading of it.
+#: Only the first part of an instruction that is executed in parts; the text after `//` is the disassembler's reading of it.
 #: A descriptor that ends with FE is of local memory.
 _SENDS: Final = r"\bsend\w*(?:\.\w+)? +\(\d+\|M0\).*\b0x\w{6}(?!FE)\w\w\b.*//.*"
 INTEL: Final = Isa(
@@ -61,7 +61,7 @@ INTEL: Final = Isa(
     instruction=r"^(?:\(| +\w)",
     kinds={
         "load": _SENDS + r"(?:gathering read|untyped (?:a64|surface) read|load\.ugm\.\w+\.a64)",
-        # An exchange is a store whose answer is read.
+        # An exchange is a store with a result.
         "rmw": _SENDS
         + r"(?:atomic int32 (?!store)|atomic_(?!store|load)\w+\.ugm|rd:[1-9].*(?:atomic int32 |atomic_)store)",
         "store": _SENDS
@@ -105,7 +105,7 @@ SASS: Final = Isa(
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of the machine code of one kernel.
+    """The properties of the machine code of one kernel.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def _blocks(text: str, isa: Isa) -> tuple[list[list[str]], Graph]:
         graph.setdefault(number, {number + 1})
     for here, name in goes:
         graph[here].add(named[name])
-    # What follows a jump and has no label is never reached; functions are called.
+    # Code after a jump and without a label is never reached; functions are called.
     begin = re.compile(r"[A-Za-z_]\S*:")
     starts = {0} | {
         number
@@ -227,7 +227,7 @@ def _counted(lines: list[str], isa: Isa) -> dict[str, int]:
 
 
 def loops_of(text: str, isa: Isa) -> list[dict[str, int]]:
-    """How many instructions of each kind stand in each loop of a listing that accesses memory and has no such loop in it."""
+    """How many instructions of each kind are in each loop of a listing that accesses memory and has no such loop in it."""
     blocks, graph = _blocks(text, isa)
     counts = {number: _counted(blocks[number], isa) for number in graph}
     polls = {number for number, of in counts.items() if of["load"] + of["rmw"]}

@@ -1,4 +1,4 @@
-"""The GPUs that code is compiled for, what is known of each, and the compilers that do it."""
+"""The GPUs that code is compiled for, their properties, and the compilers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AMD_LIBRARY: Final = Path("/usr/lib/x86_64-linux-gnu/amdgcn/bitcode")
 
 
 class MissingToolError(Exception):
-    """A compiler is not installed, or does not know the target; the message says what would help."""
+    """A compiler is not installed, or does not know the target; the message names the remedy."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Target:
 
 
 def _ran(command: list[str], environment: Mapping[str, str] | None = None, folder: str | None = None) -> str:
-    """What a compiler says of a text that it takes."""
+    """Return the output of a compiler for a text that it accepts."""
     ran = subprocess.run(
         command,
         capture_output=True,
@@ -163,7 +163,7 @@ def _ptx(target: Target, text: str, folder: Path) -> str:
     )
     listing = re.sub(r"^(\.func\b[^{}]*?\n;)$", r".extern \1", listing, flags=re.MULTILINE)
     if int(target.chip.removeprefix("sm_")) >= 90:
-        # Clang 14 and 15 know no sm_90; what is newer stands in inline assembly, which they do not read.
+        # Clang 14 and 15 know no sm_90; newer instructions are in inline assembly, which they do not read.
         listing = re.sub(r"^\.version .*$", ".version 8.6", listing, flags=re.MULTILINE)
         listing = re.sub(r"^\.target sm_\d+", ".target sm_90", listing, flags=re.MULTILINE)
     return listing
@@ -258,7 +258,7 @@ def _spirv_compiler(_target: Target) -> str:
     return f"clang {_version_of(clang(15))}, llvm-spirv-15, spirv-val"
 
 
-# What is known of each GPU. Facts as the drivers report them; findings as a probe that goes well leaves them.
+# The properties of each GPU. Facts as the drivers report them; findings as a probe that goes well leaves them.
 
 _C11_BUILDS: Final = {"CL1.2": True, "CL2.0": True, "cl12": True, "c11@CL2.0": True, "int64_atomics": True}
 

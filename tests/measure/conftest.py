@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Done = subprocess.CompletedProcess[str]
 
-#: What each line of a benchmark tells, and what those with a target tell besides.
+#: The fields of each line of a benchmark, and further ones of lines with a target.
 REQUIRED = {"benchmark", "device", "peer", "ratio", "ours_us", "peer_us", "samples"}
 TARGETED = REQUIRED | {"target", "met"}
 

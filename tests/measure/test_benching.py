@@ -100,7 +100,7 @@ def test_every_algorithm_gets_a_time_or_a_reason(queue: cl.CommandQueue, finding
             assert min(entry.relaunch_samples_us) > 0
     assert set(told) == set(measured)
     assert len(told) == len(measured)
-    # The most telling first, so that a driver that hangs has cost the least.
+    # The most informative first, so that a driver that hangs has cost the least.
     assert [entry.groups for entry in told if entry.local_size == 2] == sorted(
         (entry.groups for entry in told if entry.local_size == 2), reverse=True
     )
@@ -139,7 +139,7 @@ def test_rounds_are_raised_where_waking_the_threads_took_most_of_a_launch() -> N
     assert samples.take() is None
     for _ in range(4):
         assert samples.take() == pytest.approx(0.05, rel=0.05)
-    # What the short launches told is gone.
+    # The results of the short launches are gone.
     assert samples.us == pytest.approx([0.05] * 4, rel=0.05)
     assert samples.rounds * 0.05 >= 0.02e6 / 4
     assert timer.launched[-4:] == [samples.rounds] * 4
@@ -159,14 +159,14 @@ def test_counts_above_the_bound_are_noted_and_not_launched(queue: cl.CommandQueu
     assert [entry.groups for entry in measured] == [1, bound + 1]
     assert measured[0].us
     assert measured[1].us is None
-    assert f"holds {bound} work-groups" in measured[1].note
+    assert f"runs {bound} work-groups" in measured[1].note
 
 
 @pytest.mark.device
 def test_unknown_algorithm_is_refused_alone_and_noted_among_others(
     queue: cl.CommandQueue, findings: Findings | None
 ) -> None:
-    with pytest.raises(Error, match="no strategy"):
+    with pytest.raises(Error, match="not a strategy"):
         benching.time_barriers(queue, ["sundial"], budget_s=0.1)
     measured = benching.time_barriers(queue, ["sundial", "counter"], [1], budget_s=0.1)
     assert measured[0].us is None
@@ -180,9 +180,7 @@ def test_relaunch_takes_time(queue: cl.CommandQueue) -> None:
 
 
 @pytest.mark.device
-def test_stored_table_is_what_describe_tells_next(
-    device: cl.Device, findings: Findings | None, own_cache: Path
-) -> None:
+def test_describe_returns_the_stored_table(device: cl.Device, findings: Findings | None, own_cache: Path) -> None:
     known = replace(findings or Findings(), barrier_table=(), polls_per_second=12345.0)
     with pytest.raises(Error, match="probe"):
         benching.store_table(device, ((1, 1, "flag"),))

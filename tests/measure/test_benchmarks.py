@@ -16,6 +16,12 @@ from tests.measure.conftest import REQUIRED, Done, check_targeted, python, rows_
 if TYPE_CHECKING:
     from portbar.findings.findings import Findings
 
+APPLICATIONS = [
+    {"search", "paths", "components", "independent", "colouring"},
+    {"pagerank", "jacobi", "life", "bitonic"},
+    {"gradients"},
+    {"triangular", "decoding"},
+]
 CALLS = {"operation", "type", "place", "order", "strategy"}
 
 
@@ -84,18 +90,35 @@ def test_every_line_of_the_first_contact_benchmark_is_valid(selector: str) -> No
 @pytest.mark.device
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("benchmark", "parts"),
+    ("benchmark", "only", "parts"),
     [
-        ("loops", {"axpy", "jacobi", "life", "uneven"}),
-        ("applications", {"search", "components", "pagerank", "gradients", "life"}),
+        ("loops", set[str](), {"axpy", "jacobi", "life", "uneven"}),
+        *(("applications", names, names) for names in APPLICATIONS),
     ],
 )
-def test_every_line_of_the_benchmarks_of_programs_is_valid(selector: str, benchmark: str, parts: set[str]) -> None:
-    done = run(benchmark, "--json", "--quick", "--device", selector)
+def test_every_line_of_the_benchmarks_of_programs_is_valid(
+    selector: str, benchmark: str, only: set[str], parts: set[str]
+) -> None:
+    chosen = [word for name in sorted(only) for word in ("--only", name)]
+    done = run(benchmark, "--json", "--quick", *chosen, "--device", selector)
     rows = rows_of(done)
+    summaries = [row for row in rows if row["benchmark"] == "advice"]
+    rows = [row for row in rows if row not in summaries]
     for row in rows:
         check_row(row)
     assert {row["benchmark"] for row in rows} == parts, done.stderr
+    if benchmark == "applications":
+        (summary,) = summaries
+        # Only launches are predicted; some programs are also measured beside a barrier per step.
+        launched = [row for row in rows if row["peer"] == "a launch for each step"]
+        assert {row["benchmark"] for row in launched} == parts
+        assert summary["rows"] + summary["without"] == len(launched)
+        assert all(("predicted_ratio" in row) != ("no_prediction" in row) for row in launched)
+
+
+def test_all_applications_are_among_the_benchmarks_that_are_tested() -> None:
+    done = python("from benchmarks import applications; print(*applications.BENCHMARKS)")
+    assert sorted(done.stdout.split()) == sorted(name for names in APPLICATIONS for name in names)
 
 
 @pytest.mark.device
@@ -149,7 +172,7 @@ def test_recall_is_of_the_groups_that_a_launch_may_start(
         ),
     ],
 )
-def test_what_it_cannot_measure_is_refused(module: str, arguments: tuple[str, ...], status: int) -> None:
+def test_unmeasurable_cases_are_refused(module: str, arguments: tuple[str, ...], status: int) -> None:
     pytest.importorskip("pyopencl")
     done = run(module, *arguments)
     assert (done.returncode, done.stdout) == (status, "")
@@ -313,7 +336,7 @@ def test_split_barrier_benchmark_sees_wrong_results(on_device: Callable[..., Don
         assert "sums of work-group 0 are wrong" in lines[at + 3]
 
 
-#: A compiler that leaves a program which answers as a CUDA program does, line by line, and then not at all.
+#: A compiler whose program replies as a CUDA program does, line by line, and then stops replying.
 COMPILER = """#!/bin/sh
 echo "$@" > {folder}/arguments
 cp "$(eval echo \\${{$#}})" {folder}/source.cu

@@ -96,7 +96,7 @@ def test_a_search_that_takes_too_long_proves_nothing(tools, monkeypatch, tmp_pat
     assert "not finished" in spin.search(run, tmp_path, timeout=0.5).problem
 
 
-def test_a_changed_template_is_told(monkeypatch, tmp_path):
+def test_a_changed_template_is_reported(monkeypatch, tmp_path):
     (tmp_path / "a.mako").write_text("## note\nint  x;\n", encoding="utf-8")
     monkeypatch.setattr(spin, "TEMPLATES", tmp_path)
     written(monkeypatch, tmp_path, "/* A.\n   Mirrors: a.mako 000000000000\n*/\n")

@@ -52,7 +52,7 @@ def test_no_execution_breaks_the_promise(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", [case for case, weakens in CHOSEN if weakens], ids=name)
-def test_each_order_is_needed_or_stands_for_a_reason(case: Case) -> None:
+def test_each_order_is_needed_or_kept_for_a_reason(case: Case) -> None:
     verdict, outcomes = report.weakened(case)
     assert verdict.holds, "\n".join(verdict.trail)
     assert [str(outcome) for outcome in outcomes if not outcome.explained] == []
@@ -60,7 +60,7 @@ def test_each_order_is_needed_or_stands_for_a_reason(case: Case) -> None:
 
 
 @needs_clang
-def test_an_order_weakened_in_the_text_is_found_and_told_in_words() -> None:
+def test_an_order_weakened_in_the_text_is_found_and_explained() -> None:
     case = next(case for case, _ in CHOSEN if case.name == "whole counter" and case.target.name == "c11")
     arrival = "v, memory_order_release, memory_scope_device"
     assert case.text.count(arrival) > 1

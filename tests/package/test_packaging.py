@@ -1,4 +1,4 @@
-"""What is installed: a wheel holds the templates and the records, and they are found wherever it lies."""
+"""Installed files: a wheel holds the templates and the records, and they are found wherever it is installed."""
 
 from __future__ import annotations
 

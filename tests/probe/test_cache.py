@@ -1,4 +1,4 @@
-"""The findings cache: what it promises when all is well, and when the disk is not."""
+"""The findings cache: its promises in normal operation, and with a faulty disk."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_entry(folder):
 def test_a_file_about_another_device_is_foreign(folder):
     cache.store("findings", "gpu", {"n": 1})
     only_file(folder).rename(folder / "findings" / "cpu.json")
-    with pytest.warns(cache.CacheWarning, match="something else"):
+    with pytest.warns(cache.CacheWarning, match="its key differs"):
         assert cache.load("findings", "cpu") is None
 
 
@@ -147,7 +147,7 @@ def test_a_failed_write_leaves_the_old_entry_and_no_scraps(folder, monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", ["pipe", "pipe by a link", "folder", "device", "huge"])
-def test_what_is_no_file_of_findings_neither_hangs_nor_counts(folder, kind):
+def test_other_files_than_findings_neither_hang_nor_count(folder, kind):
     cache.store("findings", "gpu", {"n": 1})
     path = only_file(folder)
     path.unlink()

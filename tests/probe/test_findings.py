@@ -1,4 +1,4 @@
-"""Findings as JSON: what is written is read back, and what cannot be is refused with its cause."""
+"""Findings as JSON: written values are read back, and impossible ones are refused with the cause."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_findings_survive_json() -> None:
     assert Findings.from_json({}) == Findings()
 
 
-def test_an_entry_from_before_lost_measurements_were_told_has_none() -> None:
+def test_an_entry_from_before_lost_measurements_were_recorded_has_none() -> None:
     value = FOUND.to_json()
     del value["lost"]
     assert Findings.from_json(value).lost == {}
@@ -91,7 +91,7 @@ def test_an_entry_from_before_lost_measurements_were_told_has_none() -> None:
         ("colour", "red", "colour"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_cause(field: str, value: object, word: str) -> None:
+def test_impossible_values_are_refused_with_the_cause(field: str, value: object, word: str) -> None:
     with pytest.raises(RecordError, match=word):
         Findings.from_json({**FOUND.to_json(), field: value})
 

@@ -1,4 +1,4 @@
-"""Probes: what a device is found to do, that broken ordering is found to be broken, and what a dead child costs."""
+"""Probes: the findings of a device, detection of broken ordering, and the cost of a dead child."""
 
 from __future__ import annotations
 
@@ -179,16 +179,16 @@ def test_a_hang_leaves_the_ordering_untested_not_failed(children, monkeypatch):
     assert found.ordering == {"ptx": "pass", "c11": "untested: timed out", "membar": "pass", "cl12": "pass"}
 
 
-def test_a_survey_is_told_which_steps_took_a_child_down(children):
+def test_a_survey_learns_which_steps_killed_a_child(children):
     step = "feature mbarrier"
     children.deaths.append((step, "crash", "ended by SIGABRT"))
-    assert probing.probe_telling(None)[1] == {step: "child aborted: ended by SIGABRT"}
-    # What is known from before was told before.
-    assert probing.probe_telling(None)[1] == {}
+    assert probing.probe_with_faults(None)[1] == {step: "child aborted: ended by SIGABRT"}
+    # Faults that are known already are not reported again.
+    assert probing.probe_with_faults(None)[1] == {}
 
 
 @pytest.mark.parametrize(("timeout", "told"), [(60.0, {STEPS[0]: "timed out"}), (5.0, {})])
-def test_a_survey_is_told_which_steps_hung_and_not_which_had_too_little_time(timeout, told):
+def test_a_survey_learns_which_steps_hung_and_not_which_had_too_little_time(timeout, told):
     faults: dict[str, str] = {}
     address: Any = Address()
     run = probing._Run(address, timeout, faults)
@@ -200,15 +200,15 @@ def test_a_survey_is_told_which_steps_hung_and_not_which_had_too_little_time(tim
     assert faults == told
 
 
-def test_a_crash_is_told_with_its_assertion_and_without_anybodys_folders(children):
+def test_a_crash_is_reported_with_its_assertion_and_without_private_folders(children):
     message = (
-        "the process was ended by SIGABRT; last lines of its standard error:\n"
+        "the process was killed by SIGABRT; last lines of its standard error:\n"
         "/home/me/env/pyopencl/__init__.py:570: CompilerWarning: Non-empty compiler output\n"
         'python: ../lib/llvmopencl/WorkitemLoops.cc:10: add: Assertion `0 && "region entry"\' failed.'
     )
     children.deaths.append(("ordering c11", "crash", message))
     assert findings_of(children).ordering["c11"] == (
-        'fail: child aborted: the process was ended by SIGABRT: python: WorkitemLoops.cc:10: add: Assertion `0 && "region '
+        'fail: child aborted: the process was killed by SIGABRT: python: WorkitemLoops.cc:10: add: Assertion `0 && "region '
         "entry\"' failed."
     )
 
@@ -245,7 +245,7 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
     def run_task(*_, **keywords):
         runs.append(1)
-        return ChildResult("error", None, "DeviceError: the device is not there any more", 0.1)
+        return ChildResult("error", None, "DeviceError: the device no longer exists", 0.1)
 
     monkeypatch.setattr(child, "run_task", run_task)
     assert findings_of(children).groups_in_flight is None
@@ -264,7 +264,7 @@ def test_probes_render_every_word_function_that_headers_use():
 
 @pytest.fixture
 def found(device, context):
-    """What the probe found that the context's fixture made."""
+    """The findings of the probe of the context's fixture."""
     from portbar.choices.profile import describe  # noqa: PLC0415 (host tests need no PyOpenCL)
 
     return describe(device).findings
@@ -343,7 +343,7 @@ def test_groups_that_shake_hands_were_in_flight_together(found):
 
 
 def hasty_load(load):
-    """Take the round before for the one that is waited for: what a missing acquire may do at worst."""
+    """Mistake the previous round for the awaited one: the worst effect of a missing acquire."""
     return re.sub(r"return (.*);", r"return \1 + 1u;", load, flags=re.DOTALL)
 
 

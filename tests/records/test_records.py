@@ -62,7 +62,7 @@ def test_names_that_are_cut_short_still_differ():
     assert len(one) < 120
 
 
-def test_splitting_leaves_out_what_tells_nothing_and_says_what_is_partial():
+def test_splitting_leaves_out_unmeasured_devices_and_marks_partial_ones():
     whole = record(
         device(),
         device(status="partial", facts=FACTS | {"name": "B"}),

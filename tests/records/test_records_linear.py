@@ -35,7 +35,7 @@ def seconds(read: Callable[[Any], object], value: Any) -> float:
 
 def assert_linear(read: Callable[[Any], object], make: Callable[[int], Any], size: int) -> None:
     short, long = (seconds(read, make(count)) for count in (size, size << DOUBLINGS))
-    # A small input may take less than the clock can tell.
+    # A small input may take less than the clock's resolution.
     assert long < MOST * max(short, 0.0005), f"{short:.4f} s for {size}, {long:.4f} s for {size << DOUBLINGS}"
 
 
@@ -72,7 +72,7 @@ def test_reading_json(make: Callable[[int], str], size: int) -> None:
     assert_linear(lambda data: records.checked(files.parse(data)), lambda n: make(n).encode(), size)
 
 
-#: What repeats in texts that make a pattern look at the same characters again and again.
+#: Repeated parts of texts that make a pattern scan the same characters again and again.
 REPEATED = ("a", "a.", "-", "a-", "~a", "/a", "/", "\\\\a", "1.", "1:", "f:", "::", "a@", "@a.", "(1", ". ", "\t")
 
 

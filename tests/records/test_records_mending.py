@@ -16,7 +16,7 @@ from portbar.records.scrubbing import anonymous
 from portbar.survey import run as survey_run
 from tests.records_support import FACTS, device, places, record
 
-#: What drivers were seen to say, or could.
+#: Texts that drivers returned, or could return.
 WORDS = (
     "two\nlines\r\n\tand a tab",
     "\x1b[31mred\x1b[0m\x07",
@@ -59,7 +59,7 @@ def test_a_drivers_words_are_kept_as_far_as_a_record_may_hold_them(text: str) ->
         assert (word in text) == (word in made["devices"][0]["reason"])
 
 
-def test_what_is_valid_stays_as_it_is() -> None:
+def test_valid_records_stay_unchanged() -> None:
     assert mended(record()) == record()
 
 
@@ -79,7 +79,7 @@ def test_numbers_beyond_what_a_record_holds_are_the_largest_that_it_does() -> No
     assert made["devices"][0]["facts"]["global_mem_size"] == 2**63 - 1
 
 
-def test_a_time_that_is_no_number_is_an_error() -> None:
+def test_a_time_that_is_not_a_number_is_an_error() -> None:
     one = device()
     one["barrier"]["rows"][0]["barrier_time"] = measured(float("inf"), "us", [1.0, float("nan")])
     one["reduction"]["rows"][0]["time"] |= {"mean": float("nan"), "samples": [90.5, float("inf")]}
@@ -94,7 +94,7 @@ def test_a_time_that_is_no_number_is_an_error() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_text_and_any_count_may_be_anything(seed: int) -> None:
-    """Only texts that drivers and systems give, and only the sort of value that stands there."""
+    """Only texts that drivers and systems give, and only the sort of value that belongs there."""
     random = Random(seed)  # noqa: S311
     value = record()
     for way in places(value):

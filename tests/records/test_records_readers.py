@@ -1,4 +1,4 @@
-"""What validates is shown, compared, indexed, reported and lent: each reader takes every valid record, in a bounded time."""
+"""Valid records are shown, compared, indexed, reported and lent: each reader accepts every one, in a bounded time."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_operation_that_gave_a_wrong_answer_is_shown_as_such() -> None:
 
 
 def many(step: str, count: int, **members: Callable[[int], Any]) -> Json:
-    """A record with many rows in a step, whose members differ as told."""
+    """A record with many rows in a step, whose members differ as specified."""
     one = device()
     (row, *_) = one[step]["rows"]
     one[step]["rows"] = [{**row, **{name: make(n) for name, make in members.items()}} for n in range(count)]

@@ -1,4 +1,4 @@
-"""A record from a stranger costs no more than an error: bounds, hidden characters, what tells of its owner, any damage."""
+"""A record from a stranger costs no more than an error: bounds, hidden characters, personal data, any damage."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.records_support import FACTS, device, record
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no JSON"),
-        ("{", "no JSON"),
+        ("", "not JSON"),
+        ("{", "not JSON"),
         ('{"a": 1, "a": 2}', "'a' twice"),
         ('{"\\u001b[2J": 1, "\\u001b[2J": 2}', r"'\x1b[2J' twice"),
         ('{"a": NaN}', "NaN"),
@@ -27,13 +27,13 @@ from tests.records_support import FACTS, device, record
         (f'{{"a": {"9" * 100}}}', "50 digits"),
         ("[" * 100_000, "deeper than"),
         ('{"a":' * 30 + "1" + "}" * 30, "deeper than"),
-        ('[{"a": 1}]' * 2, "no JSON"),
+        ('[{"a": 1}]' * 2, "not JSON"),
         (b'{"a": "\xff"}', "UTF-8"),
         (b'\xef\xbb\xbf{"a": 1}', "BOM"),
     ],
     ids=lambda value: repr(value)[:24],
 )
-def test_what_no_record_is_is_refused_with_the_cause(text, said):
+def test_data_that_are_not_a_record_are_refused_with_the_cause(text, said):
     with pytest.raises(RecordError) as caught:
         records.checked(files.parse(text if isinstance(text, bytes) else text.encode()))
     assert said in str(caught.value)
@@ -50,13 +50,13 @@ def test_brackets_and_digits_in_texts_do_not_count():
     [
         ({"a": "\x1b[31mred"}, "terminal escape"),
         ({"a": "two\nlines"}, "control character"),
-        ({"a": "\u202egnp.exe"}, "cannot be seen"),
-        ({"a": "zero\u200bwidth"}, "cannot be seen"),
-        ({"a": "\ud800"}, "cannot be seen"),
+        ({"a": "\u202egnp.exe"}, "invisible"),
+        ({"a": "zero\u200bwidth"}, "invisible"),
+        ({"a": "\ud800"}, "invisible"),
         ({"a\x07": 1}, "control character"),
         ({"": 1}, "0 characters"),
         ({"n" * 300: 1}, "300 characters"),
-        ({1: 2}, "named by int"),
+        ({1: 2}, "name is int"),
         ({"a": "x" * 9000}, "9000 characters"),
         ({"a": float("inf")}, "not finite"),
         ({"a": [1.0, float("nan")]}, "not finite"),
@@ -67,8 +67,8 @@ def test_brackets_and_digits_in_texts_do_not_count():
         ({"a": [1] * 100_001}, "entries"),
         ({f"k{n}": 1 for n in range(2001)}, "members"),
         ({"a": [[[0.5] * 50_000] * 30]}, "more than 1000000 values"),
-        ({"a": b"bytes"}, "no value of JSON"),
-        ({"a": (1, 2)}, "no value of JSON"),
+        ({"a": b"bytes"}, "not a JSON value"),
+        ({"a": (1, 2)}, "not a JSON value"),
     ],
     ids=lambda value: repr(value)[:24],
 )
@@ -144,7 +144,7 @@ def test_the_name_of_a_file_cannot_write_to_the_terminal(tmp_path: Path):
         "at 00:1b:44:11:3a:b7",
     ],
 )
-def test_what_tells_of_the_owner_is_flagged(text):
+def test_personal_data_are_flagged(text):
     value = record(device(status="partial", reason=text))
     (problem,) = records.validate(value)
     assert problem.startswith("/devices/0/reason: ")
@@ -171,13 +171,13 @@ def test_what_tells_of_the_owner_is_flagged(text):
         "v1.r32p1-01eac0.7c8f1a2b3c4d",
     ],
 )
-def test_what_tells_of_the_machine_only_is_not_flagged(text):
+def test_properties_of_the_machine_are_not_flagged(text):
     assert records.validate(record(device(status="partial", reason=text))) == []
 
 
-def test_versions_of_four_numbers_are_no_addresses():
-    assert not bounds.examined({"driver_version": "10.0.0.1"}).told
-    assert bounds.examined({"reason": "10.0.0.1"}).told
+def test_versions_of_four_numbers_are_not_addresses():
+    assert not bounds.examined({"driver_version": "10.0.0.1"}).private
+    assert bounds.examined({"reason": "10.0.0.1"}).private
 
 
 @pytest.mark.parametrize("name", ["hostname", "host-name", "User", "serial", "uuid", "path", "argv", "ip"])
@@ -199,7 +199,7 @@ def test_the_schema_is_a_schema():
     jsonschema_rs.meta.validate(records.schema())
 
 
-def test_what_is_quoted_is_fit_to_be_printed():
+def test_quoted_text_is_printable():
     unassigned, long = "\ud7a4", "x" * 190
     value = record(device(facts=FACTS | {"name": ["y" * 7000]}), **{unassigned: 1, long: 2})
     problems = records.validate(value)

@@ -1,4 +1,4 @@
-"""What the tests of `portbar.reduce` share: the call on a queue, arrays on the device, and random values.
+"""Shared by the tests of `portbar.reduce`: the call on a queue, arrays on the device, and random values.
 
 Not tests.
 """

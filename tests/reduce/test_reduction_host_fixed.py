@@ -114,7 +114,7 @@ def test_a_local_size_that_cannot_give_the_order_is_refused() -> None:
             fixed_layout(Shape(local, 16, 1, 1, 8), 4)
 
 
-def test_the_page_tells_the_numbers_of_the_code() -> None:
+def test_the_page_has_the_numbers_of_the_code() -> None:
     page = (ROOT / "docs" / "reduce.md").read_text(encoding="utf-8")
     assert f"*L* = {FIXED_ITEMS} · 16" in page
     assert f"{FIXED_PARTS:,} parts at most, of {FIXED_LEAST_ROWS} rows at least" in page

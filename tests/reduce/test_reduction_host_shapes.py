@@ -129,7 +129,7 @@ def test_a_group_is_made_smaller_where_local_memory_does_not_suffice(reduce: Any
 def test_launches_of_many_sizes_and_types_in_turn_do_not_see_each_other_s_parts(
     reduce: Any, queue: cl.CommandQueue
 ) -> None:
-    """What one launch left where the next one looks must never count, whatever both are."""
+    """Values that one launch left must never count in the next one, whatever both are."""
     most = 20_000 if scale(queue.device).is_simulator else 400_000
     random = np.random.default_rng(25)
     held = {

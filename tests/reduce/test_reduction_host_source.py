@@ -87,7 +87,7 @@ def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> 
 @pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 @pytest.mark.parametrize("name", ["split", "fixed", "ordered"])
 @pytest.mark.parametrize("target", [t for t in PTX if t.atomics == "ptx"], ids=lambda target: target.name)
-def test_what_groups_leave_with_a_tag_needs_no_fence(target: Target, name: str, tmp_path: Path) -> None:
+def test_tagged_values_of_groups_need_no_fence(target: Target, name: str, tmp_path: Path) -> None:
     made = replace(job(**JOBS[name], shuffles=True), tagged=True)
     text = compiled(target, made.text(strategy_for(target)), tmp_path)
     assert "st.relaxed.gpu.global.u64" in text
@@ -121,7 +121,7 @@ def test_no_execution_lets_a_group_read_the_next_launch_s_tag(groups: int) -> No
 
 @pytest.mark.parametrize("name", ["split", "fixed", "ordered"])
 def test_the_next_tag_is_left_after_the_parts_of_all_groups_were_read(name: str) -> None:
-    """What the argument in docs/internals.md rests on: parts carry the tag, reads wait for it, the store comes last."""
+    """The premises of the argument in docs/internals.md: parts carry the tag, reads wait for it, the store comes last."""
     target = next(target for target in PTX if target.atomics == "ptx")
     text = replace(job(**JOBS[name], shuffles=True), tagged=True).text(strategy_for(target))
     kernel = text[text.index("kernel ") :]

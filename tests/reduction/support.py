@@ -1,4 +1,4 @@
-"""What the tests of reductions share: programs, values whose reductions are exact, and what they come to on the host.
+"""Shared by the tests of reductions: programs, values whose reductions are exact, and their results on the host.
 
 Not fixtures (`conftest.py`) and not tests.
 """
@@ -36,8 +36,8 @@ def strategy(context: cl.Context, name: str | None, *, ordering: str = "device")
         chosen = choose(profile, {} if asked is None else {"reduction": asked}, ordering=ordering)
     if name in {"tree", "fold"}:
         if name == "fold" and profile.findings is not None and profile.findings.loop_limit is not None:
-            pytest.skip("the device ends loops early, so that nothing folds there")
-        means = replace(chosen.capabilities.reduction_means, folds=name == "fold", collectives=False)
+            pytest.skip("the device ends loops early, so no strategy is serial there")
+        means = replace(chosen.capabilities.reduction_means, serial=name == "fold", collectives=False)
         chosen = chosen.with_capabilities(reduction_means=means)
     return chosen
 

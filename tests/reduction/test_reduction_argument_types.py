@@ -12,7 +12,7 @@ CALL = "portbar_work_group_reduce_add(scratch, {})"
 def told(before: str, value: str, *options: str) -> set[str] | None:
     """The types that a kernel's only reduction is told to have."""
     source = f"{before} {{ PORTBAR_REDUCTION_SCRATCH(scratch); out[0] = {CALL.format(value)}; }}"
-    found = dict(use_of(source, options).told).get("add")
+    found = dict(use_of(source, options).known).get("add")
     return None if found is None else set(found)
 
 
@@ -87,7 +87,7 @@ def test_build_options_that_change_names_leave_doubt(option):
     assert told("kernel void k(float x)", "x", "-DOTHER=1") == {"float"}
 
 
-def test_all_calls_of_an_operator_count_and_a_grid_stands_before_the_value():
+def test_all_calls_of_an_operator_count_and_a_grid_precedes_the_value():
     source = f"""kernel void k(global float *a, global int *b, uint x)
     {{
         {CALL.format("a[0]")};
@@ -95,4 +95,4 @@ def test_all_calls_of_an_operator_count_and_a_grid_stands_before_the_value():
         portbar_sub_group_scan_inclusive_max(scratch, x + y);
         portbar_work_group_broadcast(scratch, x, 0u);
     }}"""
-    assert dict(use_of(source).told) == {"add": {"float", "int"}, "": {"uint"}}
+    assert dict(use_of(source).known) == {"add": {"float", "int"}, "": {"uint"}}

@@ -1,4 +1,4 @@
-"""What is wrong with a reduction is said in terms of what the author wrote, with what would be right."""
+"""Errors in reductions are reported in terms of the author's code, with the correct form."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ def uncommuting():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Reduction("f4", "avg"), r"no operator is called 'avg'.*&&.*portbar\.Operator\("),
+        (lambda: Reduction("f4", "avg"), r"unknown operator 'avg'.*&&.*portbar\.Operator\("),
         (lambda: Reduction("f4", "-"), r"'-'.*sums of differences are sums"),
-        (lambda: Reduction("flaot32", "+"), r"'flaot32' is no NumPy dtype"),
+        (lambda: Reduction("flaot32", "+"), r"'flaot32' is not a NumPy dtype"),
         (lambda: Reduction("?", "||"), r"cannot have the type bool.*use numpy\.int8"),
         (lambda: Reduction("S4", "+"), r"cannot have the type \|S4.*integers of 8 to 64 bits"),
         (lambda: Reduction(">i4", "+"), r"cannot have the type >i4"),
-        (lambda: Reduction("f4", "&"), r"'&' takes no float; it is defined for int, uint"),
-        (lambda: Reduction("c8", "max"), r"'max' takes no float2"),
-        (lambda: Reduction("c8", "argmin"), r"argmin finds one of many numbers"),
+        (lambda: Reduction("f4", "&"), r"'&' does not support float; it is defined for int, uint"),
+        (lambda: Reduction("c8", "max"), r"'max' does not support float2"),
+        (lambda: Reduction("c8", "argmin"), r"'argmin' selects one of many numbers"),
         (lambda: Reduction("i4", "+", neutral=1), r"neutral=1 is not neutral for '\+' on int.*start value"),
         (lambda: Reduction("i1", "min", neutral=100), r"neutral=100 is not neutral for 'min' on char"),
         (lambda: Reduction("u1", "&", neutral="0"), r"'&' on uchar"),
         (lambda: Reduction("f8", "max", neutral="0.0"), r"'max' on double"),
-        (lambda: Reduction("i4", "+", shape=0), r"shape= is a number of elements above 0.*0"),
+        (lambda: Reduction("i4", "+", shape=0), r"shape= must be a positive number of elements.*0"),
         (lambda: Reduction("i4", "+", shape="ten"), r"shape= .*'ten'"),
         (lambda: Reduction("i4", "+", shape=2**70), r"larger than 16777216 bytes"),
-        (lambda: Reduction(("i4", (0,)), "+"), r"shape= is a number of elements above 0.*0"),
-        (lambda: Reduction({"names": []}, "+"), r"no NumPy dtype"),
-        (lambda: Reduction([("a", "i1"), ("b", "i8")], "+"), r"as OpenCL C would lay it out.*align=True"),
+        (lambda: Reduction(("i4", (0,)), "+"), r"shape= must be a positive number of elements.*0"),
+        (lambda: Reduction({"names": []}, "+"), r"not a NumPy dtype"),
+        (lambda: Reduction([("a", "i1"), ("b", "i8")], "+"), r"differs from OpenCL C's.*align=True"),
         (lambda: Operator("a + 1", neutral="0"), r"expression in a and b.*'a \+ 1'"),
         (lambda: Operator("a + b", neutral=" "), r"needs a neutral element"),
-        (lambda: loop("int"), r"loop cannot be called 'int'"),
-        (lambda: loop("float4"), r"cannot be called 'float4'"),
-        (lambda: loop("my loop"), r"'my loop', which is no identifier"),
-        (lambda: loop("add"), r"cannot be called 'add'"),
-        (lambda: loop("portbar_x"), r"cannot be called 'portbar_x'"),
-        (lambda: loop(**{"for": INT}), r"field of reduction loop 'energy' cannot be called 'for'"),
-        (lambda: loop(total=np.float32), r"field 'total' of reduction loop 'energy' is no portbar\.Reduction"),
+        (lambda: loop("int"), r"loop cannot be named 'int'"),
+        (lambda: loop("float4"), r"cannot be named 'float4'"),
+        (lambda: loop("my loop"), r"'my loop', which is not an OpenCL C identifier"),
+        (lambda: loop("add"), r"cannot be named 'add'"),
+        (lambda: loop("portbar_x"), r"cannot be named 'portbar_x'"),
+        (lambda: loop(**{"for": INT}), r"field of reduction loop 'energy' cannot be named 'for'"),
+        (lambda: loop(total=np.float32), r"field 'total' of reduction loop 'energy' must be a portbar\.Reduction"),
         (lambda: ReductionLoop("energy", {}), r"'energy' needs fields"),
         (lambda: ReductionLoop("energy", {"t": INT}, uses=0), r"uses= .* not 0"),
         (lambda: loop(v=Reduction("i4", "+", shape=3), v_length=INT), r"array 'v' and a field 'v_length'"),
-        (uncommuting, r"'t' of reduction loop 'energy' has an operator that does not commute.*leave it out"),
-        (lambda: loop(ulong16=INT), r"cannot be called 'ulong16'"),
+        (uncommuting, r"'t' of reduction loop 'energy' has an operator that does not commute.*omit"),
+        (lambda: loop(ulong16=INT), r"cannot be named 'ulong16'"),
         (lambda: check_loops([loop(), loop()]), r"'energy' and 'energy' would both define energy_"),
-        (lambda: check_loops(["energy"]), r"takes portbar\.ReductionLoop objects, not 'energy'"),
+        (lambda: check_loops(["energy"]), r"must hold portbar\.ReductionLoop objects, not 'energy'"),
     ],
 )
 def test_a_wrong_declaration_is_an_error_that_says_what_would_do(make, words):
@@ -96,7 +96,7 @@ def test_the_right_neutral_element_may_be_given(dtype, op, neutral):
 
 
 @pytest.mark.parametrize("name", ["s2", "x4", "v16", "int1", "shorts3"])
-def test_names_that_end_in_a_number_are_no_vectors(name):
+def test_names_that_end_in_a_number_are_not_vectors(name):
     assert loop(name, **{name: INT}).fields
 
 
@@ -110,7 +110,7 @@ def kernel(body, param="void"):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("kernel void k(void) {}", r"declares 'energy', but nothing includes it.*reduction\.h"),
+        ("kernel void k(void) {}", r"declares 'energy', but the source does not include.*reduction\.h"),
         (HEADER + "kernel void energy_local(void) {}", r"'energy_local' is defined in the source"),
         (HEADER + "float energy_combine(float a, float b) { return a; }", r"'energy_combine' is defined in the source"),
         (HEADER + "#define energy_results 3\n", r"'energy_results' is defined"),
@@ -120,7 +120,7 @@ def kernel(body, param="void"):
         (kernel("local int energy_identity[3];"), r"'energy_identity' is defined"),
         (HEADER + "typedef struct { int x; } energy_p;", r"'energy_p' is defined in the source"),
         (kernel("energy_fini_gang_worker(s, r, v);"), r"energy_fini_gang_worker .*PORTBAR_REDUCTION_PARAM"),
-        (HEADER + '#include "portbar/device_barrier.h"\n', r"device_barrier\.h\" must stand before"),
+        (HEADER + '#include "portbar/device_barrier.h"\n', r"device_barrier\.h\" must come before"),
     ],
 )
 def test_a_source_that_does_not_suit_its_loops_is_refused(source, words):
@@ -152,12 +152,12 @@ CALL = "x = portbar_work_group_reduce_add(s, x);"
     ],
 )
 def test_a_call_that_some_work_items_of_a_group_make_is_refused(body, words):
-    words += r".*(.|\n)*outside, where the others give the neutral element"
+    words += r".*(.|\n)*out of the if, with the neutral element"
     with pytest.raises(portbar.BuildError, match=words):
         check_source("program.cl", kernel(body, "PORTBAR_REDUCTION_PARAM"), (loop(),))
 
 
-#: Uses that are no definitions, and calls that may be uniform.
+#: Uses that are not definitions, and calls that may be uniform.
 RIGHT = [
     kernel("energy_local mine = energy_combine(a, b);"),
     HEADER + "/* float energy_combine(float a, float b) { } */",
@@ -186,11 +186,11 @@ RIGHT = [
 
 
 @pytest.mark.parametrize("source", RIGHT)
-def test_what_is_right_is_left_alone(source):
+def test_correct_code_is_left_alone(source):
     check_source("program.cl", source, (loop(),))
 
 
-def test_too_little_local_memory_is_told_with_what_would_fit():
+def test_too_little_local_memory_is_reported_with_the_remedy():
     big = loop(v=Reduction("u4", "+", shape=2000))
     small = STRATEGY.with_capabilities(reduction_means=Means(local_memory=65536))
     use = use_of(HEADER + "energy_reduce_worker_vector(s, v)", (), (big,))
@@ -200,7 +200,7 @@ def test_too_little_local_memory_is_told_with_what_would_fit():
         render_context(small, use)
     asked = use_of(HEADER + "portbar_work_group_reduce_add(s, x)", ("-DPORTBAR_REDUCTION_LOCAL_SIZE=9000",))
     with pytest.raises(
-        portbar.UnsupportedFeatureError, match=r"of 9000 work-items .* PORTBAR_REDUCTION_LOCAL_SIZE smaller"
+        portbar.UnsupportedFeatureError, match=r"of 9000 work-items .* smaller PORTBAR_REDUCTION_LOCAL_SIZE"
     ):
         render_context(small, asked)
 
@@ -313,7 +313,7 @@ GRID_CALL = head(16, grid=True) + kernel_text(
 
 
 def sized(context, local_size, words, more=""):
-    """Build a program whose work-items reduce so many words each."""
+    """Build a program whose work-items reduce `words` words each."""
     body = """
     own_local mine = own_identity();
     mine.v[0] = out[portbar_global_id(&grid)];
@@ -323,12 +323,12 @@ def sized(context, local_size, words, more=""):
 
 
 def local_bytes(context, made):
-    """Return how much local memory the driver says that kernel `k` has; skip where it does not tell."""
+    """Return how much local memory the driver says that kernel `k` has; skip if it does not report it."""
     device = context.devices[0]
     handle = cl.Kernel(made.built(device, made.strategy(device)), "k")
     told = handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device)
     if not told:
-        pytest.skip("the runtime does not tell how much local memory a kernel has")
+        pytest.skip("the runtime does not report a kernel's local memory")
     return told
 
 
@@ -338,7 +338,7 @@ def test_the_size_of_the_scratch_memory_is_that_which_the_driver_finds(context):
     told = [local_bytes(context, made) for made in programs]
     computed = [made.reduction_bytes(context.devices[0]) for made in programs]
     assert computed[0] < computed[1] < computed[2]
-    # What is told has the barrier's few words too, and Mesa counts each variable twice.
+    # The reported number includes the barrier's few words, and Mesa counts each variable twice.
     grown = [after - before for before, after in itertools.pairwise(told)]
     wanted = [after - before for before, after in itertools.pairwise(computed)]
     assert grown in (wanted, [2 * more for more in wanted])

@@ -1,12 +1,12 @@
 """Values and results of GCC's public OpenACC reduction tests (libgomp.oacc-c-c++-common), done with portbar's levels.
 
-Only what is computed and what comes out is GCC's; each case names the file whose result it must reproduce. The sections of
+Only the computations and their results are GCC's; each case names the file whose result it must reproduce. The sections of
 arrays are in `test_reduction_types.py`. Of the files with nested loops those are left out whose nests another one has with
 other values, or whose reductions are plain loops (deep-copy-4.c, nested-function-2.f90).
 
-What cannot apply to OpenCL C: Fortran's subroutines, optional, by-reference and allocatable arguments, its internal procedures
+Not applicable to OpenCL C: Fortran's subroutines, optional, by-reference and allocatable arguments, its internal procedures
 and associate names (the values of those tests are here, without the calls); C's arrays of variable length; __int128, which
-OpenCL C has not; and clauses that ask a compiler to find the reduction (kernels, auto), since here the author names the level.
+OpenCL C lacks; and clauses that ask a compiler to find the reduction (kernels, auto), since here the author names the level.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 SINGLE = USUAL[:3]
 
 
-#: What `x` does to a variable by each operator.
+#: The statement that applies each operator to a variable.
 STEPS = {
     "+": "{0} += {1};",
     "*": "{0} *= {1};",
@@ -100,7 +100,7 @@ def arrays(dtype: Any, kind: str, results: Mapping[str, tuple[str, Any, Any]], l
 
 #: reduction-arrays-1.c: least and greatest of 1 to 100; a product of 100! is 0 in 32 bits.
 INT_ARRAYS = INTS | {"least": ("min", 101, 1), "most": ("max", -100, 100)}
-#: In GCC's own file the product stands under #if 0: products of doubles depend on the order.
+#: In GCC's own file the product is under #if 0: products of doubles depend on the order.
 FLOAT_ARRAYS = {"sum": ("+", 0, 5050), "least": ("min", 101, 1), "most": ("max", -100, 100)}
 FACTORIAL = pytest.approx(float(math.factorial(100)), rel=1e-13)
 
@@ -303,9 +303,9 @@ GENERATED = [
     # Once a gang, outside of any loop.
     of_gangs("par_reduction_1_sum", "mine.v += 5;"),
     of_gangs("par_reduction_1_product", "mine.v *= 5;", "product"),
-    # What was in the variable is overwritten within the region, and the start value is added once.
+    # The variable's old value is overwritten within the region, and the start value is added once.
     of_gangs("gang_reduction_var_assignment", "mine.v = 23;"),
-    # A variable that nobody changes.
+    # A variable that never changes.
     of_gangs("pr70289_and_pr70373", ""),
     # A private variable in a gang loop, counted up by lanes.
     of_each("reduction_6_and_7_f90", 10, "(int)j", "REDUCED(sum, vector, none, 100u, mine.v++)"),
@@ -457,7 +457,7 @@ def test_vred2d_128_rows_of_a_triangle(context, queue, lanes):
         np.testing.assert_array_equal(a2, np.arange(n) - n, level)
 
 
-#: 32 gangs of 32 workers of 32 lanes, and a number of turns that no size divides.
+#: 32 gangs of 32 workers of 32 lanes, and a number of iterations that no size divides.
 TURNS = 32**3 + 17
 DEALING = f"""
 #define GANG portbar_gang_id()

@@ -46,10 +46,15 @@ kernel void {name}(PORTBAR_GRID_PARAM, global const long *in, global long *out)
 )
 
 
+#: As on a device that holds thousands of work-groups.
+SLICED = "#define PORTBAR_GRID_FLAT 1u\n#define PORTBAR_GRID_SLICE 2u\n"
+
+
+@pytest.mark.parametrize("sliced", ["", SLICED], ids=["flat", "sliced"])
 @pytest.mark.parametrize("how", STRATEGIES)
 @pytest.mark.parametrize("local", [1, 33, 64])
-def test_over_a_grid_every_work_item_gets_the_result(context, queue, how, local):
-    made = program(context, GRID, how)
+def test_over_a_grid_every_work_item_gets_the_result(context, queue, how, local, sliced):
+    made = program(context, sliced + GRID, how)
     room = local * (2 * made.kernel("sum").occupancy(queue, (local,)).groups + 8)
     x = np.random.default_rng(local).integers(-(2**40), 2**40, room)
     for name, (_, expected) in GRIDS.items():
@@ -96,12 +101,16 @@ kernel void grids(PORTBAR_GRID_PARAM, global uint *wrong, uint rounds)
 
 
 @pytest.mark.parametrize("how", STRATEGIES)
-@pytest.mark.parametrize(("kernel", "local"), [("groups", 32), ("groups", 50), ("grids", 32)])
-def test_a_thousand_reductions_back_to_back_do_not_disturb_each_other(context, queue, kernel, local, how):
+@pytest.mark.parametrize(
+    ("kernel", "local", "sliced"),
+    [("groups", 32, ""), ("groups", 50, ""), ("grids", 32, ""), ("grids", 32, SLICED)],
+    ids=["groups-32", "groups-50", "grids-32", "grids-32-sliced"],
+)
+def test_a_thousand_reductions_back_to_back_do_not_disturb_each_other(context, queue, kernel, local, sliced, how):
     size = scale(context.devices[0])
     if how == "tree" and "PoCL" in context.devices[0].platform.version:
         pytest.skip("PoCL's compiler takes minutes for many loops with barriers in one kernel, and portbar folds there")
-    made = program(context, BACK_TO_BACK, how).kernel(kernel)
+    made = program(context, sliced + BACK_TO_BACK, how).kernel(kernel)
     groups = 4 if kernel == "groups" else 2 * made.occupancy(queue, (local,)).groups + 8
     rounds = 20 if size.is_simulator else 30 if size.is_cut_short else 1000
     empty = np.zeros(groups * local, np.uint32)
@@ -110,7 +119,7 @@ def test_a_thousand_reductions_back_to_back_do_not_disturb_each_other(context, q
 
 
 def test_the_form_for_a_compiler_that_loses_ids_is_right_everywhere(context, queue):
-    """So that it stays right where that compiler is not at hand."""
+    """So that it stays right on machines without that compiler."""
     strategy = replace(portbar.choose(portbar.describe(queue.device)), workarounds=frozenset({quirks.IDS_LOST}))
     made = portbar.Program(context, BACK_TO_BACK.partition("kernel void grids")[0], strategy=strategy)
     _, (wrong,) = launched(queue, made.kernel("groups"), 4, 32, np.zeros(128, np.uint32), np.uint32(10))

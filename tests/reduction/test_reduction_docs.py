@@ -1,4 +1,4 @@
-"""What docs/reductions.md shows is true: its programs print what the page says, and its names are those of the header."""
+"""The pages on reductions are true: their programs print what they show, and their names are those of the header."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 PAGE = ROOT / "docs" / "reductions.md"
+#: Pages whose programs follow the first program of PAGE, which imports what they use.
+CONTINUED = [ROOT / "docs" / f"reduction_{name}.md" for name in ("calls", "types", "results")]
 PROGRAMS = [
     pytest.param(page, section, id=f"{page.stem} {section}")
-    for page in (PAGE, ROOT / "docs" / "reduce.md", ROOT / "docs" / "scan.md")
+    for page in (PAGE, *CONTINUED, ROOT / "docs" / "reduce.md", ROOT / "docs" / "scan.md")
     for section in dict.fromkeys(block.section for block in blocks(page) if block.language == "python")
 ]
 
@@ -40,8 +42,9 @@ def test_every_program_prints_what_the_page_shows(
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
     names: dict[str, Any] = {}
     said, shown = "", 0
+    opening = [block for block in blocks(PAGE) if not block.section and block.language in {"c", "python"}]
     try:
-        for block in blocks(page):
+        for block in [*opening * (page in CONTINUED), *blocks(page)]:
             # The first program imports what the others use.
             if block.language == "c":
                 names["source"] = block.text
@@ -55,8 +58,13 @@ def test_every_program_prints_what_the_page_shows(
     assert shown == sum(block.language == "text" and block.section == section for block in blocks(page)) >= 1
 
 
-def test_every_c_block_is_run() -> None:
-    kinds = [block.language for block in blocks(PAGE) if not block.language.startswith("{")]
+def text_of_all() -> str:
+    return "\n".join(page.read_text(encoding="utf-8") for page in (PAGE, *CONTINUED))
+
+
+@pytest.mark.parametrize("page", [PAGE, *CONTINUED], ids=lambda page: page.stem)
+def test_every_c_block_is_run(page: Path) -> None:
+    kinds = [block.language for block in blocks(page) if not block.language.startswith("{")]
     assert kinds == ["c", "python", "text"] * (len(kinds) // 3)
 
 
@@ -70,7 +78,7 @@ def header(*, loops: tuple[portbar.ReductionLoop, ...] = ()) -> str:
 def test_every_function_of_the_page_is_in_the_header() -> None:
     import numpy as np  # noqa: PLC0415
 
-    page = PAGE.read_text(encoding="utf-8")
+    page = text_of_all()
     text = header(loops=(portbar.ReductionLoop("energy", {"total": portbar.Reduction(np.float32, "argmin")}),))
     there = set(re.findall(r"\b\w+", text))
     named = set(re.findall(r"\b(?:portbar|PORTBAR)_\w*[a-zA-Z]\b", page))
@@ -87,7 +95,7 @@ def test_every_function_of_the_page_is_in_the_header() -> None:
 
 
 def test_the_tables_name_every_operator_level_and_strategy() -> None:
-    page = PAGE.read_text(encoding="utf-8").replace("&#124;", "|")
+    page = text_of_all().replace("&#124;", "|")
     for op in OPERATORS.values():
         assert f"`{op.symbol}`" in page or f"<code>{op.symbol}</code>" in page, op.symbol
     for op in short_form_operators():

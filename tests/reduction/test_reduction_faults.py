@@ -75,7 +75,7 @@ def faults(launches):
     return found
 
 
-def test_a_call_that_some_groups_leave_out_is_told_by_its_own_launch(launch):
+def test_a_call_that_some_groups_skip_is_reported_by_its_own_launch(launch):
     launches = [launch("some", without) for without in (3, ALL, ALL, ALL)]
     launches[3].wait()
     with pytest.raises(portbar.Error, match=r"9 of the 10 work-groups reduced loop 'sum'"):
@@ -84,14 +84,14 @@ def test_a_call_that_some_groups_leave_out_is_told_by_its_own_launch(launch):
     assert launch.total() == 3 * GROUPS
 
 
-def test_a_right_launch_is_right_after_a_wrong_one_that_nobody_waits_for(launch):
+def test_a_right_launch_is_right_after_a_wrong_one_without_a_wait(launch):
     launch("some", 3)
     for number in range(3):
         launch("some", ALL).wait()
         assert launch.total() == (number + 1) * GROUPS
 
 
-def test_more_uses_than_declared_are_told_by_their_own_launch(launch):
+def test_more_uses_than_declared_are_reported_by_their_own_launch(launch):
     launches = [launch("again", times) for times in (5, 1, 2)]
     assert faults(launches[::-1]) == [2]
     with pytest.raises(portbar.Error, match=r"loop 'sum' .* more often than its uses=4 .* uses="):
@@ -114,9 +114,9 @@ def test_a_fault_names_its_loop(context, queue):
 def test_a_lock_that_one_launch_keeps_is_free_in_the_next(launch):
     launches = [launch("hold", give_back) for give_back in (0, 1, 2, 1)]
     assert launch.total() == 4
-    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' .*not given back.*sum_unlock_gang"):
+    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' .*not released.*sum_unlock_gang"):
         launches[0].wait()
-    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' was not given back within"):
+    with pytest.raises(portbar.Error, match=r"lock of reduction loop 'sum' was not released within"):
         launches[2].wait()
     assert faults(launches) == [0, 2]
 
@@ -155,7 +155,7 @@ def test_waiting_beside_a_thread_that_launches_reports_every_fault(launch):
     assert told == list(range(0, 4 * LAUNCHES, 5))
 
 
-# Over a grid, where answers end the loops around them.
+# Over a grid, where results end the loops around them.
 
 #: A loop that only a fault ends, since group 0 leaves -> the type of its value, its condition and the call.
 LOOPS = {

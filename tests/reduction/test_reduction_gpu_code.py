@@ -1,4 +1,5 @@
-"""Reductions as GPU code that nobody here can run: clang compiles it, ptxas assembles it, and the instructions are right."""
+"""Reductions as code for GPUs that the tests do not require: clang compiles it, ptxas assembles it, and the instructions are
+right."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ LOOPS = (
 
 def target_strategy(target, *, reduction=None):
     how = reduction or ("shuffle" if target.assemble_for else "tree")
-    means = Means(folds=False, collectives=False, local_memory=49152, local_size=1024)
+    means = Means(serial=False, collectives=False, local_memory=49152, local_size=1024)
     return replace(strategy_for(target), reduction=Choice(how, "for a compiler")).with_capabilities(
         reduction_means=means
     )
@@ -53,7 +54,7 @@ def compiled(target, source, folder, loops=(), reduction=None, *, assemble=False
 
 
 def test_a_barrier_hands_the_values_of_other_groups_on_to_the_whole_group(tmp_path):
-    """One work-item acquires them, all read them: a barrier with the global fence stands between."""
+    """One work-item acquires them, all read them: a barrier with the global fence is in between."""
     source = """
 #include "portbar/reduction.h"
 kernel void k(PORTBAR_REDUCTION_PARAM, global uint *out)

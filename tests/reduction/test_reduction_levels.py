@@ -73,7 +73,7 @@ def expected(x, start):
 
 def run(queue, made, groups, local, x, receive):
     """Return receivers, what every work-item got, and the launch, whose groups are as many as fit where that is None."""
-    # One receiver a group and sub-group; sums start from one more, to tell what was received.
+    # One receiver per group and sub-group; sums start from one more, to identify received values.
     start = [np.full(64 * (groups or 1), START[name] + (name == "total"), dtype) for name, dtype in DTYPES.items()]
     kernel = made.kernel("k")
     room = (groups or 1) * local

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.header import LINE_WORDS, context, grid_extra_words, grid_words, places
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.rendering.headers import render_header
 
 TABLE = AtomicsTable(types=("int", "uint", "char", "long"))
 STRATEGY = Strategy(
@@ -68,3 +70,13 @@ def test_a_slot_holds_every_value_and_keeps_the_alignment(declared):
         assert slot >= loop.struct.size
         assert slot % loop.struct.alignment == 0
     assert made["scratch_bytes"] % slot == 0
+
+
+def test_groups_of_a_cpu_fold_the_values_of_all_groups_and_others_share_the_work():
+    use = Use(frozenset({("device", "reduce", "add")}))
+    gathers = {}
+    for serial in (False, True):
+        means = replace(STRATEGY.capabilities.reduction_means, serial=serial)
+        text = render_header("reduction", STRATEGY.with_capabilities(reduction_means=means), use)
+        gathers[serial] = "portbar_grid_gather_add" in text
+    assert gathers == {False: True, True: False}

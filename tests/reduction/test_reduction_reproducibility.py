@@ -1,4 +1,4 @@
-"""The table in docs/reductions.md is true: which reductions have the same bits in each run, for other sizes, on other devices.
+"""The table in docs/reduction_results.md is true: which reductions have the same bits in each run, size and device.
 
 Every cell that says yes is proven on the device under test. "On other devices" is proven against bits that the host computes
 without asking a device: of exact values by Python's integers, of reproducible sums in the documented order of additions. A cell
@@ -23,7 +23,7 @@ from tests.support import scale
 if TYPE_CHECKING:
     import pyopencl as cl
 
-PAGE = ROOT / "docs" / "reductions.md"
+PAGE = ROOT / "docs" / "reduction_results.md"
 
 #: How rounded values are combined -> the same bits from run to run, for other launch sizes, on other devices.
 ROUNDED_BITS = {
@@ -157,7 +157,7 @@ def numbers(n: int) -> np.ndarray[Any, Any]:
 
 
 def fields_of(found: np.ndarray[Any, Any]) -> tuple[bytes, ...]:
-    """Return the bits of each field; padding is no field's."""
+    """Return the bits of each field; padding belongs to none."""
     assert found.dtype.names is not None
     parts = []
     for name in found.dtype.names:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.device, pytest.mark.slow]
 OPERATORS = [op.name for op in short_form_operators()]
 
 
-#: What each work-item stores: of its work-group, and then the same of its sub-group.
+#: The values that each work-item stores: of its work-group, and then the same of its sub-group.
 FORMS = {
     "reduce": """
     out[i] = portbar_work_group_reduce_{op}(scratch, x);
@@ -77,7 +77,7 @@ def expected(form, op, kind, x):
 
 
 def runs(context, queue, made, kind, op, local, rows):
-    """Yield for each of two work-groups its values, and answers, sub-groups and places with a column a work-item."""
+    """Yield for each of two work-groups its values, and results, sub-groups and places with a column per work-item."""
     groups = 2
     x = values(kind, op, groups * local, seed=local)
     empty = np.zeros(rows * len(x), kind.dtype), np.zeros(4 * len(x), np.uint32)

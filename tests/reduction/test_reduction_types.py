@@ -53,7 +53,7 @@ def records(op):
 
 
 def indexed(op, choose):
-    """Return a search among equals, and among what is no number."""
+    """Return a search among equals, and among NaNs."""
     body = f"""const portbar_indexed_float x = {{ i == 0 ? NAN : (float)((i * 29) % 13), i }};
         mine.best = portbar_better_{op}(mine.best, x) ? mine.best : x;"""
     wanted = choose((i * 29) % 13 for i in ITEMS[1:])

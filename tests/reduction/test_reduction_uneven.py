@@ -104,7 +104,7 @@ def test_groups_deal_every_number_once(context, queue, level, sizes):
 
 @pytest.mark.parametrize("level", ["gang_vector", "gang_worker"])
 def test_sub_groups_of_smaller_groups_are_refused_their_share(context, queue, level):
-    with pytest.raises(portbar.LaunchError, match=r"smaller.*\(250,\).*multiple of the local size"):
+    with pytest.raises(portbar.LaunchError, match=r"equal size.*\(250,\).*multiple of the local size"):
         dealt(context, queue, level, ((250,), (64,)))
 
 

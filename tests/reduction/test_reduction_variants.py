@@ -119,7 +119,7 @@ def test_an_operator_from_outside_is_one_entry_and_gone_afterwards(context, queu
         assert portbar.Reduction(np.uint32, "grow", neutral=0).operator is grow
         with pytest.raises(portbar.Error, match="neutral=1 is not neutral"):
             portbar.Reduction(np.uint32, "grow", neutral=1)
-    with pytest.raises(portbar.Error, match="no operator is called 'grow'"):
+    with pytest.raises(portbar.Error, match="unknown operator 'grow'"):
         portbar.Reduction(np.uint32, "grow")
     with pytest.raises((portbar.BuildError, portbar.Error)):
         portbar.Program(context, SOURCE.replace("OP", "grow")).kernel("levels")(

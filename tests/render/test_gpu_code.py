@@ -176,12 +176,54 @@ def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, t
     # The work-group's votes come with its barrier, and all votes with the poll that finds the last arrival.
     assert not re.search(r"(?:atom|red)\S*\.shared", kernel)
     assert re.match(
-        r"barrier\.red\.popc\.u32 [^;]*;.*? fence\.release\.gpu; atom\.relaxed\.gpu\.global\.add\.u64 ", met
+        r"barrier\.red\.popc\.u32 [^;]*;.*? fence\.release\.gpu; (?:atom|red)\.relaxed\.gpu\.global\.add\.u64 ", met
     )
     assert met.index("ld.relaxed.gpu.global.b64") < met.index("fence.acquire.gpu")
-    assert len(re.findall(r"atom\S*\.u64", met)) == 1
+    # Of two counters a work-group arrives at both, and awaits the answer of neither.
+    counts = [len(re.findall(rf"{kind}\.\S*\.u64", met)) for kind in ("atom", "red")]
+    assert counts == ([0, 2] if algorithm == "replicated" else [1, 0])
     after = met[met.index("fence.acquire.gpu") :]
     assert "ld.relaxed" not in after[: after.index("barrier")]
+
+
+TEAMS = r"""
+#include "portbar/team.h"
+kernel void teams(PORTBAR_GRID_PARAM, global uint *a, const uint k)
+{
+    PORTBAR_ENTER(grid);
+    portbar_team team = portbar_team_CUT(&grid, k);
+    bool held = true;
+    for (uint r = 0u; r < a[0] && held; ++r)
+        held = CALL;
+    a[1] = held ? 1u : 0u;
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_teams_compile_for_their_target(target: Target, tmp_path) -> None:
+    for cut, call in (
+        ("split", "portbar_team_barrier_count(&grid, &team, r != 3u) == portbar_team_global_size(&team)"),
+        (
+            "by_colour",
+            "portbar_team_reduce_min(&grid, &team, (float)r) == portbar_team_broadcast(&grid, &team, 1.0f, 0u)",
+        ),
+    ):
+        text = TEAMS.replace("CUT", cut).replace("CALL", call)
+        compiled(target, text, tmp_path, *(() if target.assemble_for else READ_ONLY))
+        if target.assemble_for:
+            assembled(target, tmp_path)
+
+
+def test_a_barrier_of_a_team_asks_for_no_answer_and_polls_by_relaxed_loads(tmp_path) -> None:
+    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
+    text = TEAMS.replace("CUT", "split").replace("CALL", "portbar_team_barrier(&grid, &team)")
+    kernel = " ".join(ptx_kernels(compiled(newest, text, tmp_path))["teams"])
+    # The last arrival of the kernel is that of the team.
+    met = kernel[kernel.rindex("fence.release.gpu") :]
+    assert re.match(r"fence\.release\.gpu; red\.relaxed\.gpu\.global\.inc\.u32 ", met)
+    assert met.index("ld.relaxed.gpu.global.b32") < met.index("fence.acquire.gpu")
+    assert "ld.acquire" not in met
 
 
 @pytest.mark.parametrize("target", [MEMBAR, SPIR], ids=lambda target: target.name)
@@ -297,7 +339,7 @@ def test_a_loop_over_the_grid_divides_once_and_not_for_each_element(tmp_path) ->
     kernels = ptx_kernels(compiled(PTX, LOOPS, tmp_path))
     counts = {name: sum(line.startswith(("div.", "rem.")) for line in lines) for name, lines in kernels.items()}
     assert counts["fixed"] == 1
-    # Divisions stand before the loops: a load and a store of an element and no division lie between labels.
+    # Divisions are before the loops: a load and a store of an element and no division lie between labels.
     text = (tmp_path / "out.s").read_text(encoding="utf-8")
     blocks = re.split(r"^\$?L\w+:", text, flags=re.MULTILINE)
     assert not [block for block in blocks if "ld.global.f32" in block and re.search(r"\b(?:div|rem)\.", block)]

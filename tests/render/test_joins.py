@@ -32,6 +32,20 @@ def joined(body: str) -> str:
         (f"if (n) {{ {MEET} a(); }}", f"if (n) {{ {BEGIN} {MEET} a(); {JOIN} }}"),
         (f"if (n) {MEET} else a();", f"if (n) {{ {BEGIN} {MEET} {JOIN} }} else a();"),
         (f"while (n) {{ {MEET} a(); }}", f"while (n) {{ {MEET} a(); }}"),
+        (f"while ({MEET[:-1]}) {{ a(); {MEET} }}", f"while ({MEET[:-1]}) {{ {BEGIN} a(); {MEET} }}"),
+        (
+            f"PORTBAR_FOR_TILES(t, &grid, n) {{ a(); {MEET} }}",
+            f"PORTBAR_FOR_TILES(t, &grid, n) {{ {BEGIN} a(); {MEET} }}",
+        ),
+        (
+            f"while (n) {{ {MEET} if (n) break; a(); {MEET} }}",
+            f"while (n) {{ {MEET} if (n) break; {BEGIN} a(); {MEET} }}",
+        ),
+        # A loop that is a macro, at the end of a block.
+        (
+            f"do {{ PORTBAR_FOR(i, &grid, n) {{ a(); }} }} while ({MEET[:-1]}); if (n) return;",
+            f"do {{ PORTBAR_FOR(i, &grid, n) {{ a(); }} }} while ({MEET[:-1]}); if (n) goto portbar_joined; portbar_joined:",
+        ),
         (f"while (n) {{ {MEET} a(); break; }}", f"while (n) {{ {BEGIN} {MEET} a(); {JOIN} break; }}"),
         (
             f"while (n) {{ if (n) continue; {MEET} a(); }}",
@@ -48,6 +62,14 @@ def joined(body: str) -> str:
                 "portbar_work_group_signal_add(&grid, s, 1u)",
                 "portbar_work_group_signal_wait_until_at_least(&grid, s, 1u)",
                 "portbar_device_signals_clear(&grid, s, 1u)",
+                "portbar_work_group_task_queue_pop(&grid, &queue, items, &task)",
+                "portbar_work_group_frontier_push(&grid, &frontier, items, n, n > 1)",
+                "portbar_device_frontier_swap(&grid, &frontier)",
+                "portbar_work_group_task_graph_next(&grid, &graph, &task)",
+                "portbar_team_by_colour(&grid, n)",
+                "portbar_team_barrier_any(&grid, &team, n > 1)",
+                "portbar_team_reduce_add(&grid, &team, 1u)",
+                "portbar_team_broadcast(&grid, &team, 1u, 0u)",
             )
         ),
         ("if (n) { portbar_signal_add(&grid, s, 1u); a(); }", "if (n) { portbar_signal_add(&grid, s, 1u); a(); }"),
@@ -75,7 +97,7 @@ def test_functions_and_macros_that_hold_a_barrier_count_as_one() -> None:
     assert f"if (n) {{ {BEGIN} f(&grid, n); {JOIN} }}" in found
 
 
-def test_a_variable_with_the_name_of_a_function_or_kernel_is_no_call() -> None:
+def test_a_variable_with_the_name_of_a_function_or_kernel_is_not_a_call() -> None:
     text = "static uint total(portbar_grid *g)\n{\n    portbar_device_barrier(g);\n    return 1;\n}\n" + kernel(
         "uint total = 0; if (n > 1) for (uint k = 0; k < n; ++k) total += k; a(total);"
     )

@@ -109,7 +109,7 @@ def kept(source: str, *options: str, header: str = HEADER) -> str:
     return text
 
 
-def test_what_the_source_does_not_name_is_gone_with_its_comment_and_empty_regions():
+def test_unused_functions_are_gone_with_their_comments_and_empty_regions():
     text = kept("int f(void) { return ONE; }")
     assert text == (
         "/* Title. */\n#ifndef GUARD\n#define GUARD\n#ifdef __clang__\n#pragma clang diagnostic push\n#endif\n\n"
@@ -131,7 +131,7 @@ def test_what_the_source_does_not_name_is_gone_with_its_comment_and_empty_region
         ("/* outer */", set()),
     ],
 )
-def test_what_is_named_is_kept_with_what_it_names(source, names):
+def test_used_functions_are_kept_with_their_dependencies(source, names):
     text = without_comments(kept(source))
     known = ("outer", "inner", "ONE", "TWO", "UNUSED", "SLOT", "slot_char", "slot_int", "thing", "FIRST", "SECOND",
              "ONLY_SOMETIMES_TWICE", "never")  # fmt: skip
@@ -394,7 +394,7 @@ def callers(text: str) -> dict[str, str]:
 
 
 def refusals(source: str, target: str) -> str:
-    """What clang says against a source, its warnings left out."""
+    """Return clang's errors for a source, without warnings."""
     options = ["-Werror=implicit-function-declaration", "-w", "-Xclang", "-fdeclare-opencl-builtins"]
     return complaints(BY_NAME[target], source, *options)
 

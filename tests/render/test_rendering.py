@@ -52,7 +52,7 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks():
     effects = ("ids_lost", "joins_lost", "copies_shared", "leader_forgotten", "fences_are_barriers")
     names = [quirk.name for quirk in quirks.QUIRKS]
     banned = {
-        **dict.fromkeys(("atomics", "lock", "signal"), ("__asm__",)),
+        **dict.fromkeys(("atomics", "lock", "signal", "worklist", "task_graph", "team"), ("__asm__",)),
         **dict.fromkeys(("reduction", "split_barrier"), ("__asm__", *effects)),
         **dict.fromkeys(("grid", "device_barrier", "discovery"), ("__asm__", "in_registers", *names)),
     }
@@ -67,7 +67,7 @@ def test_backends_own_the_assembly_and_workarounds_the_quirks():
         assert "portbar_word_load" not in text
 
 
-@pytest.mark.parametrize("folder", ["atomics", "lock", "signal", "host", "backend"])
+@pytest.mark.parametrize("folder", ["atomics", "lock", "signal", "worklist", "task_graph", "team", "host", "backend"])
 def test_no_comment_of_the_rendered_text_has_a_branch(folder):
     for path in (ROOT / "cl_templates" / folder).rglob("*.mako"):
         comments = re.findall(r"/\*.*?\*/", path.read_text(encoding="utf-8"), re.DOTALL)
@@ -108,7 +108,7 @@ def test_a_template_with_a_syntax_error_is_named(monkeypatch):
      "grid/grid.mako\n"],
 )  # fmt: skip
 def test_a_template_name_with_odd_characters_is_refused(name):
-    with pytest.raises(RenderError, match=r"no template name"):
+    with pytest.raises(RenderError, match=r"not a template name"):
         templates.render_def(name, "enter", {})
 
 
@@ -138,6 +138,7 @@ def test_every_combination_renders_complete_text(atomics, discovery, barrier):
         "portbar_device_barrier_any",
         "portbar_device_barrier_all",
         "portbar_device_barrier_count",
+        "portbar_device_barrier_sum",
         "portbar_group_id",
         "portbar_num_groups",
         "portbar_global_id",
@@ -221,7 +222,7 @@ def test_the_author_s_lines_keep_their_numbers(source):
     "closing", ["#endif", "#endif /* two\nlines */", "#else\n#endif", "#elif 1\n#endif //", "#endif \\\n"]
 )
 def test_an_include_that_is_not_compiled_keeps_the_author_s_lines(opening, closing):
-    """A compiler ignores directives where it skips text, so lines are told again after it."""
+    """A compiler ignores directives where it skips text, so #line is repeated after it."""
     compiler = shutil.which("cpp")
     if compiler is None:
         pytest.skip("no C preprocessor (cpp) is installed")

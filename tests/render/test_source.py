@@ -139,7 +139,7 @@ def test_declarations_may_stand_before_the_grid_is_entered(before):
 
 @pytest.mark.parametrize("before", DOES_SOMETHING)
 @pytest.mark.parametrize("first", ["", "const uint one = (uint)1;", "uint w[2] = {1, 2};"])
-def test_what_does_something_before_the_grid_is_entered_is_found(before, first):
+def test_code_before_the_grid_is_entered_is_found(before, first):
     assert early_statement(entered(f"{first}\n{before}")) == ("k", 4)
 
 
@@ -156,7 +156,7 @@ def test_what_does_something_before_the_grid_is_entered_is_found(before, first):
         f"/* open\n{INCLUDE}",
     ],
 )
-def test_what_only_looks_like_an_include_is_none(text):
+def test_text_that_only_looks_like_an_include_is_ignored(text):
     assert list(includes(text)) == []
 
 

@@ -1,4 +1,4 @@
-"""Headers compile without a warning, and a build tells of those in the author's own text."""
+"""Headers compile without a warning, and a build reports those in the author's own text."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_reduction_of_an_array_builds_without_a_warning(context: cl.Context, q
 
 
 @pytest.mark.device
-def test_a_warning_of_the_author_s_text_is_told(context: cl.Context) -> None:
+def test_a_warning_of_the_author_s_text_is_reported(context: cl.Context) -> None:
     # Another kernel than above: PoCL finds the same one compiled in its cache, which has no log.
     source = f'#include "portbar/device_barrier.h"\n#warning something of mine\n{EMPTY.replace("empty", "warned")}'
     log, caught = build_log(context, source)

@@ -67,7 +67,7 @@ def test_the_verdict_says_how_many_groups_meet_and_what_that_saves(folder: Path)
         "GTX 980 (Nvidia)",
     ]
     good = row(shown, "Test GPU")
-    assert (good["Verdict"], good["Work-groups that meet"], good["Times faster than relaunching"]) == (
+    assert (good["Verdict"], good["Work-groups that synchronise"], good["Times faster than relaunching"]) == (
         "usable",
         "8",
         "4.24",
@@ -135,7 +135,7 @@ def test_capabilities_are_yes_no_or_not_measured(folder: Path) -> None:
     assert (shown["ordering c11"], shown["litmus c11"]) == ("yes", "no")
 
 
-def test_what_was_lost_is_neither_yes_nor_no() -> None:
+def test_lost_measurements_are_neither_yes_nor_no() -> None:
     one = device()
     one["findings"]["lost"]["loop_limit"] = "the driver crashed"
     assert "loops whole" not in line_of(one, "capabilities")
@@ -425,12 +425,12 @@ def test_forms_and_their_files(folder: Path, tmp_path_factory: pytest.TempPathFa
     assert (value["records"], len(value["devices"]), value["unread"]) == (3, 3, [])
 
 
-def test_a_file_that_is_no_record_is_named_and_the_others_are_shown(folder: Path) -> None:
+def test_a_file_that_is_not_a_record_is_named_and_the_others_are_shown(folder: Path) -> None:
     (folder / "bad.json").write_text('{"schema": "portbar-record", "format": 2}')
     result = invoke(folder, "--markdown")
     assert result.exit_code == 1
-    assert "## Files that are no records\n\n- bad.json" in result.stdout
-    assert "bad.json is no record" in result.stderr
+    assert "## Files that are not records\n\n- bad.json" in result.stdout
+    assert "bad.json is not a record" in result.stderr
     assert "Slow GPU" in result.stdout
 
 
@@ -441,7 +441,7 @@ def test_wrong_usage(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(RecordError, match=r"it has no \.json files"):
         build(empty)
-    (empty / "x.json").write_text("no JSON")
-    with pytest.raises(RecordError, match="none of its 1 files is one"):
+    (empty / "x.json").write_text("not JSON")
+    with pytest.raises(RecordError, match="none of its 1 files is valid"):
         build(empty)
     assert invoke(empty).exit_code == 1

@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 PHONE, DESKTOP = "390,844", "1280,900"
-#: What the page may not do by itself: tell its size, and what the reader would do.
+#: Actions that the page may not do by itself: report its size, and those of a reader.
 MEASURE = """
 document.body.dataset.overflow = document.documentElement.scrollWidth - window.innerWidth;
 document.body.dataset.background = getComputedStyle(document.body).backgroundColor;
@@ -65,7 +65,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browse(tmp_path_factory: pytest.TempPathFactory) -> Browse:
-    """Open a page; returns the document as it stands then, and what the browser said on its console."""
+    """Open a page; return the resulting document, and the browser's console output."""
     profile = tmp_path_factory.mktemp("profile")
 
     def opened(address: str, *options: str, window: str = DESKTOP) -> tuple[str, str]:
@@ -91,7 +91,7 @@ def browse(tmp_path_factory: pytest.TempPathFactory) -> Browse:
 
 
 def measured(page: Path, browse: Browse, window: str, *options: str) -> dict[str, str]:
-    """What `MEASURE` finds in a copy of the page that lets it run."""
+    """Return the result of `MEASURE` in a copy of the page that lets it run."""
     html = page.read_text(encoding="utf-8")
     html = re.sub(r"<meta http-equiv[^>]*>", "", html).replace("</body>", f"<script>{MEASURE}</script></body>")
     copy = page.with_name("measured.html")
@@ -114,15 +114,15 @@ def groups(document: str) -> list[float]:
 def test_the_page_is_silent_and_a_name_runs_no_script(page: Path, browse: Browse) -> None:
     document, console = browse(page.as_uri())
     assert console == ""
-    assert "<title>What OpenCL devices do between work-groups</title>" in document
+    assert "<title>How OpenCL devices synchronise work-groups</title>" in document
     assert "&lt;script&gt;document.title='taken'" in document
 
 
-def test_the_policy_stops_a_script_and_the_console_tells(page: Path, browse: Browse) -> None:
+def test_the_policy_stops_a_script_and_the_console_reports_it(page: Path, browse: Browse) -> None:
     broken = page.with_name("broken.html")
     broken.write_text(page.read_text().replace("<main>", "<main><script>document.title = 'taken'</script>"))
     document, console = browse(broken.as_uri())
-    assert "<title>What OpenCL" in document
+    assert "<title>How OpenCL" in document
     assert "Content Security Policy" in console
 
 

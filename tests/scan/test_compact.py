@@ -112,7 +112,7 @@ def test_each_is_one_launch(queue, scan, monkeypatch):
     assert len(launches) == 3
 
 
-def test_what_cannot_be_is_told(queue, scan):
+def test_invalid_input_is_refused(queue, scan):
     x = put(queue, np.arange(100, dtype=np.int32))
     with pytest.raises(portbar.BuildError, match=r"the predicate, 'x > wat', does not compile"):
         portbar.compact(queue, x, "x > wat")

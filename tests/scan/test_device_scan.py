@@ -134,7 +134,7 @@ def test_tiles_that_tell_nothing_change_no_bits(prefixes, monkeypatch, tiles, wh
 
 
 def test_launches_of_one_queue_after_each_other(queue, prefixes, monkeypatch):
-    """Groups of 8 work-items tell nothing: what words of earlier launches with the same numbers tell would be taken."""
+    """Groups of 8 work-items publish nothing: stale words of earlier launches with the same numbers would be used."""
     from portbar.launching import scans  # noqa: PLC0415
     from portbar.primitives.scan.look_back import LookBack  # noqa: PLC0415
 
@@ -218,13 +218,13 @@ kernel void both(PORTBAR_SCAN_PARAM, global uint *out)
     np.testing.assert_array_equal(out.get(), np.cumsum(np.repeat(np.arange(20) + 3, 4)))
 
 
-def test_launches_that_cannot_be_are_told(queue, prefixes):
+def test_invalid_launches_are_refused(queue, prefixes):
     prefixes(portbar.DeviceScan("sum", np.uint32), np.ones(1, np.uint32))
     program = portbar.Program(queue.context, SOURCE, scans=portbar.DeviceScan("sum", np.uint32, local_size=4))
     kernel, x = program.kernel("prefixes"), put(queue, np.zeros(64, np.uint32))
     with pytest.raises(portbar.LaunchError, match=r"memory for 4: declare DeviceScan\('sum', ..., local_size=8\)"):
         kernel(queue, (64,), (8,), x, x, x, np.uint32(64))
-    with pytest.raises(portbar.LaunchError, match="the last work-groups would be smaller"):
+    with pytest.raises(portbar.LaunchError, match="requires work-groups of equal size"):
         kernel(queue, (63,), (4,), x, x, x, np.uint32(63))
     with pytest.raises(portbar.LaunchError, match="a scan needs a local size"):
         kernel(queue, (64,), None, x, x, x, np.uint32(64))
@@ -235,7 +235,7 @@ def test_launches_that_cannot_be_are_told(queue, prefixes):
         program.kernel("prefixes")
 
 
-def test_programs_that_cannot_be_are_told(context):
+def test_invalid_programs_are_refused(context):
     declared = portbar.DeviceScan("sum", np.uint32)
     loop = SOURCE[SOURCE.index("    while") : SOURCE.index("    if (place")]
     cases = {

@@ -1,4 +1,4 @@
-"""What `portbar.DeviceScan` refuses, without a device."""
+"""Declarations that `portbar.DeviceScan` refuses, without a device."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from portbar.primitives.scan import check_scans
 
 PAIR = np.dtype([("a", np.float64), ("b", np.float64), ("c", np.int32)], align=True)
 BAD = {
-    "no identifier": (("a b", np.int32), {}),
-    "means something else": (("int", np.int32), {}),
-    "24 bytes; at most 16": (("sum", PAIR), {}),
-    "no operator is called": (("sum", np.int32, "plus"), {}),
-    "takes no float": (("sum", np.float32, "&"), {}),
+    "not an OpenCL C identifier": (("a b", np.int32), {}),
+    "reserved by OpenCL C": (("int", np.int32), {}),
+    "24 bytes; the limit is 16": (("sum", PAIR), {}),
+    "unknown operator": (("sum", np.int32, "plus"), {}),
+    "does not support float": (("sum", np.float32, "&"), {}),
     "use a portbar.Operator": (("sum", np.int32, "argmax"), {}),
     "from 1 to 4096, not 0": (("sum", np.int32), {"local_size": 0}),
     "from 1 to 4096, not True": (("sum", np.int32), {"local_size": True}),
-    "of arrays": (("sum", np.dtype((np.int32, 3))), {}),
+    "array values": (("sum", np.dtype((np.int32, 3))), {}),
     "is not neutral": (("sum", np.int32), {"neutral": 7}),
 }
 
 
 @pytest.mark.parametrize("says", BAD)
-def test_a_scan_that_cannot_be_is_told(says):
+def test_an_invalid_scan_is_refused(says):
     args, more = BAD[says]
     with pytest.raises(portbar.Error, match=says):
         portbar.DeviceScan(*args, **more)
@@ -33,5 +33,5 @@ def test_a_scan_that_cannot_be_is_told(says):
 def test_scans_of_a_program_have_names_of_their_own():
     with pytest.raises(portbar.Error, match="begin with 'sum'"):
         check_scans([portbar.DeviceScan("sum", np.int32), portbar.DeviceScan("sum", np.int64)])
-    with pytest.raises(portbar.Error, match=r"takes portbar\.DeviceScan"):
+    with pytest.raises(portbar.Error, match=r"must hold portbar\.DeviceScan"):
         check_scans(["sum"])

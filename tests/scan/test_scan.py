@@ -100,13 +100,13 @@ def own_size(device: cl.Device) -> int:
 
 
 def stalled(monkeypatch: pytest.MonkeyPatch, tiles: str, what: str) -> None:
-    """Keep some tiles from telling others what they amount to, or what all up to them do."""
+    """Keep some tiles from publishing their totals or prefixes."""
     from portbar.arrays.scan import ScanJob  # noqa: PLC0415
 
     text_of = ScanJob.text
     tells = {
-        "own": r"(portbar_word_store_release\(flags \+ tile, 2u \* epoch\);|portbar_tell\(PORTBAR_PLACE\(tile\), .*;)",
-        "all": r"(portbar_word_store_release\(flags \+ tile, 2u \* epoch \+ 1u\);|portbar_tell\(PORTBAR_PLACE_OF_ALL\(.*;)",
+        "own": r"(portbar_word_store_release\(flags \+ tile, 2u \* epoch\);|portbar_publish_item\(PORTBAR_PLACE\(tile\), .*;)",
+        "all": r"(portbar_word_store_release\(flags \+ tile, 2u \* epoch \+ 1u\);|portbar_publish_item\(PORTBAR_PLACE_OF.*;)",
     }
 
     def text(job: Any, strategy: Any) -> str:
@@ -139,7 +139,7 @@ def test_floats_have_the_same_bits_in_each_run(scan, form):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.complex64], ids=lambda kind: kind.__name__)
 def test_many_tiles_whose_values_take_words_of_their_own(queue, scan, device, dtype):
-    """A value of several words may be read while it is told."""
+    """A value of several words may be read while it is written."""
     if support.scale(device).is_simulator:
         pytest.skip("the simulator would take minutes")
     values = (np.arange(2_000_003) % 3).astype(dtype)
@@ -149,14 +149,14 @@ def test_many_tiles_whose_values_take_words_of_their_own(queue, scan, device, dt
 
 
 def test_words_of_earlier_launches_are_cleared_before_epochs_begin_again(scan, form, queue, monkeypatch):
-    """Launches of odd sizes tell nothing: what words of earlier launches with the same numbers tell would be taken."""
+    """Launches of odd sizes publish nothing: stale words of earlier launches with the same numbers would be used."""
     from portbar.arrays import plan  # noqa: PLC0415
     from portbar.arrays.scan import ScanJob  # noqa: PLC0415
 
     text_of = ScanJob.text
 
     def silent(job: Any, strategy: Any) -> str:
-        tells = r"^( +)(?=tiles\[2u \* tile.*\] = |portbar_word_store_release\(flags|portbar_tell\(PORTBAR)"
+        tells = r"^( +)(?=tiles\[2u \* tile.*\] = |portbar_word_store_release\(flags|portbar_publish_item\(PORTBAR)"
         made, count = re.subn(tells, r"\1if (n % 2u == 0u) ", text_of(job, strategy), flags=re.MULTILINE)
         assert count == (2 if job.cut.warps else 4)
         return made
@@ -229,7 +229,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_told(queue, scan, case):
+def test_bad_input_is_reported(queue, scan, case):
     (values, *args), more, says = BAD[case]
     arrays = {name: put(queue, one) for name, one in values.items()} if isinstance(values, dict) else put(queue, values)
     if "out" in more:
@@ -238,7 +238,7 @@ def test_bad_input_is_told(queue, scan, case):
         portbar.scan(queue, arrays, *args, **more)
 
 
-def test_arrays_that_cannot_be_are_told(queue, scan):
+def test_invalid_arrays_are_refused(queue, scan):
     x = put(queue, np.arange(100, dtype=np.int32))
     with pytest.raises(portbar.LaunchError, match=r"strides.*copy"):
         portbar.scan(queue, x[::2])
@@ -256,7 +256,7 @@ def test_arrays_that_cannot_be_are_told(queue, scan):
                 portbar.scan(queue, put(queue, np.zeros(101, np.int32)), out=one)
     with pytest.raises(portbar.Error, match="cannot have the type"):
         portbar.scan(queue, type(x)(queue, 3, np.dtype([])))
-    with pytest.raises(portbar.LaunchError, match=r"portbar\.scan: wait_for is a list of events, not int"):
+    with pytest.raises(portbar.LaunchError, match=r"portbar\.scan: wait_for must be a list of events, not int"):
         portbar.scan(queue, x, wait_for=7)
     with pytest.raises(portbar.BuildError, match=r"the map of 'result', 'x \+ wat'"):
         portbar.scan(queue, x, map="x + wat")

@@ -118,7 +118,7 @@ def test_the_same_statement_writes_to_other_arrays_and_nothing_of_nothing(queue,
         assert not big.get()[size + 3 :].any()
 
 
-def test_what_cannot_be_is_told(queue, scan):
+def test_invalid_input_is_refused(queue, scan):
     x = put(queue, np.arange(100, dtype=np.int32))
     y = put(queue, np.arange(100, dtype=np.int32))
     write = {"output": "y[i] = item;", "outputs": {"y": y}}
@@ -135,14 +135,14 @@ def test_what_cannot_be_is_told(queue, scan):
         portbar.scan(**scan_x, **write, out=y)
     with pytest.raises(portbar.LaunchError, match="strides"):
         portbar.scan(**scan_x, output="y[i] = item;", outputs={"y": y[::2]})
-    with pytest.raises(portbar.LaunchError, match=r"outputs\['y'\] is a pyopencl.array.Array, not ndarray"):
+    with pytest.raises(portbar.LaunchError, match=r"outputs\['y'\] must be a pyopencl.array.Array, not ndarray"):
         portbar.scan(**scan_x, output="y[i] = item;", outputs={"y": np.zeros(100)})
     for name in ("item", "last_item", "N"):
         with pytest.raises(portbar.Error, match=f"'{name}', which has a meaning"):
             portbar.scan(**scan_x, output="y[i] = item;", outputs={name: y})
     with pytest.raises(portbar.Error, match="names both"):
         portbar.scan(**scan_x, output="x[i] = item;", outputs={"x": y})
-    with pytest.raises(portbar.Error, match="give output= as well"):
+    with pytest.raises(portbar.Error, match="pass output= as well"):
         portbar.scan(**scan_x, outputs={"y": y})
     with pytest.raises(portbar.Error, match=r"'total\[i\] = item;', not 7"):
         portbar.scan(**scan_x, output=7)

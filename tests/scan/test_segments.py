@@ -1,4 +1,4 @@
-"""Segmented scans of `portbar.scan`: nothing comes over a start, however segments are told."""
+"""Segmented scans of `portbar.scan`: nothing crosses a start, however segments are given."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_nothing_of_nothing(queue, scan):
     assert portbar.scan(queue, none, segments=put(queue, np.zeros((0, 3), np.uint8))).shape == (0, 3)
 
 
-def test_what_cannot_be_is_told(queue, scan):
+def test_invalid_input_is_refused(queue, scan):
     x = put(queue, np.arange(100, dtype=np.int32))
     flags = put(queue, np.zeros(100, np.uint8))
 
@@ -163,14 +163,14 @@ def test_what_cannot_be_is_told(queue, scan):
     refused(r"segments= has shape \(50,\), the array \(100,\).*offsets=", segments=flags[:50])
     refused("segments= has type float32", segments=put(queue, np.zeros(100, np.float32)))
     refused("segments= has strides", segments=put(queue, np.zeros(200, np.uint8))[::2])
-    refused("segments= is a pyopencl.array.Array of flags, not ndarray", segments=np.zeros(100))
+    refused("segments= must be a pyopencl.array.Array of flags, not ndarray", segments=np.zeros(100))
     refused("not both", segments=flags, axis=0)
     refused("not both", segments=flags, offsets=flags)
     refused("not both", offsets=put(queue, np.arange(3)), axis=0)
     refused("offsets= has shape .* type float64", offsets=put(queue, np.zeros(3)))
     refused(r"offsets= has shape \(2, 2\)", offsets=put(queue, np.zeros((2, 2), np.int32)))
-    refused("offsets= is a pyopencl.array.Array of indices, not list", offsets=[0, 5])
+    refused("offsets= must be a pyopencl.array.Array of indices, not list", offsets=[0, 5])
     for axis in (1, -2, 0.0, True):
-        refused("axis= is one of an array of 1 dimension", axis=axis)
+        refused("axis= must be an axis of an array of 1 dimension", axis=axis)
     refused("last_item", segments=flags, output="int k = last_item;")
     refused("shares memory", segments=flags, output="y[i] = 1;", outputs={"y": flags})

@@ -1,4 +1,4 @@
-"""Signals between work-groups: what was written before one is read after a wait for it, launch after launch."""
+"""Signals between work-groups: values written before one are read after a wait for it, launch after launch."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.signal.conftest import LOCAL  # noqa: E402 (the same)
 from tests.signal.kernels import RINGS  # noqa: E402
 
 pytestmark = pytest.mark.device
 
+#: Work-items of a group: no power of two, and more than a sub-group of some devices.
+LOCAL = 5
 #: Above the patience of discovery, below which no limit takes effect.
 LIMIT_S = 0.4
 
@@ -32,7 +33,7 @@ def test_each_hop_of_a_ring_sees_what_the_group_before_has_written(made, launche
     rounds = max(3, rounds_for(queue.device) // min(bound, 16))
     cells, wrong = support.filled(queue, 32 * LOCAL), support.filled(queue, 32)
     signals = support.filled(queue, 32, 12345)
-    launch = launched(kernel, lambda: (signals, cells, wrong, np.uint32(rounds), np.uint32(0)))
+    launch = launched(kernel, LOCAL, lambda: (signals, cells, wrong, np.uint32(rounds), np.uint32(0)))
     launch.wait()
     n = launch.num_groups
     assert not support.uints(queue, wrong).any()
@@ -61,7 +62,7 @@ def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, name):
 
 @pytest.mark.parametrize("name", ["ring_add", "lone_set"])
 def test_counters_that_are_never_cleared_count_on_over_launches(made, queue, name):
-    """The host passes what each signal is before the launch; groups that took no part have signalled nobody."""
+    """The host passes each signal's value before the launch; groups that took no part have not signalled."""
     kernel, wrong, cells = made(name), support.filled(queue, 32), support.filled(queue, 32 * LOCAL)
     signals, base = support.filled(queue, 32, 1000), 1000
     for _ in range(3 if support.scale(queue.device).is_simulator else 20):
@@ -78,7 +79,7 @@ def test_a_pipeline_of_groups_with_few_slots_between_them(made, launched, queue)
     given = np.random.default_rng(3).integers(0, 2**32, items * LOCAL, dtype=np.uint32)
     source, out = support.to_device(queue, given), support.filled(queue, items * LOCAL)
     signals, slots = support.filled(queue, 64, 77), support.filled(queue, 32 * 3 * LOCAL)
-    launch = launched(kernel, lambda: (signals, slots, source, out, np.uint32(items)))
+    launch = launched(kernel, LOCAL, lambda: (signals, slots, source, out, np.uint32(items)))
     launch.wait()
     expected = given
     for stage in range(launch.num_groups):
@@ -86,11 +87,11 @@ def test_a_pipeline_of_groups_with_few_slots_between_them(made, launched, queue)
     assert (support.uints(queue, out) == expected).all()
 
 
-def test_a_signal_that_all_work_items_add_to_tells_when_all_have(made, launched, queue):
+def test_a_signal_that_all_work_items_add_to_counts_them(made, launched, queue):
     kernel, rounds = made("gather"), 5 if support.scale(queue.device).is_simulator else 300
     rounds = 40 if support.scale(queue.device).is_cut_short else rounds
     signals, sums = support.filled(queue, 1, 5), support.filled(queue, rounds)
-    launch = launched(kernel, lambda: (signals, support.filled(queue, 32 * LOCAL), sums, np.uint32(rounds)))
+    launch = launched(kernel, LOCAL, lambda: (signals, support.filled(queue, 32 * LOCAL), sums, np.uint32(rounds)))
     launch.wait()
     n = launch.num_groups * LOCAL
     assert (support.uints(queue, sums) == n * (n - 1) // 2 + n * np.arange(rounds)).all()
@@ -109,7 +110,7 @@ def test_surplus_groups_leave_and_the_others_hand_on(made, queue):
         assert (support.uints(queue, signals)[: launch.num_groups] == 5).all()
 
 
-def test_a_look_answers_at_once(made, queue):
+def test_a_look_returns_at_once(made, queue):
     out, signals = support.filled(queue, 6, 99), support.filled(queue, 1, 7)
     made("looks")(queue, None, (LOCAL,), signals, out, num_groups=1).wait()
     assert support.uints(queue, out).tolist() == [1, 0, 1, 1, 0, 1]
@@ -130,11 +131,11 @@ def test_a_wait_for_what_never_comes_is_an_error_within_the_limit_and_a_second(m
         began, worked = time.monotonic(), time.process_time()
         return signals, out, np.uint32(meets)
 
-    launch = launched(kernel, arguments, least, 2)
+    launch = launched(kernel, LOCAL, arguments, least, 2)
     what = (
         r"portbar_device_wait_until reached its spin limit in work-group 0 of"
         if name == "vain_condition"
-        else r"a wait for a signal .* work-group 0 of \d: the signal was 4, and at least 9 was waited for"
+        else r"a wait for a signal .* work-group 0 of \d: it waited for at least 9, and the signal was 4"
     )
     if meets:
         # Those at the barrier wait for as long.
@@ -170,14 +171,20 @@ def test_a_wait_for_what_never_comes_is_an_error_within_the_limit_and_a_second(m
 )
 def test_a_signal_beyond_its_largest_value_is_an_error(made, launched, queue, start, add, set_to, told):
     kernel, out = made("too_far", spin_limit=20.0), support.filled(queue, 32 * LOCAL)
-    launch = launched(kernel, lambda: (support.filled(queue, 1, start), out, np.uint32(add), np.uint32(set_to)), 1, 4)
-    # A group that waits for it may be the first to tell.
+    launch = launched(
+        kernel, LOCAL, lambda: (support.filled(queue, 1, start), out, np.uint32(add), np.uint32(set_to)), 1, 4
+    )
+    # A group that waits for it may be the first to report.
     waiter = r"\d+ when work-group [1-3] of . added, set or waited for 2147483647"
-    with pytest.raises(portbar.Error, match=rf"beyond 2147483647.* It was (?:{told}|{waiter})\.") as caught:
+    with pytest.raises(
+        portbar.Error, match=rf"exceeded its largest value, 2147483647.* It was (?:{told}|{waiter})\."
+    ) as caught:
         launch.wait()
     assert not isinstance(caught.value, portbar.BarrierTimeoutError)
     assert (support.uints(queue, out)[LOCAL : launch.num_groups * LOCAL] == 2).all()
     # Up to the largest value all is well.
-    launch = launched(kernel, lambda: (support.filled(queue, 1, 5), out, np.uint32(2**31 - 6), np.uint32(0)), 1, 4)
+    launch = launched(
+        kernel, LOCAL, lambda: (support.filled(queue, 1, 5), out, np.uint32(2**31 - 6), np.uint32(0)), 1, 4
+    )
     launch.wait()
     assert (support.uints(queue, out)[: launch.num_groups * LOCAL] == 1).all()

@@ -26,7 +26,7 @@ DTYPES = (
 
 
 def keys_of(dtype: Any, size: int, seed: int) -> Any:
-    """Return keys with repetitions, both zeros, infinities and what is no number."""
+    """Return keys with repetitions, both zeros, infinities and NaNs."""
     values = random_of(dtype, size, seed)
     if np.dtype(dtype).kind == "f":
         values *= np.asarray(100, dtype)
@@ -37,7 +37,7 @@ def keys_of(dtype: Any, size: int, seed: int) -> Any:
 
 
 def ordered(values: Any, *, descending: bool) -> Any:
-    """Return the places of keys in order, equal ones in theirs: of what is no number, too."""
+    """Return the places of keys in order, equal ones in theirs: of NaNs, too."""
     if not descending:
         return np.argsort(values, kind="stable")
     return len(values) - 1 - np.argsort(values[::-1], kind="stable")[::-1]
@@ -136,14 +136,14 @@ def test_sorts_of_different_kinds_one_after_another(queue, form, repeats):
 
 
 def untold(text: str) -> str:
-    """Return the kernels of a sort whose tiles tell nothing to those behind."""
+    """Return the kernels of a sort whose tiles publish nothing to later ones."""
     changed = re.sub(r"portbar_(word_store_release|tagged_store)\(words \+ .*;", ";", text)
     assert changed != text
     return changed
 
 
 def test_tiles_that_never_tell_their_counts(queue, device, form, monkeypatch):
-    """As with a work-group that the device stops: those behind count its tile themselves, and do not wait."""
+    """As with a work-group that the device stops: later ones count its tile themselves, and do not wait."""
     if form == "small":
         pytest.skip("one work-group sorts all")
     if form == "own" and support.scale(queue.device).is_simulator:
@@ -210,9 +210,9 @@ REFUSED = {
     "list": ([1, 2], {}, r"keys is a list, not a pyopencl.array.Array"),
     "complex": (np.zeros(4, np.complex64), {}, r"keys of complex64 cannot be sorted"),
     "two dimensions": (np.zeros((2, 2), np.int32), {}, r"shape \(2, 2\): portbar sorts one dimension"),
-    "no bits": (np.zeros(4, np.int8), {"begin_bit": 3, "end_bit": 3}, "leave none of them"),
+    "no bits": (np.zeros(4, np.int8), {"begin_bit": 3, "end_bit": 3}, "select none of them"),
     "too many bits": (np.zeros(4, np.int8), {"end_bit": 9}, "have bits 0 to 8"),
-    "half a bit": (np.zeros(4, np.int8), {"end_bit": 1.5}, "bits are told by integers"),
+    "half a bit": (np.zeros(4, np.int8), {"end_bit": 1.5}, "must be integers"),
     "fewer values": (np.zeros(4, np.int8), {"values": np.zeros(3)}, "4 keys and 3 values"),
     "out of another type": (
         np.zeros(4, np.int8),
@@ -220,12 +220,12 @@ REFUSED = {
         r"must have shape \(4,\) and type int8",
     ),
     "out of another length": (np.zeros(4, np.int8), {"out": np.zeros(5, np.int8)}, r"must have shape \(4,\)"),
-    "one out of two": (np.zeros(4, np.int8), {"values": np.zeros(4), "out": np.zeros(4, np.int8)}, "as a pair"),
+    "one out of two": (np.zeros(4, np.int8), {"values": np.zeros(4), "out": np.zeros(4, np.int8)}, "must be a pair"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_sorted_is_refused_by_name(queue, case):
+def test_unsortable_arguments_are_refused_by_name(queue, case):
     keys, more, said = REFUSED[case]
     more = {name: put(queue, one) if isinstance(one, np.ndarray) else one for name, one in more.items()}
     with pytest.raises(portbar.Error, match=said):
@@ -248,7 +248,7 @@ def test_strides_shared_memory_and_other_contexts_are_refused(queue, device):
     other = cl.CommandQueue(elsewhere)
     with pytest.raises(portbar.LaunchError, match="another context"):
         portbar.sort(other, keys)
-    with pytest.raises(portbar.LaunchError, match=r"first argument is a pyopencl.CommandQueue"):
+    with pytest.raises(portbar.LaunchError, match=r"first argument must be a pyopencl.CommandQueue"):
         portbar.sort(keys, keys)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the split barrier share: a prelude in OpenCL C, programs built once, and launches that judge themselves.
+"""Shared by the tests of the split barrier: a prelude in OpenCL C, programs built once, and launches that judge themselves.
 
 Not fixtures and not tests. A kernel's first parameter is `global uint *bad`: one word a work-item, bit k set where its
 `CHECK(k, ...)` failed, the barrier's fault (debug builds) in the upper bits, and `UNREACHED` where it did not come to its end.
@@ -25,7 +25,7 @@ MODES = ("default", *VARIANTS, "debug")
 
 by_mode = pytest.mark.parametrize("mode", MODES)
 
-#: What must be required for kernels in which a work-item arrives more than once before it waits.
+#: The feature to require for kernels in which a work-item arrives more than once before it waits.
 OVERLAPPING = "split_barrier.overlapping"
 
 UNREACHED = 0xFFFF_FFFF
@@ -77,7 +77,7 @@ def program(context: cl.Context, source: str, mode: str, *require: str) -> portb
 
 @dataclass(frozen=True)
 class Promise:
-    """What a header promises, as a kernel that checks it.
+    """A promise of a header, as a kernel that checks it.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Promise:
         Rounds; uints of `values` and of `far` for each work-item; work-groups.
     require : tuple of str
     functions : str
-        What stands before the kernel.
+        The text before the kernel.
     one_by_one : bool
         Whether each arrival must find another count, which mbarrier does not promise.
     """
@@ -168,7 +168,7 @@ def _built(context: cl.Context, source: str, mode: str, require: tuple[str, ...]
 
 
 def kernel(context: cl.Context, source: str, mode: str, *require: str) -> portbar.Kernel:
-    """Return the only kernel of a source behind the prelude; skip where portbar refuses the device, with its reason."""
+    """Return the only kernel of a source after the prelude; skip if portbar refuses the device, with its reason."""
     with skipped_where_refused():
         made = _built(context, source, mode, require)
     (name,) = made.kernel_names()

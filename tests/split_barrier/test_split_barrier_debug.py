@@ -27,7 +27,7 @@ OVER_EXPECTED, COMPLETED, STALE_TOKEN, INVALID, NOT_COMPLETE = range(1, 6)
 
 @dataclass(frozen=True)
 class Misuse:
-    """What a kernel does wrong, and the fault that this is."""
+    """An error of a kernel, and its fault."""
 
     title: str
     fault: int
@@ -154,7 +154,7 @@ def test_the_fault_numbers_have_names_in_opencl_c(context, queue):
     assert uints(queue, out).tolist() == [1, 2, 3, 4, 5]
 
 
-#: Runs programs one after another; a line after each tells where its output ends.
+#: Runs programs one after another; a line after each marks the end of its output.
 CHILD = r"""
 import ctypes, os
 import numpy as np
@@ -187,7 +187,7 @@ for misuse in [tests.RIGHT, *tests.PRINTED]:
 
 @functools.cache
 def printed() -> tuple[dict[str, str], str]:
-    """What each program printed, by its name, and the child's messages."""
+    """The output of each program, by its name, and the child's messages."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD],
         cwd=ROOT,

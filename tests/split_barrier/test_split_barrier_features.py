@@ -1,6 +1,6 @@
 """Uses of portbar/split_barrier.h that a program must require: they work where they are accepted and are refused elsewhere.
 
-Whoever waits in a branch or asks again and again relies on work-items that progress independently.
+A work-item that waits in a branch or polls repeatedly relies on work-items that progress independently.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def test_the_header_s_macros_name_the_features_that_a_program_may_require(contex
     assert (present, copies, token) == (1, 1, 8)
     assert size % 8 == 0
     if mode == "default" and made.strategy(queue.device).split_barrier.value != "mbarrier":
-        # What is required may itself change what is chosen, so that more can be accepted than a program gets unasked.
+        # A requirement may change the choice, so more can be accepted than a program gets by default.
         assert all(accepted(context, mode, feature) for feature, has in zip(FEATURES, carried, strict=True) if has)
     else:
         assert carried == [int(accepted(context, mode, feature)) for feature in FEATURES]
 
 
 @pytest.mark.parametrize("asked", ["uniform", "default"])
-def test_what_the_strategy_cannot_do_is_refused_by_feature_device_and_strategy(context, queue, findings, asked):
+def test_unsupported_features_are_refused_by_feature_device_and_strategy(context, queue, findings, asked):
     facts = portbar.describe(queue.device).facts
     if asked == "default" and (findings is None or findings.progress.get("lanes") == "independent" or facts.nvidia):
         pytest.skip("this device can do divergent waits, or has not been probed")

@@ -1,4 +1,4 @@
-"""Choosing how a split barrier is done, from facts and findings, and what its header says that it carries. No device needed."""
+"""Choosing how a split barrier is done, from facts and findings, and the features that its header reports. No device needed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_split_barrier_follows_facts_and_findings_with_a_reason(facts, found
 def test_uniform_may_be_asked_for_everywhere_and_by_the_environment(monkeypatch, facts):
     strategy = choose(DeviceProfile(facts, findings(NONE, mbarrier=False)), {"split_barrier": "uniform"})
     assert strategy.split_barrier.value == "uniform"
-    assert "asked for" in strategy.split_barrier.reason
+    assert "requested" in strategy.split_barrier.reason
     monkeypatch.setenv(VARIABLE, "split_barrier=uniform")
     assert choose(DeviceProfile(facts, findings(INDEPENDENT, mbarrier=False))).split_barrier.value == "uniform"
     assert choose(DeviceProfile(HOPPER), {"split_barrier": "mbarrier"}).split_barrier.value == "mbarrier"
@@ -106,7 +106,7 @@ def test_uniform_may_be_asked_for_everywhere_and_by_the_environment(monkeypatch,
 )
 def test_a_strategy_that_the_device_cannot_have_is_refused_with_the_reason(facts, found, name, words):
     message = refusal(facts, found, name)
-    for word in [facts.name, f"{name} was asked for", *words]:
+    for word in [facts.name, f"{name} was requested", *words]:
         assert word in message
 
 
@@ -184,7 +184,7 @@ def test_waits_whose_polls_return_at_once_are_not_given_up_sooner_than_those_in_
     assert polls("mbarrier") >= polls("counter")
 
 
-def test_a_counter_among_whole_sub_groups_carries_no_divergent_waits():
+def test_a_counter_among_whole_sub_groups_supports_no_divergent_waits():
     strategy = chosen("counter", CPU, findings(SUB_GROUPS_ONLY, mbarrier=False))
     code = without_comments(render_header("split_barrier", strategy))
     assert "#define PORTBAR_SPLIT_BARRIER_SUB_GROUPS 1" in code
@@ -194,15 +194,15 @@ def test_a_counter_among_whole_sub_groups_carries_no_divergent_waits():
 
 
 @pytest.mark.parametrize("name", ["counter", "uniform"])
-def test_memory_between_work_groups_is_no_concern_of_a_split_barrier(name):
-    # A device whose ordering between work-groups nobody has confirmed can still have one.
+def test_memory_between_work_groups_does_not_concern_a_split_barrier(name):
+    # A device without confirmed ordering between work-groups can still have one.
     weak = DeviceFacts(name="Weak", type=("GPU",), opencl_c_versions=("1.2",))
     found = Findings(builds={"cl12": True}, progress=INDEPENDENT, source="test")
     strategy = choose(DeviceProfile(weak, found), {"split_barrier": name}, ordering="work_group")
     assert "portbar_split_barrier_arrive" in render_header("split_barrier", strategy)
 
 
-#: Statements, and whether they look at the answer of a wait.
+#: Statements, and whether they use the result of a wait.
 LOOKS = [
     *(
         (statement, False)

@@ -14,7 +14,7 @@ from tests.split_barrier.support import PRELUDE, Promise, keep
 
 pytestmark = pytest.mark.device
 
-#: Waits meet twice, and tell so by their fault word.
+#: Waits meet twice, and report so by their fault word.
 TEMPLATE = """\
 <%inherit file="split_barrier/uniform.mako"/>
 <%def name="fault()">\\

@@ -1,4 +1,4 @@
-"""What the tests of surveys share: entries of a record, and a record as a terminal of 100 columns shows it.
+"""Shared by the tests of surveys: entries of a record, and a record as a terminal of 80 columns shows it.
 
 Not fixtures (`conftest.py`) and not tests; nothing here needs PyOpenCL.
 """
@@ -45,7 +45,7 @@ def record(*entries: dict[str, Any], interrupted: bool = False, **more: Any) -> 
     return {"devices": list(entries), "interrupted": interrupted, "partial": interrupted, **more}
 
 
-def shown(*entries: dict[str, Any], width: int = 100, **more: Any) -> str:
+def shown(*entries: dict[str, Any], width: int = 80, **more: Any) -> str:
     """A record of these devices as a terminal shows it."""
     console = Console(width=width, record=True, markup=False, file=io.StringIO())
     console.print(record_view(record(*entries, **more)))

@@ -142,7 +142,7 @@ def test_whatever_ends_a_step_its_rows_are_kept_and_the_reason_says_what_was_mea
 
 @pytest.mark.parametrize("facts", [CPU, GPU])
 @pytest.mark.parametrize("quick", [True, False])
-def test_cells_cover_every_lock_with_and_without_patience_and_the_telling_ones_come_first(facts, quick):
+def test_cells_cover_every_lock_with_and_without_patience_and_the_informative_ones_come_first(facts, quick):
     cells = occupancy_cells(DeviceProfile(facts, Findings(groups_in_flight=2)), quick=quick)
     assert {(cell.lock, cell.patience) for cell in cells} == {(lock, p) for lock in LOCKS for p in (True, False)}
     assert len({cell.local_size for cell in cells}) >= 2
@@ -231,7 +231,7 @@ class Hanging:
             "time": SimpleNamespace(monotonic=lambda: self.now),
             "facts": lambda _: facts,
             "check": lambda _, limit, **__: self.spend(min(12.0, limit), Usability(True, "", "", 12.0)),
-            "probe_telling": lambda _, timeout, **__: self.spend(timeout, (profile, faults or {})),
+            "probe_with_faults": lambda _, timeout, **__: self.spend(timeout, (profile, faults or {})),
             "stored_findings": lambda _: None,
             "describe": lambda _: profile,
         }.items():
@@ -262,7 +262,7 @@ def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monk
 
 @pytest.mark.parametrize(
     ("more", "step_status", "status"),
-    [({}, "timeout", 4), ({"feature printf": "child aborted: the process was ended by SIGABRT"}, "crash", 1)],
+    [({}, "timeout", 4), ({"feature printf": "child aborted: the process was killed by SIGABRT"}, "crash", 1)],
 )
 def test_a_driver_that_dies_or_hangs_in_the_probe_makes_the_status(monkeypatch, more, step_status, status):
     Hanging(monkeypatch, faults={"feature fp64": "timed out", **more})

@@ -1,4 +1,4 @@
-"""Surveys that are killed, and two at once: each file is whole, what was measured is kept, and nothing is left running."""
+"""Surveys that are killed, and two at once: each file is whole, measured values are kept, and nothing is left running."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from portbar.report.tables import tables
 from portbar.survey.run import Survey
 from portbar.survey.step import Step, Turn, as_used
 from portbar.survey.steps import STEPS, in_turn
-from portbar.survey.table import verdict
+from portbar.survey.summary import verdict
 from portbar.survey.tables import Table, cells, name_cell
 from tests.checkout import python_path
 from tests.report_support import device as surveyed
@@ -116,7 +116,7 @@ def test_it_is_printed_and_part_of_the_verdict(filling: Filling) -> None:
     assert "Filling 64 bytes by fill: 2.000 us" in text
     assert "Filling is of one buffer." in text
     assert "wrongly" not in text
-    assert "What is wrong: buffers are filled wrongly" in verdict(filled(row(2.0, right=False)))
+    assert "Problem: buffers are filled wrongly" in verdict(filled(row(2.0, right=False)))
     broken = filled(row(2.0))
     broken["x_filling"] |= {"status": "crash", "reason": "ended by SIGSEGV"}
     assert "filling: crash: ended by SIGSEGV" in shown(broken)

@@ -1,4 +1,4 @@
-"""What a busy machine must not change: the table of barriers, and findings that a probe once saw; and what rows come to."""
+"""A busy machine must not change the table of barriers, nor findings that a probe once saw; and the outcome of rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.survey.support import barrier_row, occupancy_row
         ([9.0, 9.1, 9.2], False),
     ],
 )
-def test_times_of_a_busy_machine_are_told_from_those_of_one_at_rest(samples, unsteady):
+def test_times_of_a_busy_machine_are_distinguished_from_those_of_an_idle_one(samples, unsteady):
     assert barrier.unsteady([barrier_row(samples)]) is unsteady
 
 
@@ -67,7 +67,7 @@ def times(**us: float) -> list[BarrierTime]:
         (((1, 1, "counter"),), {"counter": 1.0, "tree": 0.79}, "tree"),
         (((1, 2, "tree"), (1, 1, "counter")), {"counter": 1.0, "tree": 1.2}, "tree"),
         (((1, 2, "tree"),), {"counter": 1.0, "tree": 1.3}, "counter"),
-        # What was known of other local sizes, of more groups, or of what was not measured now, says nothing.
+        # Times of other local sizes, of more groups, or of algorithms not measured now, are ignored.
         (((64, 1, "counter"),), {"counter": 1.0, "tree": 0.9}, "tree"),
         (((1, 4, "counter"),), {"counter": 1.0, "tree": 0.9}, "tree"),
         (((1, 1, "flag"),), {"counter": 1.0, "tree": 0.9}, "tree"),
@@ -108,7 +108,7 @@ def test_a_wait_that_gave_up_does_not_outdate_what_was_seen_before():
         {"builds": {"c11@CL3.0": False}},
     ],
 )
-def test_what_was_seen_now_counts(changed):
+def test_current_findings_count(changed):
     found = replace(BEFORE, **changed)
     assert probe.settled_findings(BEFORE, found) == found
 
@@ -142,7 +142,7 @@ def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
     assert other["recall_of_vendor_bound"]["status"] == "unsupported"
 
 
-def test_what_a_probe_found_is_a_row_each_and_what_it_lost_says_why():
+def test_each_finding_is_a_row_and_lost_ones_say_why():
     found = Findings(
         builds={"CL2.0": True, "fp64": False},
         progress={"lanes": "none", "work_groups": "unknown: timed out"},

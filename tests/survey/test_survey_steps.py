@@ -113,7 +113,7 @@ def test_every_atomic_operation_of_the_device_leaves_what_it_should(payload):
 
 
 @pytest.mark.device
-def test_a_wrong_result_is_an_error_that_tells_both(context, queue, monkeypatch):
+def test_a_wrong_result_is_an_error_with_both_values(context, queue, monkeypatch):
     case = atomics.Case("fetch_add", KINDS["uint"], "local")
     assert atomics._run(queue, [case]) == [{"value": True}]
     monkeypatch.setitem(atomics.AFTER, "fetch_add", lambda old, v: old + v + np.uint32(1))
@@ -124,7 +124,7 @@ def test_a_wrong_result_is_an_error_that_tells_both(context, queue, monkeypatch)
 
 
 @pytest.mark.device
-def test_what_does_not_build_costs_only_itself(context, queue, monkeypatch):
+def test_a_failed_build_costs_only_itself(context, queue, monkeypatch):
     good, bad = (atomics.Case(name, KINDS["int"], "global") for name in ("fetch_add", "fetch_nonsense"))
     monkeypatch.setitem(atomics.AFTER, "fetch_nonsense", lambda old, _: old)
     readings = atomics._results(queue, [good, bad])
@@ -145,7 +145,7 @@ def test_repeating_a_step_is_one_step():
 
 
 class FakeSide:
-    """Launches that take so many seconds a round."""
+    """Launches that take this many seconds per round."""
 
     def __init__(self, seconds: float, broken_from: int = 1 << 30) -> None:
         self.seconds, self.broken_from, self.launched = seconds, broken_from, []
@@ -188,7 +188,7 @@ def test_wrong_values_are_an_error():
 
 
 @pytest.mark.parametrize("kind", reduction.TYPES)
-def test_what_rounds_of_sums_leave_is_what_adding_up_leaves(kind):
+def test_rounds_of_sums_equal_adding_up(kind):
     members = [0, 0, 0, 1, 1]
     x: list[Any] = list(range(5))
     for _ in range(6):
@@ -233,7 +233,7 @@ def step_of(name: str, payload: dict[str, Any], seconds: float) -> tuple[dict[st
 
 
 def valid(**steps: Any) -> list[str]:
-    """What is wrong with a record of these steps."""
+    """Return the faults of a record of these steps."""
     value = {
         "schema": run.SCHEMA,
         "format": run.FORMAT,
@@ -325,7 +325,7 @@ def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is
     assert litmus_run(result("MP", "pass")).rows()[0]["verdict"]["status"] == "skipped"
 
 
-def test_what_became_of_litmus_tests_is_what_became_of_the_worst():
+def test_the_outcome_of_litmus_tests_is_that_of_the_worst():
     lost = result("SB", "skipped", reason=NO_TIME)
     crash = result("SB", "crash", reason="ended by SIGSEGV")
     assert litmus_run(result("MP", "pass"), lost).outcome()["status"] == "partial"
@@ -333,7 +333,7 @@ def test_what_became_of_litmus_tests_is_what_became_of_the_worst():
 
 
 def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
-    """What a device does not claim needs more proof than a survey has time for."""
+    """An order that a device does not claim needs more proof than a survey has time for."""
     kept: dict[str, str] = {}
     monkeypatch.setattr(litmus.checking, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
     claims = DeviceProfile(
@@ -356,7 +356,7 @@ def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
 
 
 @pytest.mark.device
-def test_the_environment_tells_versions_and_no_names(device):
+def test_the_environment_has_versions_and_no_names(device):
     found = environment()
     assert set(found) == {"system", "release", "machine", "python", "pyopencl", "numpy", "loader"}
     assert found["pyopencl"]

@@ -1,17 +1,21 @@
-"""The terminal table: the verdict in words first, every kind of record, and never more than 100 columns."""
+"""The terminal table: the verdict in words first, every kind of record, and never more than 80 columns."""
 
 from __future__ import annotations
 
+import io
+import re
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from portbar import records
 from portbar.findings.findings import Findings
 from portbar.records.reading import measured, missing
-from portbar.survey.table import verdict
+from portbar.survey.summary import MOST_LINES, Line, OneScreen, SummaryView, summary, usual_grid, verdict
+from portbar.survey.table import record_view
 from tests.checkout import ROOT
-from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, shown
+from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, record, shown
 
 MATRIX = sorted((ROOT / "vendor_matrix").glob("*.json"))
 STRATEGY = {
@@ -42,10 +46,10 @@ def test_the_table_says_that_loops_of_the_users_kernels_end_early_and_what_would
 
 
 def test_the_table_says_why_an_algorithm_has_no_time():
-    why = missing("error", "7281 of 8191 rounds were run")
+    why = missing("error", "7281 of 8191 rounds ran")
     rows = [barrier_row([0.5]), *(barrier_row([0.5], algorithm="xf", barrier_time=why) for _ in range(2))]
     text = shown(entry(barrier={"status": "ok", "rows": rows}))
-    assert text.count("No time of xf: 7281 of 8191 rounds were run") == 1
+    assert text.count("No time of xf: 7281 of 8191 rounds ran") == 1
     assert "No time of counter" not in text
 
 
@@ -70,19 +74,111 @@ def working(**more: Any) -> dict[str, Any]:
     return entry(strategy=STRATEGY, occupancy=occupancy, barrier={"status": "ok", "rows": rows}, **more)
 
 
-def test_the_verdict_says_how_many_groups_meet_at_what_cost_and_by_what():
-    said = verdict(working())
-    assert "up to 3 work-groups meet at a barrier" in said
-    assert "8 times faster than relaunching at local size 1 and slower than relaunching at local size 64" in said
-    assert "by the flag barrier on c11 atomics" in said
-    assert "wrong" not in said
+def test_the_summary_says_how_many_groups_meet_at_what_cost_and_by_what():
+    assert summary(working()) == [
+        Line("Verdict", "usable: 3 work-groups of 64 meet", "green"),
+        Line("Barrier", "8.00 us by tree (2 groups), slower than relaunching (4.00 us)"),
+    ]
+    fast = working()
+    fast["barrier"]["rows"][1]["barrier_time"] = measured(0.5, "us")
+    assert "0.500 us by tree (2 groups), 8.00 times faster than relaunching (4.00 us)" in verdict(fast)
 
 
-def test_the_verdict_says_that_other_work_was_in_the_times():
+def test_the_summary_says_that_other_work_was_in_the_times():
     busy = working()
     assert "busy" not in verdict(busy)
     busy["barrier"]["unsteady"] = True
-    assert "at local size 64, as measured while the machine was busy" in verdict(busy)
+    assert "Problem: barrier times vary, as on a busy machine. Remedy: measure again" in verdict(busy)
+
+
+def gpu(units: int, *counts: int, local_sizes: tuple[int, ...] = (32, 256)) -> dict[str, Any]:
+    """A GPU on which more groups of a smaller size meet, with barrier times that tell the shapes apart."""
+    facts = entry()["facts"] | {"type": ["GPU"], "compute_units": units}
+    found = [(size, 8 * units * 256 // size) for size in local_sizes]
+    occupancy = [occupancy_row([most], most, local_size=size, best_known_groups=most) for size, most in found]
+    times = [(size, count) for size in local_sizes for count in counts]
+    rows = [barrier_row([0.001 * size + count / 1000], local_size=size, groups=count) for size, count in times]
+    steps = {"occupancy": {"status": "ok", "rows": occupancy}, "barrier": {"status": "ok", "rows": rows}}
+    return entry(strategy=STRATEGY, facts=facts, **steps)
+
+
+def test_the_summary_is_about_one_group_per_compute_unit():
+    one = gpu(132, 2, 64, 128, 256, 4224)
+    assert usual_grid(one) == (256, 132)
+    said = verdict(one)
+    assert said.startswith("usable: 132 work-groups of 256 meet, one per compute unit; at most 8448. Barrier: 0.384 us")
+    assert "(128 groups)" in said
+    assert usual_grid(gpu(132, 2, 128, local_sizes=(64, 1024))) == (64, 132)
+    assert usual_grid(gpu(132, 132, local_sizes=(200, 512))) == (200, 132)
+
+
+def test_the_h200_is_headed_by_a_group_per_compute_unit():
+    (path,) = [path for path in MATRIX if "h200" in path.name]
+    (one,) = records.load(path)["devices"]
+    assert usual_grid(one) == (256, 132)
+    assert summary(one)[0].text == "usable: 132 work-groups of 256 meet, one per compute unit; at most 4224"
+
+
+def lines_of(view: Any, width: int = 80) -> list[str]:
+    console = Console(width=width, record=True, markup=False, file=io.StringIO())
+    console.print(view)
+    return console.export_text().splitlines()
+
+
+LONG = " ".join(["word"] * 200)
+WORST = entry(
+    strategy=STRATEGY,
+    facts=entry()["facts"] | {"name": LONG},
+    quirks=[{"name": f"a-known-fault-{number}"} for number in range(40)],
+    barrier={"status": "ok", "rows": [barrier_row([0.5])], "unsteady": True},
+    reduction={"status": "crash", "reason": LONG, "rows": []},
+    litmus={"status": "ok", "rows": [{"strategy": "c11", "verdict": measured("fail", note=LONG)}]},
+)
+
+
+@pytest.mark.parametrize(
+    "one", [WORST, UNUSABLE, entry(status="failed", reason=LONG)], ids=["worst", "unusable", "failed"]
+)
+def test_the_summary_of_three_devices_fits_one_screen(one: dict[str, Any]):
+    text = lines_of(OneScreen(record(one, one, one, interrupted=True), "portbar show record.json"))
+    assert len(text) <= 3 * MOST_LINES + 2 <= 23
+    assert max(map(len, text)) <= 80
+    assert text[-1].endswith("Details: portbar show record.json")
+    if one is WORST:
+        assert [line.split()[0] for line in text[: 1 + MOST_LINES] if line.startswith("  ") and line[2] != " "] == [
+            "Verdict",
+            "Barrier",
+            "Problem",
+            "Remedy",
+            "Faults",
+        ]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_summary_of_three_records_fits_one_screen(width: int):
+    entries = [entry for path in MATRIX for entry in records.load(path)["devices"] if entry["status"] != "published"]
+    assert len(entries) > 3
+    for number in range(len(entries)):
+        three = [*entries, *entries][number : number + 3]
+        text = lines_of(OneScreen(record(*three), "portbar show FILE"), width)
+        assert len(text) <= 23, text
+        assert max(map(len, text)) <= width, text
+
+
+def test_the_whole_summary_is_cut_nowhere():
+    text = " ".join(" ".join(lines_of(SummaryView(summary(WORST)))).split())
+    assert LONG in text
+    assert "a-known-fault-39" in text
+    assert "..." not in text
+
+
+def test_known_faults_are_ids_unless_one_asks_for_more():
+    quirk = {"name": "some-quirk", "fault": "it fails", "workaround": "leave it"}
+    brief, verbose = (" ".join(lines_of(record_view(record(entry(quirks=[quirk])), verbose=v))) for v in (False, True))
+    assert "some-quirk" in brief
+    assert "-v describes them" in brief
+    assert "it fails" not in brief
+    assert "Known fault some-quirk: it fails. Workaround: leave it" in " ".join(verbose.split())
 
 
 def test_the_verdict_says_what_is_wrong():
@@ -180,16 +276,17 @@ def test_a_published_record_shows_its_source_and_what_its_locks_found():
     text = shown(device, kind="published", source=source)
     assert "A. Author: Barriers (Somewhere, 2016)" in text
     assert "Chip (V)" in text
-    assert "16 work-groups run at once; discovery found 25% of them by the spin lock" in " ".join(text.split())
+    assert "16 work-groups run concurrently; discovery found 25% of them by the spin lock" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("path", MATRIX, ids=lambda path: path.name[:40])
-def test_every_record_of_the_matrix_fits_100_columns(path):
+def test_every_record_of_the_matrix_fits_80_columns(path):
     value = records.load(path)
     more = {name: item for name, item in value.items() if name not in {"devices", "interrupted", "partial"}}
-    text, wide = (shown(*value["devices"], width=width, **more) for width in (100, 400))
+    text, wide = (shown(*value["devices"], width=width, **more) for width in (80, 400))
     assert "bound" in text
-    # Where there is room, text stands in one line; tables stand as they are, so that at 100 columns none is cut or folded.
-    tables = [line.rstrip() for line in wide.splitlines() if line.startswith("   ")]
-    assert max(map(len, tables)) <= 100
-    assert [line.rstrip() for line in text.splitlines() if line.startswith("   ")] == tables
+    assert max(map(len, text.splitlines())) <= 80
+    # No cell is folded: the tables have as many lines as where there is room.
+    tables = [" ".join(line.split()) for line in wide.splitlines() if line.startswith("   ")]
+    narrow = {" ".join(line.split()) for line in text.splitlines()}
+    assert [line for line in tables if re.match(r"\d+ \d+|u?(?:int|long|char)", line) and line not in narrow] == []

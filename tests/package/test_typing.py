@@ -1,0 +1,116 @@
+"""A user's mypy sees portbar's types: a wheel in an environment of its own, and a small program checked with --strict."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.package.test_packaging import wheel
+
+__all__ = ["wheel"]  # a fixture
+
+PROGRAM = '''
+"""A user's program, as in the README."""
+
+from __future__ import annotations
+
+import numpy as np
+import portbar
+import pyopencl as cl
+
+
+def smooth(queue: cl.CommandQueue, source: str, a: cl.Buffer, n: int) -> int:
+    program = portbar.Program(queue.context, source)
+    kernel: portbar.Kernel = program.kernel("smooth")
+    local = kernel.suggested_local_size(queue)
+    launch: portbar.Launch = kernel(queue, None, local, a, np.uint32(n))
+    try:
+        launch.wait()
+    except portbar.BarrierTimeoutError as error:
+        print(error)
+    return launch.num_groups
+
+
+def main(device: cl.Device) -> str:
+    strategy: portbar.Strategy = portbar.choose(portbar.describe(device))
+    return f"{portbar.__version__} {strategy.summary()} {portbar.render(device, ('device_barrier',))}"
+'''
+
+#: The replacement of a part of the program, and mypy's message.
+MISTAKES = [
+    ("portbar.Program(queue.context, source)", "portbar.Program(queue.context, 3)", "arg-type"),
+    ("launch.num_groups", "launch.number_of_groups", "attr-defined"),
+    ("-> str:", "-> int:", "return-value"),
+    ("portbar.BarrierTimeoutError", "portbar.BarrierTimeout", "attr-defined"),
+]
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel, and this one's packages for its dependencies; mypy asks it where packages are."""
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip('mypy is not installed: pip install "portbar[dev]"')
+    pytest.importorskip("pyopencl")
+    folder = tmp_path_factory.mktemp("user")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    packages = Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())
+    zipfile.ZipFile(wheel).extractall(packages)
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    return python
+
+
+def mypy(python: Path, folder: Path, program: str, cache: str = "cache") -> tuple[int, str]:
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    # A checkout in the path would take the place of the wheel.
+    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "MYPYPATH"}}
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--config-file=",
+        f"--cache-dir={python.parent.parent / cache}",
+    ]
+    done = subprocess.run(
+        [*command, f"--python-executable={python}", "program.py"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_users_program_is_type_checked(python: Path, tmp_path: Path) -> None:
+    assert mypy(python, tmp_path, PROGRAM) == (0, "Success: no issues found in 1 source file\n")
+
+
+@pytest.mark.parametrize(("old", "new", "code"), MISTAKES)
+def test_a_users_mistake_is_found(python: Path, tmp_path: Path, old: str, new: str, code: str) -> None:
+    assert old in PROGRAM
+    status, said = mypy(python, tmp_path, PROGRAM.replace(old, new))
+    assert status == 1
+    assert f"[{code}]" in said
+
+
+def test_without_the_marker_there_are_no_types(python: Path, tmp_path: Path) -> None:
+    """The tests above depend on portbar's py.typed, not on luck."""
+    (marker,) = python.parent.parent.rglob("portbar/py.typed")
+    marker.unlink()
+    try:
+        status, said = mypy(python, tmp_path, PROGRAM, "other")
+    finally:
+        marker.touch()
+    assert status == 1
+    assert "py.typed marker" in said

@@ -1,0 +1,3 @@
+"""The folder's programs."""
+
+from tests.programs import made  # noqa: F401 (a fixture)

@@ -1,0 +1,3 @@
+"""The folder's programs, and how they are launched."""
+
+from tests.programs import launched, made  # noqa: F401 (fixtures)

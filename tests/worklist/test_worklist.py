@@ -1,0 +1,376 @@
+"""Worklists: each element is met once, after its pusher's stores; the end is found; overflows are reported."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.worklist.kernels import LEVELS, TASKS  # noqa: E402
+
+pytestmark = pytest.mark.device
+
+#: Above the patience of discovery, below which no limit takes effect.
+LIMIT_S = 0.4
+
+
+def zeros(queue, n):
+    return cl.array.zeros(queue, n, np.uint32)
+
+
+def vertices_for(device):
+    """Return a number of vertices that takes a device well below a second."""
+    return 45 if support.scale(device).is_simulator else 500 if support.scale(device).is_cut_short else 50_000
+
+
+def local_sizes(device):
+    return [size for size in (1, 5, 64) if size in (1, 5) or not support.scale(device).is_simulator]
+
+
+# Frontiers.
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_each_element_is_met_once_after_its_level(made, queue, name):
+    kernel, n = made(name), vertices_for(queue.device)
+    frontier = portbar.Frontier(queue, n)
+    for local in local_sizes(queue.device):
+        for _ in range(3):
+            frontier.set([0])
+            seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
+            args = (*frontier.args, seen, cells, wrong, np.uint32(n), np.uint32(99))
+            kernel(queue, None, (local,), *args).wait()
+            assert (seen.get() == 1).all()
+            assert not wrong.get().any()
+            assert len(frontier.get()) == 0
+
+
+@pytest.mark.parametrize("name", ["lone_each", "group_both"])
+def test_a_launch_goes_on_where_the_last_one_ended(made, queue, name):
+    """Each launch processes the given levels; the host reads the list between them, and clears nothing."""
+    kernel, n = made(name), 45
+    frontier = portbar.Frontier(queue, n)
+    for most in (1, 2, 3, 4, 7):
+        frontier.set([0])
+        seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
+        level = 0
+        while len(frontier.get()):
+            first = 2 ** min(level, 9) - 1
+            assert sorted(frontier.get()) == list(range(first, min(2 * first + 1, n)))
+            kernel(queue, None, (5,), *frontier.args, seen, cells, wrong, np.uint32(n), np.uint32(most)).wait()
+            level += most
+        assert (seen.get() == 1).all()
+        assert level >= 6
+
+
+def test_two_frontiers_in_one_kernel(made, queue):
+    kernel, n = made("two"), vertices_for(queue.device)
+    even, odd = portbar.Frontier(queue, n), portbar.Frontier(queue, n)
+    for local in local_sizes(queue.device):
+        even.set([0])
+        seen = zeros(queue, n)
+        kernel(queue, None, (local,), *even.args, *odd.args, seen, np.uint32(n)).wait()
+        assert (seen.get() == np.where(np.arange(n) % 2, 100, 1)).all()
+
+
+def test_elements_pushed_before_the_first_swap_stay_for_the_next_launch(made, queue):
+    kernel = made("produce")
+    out = support.cells(kernel, queue, (5,))
+    # As many as three launches push in all.
+    frontier = portbar.Frontier(queue, 7 * len(support.uints(queue, out)))
+    pushed = 0
+    for each in (2, 3, 1):
+        launch = kernel(queue, None, (5,), *frontier.args, out, np.uint32(each), np.uint32(0))
+        launch.wait()
+        pushed += each * launch.num_groups * 5
+        assert len(frontier.get()) == 0
+    launch = kernel(queue, None, (5,), *frontier.args, out, np.uint32(1), np.uint32(1))
+    launch.wait()
+    pushed += launch.num_groups * 5
+    assert len(frontier.get()) == pushed
+    assert (support.uints(queue, out)[: launch.num_groups * 5] == 1 + 2 * pushed).all()
+    # A swap after which nothing was pushed leaves nothing.
+    kernel(queue, None, (5,), *frontier.args, out, np.uint32(1), np.uint32(2)).wait()
+    assert len(frontier.get()) == 0
+
+
+def test_a_frontier_that_fits_exactly(made, queue):
+    kernel = made("produce")
+    groups = kernel.occupancy(queue, (5,)).groups
+    frontier = portbar.Frontier(queue, groups * 15)
+    out = support.cells(kernel, queue, (5,))
+    launch = kernel(queue, None, (5,), *frontier.args, out, np.uint32(3), np.uint32(1), num_groups=groups)
+    launch.wait()
+    assert sorted(frontier.get()) == list(range(launch.num_groups * 15))
+
+
+@pytest.mark.parametrize("swaps", [1, 3])
+def test_a_frontier_that_is_too_small_reports_the_size_needed(made, queue, swaps):
+    kernel = made("produce")
+    frontier = portbar.Frontier(queue, 7)
+    beyond = cl.array.zeros(queue, 1024, np.uint32)
+    out = support.cells(kernel, queue, (5,))
+    launch = kernel(queue, None, (5,), *frontier.args, out, np.uint32(20), np.uint32(swaps))
+    needed = launch.num_groups * 100
+    with pytest.raises(portbar.Error, match=rf"room for 7 elements needed room for at least {needed}") as caught:
+        launch.wait()
+    assert not isinstance(caught.value, portbar.BarrierTimeoutError)
+    assert "kernel 'produce' on" in str(caught.value)
+    assert not beyond.get().any()
+    # All leave: no list after that, and no barrier.
+    assert (support.uints(queue, out)[: launch.num_groups * 5] == 1000).all()
+    with pytest.raises(portbar.Error, match=rf"{needed} elements were pushed to a frontier with room for 7"):
+        frontier.get()
+    # It stays unusable until it is set.
+    with pytest.raises(portbar.Error, match="room for 7 elements"):
+        kernel(queue, None, (5,), *frontier.args, out, np.uint32(0), np.uint32(1)).wait()
+    frontier.set([3, 4])
+    assert sorted(frontier.get()) == [3, 4]
+    kernel(queue, None, (5,), *frontier.args, out, np.uint32(0), np.uint32(1)).wait()
+    assert len(frontier.get()) == 0
+
+
+def test_a_swap_that_a_group_never_comes_to_is_a_barrier_that_times_out(context, queue):
+    source = """
+#include "portbar/worklist.h"
+kernel void stay(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FRONTIER(frontier, &grid, list);
+    portbar_frontier_push(&frontier, items, 1u);
+    bool more = false;
+    if (portbar_group_id(&grid) != 1u)
+        more = portbar_device_frontier_swap(&grid, &frontier);
+    out[portbar_global_id(&grid)] = more ? 1u : 2u + portbar_frontier_size(&frontier);
+}
+"""
+    kernel = support.kernel(context, source, "stay", spin_limit=LIMIT_S)
+    support.need_groups(kernel, queue, (1,), 2)
+    frontier, out = portbar.Frontier(queue, 64), support.filled(queue, 64)
+    launch = kernel(queue, None, (1,), *frontier.args, out, num_groups=2)
+    if launch.num_groups < 2:
+        pytest.skip("the busy machine never ran 2 work-groups at once")
+    with pytest.raises(portbar.BarrierTimeoutError, match="a device barrier reached its spin limit"):
+        launch.wait()
+    assert support.uints(queue, out)[0] == 2
+
+
+# Task queues.
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_task_is_done_once_after_the_one_that_pushed_it(made, queue, name):
+    kernel, n = made(name), min(vertices_for(queue.device), 20_000)
+    tasks = portbar.TaskQueue(queue, n)
+    for local in local_sizes(queue.device):
+        if local == 1 and name == "task_groups_push":
+            continue
+        if local == 64 and name == "task_leaders" and support.scale(queue.device).is_cut_short:
+            # The vectors beside the leader's take all iterations that the device allows a kernel.
+            continue
+        for _ in range(3):
+            tasks.set([0])
+            seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
+            kernel(queue, None, (local,), *tasks.args, seen, cells, wrong, np.uint32(n)).wait()
+            assert (seen.get() == 1).all(), np.flatnonzero(seen.get() != 1)[:10]
+            assert not wrong.get().any()
+            words = tasks.words.get()
+            assert words[32] == words[64] == words[96] == n
+            assert len(tasks.get()) == 0
+
+
+@pytest.mark.parametrize("local", [1, 5])
+def test_a_small_ring_of_slots_serves_many_tasks(made, queue, local):
+    """Chains keep as many tasks alive as there are slots, and the counters of tickets wrap around."""
+    kernel = made("chains")
+    wide = np.dtype([("a", np.uint32, 3), ("b", np.float32)])
+    length = (
+        10 if support.scale(queue.device).is_simulator else 100 if support.scale(queue.device).is_cut_short else 2_000
+    )
+    for count, capacity in ((1, 1), (2, 2), (7, 8), (16, 9)):
+        tasks = portbar.TaskQueue(queue, capacity, wide)
+        assert tasks.capacity == max(2, 1 << (capacity - 1).bit_length())
+        given = np.zeros(count, wide)
+        given["a"][:, 0], given["a"][:, 1], given["a"][:, 2], given["b"] = np.arange(count), length, 9, 0.5
+        tasks.set(given)
+        assert (tasks.get() == given).all()
+        # As if 2^32 - 20 tasks had been there before.
+        base = np.uint32(2**32 - 16 * tasks.capacity)
+        words = tasks.words.get()
+        words[[32, 64, 96]] += base
+        words[128:] += base
+        tasks.words.set(words)
+        sums = cl.array.zeros(queue, count, np.float32)
+        kernel(queue, None, (local,), *tasks.args, sums).wait()
+        assert (sums.get() == 0.5 + 9 + np.arange(1, length + 1, dtype=np.float64).sum()).all()
+        words = tasks.words.get()
+        assert words[32] == words[64] == words[96] == np.uint32((int(base) + count * length) % 2**32)
+        assert len(tasks.get()) == 0
+
+
+@pytest.mark.parametrize("local", [1, 5])
+def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, local):
+    kernel, rounds = made("rounds"), 3 if support.scale(queue.device).is_simulator else 20
+    launches = 2 if support.scale(queue.device).is_simulator else 40
+    tasks = portbar.TaskQueue(queue, max(4096, 4 * kernel.occupancy(queue, (local,)).groups))
+    for _ in range(launches):
+        sums = zeros(queue, rounds)
+        launch = kernel(queue, None, (local,), *tasks.args, sums, np.uint32(rounds))
+        launch.wait()
+        assert (sums.get() == launch.num_groups * np.arange(1, rounds + 1)).all()
+
+
+def test_an_empty_queue_ends_at_once(made, queue):
+    tasks, n = portbar.TaskQueue(queue, 8), 7
+    seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
+    for name in TASKS:
+        made(name)(queue, None, (5,), *tasks.args, seen, cells, wrong, np.uint32(n)).wait()
+        assert not seen.get().any()
+
+
+def test_a_full_task_queue_reports_it(made, queue):
+    kernel = made("explodes", spin_limit=LIMIT_S)
+    out = zeros(queue, 1)
+    for capacity in (2, 64):
+        tasks = portbar.TaskQueue(queue, capacity)
+        tasks.set([1])
+        launch = kernel(queue, None, (5,), *tasks.args, out)
+        with pytest.raises(portbar.Error, match=rf"room for {capacity} elements needed room for at least \d+") as told:
+            launch.wait()
+        assert not isinstance(told.value, portbar.BarrierTimeoutError)
+        assert capacity < int(str(told.value).partition("at least ")[2].split(".")[0]) <= capacity + 2 * 4096
+        assert out.get()[0] == 1
+        # The next launch of a list that is set again is right.
+        seen, cells, wrong = zeros(queue, 3), zeros(queue, 3), zeros(queue, 4)
+        tasks.set([0])
+        made("task_leaders")(queue, None, (5,), *tasks.args, seen, cells, wrong, np.uint32(3)).wait()
+        assert seen.get().tolist() == [1, 1, 1]
+
+
+def elapsed(queue, began, worked, groups):
+    took = time.monotonic() - began
+    if queue.device.type & cl.device_type.CPU:
+        # Polls are counted in processor time there, since other processes may take the cores.
+        took = min(took, (time.process_time() - worked) / groups)
+    return 0.0 if support.scale(queue.device).is_simulator else took
+
+
+def test_a_task_that_never_finishes_is_an_error_within_the_limit_and_a_second(made, launched, queue):
+    kernel = made("leaves", spin_limit=LIMIT_S)
+    tasks, out = portbar.TaskQueue(queue, 8), support.filled(queue, 32 * 5)
+    began = worked = 0.0
+
+    def arguments():
+        nonlocal began, worked
+        tasks.set([1, 7, 3])
+        began, worked = time.monotonic(), time.process_time()
+        return (*tasks.args, out)
+
+    launch = launched(kernel, 5, arguments, 2, 4)
+    told = r"waited for a task until the spin limit, .*: 3 were pushed, 2 are finished"
+    with pytest.raises(portbar.BarrierTimeoutError, match=told) as caught:
+        launch.wait()
+    assert elapsed(queue, began, worked, launch.num_groups) < LIMIT_S + 1
+    assert (caught.value.kernel, caught.value.expected) == ("leaves", launch.num_groups)
+    found = support.uints(queue, out)[: launch.num_groups * 5].reshape(-1, 5)
+    assert sorted(found[:, 0]) == [1] * (launch.num_groups - 1) + [2]
+    assert (found == found[:, :1]).all()
+    # The list holds what is left of it: a launch ends with an error as well, and one that sets it is right.
+    with pytest.raises(portbar.BarrierTimeoutError, match="waited for a task"):
+        kernel(queue, None, (5,), *tasks.args, out, num_groups=2).wait()
+    tasks.set([1, 3])
+    kernel(queue, None, (5,), *tasks.args, out, num_groups=2).wait()
+    assert support.uints(queue, out)[0] == 5
+
+
+def test_who_has_no_task_waits_as_long_as_others_make_progress(made, launched, queue):
+    if support.scale(queue.device).is_simulator or support.scale(queue.device).is_cut_short:
+        pytest.skip("takes a second of work")
+    kernel = made("slow", spin_limit=LIMIT_S)
+    tasks, out = portbar.TaskQueue(queue, 8), zeros(queue, 1)
+    count, began = 4, time.monotonic()
+
+    def arguments():
+        nonlocal began
+        tasks.set([count - 1])
+        out.fill(0)
+        queue.finish()
+        began = time.monotonic()
+        return (*tasks.args, out, np.uint32(1 << 18))
+
+    took = 0.0
+    while took < 3 * LIMIT_S:
+        # Each task is far below the limit, all of them are above.
+        count *= 4
+        launched(kernel, 1, arguments, 2, 2).wait()
+        took = time.monotonic() - began
+        assert out.get()[0] == count
+
+
+def test_a_slot_that_is_reserved_and_never_written_is_an_error(made, queue):
+    if support.scale(queue.device).is_cut_short:
+        pytest.skip("the device ends the wait before its limit")
+    kernel = made("reserves", spin_limit=LIMIT_S)
+    tasks, out = portbar.TaskQueue(queue, 8), support.filled(queue, 4096)
+    tasks.set([5, 6])
+    began, worked = time.monotonic(), time.process_time()
+    groups = min(2, kernel.occupancy(queue, (5,)).groups)
+    launch = kernel(queue, None, (5,), *tasks.args, out, num_groups=groups)
+    # A group that waits for a later task may be the first to report.
+    told = r"until the spin limit(?: for slot 2 of a task queue with 8|, .*: 3 were pushed, 2 are finished)"
+    with pytest.raises(portbar.BarrierTimeoutError, match=told):
+        launch.wait()
+    assert elapsed(queue, began, worked, launch.num_groups) < LIMIT_S + 1
+    assert support.uints(queue, out)[: launch.num_groups * 5].sum() == 10
+
+
+def test_a_slot_that_is_taken_and_never_freed_is_an_error(made, queue):
+    if support.scale(queue.device).is_cut_short:
+        pytest.skip("the device ends the wait before its limit")
+    kernel = made("keeps", spin_limit=LIMIT_S)
+    tasks, out = portbar.TaskQueue(queue, 4), support.filled(queue, 2, 9)
+    tasks.set([5])
+    launch = kernel(queue, None, (5,), *tasks.args, out)
+    with pytest.raises(
+        portbar.BarrierTimeoutError, match=r"waited until the spin limit for slot 0 of a task queue with 4"
+    ):
+        launch.wait()
+    assert support.uints(queue, out).tolist() == [0, 0]
+
+
+# Bad input.
+
+
+def test_the_words_of_the_other_kind_of_list_are_refused(made, queue):
+    tasks, frontier = portbar.TaskQueue(queue, 8), portbar.Frontier(queue, 8)
+    seen, cells, wrong = zeros(queue, 8), zeros(queue, 8), zeros(queue, 4)
+    with pytest.raises(portbar.Error, match="room for 0 elements"):
+        made("lone_each")(queue, None, (5,), *tasks.args, seen, cells, wrong, np.uint32(7), np.uint32(9)).wait()
+    with pytest.raises(portbar.Error, match="room for 0 elements"):
+        made("task_leaders")(queue, None, (5,), *frontier.args, seen, cells, wrong, np.uint32(7)).wait()
+    assert not seen.get().any()
+
+
+@pytest.mark.parametrize("kind", [portbar.Frontier, portbar.TaskQueue])
+def test_lists_that_cannot_be(queue, kind):
+    for capacity in (0, -1, 2**30 + 1, 1.5, "many", None):
+        with pytest.raises(
+            portbar.LaunchError, match=rf"{kind.__name__}: capacity must be a number of elements from 1"
+        ):
+            kind(queue, capacity)
+    with pytest.raises(portbar.LaunchError, match="no fixed size"):
+        kind(queue, 4, object)
+    with pytest.raises(portbar.LaunchError, match=r"first argument must be a pyopencl\.CommandQueue, not int"):
+        kind(3, 4)
+    made = kind(queue, 4, np.int64)
+    for values in ([1, 2, 3, 4, 5], [[1, 2]], 7):
+        with pytest.raises(portbar.LaunchError, match="does not fit a list of capacity 4"):
+            made.set(values)
+    made.set([-3, 2**40])
+    assert made.get().tolist() == [-3, 2**40]
+    assert made.get().dtype == np.int64
