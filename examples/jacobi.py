@@ -38,7 +38,7 @@ kernel void sweep_many(PORTBAR_GRID_PARAM, global float *a, global float *b, uin
     for (uint s = 0; s < sweeps; ++s) {
         PORTBAR_FOR_2D(x, y, &grid, width, height)
             b[y * width + x] = swept(a, x, y, width, height);
-        if (!portbar_device_barrier(&grid))         /* nobody reads b before everybody has written it */
+        if (!portbar_device_barrier(&grid))         /* all have written b before any reads it */
             return;                                 /* the spin limit was reached: launch.wait() raises */
         global float *t = a; a = b; b = t;
     }
@@ -49,14 +49,14 @@ WIDTH, HEIGHT, SWEEPS = 64, 48, 100  # an even number of sweeps leaves the resul
 
 
 def make_context(platform: str | None) -> cl.Context:
-    """A context on the platform that is named, or the one that PyOpenCL picks (PYOPENCL_CTX chooses)."""
+    """Return a context on the named platform, or the one that PyOpenCL picks (PYOPENCL_CTX chooses)."""
     platforms = portbar.load_platforms()
     if platform is None:
         return cl.create_some_context(interactive=False)
     for found in platforms:
         if platform.lower() in f"{found.name} {found.version}".lower():
             return cl.Context(found.get_devices()[:1])
-    raise SystemExit(f"no OpenCL platform is like {platform!r}")
+    raise SystemExit(f"no OpenCL platform matches {platform!r}")
 
 
 def expected(start: np.ndarray, sweeps: int) -> np.ndarray:
@@ -76,7 +76,7 @@ def main() -> None:
     context = make_context(parser.parse_args().platform)
     device = context.devices[0]
     if portbar.describe(device).findings is None:
-        portbar.probe(device)  # once for each device and driver: what was found is kept
+        portbar.probe(device)  # once per device and driver: the results are stored
     queue = cl.CommandQueue(context)
     program = portbar.Program(context, SOURCE)
     shape = np.uint32(WIDTH), np.uint32(HEIGHT)
@@ -107,7 +107,7 @@ def main() -> None:
         result = sweep()
         taken = time.perf_counter() - begin
         np.testing.assert_allclose(result, wanted, rtol=1e-5)
-        print(f"  {title}: {taken / SWEEPS * 1e6:.1f} us a sweep, as in NumPy")
+        print(f"  {title}: {taken / SWEEPS * 1e6:.1f} us per sweep, as in NumPy")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Positive numbers kept in their order by one kernel: a scan over all work-groups tells each where its own go.
+"""Positive numbers kept in their order by one kernel: a scan over all work-groups gives each its positions.
 
 No work-group waits for another. One that finds no total of a tile before counts that tile's numbers itself, by the same
 function as for its own, so the kernel ends on devices that run one work-group at a time.
@@ -34,7 +34,7 @@ kernel void positives(PORTBAR_SCAN_PARAM, global const int *values, global int *
     const uint tile = rank_begin(&scan);                        /* not get_group_id: groups start in any order */
     const uint own = stays(values, n, tile);
     rank_publish(&scan, own);
-    while (rank_missing(&scan))                                 /* a tile before that has told nothing yet */
+    while (rank_missing(&scan))                                 /* an earlier tile without a known total */
         rank_supply(&scan, stays(values, n, rank_missing_tile(&scan)));
     if (own)
         kept[rank_exclusive(&scan)] = values[place(tile)];
@@ -52,7 +52,7 @@ def make_context(platform: str | None) -> cl.Context:
     for found in platforms:
         if platform.lower() in f"{found.name} {found.version}".lower():
             return cl.Context(found.get_devices()[:1])
-    raise SystemExit(f"no OpenCL platform is like {platform!r}")
+    raise SystemExit(f"no OpenCL platform matches {platform!r}")
 
 
 def main() -> None:

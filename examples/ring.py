@@ -51,11 +51,11 @@ def make_context(platform: str | None) -> cl.Context:
     for found in platforms:
         if platform.lower() in f"{found.name} {found.version}".lower():
             return cl.Context(found.get_devices()[:1])
-    raise SystemExit(f"no OpenCL platform is like {platform!r}")
+    raise SystemExit(f"no OpenCL platform matches {platform!r}")
 
 
 def main() -> None:
-    """Send each value once round its ring and check that it met everybody."""
+    """Send each value once round its ring and check that it met all others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--platform", help='a part of "NAME VERSION" of an OpenCL platform')
     context = make_context(parser.parse_args().platform)

@@ -1,8 +1,8 @@
 """Work-items leave a barrier one by one, and those that stay wait for fewer each time: a prefix sum whose workers retire.
 
-The third example of SYCL's sycl_ext_oneapi_cuda_async_barrier. Whoever has left reaches no further wait, which needs work-items
-that progress independently: the program says so by `require`, and a device that cannot do it is named with the reason.
-The result is checked against NumPy: `python examples/shrinking.py [--platform "PoCL 3.1"]`.
+The third example of SYCL's sycl_ext_oneapi_cuda_async_barrier. A work-item that has left reaches no further wait, which needs
+work-items that progress independently: the program requires that by `require`, and an error names a device that lacks it, with
+the reason. The result is checked against NumPy: `python examples/shrinking.py [--platform "PoCL 3.1"]`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ kernel void shrink(global uint *data, local uint *values)
             portbar_split_barrier_arrive_and_drop(&b);
             break;
         }
-        next[i] = now[i] + (step + 1 == i ? now[step] : 0u);    /* the one behind it takes over its sum */
+        next[i] = now[i] + (step + 1 == i ? now[step] : 0u);    /* the next one takes over its sum */
         if (step + 1 == i)
             next[i] *= 3u;
         portbar_split_barrier_arrive_and_wait(&b);
@@ -55,7 +55,7 @@ def make_context(platform: str | None) -> cl.Context:
     for found in platforms:
         if platform.lower() in f"{found.name} {found.version}".lower():
             return cl.Context(found.get_devices()[:1])
-    raise SystemExit(f"no OpenCL platform is like {platform!r}")
+    raise SystemExit(f"no OpenCL platform matches {platform!r}")
 
 
 def expected(start: np.ndarray) -> np.ndarray:
@@ -86,7 +86,7 @@ def main() -> None:
     kernel = program.kernel("shrink")
     kernel(queue, (GROUPS * LOCAL_SIZE,), (LOCAL_SIZE,), data.data, cl.LocalMemory(8 * LOCAL_SIZE)).wait()
 
-    assert (data.get() == expected(start)).all(), "somebody went on before all that were left had arrived"
+    assert (data.get() == expected(start)).all(), "a work-item went on before all remaining ones had arrived"
     print(f"{device.name.strip()}: in {GROUPS} work-groups, {LOCAL_SIZE} work-items left one by one")
     print(f"split barrier: {program.strategy(device).split_barrier}")
 

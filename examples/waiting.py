@@ -48,7 +48,7 @@ def make_context(platform: str | None) -> cl.Context:
     for found in platforms:
         if platform.lower() in f"{found.name} {found.version}".lower():
             return cl.Context(found.get_devices()[:1])
-    raise SystemExit(f"no OpenCL platform is like {platform!r}")
+    raise SystemExit(f"no OpenCL platform matches {platform!r}")
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
     context = make_context(parser.parse_args().platform)
     device = context.devices[0]
     if portbar.describe(device).findings is None:
-        portbar.probe(device)  # once for each device and driver: what was found is kept
+        portbar.probe(device)  # once per device and driver: the results are stored
     queue = cl.CommandQueue(context)
     try:
         kernel = portbar.Program(context, SOURCE, trace=True).kernel("means")
@@ -77,7 +77,7 @@ def main() -> None:
         launch.wait()
         np.testing.assert_allclose(scale.get(), means**ROUNDS, rtol=1e-4)
         trace = launch.trace()
-        assert (trace.leave.min(axis=0) >= trace.arrive.max(axis=0)).all(), "nobody leaves before all have arrived"
+        assert (trace.leave.min(axis=0) >= trace.arrive.max(axis=0)).all(), "a group left before all had arrived"
         print(f"{title}: {trace}\n")
 
 

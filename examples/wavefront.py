@@ -2,7 +2,7 @@
 
 A table has a row for each letter of one text and a column for each of the other. Each work-group takes a strip of columns and
 goes down its rows. It needs the column before the strip, which another group computes: that one sets a signal every few rows,
-so that all groups work at once, each some rows behind. The result is checked against NumPy:
+so that all groups work at once, each some rows after the one before. The result is checked against NumPy:
 `python examples/wavefront.py [--platform "PoCL 3.1"]`.
 """
 
@@ -39,7 +39,7 @@ kernel void edit_distance(PORTBAR_GRID_PARAM, global const uchar *a, uint n, glo
             if (!portbar_work_group_signal_wait_until_at_least(&grid, done + strip, strip == 0u ? 0u : min(to, n)))
                 return;
             for (uint step = from; step < to; ++step) {
-                /* Each work-item is a row behind the one to its left, and finds that one's number of a step ago. */
+                /* Each work-item is a row later than the one to its left, and finds that one's number of a step ago. */
                 const uint row = step - i + 1u;
                 if (step >= i && row <= n) {
                     const uint left = i != 0u ? line[(step + 1u) % 2u * width + i - 1u]
@@ -71,7 +71,7 @@ def make_context(platform: str | None) -> cl.Context:
     for found in platforms:
         if platform.lower() in f"{found.name} {found.version}".lower():
             return cl.Context(found.get_devices()[:1])
-    raise SystemExit(f"no OpenCL platform is like {platform!r}")
+    raise SystemExit(f"no OpenCL platform matches {platform!r}")
 
 
 def expected(a: np.ndarray, b: np.ndarray) -> int:

@@ -4,13 +4,34 @@
 step costs either way. `python -m benchmarks.applications` measures them over sizes.
 """
 
+from examples.applications.bitonic import Bitonic
+from examples.applications.colouring import Colouring
 from examples.applications.common import Application
 from examples.applications.components import Components
+from examples.applications.decoding import Decoding
 from examples.applications.gradients import ConjugateGradients
+from examples.applications.independent import Independent
+from examples.applications.jacobi import Jacobi
 from examples.applications.life import Life
 from examples.applications.pagerank import PageRank
+from examples.applications.paths import Paths
 from examples.applications.search import Search
+from examples.applications.triangular import Triangular
 
 ALL: dict[str, type[Application]] = {
-    made.name: made for made in (Search, Components, PageRank, ConjugateGradients, Life)
+    made.name: made
+    for made in (
+        Search,
+        Paths,
+        Components,
+        Independent,
+        Colouring,
+        PageRank,
+        ConjugateGradients,
+        Jacobi,
+        Life,
+        Bitonic,
+        Triangular,
+        Decoding,
+    )
 }

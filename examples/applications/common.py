@@ -1,8 +1,9 @@
-"""What the applications share: their form, and the graphs that they work on."""
+"""Shared by the applications: their form, and the graphs that they work on."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,8 @@ class Application(ABC):
         Local size of the launches for each step; the grid's is the one that portbar suggests.
     steps : int
         How many steps a solution takes; known when it was found once.
+    registers : int or None
+        Most registers for each work-item, where that matters.
     """
 
     name: ClassVar[str]
@@ -34,10 +37,11 @@ class Application(ABC):
     sizes: ClassVar[tuple[int, ...]]
     local: ClassVar[int] = 64
     steps: int = 1
+    registers: ClassVar[int | None] = None
 
     def __init__(self, queue: cl.CommandQueue, size: int) -> None:
         self.queue, self.size = queue, size
-        self.program = portbar.Program(queue.context, self.source)
+        self.program = portbar.Program(queue.context, self.source, registers=self.registers)
 
     def put(self, values: np.ndarray) -> cl.array.Array:
         """An array on the device."""
@@ -61,17 +65,26 @@ class Application(ABC):
     def by_relaunching(self) -> cl.array.Array:
         """Solve it with a launch for each step or part of a step; the result is complete."""
 
+    def by_barriers(self) -> cl.array.Array | None:
+        """Solve it in one launch with a barrier for each step, where `in_one_kernel` does otherwise; None elsewhere."""
+        return None
+
     @abstractmethod
     def expected(self) -> np.ndarray:
         """Solve it on the host."""
 
+    @cached_property
+    def answer(self) -> np.ndarray:
+        """The host's result, computed once."""
+        return self.expected()
+
     def check(self, found: cl.array.Array) -> None:
         """Raise `AssertionError` where a result is not the host's."""
-        np.testing.assert_array_equal(found.get(), self.expected())
+        np.testing.assert_array_equal(found.get(), self.answer)
 
 
 def streets(width: int) -> tuple[np.ndarray, np.ndarray]:
-    """A square grid of crossings with a tenth of its streets closed: first edge of each vertex, and where edges lead."""
+    """A square grid of crossings with 10% of its streets closed: first edge of each vertex, and where edges lead."""
     vertices = np.arange(width * width, dtype=np.uint32).reshape(width, width)
     across = np.stack([vertices[:, :-1].ravel(), vertices[:, 1:].ravel()])
     down = np.stack([vertices[:-1].ravel(), vertices[1:].ravel()])

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from examples.applications.common import Application, rmat
+from examples.applications.inputs import Graph, OnGraph
 
 if TYPE_CHECKING:
     import pyopencl as cl
     import pyopencl.array
 
 
-class Components(Application):
+class Components(OnGraph):
     """Components of an R-MAT graph of 2**`size` vertices, its edges taken both ways."""
 
     name = "components"
     summary = "connected components of an R-MAT graph: few steps, uneven work"
+    family = "rmat"
     sizes = (8, 12, 16)
     source = """
 #include "portbar/atomics.h"
@@ -64,11 +65,8 @@ kernel void one_step(global const uint *first, global const uint *to, global uin
 }
 """
 
-    def __init__(self, queue: cl.CommandQueue, size: int) -> None:
-        super().__init__(queue, size)
-        self.first, self.to = rmat(size)
-        self.n = len(self.first) - 1
-        self.graph = self.put(self.first), self.put(self.to)
+    def __init__(self, queue: cl.CommandQueue, size: int, graph: Graph | None = None) -> None:
+        super().__init__(queue, size, graph)
         self.own = np.arange(self.n, dtype=np.uint32)
         self.labels, self.changed = self.put(self.own), self.put(np.zeros(1, np.uint32))
 

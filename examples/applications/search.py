@@ -1,4 +1,4 @@
-"""Breadth-first search: levels meet at a barrier that also tells whether any vertex is new."""
+"""Breadth-first search: the vertices of a level are a frontier, whose swap is one barrier that also returns its size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from examples.applications.common import Application, streets
+import portbar
+from examples.applications.inputs import Graph, OnGraph
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -16,86 +17,92 @@ if TYPE_CHECKING:
 UNSEEN = np.uint32(0xFFFFFFFF)
 
 
-class Search(Application):
+class Search(OnGraph):
     """Depths of all crossings of a square grid of streets, of `size` on each side, from the first one."""
 
     name = "search"
     summary = "breadth-first search over a grid of streets: many levels with little work"
+    family = "streets"
     sizes = (32, 256, 1024)
     source = """
 #include "portbar/atomics.h"
-#include "portbar/device_barrier.h"
+#include "portbar/worklist.h"
 
-/* Gives the unseen neighbours of a vertex of the level `depth` the next depth; whether there were any. */
-static bool expand(global const uint *first, global const uint *to, global uint *depths, uint vertex, uint depth)
+/* Gives a vertex a depth, unless it has one; whether it had none. */
+static bool reach(global uint *depths, uint vertex, uint depth)
 {
-    bool found = false;
-    if (portbar_atomic_load_explicit(&depths[vertex], memory_order_relaxed, memory_scope_device) != depth)
-        return false;
-    for (uint edge = first[vertex]; edge < first[vertex + 1]; ++edge) {
-        global uint *other = &depths[to[edge]];
-        if (portbar_atomic_load_explicit(other, memory_order_relaxed, memory_scope_device) == 0xffffffffu) {
-            portbar_atomic_store_explicit(other, depth + 1, memory_order_relaxed, memory_scope_device);
-            found = true;
-        }
-    }
-    return found;
+    uint unseen = 0xffffffff;
+    return portbar_atomic_load_explicit(depths + vertex, memory_order_relaxed, memory_scope_device) == unseen
+        && portbar_atomic_compare_exchange_strong_explicit(depths + vertex, &unseen, depth, memory_order_relaxed,
+                                                           memory_order_relaxed, memory_scope_device);
 }
 
-kernel void search(PORTBAR_GRID_PARAM, global const uint *first, global const uint *to, global uint *depths, uint n)
+kernel void search(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global const uint *first,
+                   global const uint *to, global uint *depths)
 {
     PORTBAR_ENTER(grid);
+    PORTBAR_FRONTIER(frontier, &grid, list);
     uint depth = 0;
-    bool found;
     do {
-        found = false;
-        PORTBAR_FOR(vertex, &grid, n)
-            found |= expand(first, to, depths, vertex, depth);
         ++depth;
-    } while (portbar_device_barrier_any(&grid, found));     /* false when the spin limit was reached, too */
+        PORTBAR_FOR(i, &grid, portbar_frontier_size(&frontier)) {
+            const uint vertex = items[portbar_frontier_at(&frontier, i)];
+            for (uint edge = first[vertex]; edge < first[vertex + 1]; ++edge)
+                if (reach(depths, to[edge], depth))
+                    portbar_frontier_push(&frontier, items, to[edge]);
+        }
+    } while (portbar_device_frontier_swap(&grid, &frontier));
 }
 
-kernel void level(global const uint *first, global const uint *to, global uint *depths, uint n, uint depth, global uint *found)
+kernel void level(global const uint *now, global uint *next, global uint *count, global const uint *first,
+                  global const uint *to, global uint *depths, uint n, uint depth)
 {
-    const uint vertex = get_global_id(0);
-    if (vertex < n && expand(first, to, depths, vertex, depth))
-        found[0] = 1;
+    const uint i = get_global_id(0);
+    if (i >= n)
+        return;
+    for (uint edge = first[now[i]]; edge < first[now[i] + 1]; ++edge)
+        if (reach(depths, to[edge], depth))
+            next[portbar_atomic_fetch_add_explicit(count, 1u, memory_order_relaxed, memory_scope_device)] = to[edge];
 }
 """
 
-    def __init__(self, queue: cl.CommandQueue, size: int) -> None:
-        super().__init__(queue, size)
-        self.first, self.to = streets(size)
-        self.n = len(self.first) - 1
-        self.graph = self.put(self.first), self.put(self.to)
-        self.depths, self.found = self.put(self._start()), self.put(np.zeros(1, np.uint32))
+    def __init__(self, queue: cl.CommandQueue, size: int, graph: Graph | None = None) -> None:
+        super().__init__(queue, size, graph)
+        self.root = 0 if graph is None else int(np.diff(self.first).argmax())
+        self.depths, self.count = self.put(self._start()), self.put(np.zeros(1, np.uint32))
+        self.frontier = portbar.Frontier(queue, self.n)
+        self.now, self.next = (self.put(np.zeros(self.n, np.uint32)) for _ in range(2))
 
     def _start(self) -> np.ndarray:
         start = np.full(self.n, UNSEEN)
-        start[0] = 0
+        start[self.root] = 0
         return start
 
     def in_one_kernel(self) -> cl.array.Array:
         """One launch."""
         self.depths.set(self._start())
-        self.grid("search", *self.graph, self.depths, np.uint32(self.n), items=self.n)
+        self.frontier.set([self.root])
+        self.grid("search", *self.frontier.args, *self.graph, self.depths, items=self.n)
         return self.depths
 
     def by_relaunching(self) -> cl.array.Array:
-        """A launch for each level, and a word that the host reads after it."""
+        """A launch for each level, and a size that the host reads after it."""
         self.depths.set(self._start())
-        depth = 0
-        while depth == 0 or self.found.get()[0]:
-            self.found.fill(0)
-            self.launch("level", self.n, *self.graph, self.depths, np.uint32(self.n), np.uint32(depth), self.found)
+        self.now[:1].fill(self.root)
+        depth, size = 0, 1
+        while size:
             depth += 1
+            self.count.fill(0)
+            lists = self.now, self.next, self.count
+            self.launch("level", size, *lists, *self.graph, self.depths, np.uint32(size), np.uint32(depth))
+            self.now, self.next, size = self.next, self.now, int(self.count.get()[0])
         self.steps = depth
         return self.depths
 
     def expected(self) -> np.ndarray:
         """By a queue."""
         depths = self._start()
-        waiting = deque([0])
+        waiting = deque([self.root])
         while waiting:
             vertex = waiting.popleft()
             for other in self.to[self.first[vertex] : self.first[vertex + 1]]:
