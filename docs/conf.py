@@ -21,5 +21,7 @@ myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+# Address spaces of OpenCL C in declarations of functions.
+c_id_attributes = ["global", "local", "private", "constant"]
 napoleon_google_docstring = False
 napoleon_use_ivar = True
