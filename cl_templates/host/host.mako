@@ -41,20 +41,9 @@
 enum {
     PORTBAR_HOST_NOT_ENTERED = 0, /* the kernel did not run, or never executed PORTBAR_ENTER */
     PORTBAR_HOST_FINE = ${status_open},
-    PORTBAR_HOST_TIMEOUT = ${status_timeout}, /* a barrier reached the spin limit; results are incomplete */
-    PORTBAR_HOST_LOST = ${status_lost}, /* a work-group waited for the end of discovery until the spin limit */
-    PORTBAR_HOST_WAIT = ${status_wait}, /* an atomic wait reached the spin limit; results are incomplete */
-    PORTBAR_HOST_OVERWRITTEN = ${status_overwritten}, /* the state was overwritten: something writes outside its buffer */
-    PORTBAR_HOST_SIGNAL = ${status_signal}, /* a wait for a signal reached the spin limit; results are incomplete */
-    PORTBAR_HOST_SIGNAL_RANGE = ${status_signal_range}, /* a signal went beyond its largest value */
-    PORTBAR_HOST_CONDITION = ${status_condition}, /* portbar_device_wait_until reached the spin limit */
-    PORTBAR_HOST_WORKLIST_FULL = ${status_worklist_full}, /* more was pushed onto a worklist than it has room for */
-    PORTBAR_HOST_WORKLIST_IDLE = ${status_worklist_idle}, /* a wait for a task reached the spin limit */
-    PORTBAR_HOST_WORKLIST_SLOT = ${status_worklist_slot}, /* a wait for a slot of a task queue reached the spin limit */
-    PORTBAR_HOST_TASK_WAIT = ${status_task_wait}, /* a task of a task graph waited for others until the spin limit */
-    PORTBAR_HOST_TASK_GRAPH = ${status_task_graph}, /* a task graph could not be run */
-    PORTBAR_HOST_TEAM = ${status_team}, /* a barrier of a team reached the spin limit; results are incomplete */
-    PORTBAR_HOST_TEAM_SPLIT = ${status_team_split} /* no such teams: more groups than there are, or numbers that differ */
+% for fault in faults:
+    PORTBAR_HOST_${fault.name} = ${fault.status}, /* ${fault.comment} */
+% endfor
 };
 
 /* The hidden argument 1, with the size and bytes of a cl_uint4. */
@@ -66,10 +55,13 @@ typedef struct {
 typedef struct {
     uint32_t status;
     uint32_t groups;  /* work-groups that took part */
-    uint32_t arrived; /* after PORTBAR_HOST_TIMEOUT: work-groups that had arrived; after ..._SIGNAL: the signal's value;
-                         after ..._WORKLIST_FULL: the list's room; after ..._IDLE: finished tasks; after ..._SLOT: the slot;
-                         after ..._TASK_WAIT: the task;
-                         after ..._TEAM: groups of the team that had arrived */
+    uint32_t arrived; /* what it counts depends on the status:
+% for fault in faults:
+% if fault.arrived:
+                         PORTBAR_HOST_${fault.name}: ${fault.arrived}
+% endif
+% endfor
+                       */
     uint32_t group;   /* after a timeout, a lost group or a wait: work-group that reached the limit first */
 } portbar_host_report;
 
@@ -152,7 +144,7 @@ static inline portbar_host_report portbar_host_report_of(const void *bytes, uint
         report.groups = words[2];
         report.arrived = words[3];
         report.group = words[4];
-        if (report.status > ${last_status}u || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
+        if (report.status > ${faults[-1].status}u || (report.status == PORTBAR_HOST_FINE && report.groups == 0u))
             report.status = PORTBAR_HOST_OVERWRITTEN;
     }
     return report;
@@ -161,8 +153,12 @@ static inline portbar_host_report portbar_host_report_of(const void *bytes, uint
 /* Return whether the next launch needs a new state buffer and starts again at epoch 1. */
 static inline int portbar_host_needs_new_state(portbar_host_report report, uint32_t epoch)
 {
-    return (report.status != PORTBAR_HOST_FINE && report.status != PORTBAR_HOST_TIMEOUT
-            && report.status != PORTBAR_HOST_WAIT && report.status < PORTBAR_HOST_SIGNAL)
+    return report.status == PORTBAR_HOST_NOT_ENTERED
+% for fault in faults:
+% if not fault.keeps_state:
+           || report.status == PORTBAR_HOST_${fault.name}
+% endif
+% endfor
            || epoch >= PORTBAR_HOST_LAST_EPOCH;
 }
 #endif /* PORTBAR_HOST_H */

@@ -27,8 +27,8 @@ typedef struct {
 #define PORTBAR_TASK_GRAPH_NONE ${none}u
 
 /* Further statuses in a launch's report, and what was asked in the second one. */
-#define PORTBAR_STATUS_TASK_WAIT ${status_wait}u
-#define PORTBAR_STATUS_TASK_GRAPH ${status_graph}u
+#define PORTBAR_STATUS_TASK_WAIT ${status_task_wait}u
+#define PORTBAR_STATUS_TASK_GRAPH ${status_task_graph}u
 #define PORTBAR_TASK_GRAPH_FOREIGN ${asked_foreign}u
 #define PORTBAR_TASK_GRAPH_STALE ${asked_stale}u
 #define PORTBAR_TASK_GRAPH_MISUSED ${asked_misused}u

@@ -19,7 +19,7 @@ typedef struct {
 
 /* Further statuses in a launch's report. */
 #define PORTBAR_STATUS_TEAM ${status_team}u
-#define PORTBAR_STATUS_TEAM_SPLIT ${status_split}u
+#define PORTBAR_STATUS_TEAM_SPLIT ${status_team_split}u
 </%def>
 <%def name="words()">
 /* Words of teams, after those of all barriers: counters, in the line of every second group, one sector for each split;

@@ -11,9 +11,9 @@ typedef struct {
 #define PORTBAR_WORKLIST_FULL 0xffffffffu
 
 /* Further statuses in a launch's report. */
-#define PORTBAR_STATUS_WORKLIST_FULL ${status_full}u
-#define PORTBAR_STATUS_WORKLIST_IDLE ${status_idle}u
-#define PORTBAR_STATUS_WORKLIST_SLOT ${status_slot}u
+#define PORTBAR_STATUS_WORKLIST_FULL ${status_worklist_full}u
+#define PORTBAR_STATUS_WORKLIST_IDLE ${status_worklist_idle}u
+#define PORTBAR_STATUS_WORKLIST_SLOT ${status_worklist_slot}u
 </%def>
 <%def name="places()">
 /* Adds up what the work-items of a group want of a counter, and adds the sum to it; returns what the counter was

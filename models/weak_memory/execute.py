@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import z3
 
-from portbar.primitives import layout
+from portbar.rendering.headers import FAULTS
 
 from .events import Access, Event, Execution, Place, Site, Weakening, variables
 from .instructions import Assembly, Operation, assembly, builtin, demangled
@@ -692,16 +692,12 @@ class Executor:
     def _do_portbar_report_fault(self, _state: State, _index: int, *given: Any) -> None:
         if self.setting.gives_up:
             return
-        if given[2] == layout.STATUS_OVERWRITTEN:
-            raise _FaultError
-        raise _CutError
+        raise _CutError if FAULTS[given[2]].is_timeout else _FaultError
 
     def _do_portbar_report_signal(self, _state: State, _index: int, *given: Any) -> None:
         if self.setting.gives_up:
             return
-        if given[1] == layout.STATUS_SIGNAL_RANGE:
-            raise _FaultError
-        raise _CutError
+        raise _CutError if FAULTS[given[1]].is_timeout else _FaultError
 
     def _do_portbar_yield(self, *_: Any) -> None:
         return None

@@ -94,7 +94,7 @@ def _headline(report: dict[str, Any]) -> tuple[str, str]:
     if not works:
         return f"No OpenCL device works{': ' if wrong else ''}{'; '.join(wrong)}.", "bold red"
     if wrong:
-        return f"Problems: {'; '.join(wrong)}. {counted}.", "bold yellow"
+        return f"{counted}. Problems: {'; '.join(wrong)}.", "bold yellow"
     return f"All is well: {counted}.", "bold green"
 
 

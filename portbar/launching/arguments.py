@@ -233,7 +233,7 @@ def check_arguments(kernel: str, parameters: Sequence[Parameter] | None, count: 
             raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel!r} {problem}")
 
 
-def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
+def base_buffer(kernel: str, parameters: Sequence[Parameter] | None, index: int, array: pyopencl.array.Array) -> Any:
     """Return the memory of a PyOpenCL array argument.
 
     Raises
@@ -241,14 +241,15 @@ def base_buffer(kernel: str, index: int, array: pyopencl.array.Array) -> Any:
     LaunchError
         The array starts inside its buffer, or is not contiguous: the kernel would see other elements than the caller.
     """
+    name = "" if parameters is None else f" ({parameters[index].name!r})"
     if array.offset:
         raise LaunchError(
-            f"argument {index} of kernel {kernel!r} is an array that starts {array.offset} bytes into its buffer; "
+            f"argument {index}{name} of kernel {kernel!r} is an array that starts {array.offset} bytes into its buffer; "
             "pass array.copy(), or array.base_data and the offset as an argument of its own"
         )
     if not array.flags.forc:
         raise LaunchError(
-            f"argument {index} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()"
+            f"argument {index}{name} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()"
         )
     return array.base_data
 

@@ -20,6 +20,7 @@ from portbar.device import quirks
 from portbar.device.facts import facts
 from portbar.errors import BuildError
 from portbar.primitives.strategy import Strategy
+from portbar.rendering.headers import header_names
 from portbar.text.source import without_comments
 
 _ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
@@ -52,6 +53,10 @@ _HINTS: Final = (
     (
         r"portbar_scratch \*[^\n]*address space",
         "declare the parameter of helper functions as PORTBAR_SCRATCH_PARAM scratch, which includes its address space",
+    ),
+    (
+        rf"'(?:{'|'.join(header_names())})\.h'? file not found",
+        'portbar\'s headers are included with their folder, as in #include "portbar/device_barrier.h"',
     ),
     (
         r"'?portbar/[\w/]+\.h'? file not found",

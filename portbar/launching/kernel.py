@@ -444,7 +444,7 @@ class Kernel:
     def _unwrapped(self, signature: Signature, args: Sequence[Any]) -> tuple[Any, ...]:
         bare = list(args)
         for index in signature.arrays:
-            bare[index] = base_buffer(self.name, index, bare[index])
+            bare[index] = base_buffer(self.name, self._parameters, index, bare[index])
         return tuple(bare)
 
     def _check_shared(self, args: Sequence[Any]) -> None:

@@ -32,13 +32,16 @@ from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.primitives.strategy import Strategy
 from portbar.primitives.tracing import MOST_EVENTS, USUAL_EVENTS, tracing_of
 from portbar.rendering.headers import needed_ordering
-from portbar.text.source import early_statement, includes, mentions
+from portbar.text.source import early_statement, includes, mentions, open_enter
 
 #: Seconds that a barrier waits before it gives up, unless the program says otherwise.
 DEFAULT_SPIN_LIMIT: Final = 10.0
 
 #: Where a driver stops reading, and what has no UTF-8.
 _UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+#: Text that can only be meant as the path of a source.
+_PATH: Final = re.compile(r"[^\s(){};]+\.(?:cl|clh|c|h|ocl|opencl)")
 
 #: Devices, by their key, for which the loop limit was reported.
 _warned: Final[set[str]] = set()
@@ -150,6 +153,9 @@ class Program(CompiledProgram):
                 f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
                 "PORTBAR_ENTER(grid); the first statement of that kernel"
             )
+        line = open_enter(text)
+        if line is not None:
+            raise BuildError(f"{name}, line {line}: PORTBAR_ENTER is a statement and needs a semicolon after it")
         early = early_statement(text)
         if early is not None:
             raise BuildError(
@@ -266,6 +272,10 @@ def _name_and_text(source: Any) -> tuple[str, str]:
     """
     if not isinstance(source, str | Path):
         raise Error(f"the source of a program must be text or a pathlib.Path, not {type(source).__name__}")
+    if isinstance(source, str) and _PATH.fullmatch(source):
+        raise Error(
+            f"the source of a program is its text, and {source!r} looks like a path: pass pathlib.Path({source!r})"
+        )
     name = source.name if isinstance(source, Path) else "program.cl"
     try:
         text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyopencl as cl
@@ -13,6 +13,7 @@ import pyopencl as cl
 from portbar.launching.memory import StateMemory, Words, retire
 from portbar.launching.order import Order
 from portbar.primitives import layout
+from portbar.primitives.fault import Report
 from portbar.primitives.tracing import PLACE_WORD, Tracing
 
 _LAST_EPOCH: Final = layout.EPOCH_MASK - 1
@@ -42,39 +43,6 @@ class Reported(Protocol):
 
     def lose_trace(self) -> None:
         """Note that the trace is overwritten."""
-
-
-class Report(NamedTuple):
-    """The state that a launch reported about itself.
-
-    Attributes
-    ----------
-    status : int
-        `portbar.primitives.layout.STATUS_OPEN` when nothing went wrong; 0 when the kernel never entered its grid.
-    groups : int
-        Work-groups that took part.
-    arrived : int
-        Work-groups that had arrived at the barrier that timed out; the value of a signal that was waited for in vain; the
-        room of a worklist, its finished tasks, or its slot; a task that waited for others in vain.
-    group : int
-        Work-group that reached the limit first.
-    asked : int
-        The value of a signal that was waited for; the room that a worklist needed, its tasks, or its slots; the number of
-        finished tasks that a task waited for; what a task graph needed.
-    """
-
-    status: int
-    groups: int
-    arrived: int
-    group: int
-    asked: int = 0
-
-    @classmethod
-    def from_words(cls, words: Words | memoryview, epoch: int) -> Report:
-        """Read the words of one report; those of another launch count as "never entered"."""
-        if int(words[0]) != epoch:
-            return cls(0, 0, 0, 0)
-        return cls(int(words[1]), int(words[2]), int(words[3]), int(words[4]), int(words[5]))
 
 
 #: The orders of launches that each device may be busy with, by its handle, so that a launch can find out whether it is alone.

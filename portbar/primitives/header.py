@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from portbar.primitives.fault import Fault
+
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy
 
@@ -30,6 +32,8 @@ class Header:
         Headers that come before it.
     needs_source : str
         Why it has no text without the source that uses it; empty where it has.
+    faults : tuple of Fault
+        What its functions report.
     is_local : bool
         Whether memory order within a work-group is enough for it; what goes further is then refused where it is used.
     """
@@ -39,5 +43,6 @@ class Header:
     pieces: Callable[[Strategy], list[Piece]]
     context: Callable[[Strategy], dict[str, Any]]
     requires: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     is_local: bool = False
     needs_source: str = ""

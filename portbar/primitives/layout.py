@@ -49,24 +49,6 @@ DRY_RUN: Final = 0x8000_0000
 #: Most work-groups of one launch: the poll word counts in 24 bits, and surplus groups count too.
 MAX_LAUNCHED_GROUPS: Final = 0x00FF_FFFF - 1
 
-STATUS_OPEN: Final = 1
-STATUS_TIMEOUT: Final = 2
-STATUS_LOST: Final = 3
-STATUS_WAIT: Final = 4
-STATUS_OVERWRITTEN: Final = 5
-STATUS_SIGNAL: Final = 6
-STATUS_SIGNAL_RANGE: Final = 7
-STATUS_CONDITION: Final = 8
-STATUS_WORKLIST_FULL: Final = 16
-STATUS_WORKLIST_IDLE: Final = 17
-STATUS_WORKLIST_SLOT: Final = 18
-STATUS_TASK_WAIT: Final = 19
-STATUS_TASK_GRAPH: Final = 20
-STATUS_TEAM: Final = 21
-STATUS_TEAM_SPLIT: Final = 22
-#: The largest status.
-LAST_STATUS: Final = max(number for name, number in tuple(globals().items()) if name.startswith("STATUS_"))
-
 #: Faults that a kernel without a grid reports -> number.
 FAULTS: Final = {"uses": 1, "lock": 2, "wait": 3}
 

@@ -15,11 +15,11 @@ from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
 from portbar.errors import RenderError, UnsupportedFeatureError
-from portbar.primitives import layout
+from portbar.primitives import fault, layout
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use, use_of
 from portbar.primitives.strategy import Strategy
-from portbar.rendering.headers import HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
+from portbar.rendering.headers import FAULTS, HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
 from portbar.system import files
 from portbar.text.source import includes
 from portbar.text.templates import render_def
@@ -126,22 +126,8 @@ def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
         "patience": patience_rounds(profile),
         "least_limit": limit_rounds(profile, 0.0),
         "least_capacity": least,
-        "last_status": layout.LAST_STATUS,
-        "status_open": layout.STATUS_OPEN,
-        "status_timeout": layout.STATUS_TIMEOUT,
-        "status_lost": layout.STATUS_LOST,
-        "status_wait": layout.STATUS_WAIT,
-        "status_overwritten": layout.STATUS_OVERWRITTEN,
-        "status_signal": layout.STATUS_SIGNAL,
-        "status_signal_range": layout.STATUS_SIGNAL_RANGE,
-        "status_condition": layout.STATUS_CONDITION,
-        "status_worklist_full": layout.STATUS_WORKLIST_FULL,
-        "status_worklist_idle": layout.STATUS_WORKLIST_IDLE,
-        "status_worklist_slot": layout.STATUS_WORKLIST_SLOT,
-        "status_task_wait": layout.STATUS_TASK_WAIT,
-        "status_task_graph": layout.STATUS_TASK_GRAPH,
-        "status_team": layout.STATUS_TEAM,
-        "status_team_split": layout.STATUS_TEAM_SPLIT,
+        "status_open": fault.OPEN,
+        "faults": sorted(FAULTS.values(), key=lambda one: one.status),
         **linear,
     }
     return render_def("host/host.mako", "host", context)

@@ -11,6 +11,7 @@ from portbar._version import __version__
 from portbar.device import quirks
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.primitives import atomics, device_barrier, lock, scan, signal, split_barrier, task_graph, team, worklist
+from portbar.primitives.fault import Fault
 from portbar.primitives.header import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
@@ -37,6 +38,9 @@ _HEADERS: Final[Mapping[str, Header]] = {
         scan.header(),
     )
 }
+
+#: Status -> every fault that a launch can report.
+FAULTS: Final[Mapping[int, Fault]] = {fault.status: fault for header in _HEADERS.values() for fault in header.faults}
 
 #: The header for C hosts, which no kernel includes: `portbar.rendering.export` renders it.
 HOST_HEADER: Final = "host"

@@ -48,6 +48,10 @@ _HARMLESS = re.compile(
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
 
+#: A directive, with the lines that continue it.
+_LINE_OF_DIRECTIVE = re.compile(r"^[ \t]*\#(?:\\\r?\n|[^\n])*", re.MULTILINE)
+_OPEN_ENTER = re.compile(r"\bPORTBAR_ENTER\s*\(\s*\w+\s*\)(?!\s*;)")
+
 #: Parts that make a statement more than a declaration: a call or a condition, a block, a store through a pointer or into an
 #: array.
 _ACTION = re.compile(
@@ -171,6 +175,16 @@ def early_statement(text: str) -> tuple[str, int] | None:
                 blank = len(statement[0]) - len(statement[0].lstrip())
                 return match["name"], line_of(code, body + 1 + statement.start() + blank)
     return None
+
+
+def open_enter(text: str) -> int | None:
+    """The 1-based line of the first PORTBAR_ENTER without a semicolon, None if there is none.
+
+    The macro ends in `return`, which would take the next statement for its value. Macros of the author's are not judged.
+    """
+    code = _LINE_OF_DIRECTIVE.sub(_blank, without_comments(text, keep_strings=False))
+    found = _OPEN_ENTER.search(code)
+    return None if found is None else line_of(code, found.start())
 
 
 def mentions(text: str, word: str) -> bool:

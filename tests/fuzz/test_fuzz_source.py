@@ -75,6 +75,8 @@ def test_any_text_can_be_looked_into(text):
         assert source.kernel_text(text, name).count("\n") <= text.count("\n")
     found = source.early_statement(text)
     assert found is None or (found[0] in names and 1 <= found[1] <= text.count("\n") + 1)
+    line = source.open_enter(text)
+    assert line is None or 1 <= line <= text.count("\n") + 1
     for include in source.includes(text):
         assert text[include.start] == "#"
         assert include.line == source.line_of(text, include.start)

@@ -324,6 +324,7 @@ def test_an_argument_that_is_not_a_queue(context, scale, data):
         ({"reductions": 7}, portbar.Error, ["reductions= must be a list, not int"]),
         ({"source": None}, portbar.Error, ["text"]),
         ({"source": b"kernel void k(void) { }"}, portbar.Error, ["text"]),
+        ({"source": "kernels/stencil.cl"}, portbar.Error, ["'kernels/stencil.cl'", "pathlib.Path"]),
         ({"strategy": "tree"}, portbar.UnsupportedFeatureError, ["'tree'", "mapping", "device_barrier"]),
         (
             {"strategy": {"device_barrier": "wishful"}},
@@ -490,7 +491,12 @@ MISUSES = {
     "twice by one name": (one_kernel(GRID, f"PORTBAR_ENTER(grid); {ENTERED}"), ["PORTBAR_ENTER", "twice"]),
     "never entered": (one_kernel(f"{GRID}, global int *p", "p[0] = 1;"), ["PORTBAR_ENTER", "first statement"]),
     "entered late": (one_kernel(f"{GRID}, global int *p", f"*p = 1; {ENTERED}"), LATE),
+    "entered without a semicolon": (one_kernel(GRID, "PORTBAR_ENTER(grid)\nf();"), ["line 2", "semicolon"]),
     "no grid": (one_kernel("global int *p", "portbar_device_barrier( &mesh ); p[0] = 1;"), NO_GRID),
+    "no folder": (
+        one_kernel(GRID, ENTERED).replace("portbar/", "", 1),
+        ["with their folder", "portbar/device_barrier.h"],
+    ),
     "no header": (f"kernel void k({GRID}) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
 }
 

@@ -18,8 +18,9 @@ from portbar.device import quirks  # noqa: E402
 from portbar.device.facts import facts  # noqa: E402
 from portbar.launching.state import QueueState  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
+from portbar.primitives.fault import OPEN  # noqa: E402
 from portbar.primitives.strategy import Choice, Strategy  # noqa: E402
-from portbar.rendering.headers import render_header  # noqa: E402
+from portbar.rendering.headers import FAULTS, render_header  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 SOURCE = """
@@ -184,7 +185,7 @@ def test_every_field_of_the_hidden_words_holds_what_is_put_there():
     assert layout.MAX_LAUNCHED_GROUPS <= layout.EPOCH_MASK
     assert layout.MAX_LAUNCHED_GROUPS.bit_length() < 1 << 5
     assert layout.DRY_RUN == 1 << 31
-    assert len({0, layout.STATUS_OPEN, layout.STATUS_TIMEOUT, layout.STATUS_LOST}) == 4
+    assert not {0, OPEN} & set(FAULTS)
     assert (layout.EPOCH_MASK + 1) % layout.REPORTS == 0
 
 

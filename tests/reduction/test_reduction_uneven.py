@@ -13,6 +13,7 @@ import pytest
 import portbar
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives import layout
+from portbar.primitives.fault import OPEN
 from tests.reduction.support import AFFINE, affine, composed, head, kernel_text, program, strategy
 from tests.support import host_array, to_device
 
@@ -162,4 +163,4 @@ def test_a_foreign_host_s_smaller_groups_take_no_part_in_a_grid(context, queue, 
     assert host_array(queue, wrong, np.uint32)[0] == 0
     assert set(host_array(queue, times, np.uint32).tolist()) == {1}
     report = host_array(queue, words, np.uint32)[layout.OFFSETS["REPORTS"] + layout.REPORT_WORDS :]
-    assert report[:2].tolist() == [1, layout.STATUS_OPEN]
+    assert report[:2].tolist() == [1, OPEN]

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.text.source import early_statement, includes, kernel_names, kernel_text, mentions, without_comments
+from portbar.text.source import (
+    early_statement,
+    includes,
+    kernel_names,
+    kernel_text,
+    mentions,
+    open_enter,
+    without_comments,
+)
 
 INCLUDE = '#include "portbar/device_barrier.h"'
 
@@ -135,6 +143,21 @@ def entered(before: str) -> str:
 @pytest.mark.parametrize("before", ["", *HARMLESS_BEFORE_ENTER])
 def test_declarations_may_stand_before_the_grid_is_entered(before):
     assert early_statement(entered(before)) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("PORTBAR_ENTER(grid);", None),
+        ("PORTBAR_ENTER ( grid ) /* here */ ;", None),
+        ("#define ENTER PORTBAR_ENTER(grid)\nENTER;", None),
+        ("// PORTBAR_ENTER(grid)\nPORTBAR_ENTER(grid);", None),
+        ("\nPORTBAR_ENTER(grid)\na[0] = f(1);", 2),
+        ("PORTBAR_ENTER(grid) /* ; */ }", 1),
+    ],
+)
+def test_a_missing_semicolon_would_make_the_next_statement_a_value(body, line):
+    assert open_enter(body) == line
 
 
 @pytest.mark.parametrize("before", DOES_SOMETHING)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
-from portbar.primitives import backend, layout
+from portbar.primitives import backend, fault, layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.fault import Fault, Report
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
 from portbar.primitives.header import Header, Piece
 from portbar.primitives.tracing import CLOCKS
@@ -47,6 +48,63 @@ _COUNTERS: Final = {
     "counters_name": "counters",
     "counters_given": "&counters",
 }
+
+
+_CAUSES: Final = (
+    "Likely causes: a work-group skips the barrier or returns before it (a condition that differs between work-groups, or a "
+    "barrier inside PORTBAR_FOR, which work-groups execute a different number of times), the "
+    "work between two barriers takes longer than the limit, or the device was busy or does not run the groups concurrently. "
+    "Raise spin_limit= if the work takes that long; `portbar survey` shows what the device does."
+)
+
+
+def _timeout(report: Report) -> str:
+    return (
+        f"a device barrier reached its spin limit in work-group {report.group}; {report.arrived} of {report.groups} "
+        f"work-groups had arrived. {_CAUSES}"
+    )
+
+
+def _lost(report: Report) -> str:
+    return f"work-group {report.group} reached the spin limit while it waited for the end of occupancy discovery. {_CAUSES}"
+
+
+def _waited(report: Report) -> str:
+    return (
+        f"an atomic wait reached its spin limit in work-group {report.group} of {report.groups}. Likely causes: the "
+        "value was never stored, or the work-item that stores it cannot run concurrently. Raise spin_limit= if the "
+        "work takes that long."
+    )
+
+
+def _overwritten(_: Report) -> str:
+    return (
+        "portbar's hidden state was overwritten, so results may be wrong. Likely cause: a kernel writes outside its "
+        "buffers. Check its indices; Oclgrind reports such writes."
+    )
+
+
+#: Faults of every grid. After a discovery that did not come to its end, its lock may be taken.
+FAULTS: Final = (
+    Fault(
+        "TIMEOUT",
+        2,
+        "a barrier reached the spin limit; results are incomplete",
+        _timeout,
+        arrived="work-groups that had arrived",
+    ),
+    Fault("LOST", 3, "a work-group waited for the end of discovery until the spin limit", _lost, keeps_state=False),
+    Fault("WAIT", 4, "an atomic wait reached the spin limit; results are incomplete", _waited),
+    Fault(
+        "OVERWRITTEN",
+        5,
+        "the state was overwritten: something writes outside its buffer",
+        _overwritten,
+        is_timeout=False,
+        keeps_state=False,
+    ),
+)
+TIMEOUT, OVERWRITTEN = FAULTS[0], FAULTS[-1]
 
 
 def _algorithm(strategy: Strategy) -> BarrierAlgorithm:
@@ -222,11 +280,8 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "tests_in_round": 1 if strategy.capabilities.tests_are_rounds else layout.POLLS_PER_ROUND,
         "traces": strategy.tracing is not None,
         **(strategy.tracing.context() if strategy.tracing is not None else {}),
-        "status_open": layout.STATUS_OPEN,
-        "status_timeout": layout.STATUS_TIMEOUT,
-        "status_lost": layout.STATUS_LOST,
-        "status_wait": layout.STATUS_WAIT,
-        "status_overwritten": layout.STATUS_OVERWRITTEN,
+        "status_open": fault.OPEN,
+        **fault.context(FAULTS),
         "pauses": own["pause"] != "none",
         "polls_in_wait": backend.polls_in_wait(own["pause"], layout.POLLS_PER_ROUND),
         "rolled_polls": strategy.capabilities.rolled_polls,
@@ -252,4 +307,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     return context
 
 
-HEADER: Final = Header("device_barrier", "A barrier between the work-groups of a running kernel.", _pieces, _context)
+HEADER: Final = Header(
+    "device_barrier", "A barrier between the work-groups of a running kernel.", _pieces, _context, faults=FAULTS
+)

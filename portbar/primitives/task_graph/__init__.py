@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar.primitives import device_barrier, layout
+from portbar.primitives import device_barrier, fault, layout
+from portbar.primitives.fault import Fault, Report
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
@@ -45,14 +46,66 @@ _PIECES: Final[tuple[Piece, ...]] = tuple(
 )
 
 
+_RESET: Final = "Call the graph's reset() before the next launch."
+
+
+def _waited(report: Report) -> str:
+    """The wait of a work-group of a task graph."""
+    group = f"work-group {report.group} of {report.groups}"
+    if report.arrived == NONE:
+        waited = (
+            f"{group} had no task left and waited until the spin limit for {report.asked} others to come to their end."
+        )
+    else:
+        waited = (
+            f"task {report.arrived} of a task graph waited in {group} until the spin limit; {report.asked} of the tasks that "
+            "it waits for are missing in its counter."
+        )
+    return (
+        f"{waited} Likely causes: a work-group left with a task that it had not finished (it asks for tasks until there are "
+        f"none), or a task takes longer than the limit. {_RESET} Raise spin_limit= if the work is that long."
+    )
+
+
+def _refused(report: Report) -> str:
+    """Why a task graph could not be run."""
+    return {
+        STALE: (
+            "the task graph was left by a launch that did not end: one that failed, one of which a work-group left while there "
+            f"were tasks, or one that still executes in another queue. {_RESET} One launch of a graph executes at a time."
+        ),
+        FOREIGN: (
+            "an argument is not a task graph. Pass the arguments of a portbar.TaskGraph (graph.args), and let the kernel take "
+            "them as `global portbar_tasks *`."
+        ),
+        MISUSED: (
+            "a work-group took a task before it had waited for the one that it took before. Call "
+            "portbar_work_group_task_graph_wait after each portbar_work_group_task_graph_take, or use "
+            f"portbar_work_group_task_graph_next. {_RESET}"
+        ),
+    }.get(
+        report.asked,
+        f"the order of the task graph needs {report.asked} work-groups at the same time, and {report.arrived} took part: "
+        "with fewer, all wait for tasks that none of them has taken. Give an order in which each task comes after those "
+        f"that it waits for, or launch a program that requires groups>={report.asked}.",
+    )
+
+
+FAULTS: Final = (
+    Fault(
+        "TASK_WAIT", 19, "a task of a task graph waited for others until the spin limit", _waited, arrived="the task"
+    ),
+    Fault("TASK_GRAPH", 20, "a task graph could not be run", _refused, is_timeout=False),
+)
+
+
 def _context(strategy: Strategy) -> dict[str, Any]:
     return {
         **device_barrier.poll_context(strategy),
         "words": WORDS,
         "kind": KIND,
         "none": NONE,
-        "status_wait": layout.STATUS_TASK_WAIT,
-        "status_graph": layout.STATUS_TASK_GRAPH,
+        **fault.context(FAULTS),
         "asked_foreign": FOREIGN,
         "asked_stale": STALE,
         "asked_misused": MISUSED,
@@ -65,4 +118,5 @@ HEADER: Final = Header(
     lambda _: list(_PIECES),
     _context,
     ("atomics", "device_barrier", "signal"),
+    FAULTS,
 )

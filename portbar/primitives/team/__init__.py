@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar.primitives import backend, device_barrier, layout
+from portbar.primitives import backend, device_barrier, fault, layout
 from portbar.primitives.atomics import word_context
+from portbar.primitives.fault import Fault, Report
 from portbar.primitives.header import Header, Piece
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import short_form_operators
@@ -63,13 +64,53 @@ def _back(kind: str, bits: str) -> str:
     return values.get(kind, bits if kind == "ulong" else f"({kind}){bits}")
 
 
+def _timeout(report: Report) -> str:
+    return (
+        f"a barrier of a team reached its spin limit in work-group {report.group}; {report.arrived} of the team's "
+        f"{report.asked} work-groups had arrived. Likely causes: a work-group of the team that skips the "
+        "barrier, waits at one of another team, or left the kernel, or a team that is used after the third split "
+        "that followed its own. Raise spin_limit= if the work is that long."
+    )
+
+
+def _no_teams(report: Report) -> str:
+    if report.arrived == 0:
+        return (
+            f"the colour or the size that portbar_team_by_colour or portbar_team_split got in work-group {report.group} "
+            f"differs: {report.asked} work-items of the group, or work-groups of its team, gave another one. All work-items "
+            "of a work-group must give one colour, and all work-items of the grid one size."
+        )
+    return (
+        f"portbar_team_split requested teams of {report.asked} work-groups in a launch of {report.arrived}. A team has "
+        "at least one and at most portbar_num_groups work-groups: choose the size from that, or let the program require "
+        "them before the launch with require=('groups>=N',)."
+    )
+
+
+FAULTS: Final = (
+    Fault(
+        "TEAM",
+        21,
+        "a barrier of a team reached the spin limit; results are incomplete",
+        _timeout,
+        arrived="groups of the team that had arrived",
+    ),
+    Fault(
+        "TEAM_SPLIT",
+        22,
+        "no such teams: more groups than there are, or numbers that differ",
+        _no_teams,
+        is_timeout=False,
+    ),
+)
+
+
 def _context(strategy: Strategy) -> dict[str, Any]:
     scalars = [scalar for scalar in scalars_of(strategy) if scalar.c in _KINDS]
     return {
         **device_barrier.poll_context(strategy),
         "splits": layout.TEAM_SPLITS,
-        "status_team": layout.STATUS_TEAM,
-        "status_split": layout.STATUS_TEAM_SPLIT,
+        **fault.context(FAULTS),
         **word_context(strategy),
         "arrives_unanswered": backend.defines(strategy, _ARRIVAL),
         "counts_votes": backend.defines(strategy, "barrier_count"),
@@ -91,4 +132,5 @@ HEADER: Final = Header(
     _pieces,
     _context,
     ("atomics", "device_barrier", "signal"),
+    FAULTS,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar.primitives import device_barrier, layout
+from portbar.primitives import device_barrier, fault, layout
+from portbar.primitives.fault import Fault, Report
 from portbar.primitives.header import Header, Piece
 
 if TYPE_CHECKING:
@@ -33,14 +34,55 @@ _PIECES: Final[tuple[Piece, ...]] = tuple(
 )
 
 
+_SET_AGAIN: Final = "Call set() on the list before the next launch."
+
+
+def _full(report: Report) -> str:
+    return (
+        f"a worklist with room for {report.arrived} elements needed room for at least "
+        f"{report.asked}. Give portbar.Frontier or portbar.TaskQueue a larger capacity; a list with room for 0 is of "
+        f"the other kind, or was never set. {_SET_AGAIN}"
+    )
+
+
+def _idle(report: Report) -> str:
+    return (
+        f"work-group {report.group} of {report.groups} waited for a task until the spin limit, and no task was pushed "
+        f"or finished meanwhile: {report.asked} were pushed, {report.arrived} are finished. Likely causes: a "
+        f"work-group returned with an unfinished task (it must request tasks until none are left), a task takes "
+        f"longer than the limit, or the queue holds leftovers of a failed launch. {_SET_AGAIN} Raise spin_limit= if a "
+        "task takes that long."
+    )
+
+
+def _slot(report: Report) -> str:
+    return (
+        f"work-group {report.group} of {report.groups} waited until the spin limit for slot {report.arrived} of a "
+        f"task queue with {report.asked} slots, which another work-item reserved and never wrote, or took and never "
+        f"freed. Likely causes: a kernel writes outside its buffers, or the argument is another list. {_SET_AGAIN}"
+    )
+
+
+FAULTS: Final = (
+    Fault(
+        "WORKLIST_FULL",
+        16,
+        "more was pushed onto a worklist than it has room for",
+        _full,
+        arrived="the list's room",
+        is_timeout=False,
+    ),
+    Fault("WORKLIST_IDLE", 17, "a wait for a task reached the spin limit", _idle, arrived="finished tasks"),
+    Fault("WORKLIST_SLOT", 18, "a wait for a slot of a task queue reached the spin limit", _slot, arrived="the slot"),
+)
+
+
 def _context(strategy: Strategy) -> dict[str, Any]:
     return {
         **device_barrier.poll_context(strategy),
         "frontier_words": FRONTIER,
         "task_words": TASKS,
-        "status_full": layout.STATUS_WORKLIST_FULL,
-        "status_idle": layout.STATUS_WORKLIST_IDLE,
-        "status_slot": layout.STATUS_WORKLIST_SLOT,
+        **fault.context(FAULTS),
     }
 
 
@@ -50,4 +92,5 @@ HEADER: Final = Header(
     lambda _: list(_PIECES),
     _context,
     ("atomics", "device_barrier", "signal"),
+    FAULTS,
 )
