@@ -1,10 +1,11 @@
 """Runs portbar for as long as asked on each OpenCL runtime, checking every result: `python -m tests.soak --minutes 10`.
 
-Four kinds of work take turns: barriers after which each group checks what all groups wrote, launches from 16 threads,
-programs that are built and dropped, and launches of four times as many work-groups as the device holds while other
-processes keep the processor busy. The table counts what was done, what was wrong, which launches gave up, and how much
-the process grew after its first turns, over how many launches; programs first fill the caches of portbar, PyOpenCL and the
-driver, which are bounded. Exit 1 where anything was wrong or gave up.
+Six kinds of work take turns: barriers after which each group checks what all groups wrote, signals and barriers of teams
+after which each checks what its neighbours or its team wrote, launches from 16 threads, programs that are built and
+dropped, and launches of four times as many work-groups as the device holds while other processes keep the processor busy.
+The table counts what was done, what was wrong, which launches gave up, and how much the process grew after its first turns,
+over how many launches; programs first fill the caches of portbar, PyOpenCL and the driver, which are bounded. Exit 1 where
+anything was wrong or gave up.
 
 `--only pocl` picks runtimes, as for `python -m tests.runtimes`; `--here` takes the first device that this process sees.
 """
@@ -64,6 +65,62 @@ kernel void meet(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, con
         atomic_inc(wrong + 1);
 }
 """
+#: Kernels with the parameters of `meet`, in a program of their own: the others would only be slower to build.
+PARTS = """
+#include "portbar/signal.h"
+#include "portbar/team.h"
+#define VALUE(round, group) (((round) + salt) * 2654435761u + (group) * 40503u)
+#define MET(other) portbar_work_group_signal_wait_until_at_least(&grid, signals + SPACE * (other), round + 1u)
+/* Each group writes a value a round, signals, waits for both neighbours, and checks theirs; they are at most a round apart. */
+kernel void relay(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
+{
+    PORTBAR_ENTER(grid);
+    const uint groups = portbar_num_groups(&grid), group = portbar_group_id(&grid), item = (uint)get_local_id(0);
+    const uint left = (group + groups - 1u) % groups, right = (group + 1u) % groups;
+    global portbar_signal *signals = (global portbar_signal *)(cells + 2u * groups);
+    if (!portbar_device_signals_clear(&grid, signals, SPACE * groups))
+        return;
+    uint bad = 0u;
+    for (uint round = 0u; round < rounds; ++round) {
+        global uint *row = cells + (round & 1u) * groups;
+        if (item == 0u)
+            row[group] = VALUE(round, group);
+        portbar_work_group_signal_add(&grid, signals + SPACE * group, 1u);
+        if (!MET(left) || !MET(right))
+            return;
+        bad += row[left] != VALUE(round, left) || row[right] != VALUE(round, right) ? 1u : 0u;
+    }
+    if (bad != 0u)
+        atomic_add(wrong, bad);
+    if (item == 0u)
+        atomic_inc(wrong + 1);
+}
+/* Each group writes a value a round and checks those of its team, of TEAM groups with neighbouring ids. */
+kernel void teams(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
+{
+    PORTBAR_ENTER(grid);
+    const uint groups = portbar_num_groups(&grid), group = portbar_group_id(&grid);
+    const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+    portbar_team team = portbar_team_split(&grid, min(TEAM, groups));
+    const uint first = group - portbar_team_rank(&team), size = portbar_team_num_groups(&team);
+    uint bad = 0u;
+    for (uint round = 0u; round < rounds; ++round) {
+        global uint *row = cells + (round & 1u) * groups;
+        if (item == 0u)
+            row[group] = VALUE(round, group);
+        if (!portbar_team_barrier(&grid, &team))
+            return;
+        for (uint other = first + item; other < first + size; other += items)
+            bad += row[other] != VALUE(round, other) ? 1u : 0u;
+    }
+    if (bad != 0u)
+        atomic_add(wrong, bad);
+    if (item == 0u)
+        atomic_inc(wrong + 1);
+}
+"""
+#: Words from one signal to the next, and work-groups of a team.
+SPACE, TEAM = 32, 2
 THREADS = 16
 #: Seconds that one launch of many barriers should take.
 LAUNCH_S = 0.05
@@ -74,12 +131,15 @@ WARM_PROGRAMS = 400
 
 @dataclass
 class Counts:
-    """Counts of actions: barriers that several groups passed, those of a group alone, launches, programs built.
+    """Counts of actions: barriers that several groups passed, signals between groups, barriers of teams of several groups,
+    all of these in grids of one group, launches, programs built.
 
     And what should not be: wrong values, and launches that gave up.
     """
 
     barriers: int = 0
+    signals: int = 0
+    team_barriers: int = 0
     alone: int = 0
     launches: int = 0
     programs: int = 0
@@ -92,6 +152,14 @@ class Counts:
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
+#: Kernel -> what a launch of these rounds and groups, two at least, did.
+DONE: dict[str, Callable[[int, int], Counts]] = {
+    "meet": lambda rounds, _: Counts(barriers=rounds),
+    "relay": lambda rounds, groups: Counts(signals=rounds * groups),
+    "teams": lambda rounds, groups: Counts(team_barriers=rounds * (groups // TEAM)),
+}
+
+
 class Meeting:
     """A kernel with its buffers on a queue of its own; not for two threads at once."""
 
@@ -101,7 +169,7 @@ class Meeting:
         one = filled(self._queue, 1)
         holds = made.occupancy(self._queue, self._local, one, one, np.uint32(0), np.uint32(0)).groups
         self._size = (surplus * holds * local_size,) if surplus > 1 else None
-        self._cells = filled(self._queue, 2 * (2 * holds * surplus + 64))
+        self._cells = filled(self._queue, (2 + SPACE) * (2 * holds * surplus + 64))
         self._wrong = to_device(self._queue, np.zeros(2, np.uint32))
 
     def launch(self, rounds: int, salt: int) -> Counts:
@@ -119,7 +187,7 @@ class Meeting:
         wrong, complete = map(int, uints(self._queue, self._wrong))
         done.wrong = wrong + abs(complete - launch.num_groups)
         if launch.num_groups > 1:
-            done.barriers = rounds
+            done.add(DONE[self._made.name](rounds, launch.num_groups))
         else:
             done.alone = rounds
         return done
@@ -138,6 +206,9 @@ class Soak:
         self._meetings: Iterator[Meeting] = cycle(
             [Meeting(made, self.context, size) for made in self._algorithms() for size in sizes]
         )
+        parts = portbar.Program(self.context, PARTS, options=[f"-DSPACE={SPACE}u", f"-DTEAM={TEAM}u"])
+        self._relays = cycle([Meeting(parts.kernel("relay"), self.context, size) for size in sizes])
+        self._teams = cycle([Meeting(parts.kernel("teams"), self.context, size) for size in sizes])
         self._rounds: dict[Meeting, int] = {}
         # Loops that a device cuts short would look like wrong values.
         limit = portbar.describe(device).loop_limit
@@ -155,9 +226,19 @@ class Soak:
 
     def barriers(self, seconds: float) -> Counts:
         """Launches of many barriers, of every algorithm and local size in turn."""
+        return self._many(self._meetings, seconds)
 
+    def signals(self, seconds: float) -> Counts:
+        """Launches of many signals, of each local size in turn."""
+        return self._many(self._relays, seconds)
+
+    def teams(self, seconds: float) -> Counts:
+        """Launches of many barriers of teams, of each local size in turn."""
+        return self._many(self._teams, seconds)
+
+    def _many(self, meetings: Iterator[Meeting], seconds: float) -> Counts:
         def once() -> Counts:
-            meeting = next(self._meetings)
+            meeting = next(meetings)
             rounds = self._rounds.get(meeting, 16)
             start = time.monotonic()
             done = meeting.launch(rounds, next(self._salts))
@@ -204,6 +285,8 @@ class Soak:
 
 KINDS: dict[str, Callable[[Soak, float], Counts]] = {
     "barriers": Soak.barriers,
+    "signals": Soak.signals,
+    "teams": Soak.teams,
     "threads": Soak.threads,
     "programs": Soak.programs,
     "crowd": Soak.crowd,
@@ -322,7 +405,19 @@ def main(arguments: list[str] | None = None) -> int:
     options.kinds = options.kinds or [*KINDS]
     if options.here:
         return soak_here(options.minutes, options.kinds)
-    columns = ("barriers", "alone", "launches", "programs", "wrong", "gave_up", "grown_kib", "grown_over", "memory_kib")
+    columns = (
+        "barriers",
+        "signals",
+        "team_barriers",
+        "alone",
+        "launches",
+        "programs",
+        "wrong",
+        "gave_up",
+        "grown_kib",
+        "grown_over",
+        "memory_kib",
+    )
     table = Table("runtime", "work", *columns)
     fine = True
     with tempfile.TemporaryDirectory(prefix="portbar-soak-") as folder:
@@ -341,7 +436,7 @@ def main(arguments: list[str] | None = None) -> int:
                     cells = [str(row["error"])] if "error" in row else [f"{row[name]:,}" for name in columns]
                     table.add_row(one.name, str(row["kind"]), *cells)
     if not options.json:
-        Console(width=140).print(table)
+        Console(width=160).print(table)
     return 0 if fine else 1
 
 

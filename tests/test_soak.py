@@ -12,7 +12,7 @@ def test_each_kind_of_work_is_done_and_nothing_is_wrong(context, device):
     assert set(soak.KINDS) - set(rows) <= ({"threads"} if "Oclgrind" in device.name else set())
     for row in rows.values():
         assert row["launches"] > 0
-        assert row["barriers"] + row["alone"] > 0
+        assert sum(row[name] for name in ("barriers", "signals", "team_barriers", "alone")) > 0
         assert row["wrong"] == row["gave_up"] == 0
     assert rows["programs"]["programs"] == rows["programs"]["launches"]
     # Growth counts only once caches are full.
@@ -20,10 +20,23 @@ def test_each_kind_of_work_is_done_and_nothing_is_wrong(context, device):
     assert rows["barriers"]["grown_over"] > 0
 
 
-def test_groups_that_do_not_wait_are_counted_as_wrong(context, device, monkeypatch):
-    monkeypatch.setattr(soak, "SOURCE", soak.SOURCE.replace("!portbar_device_barrier(&grid)", "round > rounds"))
+@pytest.mark.parametrize(
+    ("kind", "text", "wait"),
+    [
+        ("barriers", "SOURCE", "!portbar_device_barrier(&grid)"),
+        (
+            "signals",
+            "PARTS",
+            "!MET(left) || !MET(right)",
+        ),
+        ("teams", "PARTS", "!portbar_team_barrier(&grid, &team)"),
+    ],
+)
+def test_groups_that_do_not_wait_are_counted_as_wrong(context, device, monkeypatch, kind, text, wait):
+    assert wait in getattr(soak, text)
+    monkeypatch.setattr(soak, text, getattr(soak, text).replace(wait, "round > rounds"))
     work = soak.Soak(device)
-    done = work.barriers(1.0)
+    done = soak.KINDS[kind](work, 1.0)
     if done.alone:
         pytest.skip("grids have one work-group on this device: nothing is passed between groups")
     assert done.wrong > 0

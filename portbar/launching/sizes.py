@@ -94,7 +94,9 @@ def checked_local_size(
     required = required_size(handle, device)
     if local_size is None:
         if required is None:
-            raise LaunchError(f"{where}: a {what} needs a local size, such as (256,) or kernel.suggested_local_size(queue)")
+            raise LaunchError(
+                f"{where}: a {what} needs a local size, such as (256,) or kernel.suggested_local_size(queue)"
+            )
         return required
     local = as_size("local size", local_size)
     if required is not None and local + (1,) * (3 - len(local)) != required:

@@ -282,7 +282,7 @@ def test_output_fits_80_columns(portbar_command, two_devices, monkeypatch, words
 
 def test_doctor_says_first_whether_all_is_well(portbar_command, two_devices, monkeypatch):
     _, out, _ = portbar_command("doctor")
-    assert " OpenCL devices work. Problems: 1:0 B Device does not work" in " ".join(out.split())
+    assert " ".join(out.split()).startswith("1 of 2 OpenCL devices work. Problems: 1:0 B Device does not work")
     monkeypatch.setattr(doctor, "explain_empty", lambda _: EmptyPlatform("Clover", "1", "none here", "nothing", False))
     monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     _, out, _ = portbar_command("doctor")
