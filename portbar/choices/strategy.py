@@ -42,6 +42,9 @@ _WAIT_S: Final = 5.0
 #: Environment variable with overrides: `atomics=c11,device_barrier=tree`.
 VARIABLE: Final = "PORTBAR_STRATEGY"
 
+#: Work-items of the work-groups that most launches have, as far as the choice of a barrier algorithm goes.
+USUAL_LOCAL_SIZE: Final = 64
+
 
 @dataclass(frozen=True)
 class DeviceProfile:
@@ -259,6 +262,7 @@ def choose(
         workarounds=frozenset(quirk.effect for quirk in quirks.matching(facts) if quirk.effect),
         debug=debug,
     )
-    # A launch may have other counts; this one is built first, since most launches fill the device.
+    # A launch may have other sizes; these are built first, since most launches fill the device. Another algorithm is
+    # another build.
     usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1
-    return strategy if "device_barrier" in asked else strategy.for_groups(usual)
+    return strategy if "device_barrier" in asked else strategy.for_groups(usual, USUAL_LOCAL_SIZE)
