@@ -35,6 +35,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from tests import kept
 from tests.rows import EXPECTED, SAMPLE_VARIABLE, SHARES
 
 if TYPE_CHECKING:
@@ -197,7 +198,9 @@ class Workshop:
     def environment(self, library: str, **extra: str) -> dict[str, str]:
         """Return an environment in which the loader finds `library` (none if empty) and PoCL's wheel."""
         slug = re.sub(r"\W+", "-", library) or "none"
-        kernels = self.scratch(f"pocl-{slug}-{extra.get('POCL_WORK_GROUP_METHOD', '')}")
+        method = extra.get("POCL_WORK_GROUP_METHOD", "")
+        kernels = self.scratch(f"pocl-{slug}-{method}") if kept.is_fresh() else kept.kernels(library, method)
+        kernels.mkdir(parents=True, exist_ok=True)
         environment = {
             key: value
             for key, value in os.environ.items()
@@ -217,6 +220,7 @@ class Workshop:
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "400",
             "POCL_CACHE_DIR": str(kernels),
+            **({kept.VARIABLE: "1"} if kept.is_fresh() else {}),
         }
         return environment | extra
 
@@ -602,6 +606,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--quick", dest="all", action="store_false", help="one row for each runtime, no test marked slow (the default)"
     )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="use nothing that earlier runs on this machine have kept: proofs of unchanged texts, kernels compiled by PoCL",
+    )
     parser.add_argument("--everything", action="store_true", help="let each row run all tests with all cases")
     parser.add_argument(
         "--jobs", type=int, default=cores(), help="rows at a time (default: the number of cores, here %(default)s)"
@@ -622,6 +631,9 @@ def cores() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the command line asks for and return the exit code."""
     options = parse(arguments)
+    if options.fresh:
+        os.environ[kept.VARIABLE] = "1"
+    kept.prune()
     folder = Path(tempfile.mkdtemp(prefix="portbar-tests-"))
     try:
         workshop = Workshop(folder)

@@ -1,10 +1,14 @@
 """The SPIN models: each run finds no error, each seeded bug is found, and each model was compared with its templates."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from models import spin
+from tests import kept
+
+SEARCH = Path(spin.__file__).read_text(encoding="utf-8")
 
 CASES = [case for model in spin.models() for case in spin.cases(model)]
 
@@ -49,9 +53,13 @@ def tools():
 def test_a_search_finds_what_the_model_says(case, tools, tmp_path):
     if case.nightly and "PORTBAR_TEST_NIGHTLY" not in os.environ:
         pytest.skip("takes minutes: set PORTBAR_TEST_NIGHTLY")
-    found = spin.search(case, tmp_path)
-    assert not found.problem, f"{found.problem}\n{found.trail}"
-    assert found.states > 10
+    tools = kept.version("spin", "-V") + kept.version("gcc", "--version")
+    with kept.proof(
+        str(case), (spin.MODELS / f"{case.model}.pml").read_text(), kept.text_of(spin.MODELS, "*.h"), SEARCH, tools
+    ):
+        found = spin.search(case, tmp_path)
+        assert not found.problem, f"{found.problem}\n{found.trail}"
+        assert found.states > 10
 
 
 @pytest.mark.parametrize("model", spin.models())

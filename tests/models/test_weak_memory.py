@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("z3", reason='no z3: `pip install "portbar[test]"` brings it')
 
+import z3
+
 from models.weak_memory import litmus, llvm, programs, report
 from models.weak_memory.__main__ import main
 from models.weak_memory.cases import Case
+from tests import kept
 
 needs_clang = pytest.mark.skipif(programs.clang() is None, reason="no clang: Debian's package `clang` brings it")
+
+#: All that judges a text: the code here, and the tools.
+SOLVER = kept.text_of(Path(report.__file__).parent, "*.py")
+TOOLS = (kept.version(str(programs.clang()), "--version") if programs.clang() else "") + z3.get_full_version()
 
 CHOSEN = report.selected(nightly=False)
 
@@ -53,10 +61,11 @@ def test_no_execution_breaks_the_promise(case: Case) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", [case for case, weakens in CHOSEN if weakens], ids=name)
 def test_each_order_is_needed_or_kept_for_a_reason(case: Case) -> None:
-    verdict, outcomes = report.weakened(case)
-    assert verdict.holds, "\n".join(verdict.trail)
-    assert [str(outcome) for outcome in outcomes if not outcome.explained] == []
-    assert sum(outcome.caught for outcome in outcomes) >= 2
+    with kept.proof(repr(case), case.text, SOLVER, TOOLS):
+        verdict, outcomes = report.weakened(case)
+        assert verdict.holds, "\n".join(verdict.trail)
+        assert [str(outcome) for outcome in outcomes if not outcome.explained] == []
+        assert sum(outcome.caught for outcome in outcomes) >= 2
 
 
 @needs_clang

@@ -102,7 +102,7 @@ def test_a_users_program_is_type_checked_and_mistakes_are_found(python: Path, tm
 def test_without_the_marker_there_are_no_types(python: Path, tmp_path: Path) -> None:
     """The test above depends on portbar's py.typed, not on luck."""
     environment = python.parent.parent
-    # What is known of other packages is read again; what is known of portbar must not be.
+    # The cache holds the types of all packages; those of portbar must be read again.
     if (environment / "cache").exists():
         shutil.copytree(environment / "cache", environment / "other", ignore=shutil.ignore_patterns("portbar*"))
     (marker,) = environment.rglob("portbar/py.typed")

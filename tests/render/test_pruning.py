@@ -15,6 +15,7 @@ from portbar.rendering.headers import header_names, render_header, resolve_inclu
 from portbar.text.pruning import pruned
 from portbar.text.source import without_comments
 from tests.gpu_code import TARGETS, clang, complaints, strategy_for
+from tests.kept import proof, version
 
 BY_NAME = {target.name: target for target in TARGETS}
 #: A target for each way of doing atomics, and one with generic pointers and a split barrier of the hardware.
@@ -412,9 +413,11 @@ def test_every_function_compiles_alone(target, header):
     others = callers(render_header("atomics", strategy)) if header != "atomics" else {}
     mine = {name: source for name, source in found.items() if name not in others}
     assert len(mine) > 5
-    for name, source in mine.items():
-        told = refusals(resolve_includes(include + source, strategy), target)
-        assert not told, f"{name}\n{source}\n{told[:3000]}"
+    texts = {name: resolve_includes(include + source, strategy) for name, source in mine.items()}
+    with proof(repr(BY_NAME[target]), *texts.values(), version(str(clang()), "--version")):
+        for name, text in texts.items():
+            told = refusals(text, target)
+            assert not told, f"{name}\n{mine[name]}\n{told[:3000]}"
 
 
 @pytest.mark.parametrize("level", ["sub_group", "work_group", "device"])
