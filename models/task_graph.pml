@@ -7,7 +7,7 @@
 
    Discovery has a model of its own.
 
-   Mirrors: cl_templates/task_graph/task_graph.mako 6c071ca3c3b2
+   Mirrors: cl_templates/task_graph/task_graph.mako 3a7d708cb60f
    Run: GROUPS=1
    Run: GROUPS=2
    Run: GROUPS=3

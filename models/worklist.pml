@@ -8,7 +8,7 @@
    A task that pushes is a number below PARENTS; it pushes two others. Discovery and barriers have models of their own. Sizes of
    frontiers are sums of votes, which `votes` models.
 
-   Mirrors: cl_templates/worklist/worklist.mako e3b173e264e7
+   Mirrors: cl_templates/worklist/worklist.mako 37f932177f55
    Run: GROUPS=2
    Run: GROUPS=3
    Run: GROUPS=2 LIMITED=1

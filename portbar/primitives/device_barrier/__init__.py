@@ -52,9 +52,9 @@ _COUNTERS: Final = {
 
 _CAUSES: Final = (
     "Likely causes: a work-group skips the barrier or returns before it (a condition that differs between work-groups, or a "
-    "barrier inside PORTBAR_FOR, which work-groups execute a different number of times), the "
-    "work between two barriers takes longer than the limit, or the device was busy or does not run the groups concurrently. "
-    "Raise spin_limit= if the work takes that long; `portbar survey` shows what the device does."
+    "barrier inside PORTBAR_FOR), the work between two barriers takes longer than the limit, or the device was busy or does "
+    "not run the groups concurrently. Raise spin_limit= if the work takes that long; `portbar survey` shows what the device "
+    "does."
 )
 
 
