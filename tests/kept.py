@@ -29,8 +29,14 @@ REASON = "shown on this machine before, with the same text and tools (--fresh sh
 
 
 def is_fresh() -> bool:
-    """Whether nothing of earlier runs is to be used."""
-    return VARIABLE in os.environ
+    """Whether nothing of earlier runs is to be used, or nothing can be kept here."""
+    if VARIABLE in os.environ:
+        return True
+    try:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return True
+    return not os.access(FOLDER, os.W_OK)
 
 
 @contextmanager

@@ -42,6 +42,13 @@ def test_a_proof_counts_for_the_same_parts_only(monkeypatch: pytest.MonkeyPatch)
     assert not is_known("a", "b")
 
 
+def test_without_a_folder_nothing_is_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "file").touch()
+    monkeypatch.setattr(kept, "FOLDER", folder / "file" / "below")
+    assert [is_known("a") for _ in range(2)] == [False, False]
+    kept.prune()
+
+
 def test_a_failure_is_no_proof() -> None:
     for _ in range(2):
         with pytest.raises(AssertionError), kept.proof("wrong"):
