@@ -42,10 +42,11 @@ class Scale:
 def scale(device: cl.Device) -> Scale:
     """Return sizes for a device: tiny ones for a simulator, whose barrier takes a thousand times as long.
 
-    Local sizes are whole and partial sub-groups, one work-item, and one more than a power of two.
+    Local sizes are one work-item, one more than a power of two, and many; on GPUs also whole and partial sub-groups.
     """
     simulator, llvmpipe = "Oclgrind" in device.name, "llvmpipe" in device.name
-    sizes = (1, 5, 33) if simulator else (1, 5, 32, 33, 96, 100, 256)
+    has_lanes = bool(device.type & cl.device_type.GPU) or llvmpipe
+    sizes = (1, 5, 33) if simulator else (1, 5, 32, 33, 96, 100, 256) if has_lanes else (1, 5, 33, 256)
     sizes = tuple(size for size in sizes if size <= device.max_work_group_size)
     rounds, many_rounds, surplus = (6, 40, 6) if simulator else (60, 5_000, 64)
     return Scale(rounds, many_rounds, 140, surplus, sizes, is_simulator=simulator, is_cut_short=llvmpipe)
