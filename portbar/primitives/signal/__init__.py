@@ -50,7 +50,14 @@ FAULTS: Final = (
         _waited,
         arrived="the signal's value",
     ),
-    Fault("SIGNAL_RANGE", 7, "a signal went beyond its largest value", _overflowed, is_timeout=False),
+    Fault(
+        "SIGNAL_RANGE",
+        7,
+        "a signal went beyond its largest value",
+        _overflowed,
+        arrived="the signal's value",
+        is_timeout=False,
+    ),
     Fault("CONDITION", 8, "portbar_device_wait_until reached the spin limit", _condition),
 )
 

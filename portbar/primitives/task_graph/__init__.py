@@ -95,7 +95,14 @@ FAULTS: Final = (
     Fault(
         "TASK_WAIT", 19, "a task of a task graph waited for others until the spin limit", _waited, arrived="the task"
     ),
-    Fault("TASK_GRAPH", 20, "a task graph could not be run", _refused, is_timeout=False),
+    Fault(
+        "TASK_GRAPH",
+        20,
+        "a task graph could not be run",
+        _refused,
+        arrived="work-groups that took part",
+        is_timeout=False,
+    ),
 )
 
 

@@ -100,6 +100,7 @@ FAULTS: Final = (
         22,
         "no such teams: more groups than there are, or numbers that differ",
         _no_teams,
+        arrived="work-groups that took part, 0 where colours or sizes differ",
         is_timeout=False,
     ),
 )
