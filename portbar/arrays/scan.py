@@ -84,6 +84,7 @@ class Tile:
 TILES: Final = {
     # Runs that begin 4 KiB apart would share one set of the cache.
     "cpu": Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=64),
+    "narrow": Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=32),
     "limited": Tile(local=1, runs=1, length=1024, polls=4),
     "gpu": Tile(local=256, runs=1, length=16, polls=16),
 }

@@ -53,6 +53,8 @@ class Shape:
 SHAPES: Final[dict[str, tuple[tuple[float, Shape], ...]]] = {
     # Work-groups are threads: few of one work-item, whose loop is made of vectors, each on its own part of the array.
     "cpu": ((math.inf, Shape(local=1, load_bytes=64, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)),),
+    # CPUs whose built-in functions lose half of longer vectors.
+    "narrow": ((math.inf, Shape(local=1, load_bytes=32, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)),),
     # Devices that cut loops short, or whose compiler takes minutes for long bodies of loops.
     "limited": ((math.inf, Shape(local=1, load_bytes=4, loads=1, sets=1, per_unit=8, least_tiles=256, strided=False)),),
     # Measured on an H200. Small arrays are spread over as many compute units as they can fill.
@@ -90,7 +92,9 @@ def kind_of(profile: DeviceProfile) -> str:
     """The entry of `SHAPES` that suits a device."""
     if profile.loop_limit is not None or quirks.has_effect(quirks.LONG_BODIES_SLOW, profile.facts):
         return "limited"
-    return "cpu" if "CPU" in profile.facts.type else "gpu"
+    if "CPU" not in profile.facts.type:
+        return "gpu"
+    return "narrow" if quirks.has_effect(quirks.WIDE_VECTORS_LOST, profile.facts) else "cpu"
 
 
 def shape_for(profile: DeviceProfile, elements: int) -> Shape:

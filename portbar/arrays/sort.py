@@ -72,8 +72,10 @@ class Shape:
 
 
 #: Kind of device -> shape. That of NVIDIA's GPUs depends on what moves: `_WARPS`.
+_CPU: Final = Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14)
 SHAPES: Final = {
-    "cpu": Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14),
+    "cpu": _CPU,
+    "narrow": _CPU,
     "limited": Shape("items", local=1, items=1 << 12, polls=4, small=1 << 12),
     "gpu": Shape("groups", local=256, items=8, polls=64),
 }

@@ -9,13 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portbar.arrays import shape as host_shape
+from portbar.arrays import sort
+from portbar.arrays.scan import TILES
 from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
+from portbar.device.quirks.entry import Quirk
 from portbar.errors import UnsupportedFeatureError
 from portbar.findings.findings import Findings
 from portbar.litmus.sizes import Scale
 from portbar.primitives.device_barrier import pause_of
+from portbar.rendering.headers import render_header
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 
@@ -217,6 +221,19 @@ def test_everything_keeps_to_a_loop_limit_that_only_the_quirk_table_knows(found)
     assert choose(
         DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group"
     ).capabilities.reduction_means.serial
+
+
+@pytest.mark.parametrize(("effect", "widest"), [("", 64), (quirks.WIDE_VECTORS_LOST, 32)])
+def test_no_load_is_wider_than_the_builtin_functions_of_the_device_can_pass(effect, widest):
+    known = Quirk("some-quirk", lambda *_: True, "a fault", "seen", "a workaround", effect=effect)
+    with quirks.registered(known):
+        profile = DeviceProfile(replace(STRONG, type=("CPU",)), passed("c11"))
+        kind = host_shape.kind_of(profile)
+        assert host_shape.shape_for(profile, 1000).load_bytes == TILES[kind].load_bytes == widest
+        assert kind in sort.SHAPES
+        text = render_header("reduction", choose(profile))
+    assert "float8 a = vload8(" in text
+    assert ("long8 a = vload8(" in text) == (widest == 64)
 
 
 TABLE = ((32, 64, "flag"), (32, 1, "counter"), (32, 300, "tree"), (1024, 1, "counter"), (1024, 8, "xf"))

@@ -190,7 +190,7 @@ ${scan(form, which, "work_group")}\
         ${form.kind} sum = slots[0];
         const uint size = portbar_reduction_size();
         uint i = 1;
-% if form.wide:
+% if form.wide and 8 * form.size <= widest:
         /* By vectors of eight; that changes the order, but in the same way in each launch. */
         if (size >= 16u) {
             ${form.kind}8 a = vload8(0, slots);

@@ -38,4 +38,5 @@ CONDITIONS_NOT_ARGUMENTS = "no logical operators in the arguments of functions t
 CONSTANTS_UNKNOWN = "a function's conditions cannot test whether an argument is a constant"
 LOCAL_MEMORY_UNREPORTED = "a kernel that reports no local memory may have some"
 LOADS_WRITE = "waits must poll with volatile loads if a probe found that these suffice"
+WIDE_VECTORS_LOST = "no built-in function may take or return a vector of 64 bytes"
 ASSEMBLY_ABORTS = "inline assembly must be tried in groups of many work-items, and in loops, before it is used"

@@ -32,6 +32,19 @@ def _of_old_llvm(facts: DeviceFacts, _log: str) -> bool:
     return (_llvm(facts) or 15) < 15
 
 
+def _passes_wide_vectors_otherwise(facts: DeviceFacts, _log: str) -> bool:
+    """Whether PoCL compiles for an older processor than this one, which has AVX-512 without its LLVM knowing.
+
+    Kernels then pass vectors of 64 bytes in one register, and PoCL's built-in functions expect two.
+    """
+    if not re.search(r"-znver\d$", facts.version) or (_llvm(facts) or 15) >= 15:
+        return False
+    try:
+        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+
+
 def _by_cbs() -> bool:
     """Whether PoCL compiles barriers to continuations; by default it uses loops over work-items."""
     return os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"
@@ -60,6 +73,16 @@ def _taken_by_all(result: ChildResult, _symptom: str) -> bool:
         return False
     return result.status == "timeout" or (result.status == "ok" and bool(result.value[1] == 64 * 400))
 
+
+#: A vector of 16 uints that a built-in function loads.
+_WIDE_VECTORS = """
+kernel void wide(global uint *out)
+{
+    for (uint i = 0; i < 16u; ++i)
+        out[i] = i + 1u;
+    *(global uint16 *)(out + 16) = vload16(0, out);
+}
+"""
 
 #: A barrier under a uniform condition, followed by a value that either branch may have written.
 _UNDER_IF = """
@@ -423,6 +446,23 @@ ENTRIES = (
         platform="PoCL 3.0",
         kernels=(Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),),
         shows=returns(lambda out: out == [8] * 8),
+    ),
+    Quirk(
+        name="pocl-wide-vectors",
+        effect=effects.WIDE_VECTORS_LOST,
+        matches=_passes_wide_vectors_otherwise,
+        fault=(
+            "on AMD processors with AVX-512, built-in functions lose the upper half of vectors of 64 bytes, or the compiler "
+            "aborts"
+        ),
+        seen="PoCL 3.0-rc2 (LLVM 14, `znver3`) on a Zen 4, `vload16` of uints, 2026-11",
+        workaround=(
+            "portbar loads 32 bytes at once there; in your kernels use vectors of 32 bytes, such as uint8 or double4, or use a "
+            "PoCL built with LLVM 15 or later"
+        ),
+        platform="PoCL 3.0",
+        kernels=(Kernel(_WIDE_VECTORS, words=32),),
+        shows=returns(lambda out: out[:24] == [*range(1, 17), *range(1, 9)] and out[24:] != [*range(9, 17)]),
     ),
     Quirk(
         name="pocl-arguments-unchecked",

@@ -271,6 +271,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "template": lanes.template,
         "virtual": lanes.is_virtual,
         "serial": serial,
+        "widest": 32 if strategy.has(quirks.WIDE_VECTORS_LOST) else 64,
         "inlines": means.inlines,
         "by_sub_groups": by_sub_groups,
         "collectives": means.collectives and lanes.may_fold,
