@@ -87,7 +87,7 @@ static inline bool portbar_traced_wait(portbar_grid *grid, portbar_device_token 
 static inline bool portbar_traced_test_wait(portbar_grid *grid, portbar_device_token token)
 {
     const bool done = portbar_device_barrier_test_wait(grid, token);
-    if (done && PORTBAR_LEADER(grid))
+    if (PORTBAR_LEADER(grid) && done)
         portbar_trace_leave(grid);
     return done;
 }
