@@ -2,9 +2,9 @@
 
 The place of PyOpenCL's `GenericScanKernel`. Work-groups take tiles in the order in which they start, and each looks back at
 what the tiles before amount to (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). A
-value that is missing after some polls is computed by the group that needs it (Smith, Levien and
-    Owens, "Decoupled Fallback", SPAA 2025):
-no group ever waits for another to run, and a device that runs one work-group at a time computes correct results, too.
+value that is missing after some polls is computed by the group that needs it (Smith, Levien and Owens,
+"Decoupled Fallback", SPAA 2025): no group ever waits for another to run, and a device that runs one work-group at a time
+computes correct results, too.
 """
 
 from __future__ import annotations
@@ -80,11 +80,12 @@ class Tile:
     warps: bool = False
 
 
+#: Runs that begin 4 KiB apart would share one set of the cache.
+_CPU: Final = Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=64)
 #: Kind of device -> tile.
 TILES: Final = {
-    # Runs that begin 4 KiB apart would share one set of the cache.
-    "cpu": Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=64),
-    "narrow": Tile(local=1, runs=4, length=1024 + 32, polls=256, load_bytes=32),
+    "cpu": _CPU,
+    "narrow": replace(_CPU, load_bytes=32),
     "limited": Tile(local=1, runs=1, length=1024, polls=4),
     "gpu": Tile(local=256, runs=1, length=16, polls=16),
 }

@@ -48,13 +48,14 @@ class Shape:
     strided: bool = True
 
 
+#: Work-groups are threads: few of one work-item, whose loop is made of vectors, each on its own part of the array.
+_CPU: Final = Shape(local=1, load_bytes=64, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)
 #: Kind of device -> (elements up to which, shape); the last has no bound.
 #: `python -m benchmarks.reductions --tune` measures others.
 SHAPES: Final[dict[str, tuple[tuple[float, Shape], ...]]] = {
-    # Work-groups are threads: few of one work-item, whose loop is made of vectors, each on its own part of the array.
-    "cpu": ((math.inf, Shape(local=1, load_bytes=64, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)),),
+    "cpu": ((math.inf, _CPU),),
     # CPUs whose built-in functions lose half of longer vectors.
-    "narrow": ((math.inf, Shape(local=1, load_bytes=32, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)),),
+    "narrow": ((math.inf, replace(_CPU, load_bytes=32)),),
     # Devices that cut loops short, or whose compiler takes minutes for long bodies of loops.
     "limited": ((math.inf, Shape(local=1, load_bytes=4, loads=1, sets=1, per_unit=8, least_tiles=256, strided=False)),),
     # Measured on an H200. Small arrays are spread over as many compute units as they can fill.

@@ -241,17 +241,17 @@ def base_buffer(kernel: str, parameters: Sequence[Parameter] | None, index: int,
     LaunchError
         The array starts inside its buffer, or is not contiguous: the kernel would see other elements than the caller.
     """
+    if not array.offset and array.flags.forc:
+        return array.base_data
     name = "" if parameters is None else f" ({parameters[index].name!r})"
     if array.offset:
         raise LaunchError(
             f"argument {index}{name} of kernel {kernel!r} is an array that starts {array.offset} bytes into its buffer; "
             "pass array.copy(), or array.base_data and the offset as an argument of its own"
         )
-    if not array.flags.forc:
-        raise LaunchError(
-            f"argument {index}{name} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()"
-        )
-    return array.base_data
+    raise LaunchError(
+        f"argument {index}{name} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()"
+    )
 
 
 def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[int], arguments: Sequence[Any]) -> None:
