@@ -61,6 +61,9 @@ CALLS = {
     "reduce-logical-or": "portbar_device_reduce_logical_or(&grid, scratch, round < rounds ? 1 : 0)",
 }
 
+#: The same sum where the compiler knows how many work-items a work-group has.
+EXACT = "#define PORTBAR_REDUCTION_LOCAL_SIZE {size}u\n#define PORTBAR_REDUCTION_EXACT\n"
+
 #: Shapes of a GPU at which barriers are compared: groups for each of its compute units, local size.
 GPU_SHAPES = ((1, 256), (1, 1024), (2, 256), (2, 1024), (4, 256), (8, 256), (16, 64), (32, 32))
 CPU_LOCAL_SIZES = (1, 64)
@@ -174,8 +177,10 @@ def riding(session: Session) -> Iterator[Row]:
         timers = {"": BarrierTimer(queue, local_size)}
         for name, call in CALLS.items():
             timers[name] = BarrierTimer(queue, local_size, source=ROUND.replace("CALL", call))
+        exact = EXACT.format(size=local_size) + ROUND.replace("CALL", CALLS["reduce-add"])
+        timers["reduce-add-exact"] = BarrierTimer(queue, local_size, source=exact)
         count, times = barrier_us(session, timers, groups)
-        for name in CALLS:
+        for name in list(timers)[1:]:
             yield session.compare(name, "bare-barrier", times(name, ""), groups=count, local_size=local_size)
 
 

@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/tree.mako 944b52a31fcc
    Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

@@ -2,9 +2,10 @@
    and reads all of them after a barrier. Two areas take turns, so one barrier per reduction is enough: a reader finds
    the values of this reduction, even if other groups are already at the next one, or a barrier has given up on them
    since. The next launch begins with the first area again, whatever lies there. With SLICED, as in a grid of
-   many groups, the first groups read a slice each, store its result in the other area, and all meet once more.
+   many groups, the last group to come of each slice reads the slice's values before the barrier, and stores its result
+   in place of the first.
 
-   Mirrors: cl_templates/reduction/device.mako c6cdd1a99278
+   Mirrors: cl_templates/reduction/device.mako e16f2895ba93
    Run: GROUPS=2
    Run: GROUPS=3 TIMES=3
    Run: GROUPS=2 LIMITED=1 LAUNCHES=1
@@ -18,9 +19,11 @@
    Bug: TURNS_IN_SCANS_ONLY GROUPS=2
    Bug: READS_BEFORE_THE_BARRIER GROUPS=2
    Bug: WRITES_AFTER_A_FAULT GROUPS=2 LIMITED=1
-   Bug: KEEPS_THE_AREA GROUPS=3 TIMES=2 SLICED
-   Bug: MEETS_ONCE GROUPS=3 TIMES=2 SLICED
-   Bug: LEAVES_SLICES_AFTER_A_FAULT GROUPS=2 LIMITED=1 TIMES=3 SLICED
+   Bug: EACH_IS_LAST GROUPS=3 TIMES=2 SLICED
+   Bug: KEEPS_COUNTS GROUPS=2 LIMITED=1 TIMES=2 SLICED
+   Bug: COUNTS_ON GROUPS=2 TIMES=2 SLICED
+   Bug: HAS_ONE_AREA GROUPS=3 TIMES=3 SLICED
+   Bug: WRITES_AFTER_A_FAULT GROUPS=3 LIMITED=1 TIMES=3 SLICED
 */
 #ifndef LIMITED
 #define LIMITED 0
@@ -46,11 +49,15 @@ byte values[2 * GROUPS];
 #define FROM (GROUPS - 1)
 #ifdef SLICED
 #define SLICES ((GROUPS + 1) / 2)
+#define MEMBERS(slice) (GROUPS - 2 * (slice) >= 2 -> 2 : 1)
 #define READ_OF_ALL SLICES
+#define PLACE(i) (does[number] == reduce -> 2 * (i) : (i))
+byte counts[SLICES];        /* PORTBAR_STATE_SLICES */
 #define OF_SLICE 8          /* makes a stamp that of a slice */
 #else
 #define OF_SLICE 0
 #define READ_OF_ALL GROUPS
+#define PLACE(i) (i)
 #endif
 #define READ_BY(gang) (does[number] == reduce -> READ_OF_ALL : (does[number] == scan -> gang : does[number] == broadcast))
 #ifdef BUG_WRITES_AFTER_A_FAULT
@@ -62,6 +69,13 @@ byte values[2 * GROUPS];
 #define NEXT_TURN turn = turn ^ (does[number] == scan)
 #else
 #define NEXT_TURN turn = turn ^ (does[number] != barrier)
+#endif
+
+/* portbar_slices_prepare */
+#if defined(SLICED) && !defined(BUG_KEEPS_COUNTS)
+#define CLEAR for (n : 0 .. SLICES - 1) { counts[n] = 0 } n = 0
+#else
+#define CLEAR skip
 #endif
 
 /* The barrier, which has models of its own: arrivals only count up, and after a fault no group passes. */
@@ -94,7 +108,7 @@ inline meet()
 proctype group(byte me)
 {
     byte number, i, seen, meets;
-    bool ok, leaves, turn, right;
+    bool ok, leaves, turn, right, last;
 end_waits:
     do
     :: atomic { seen < launch -> seen = launch; ok = true; leaves = true }
@@ -106,45 +120,43 @@ end_waits:
             :: LEAVES && does[number] == broadcast && me == FROM -> VALUES(turn, 0) = STAMP(number)
             :: LEAVES && (does[number] == reduce || does[number] == scan) -> VALUES(turn, me) = STAMP(number)
             fi;
-            meet();
 #ifdef SLICED
             if
-            :: does[number] == reduce ->
-                /* The slice. */
-                right = true;
-                i = 2 * me;
-                do
-                :: i < GROUPS && i < 2 * me + 2 -> atomic { right = right && VALUES(turn, i) == STAMP(number); i++ }
-                :: else -> break
-                od;
+            :: does[number] == reduce && LEAVES ->
+                /* portbar_grid_slice_is_last; its counter is clear again before the barrier. */
                 atomic {
-                    assert(right || !ok);
-                    right = false;
-                    i = 0;
-#ifndef BUG_KEEPS_THE_AREA
-                    turn = !turn
+                    counts[me / 2]++;
+#ifdef BUG_EACH_IS_LAST
+                    last = true
+#else
+                    last = counts[me / 2] == MEMBERS(me / 2)
 #endif
                 }
                 if
-#ifdef BUG_LEAVES_SLICES_AFTER_A_FAULT
-                :: me < SLICES -> VALUES(turn, me) = STAMP(number) + OF_SLICE
-                :: me >= SLICES
-#else
-                :: me < SLICES && ok && LEAVES -> VALUES(turn, me) = STAMP(number) + OF_SLICE
+                :: last ->
+#ifndef BUG_COUNTS_ON
+                    counts[me / 2] = 0;
+#endif
+                    right = true;
+                    i = 2 * (me / 2);
+                    do
+                    :: i < 2 * (me / 2) + MEMBERS(me / 2) ->
+                       atomic { right = right && VALUES(turn, i) == STAMP(number); i++ }
+                    :: else -> break
+                    od;
+                    VALUES(turn, 2 * (me / 2)) = (right -> STAMP(number) + OF_SLICE : 0)
                 :: else
-#endif
                 fi;
-#ifndef BUG_MEETS_ONCE
-                meet()
-#endif
+                atomic { last = false; right = false; i = 0 }
             :: else
             fi;
 #endif
+            meet();
             /* The loads, one after another. */
             right = true;
             do
             :: i < READ_BY(me) ->
-               atomic { right = right && VALUES(turn, i) == STAMP(number) + (does[number] == reduce -> OF_SLICE : 0); i++ }
+               atomic { right = right && VALUES(turn, PLACE(i)) == STAMP(number) + (does[number] == reduce -> OF_SLICE : 0); i++ }
             :: else -> break
             od;
             atomic {
@@ -176,7 +188,7 @@ active proctype host()
         launch = 1
     }
     do
-    :: atomic { ended == GROUPS && launch < LAUNCHES -> ended = 0; arrivals = 0; abort = false; launch++ }
+    :: atomic { ended == GROUPS && launch < LAUNCHES -> ended = 0; arrivals = 0; abort = false; CLEAR; launch++ }
     :: atomic { ended == GROUPS && launch == LAUNCHES -> break }
     od
 }

@@ -4,7 +4,7 @@
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
    Mirrors: cl_templates/discovery/packed.mako e9b487dc3ab9
-   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
    Mirrors: cl_templates/grid/grid.mako 5de428e215f0
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

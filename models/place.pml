@@ -10,7 +10,7 @@
 
    Mirrors: cl_templates/grid/place.mako f5550ffeaa08
    Mirrors: cl_templates/grid/grid.mako 5de428e215f0
-   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
    Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
    Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
    Run: FORM=1 GROUPS=3

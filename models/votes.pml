@@ -10,7 +10,7 @@
    Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
    Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 1e030cfbc2d2
+   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
    Run: GROUPS=3 ROUNDS=4
    Run: GROUPS=3 NARROW
    Run: GROUPS=3 LIMITED=1 SKIPS ROUNDS=2 LAUNCHES=1

@@ -27,6 +27,7 @@
 #define PORTBAR_PLACE_FIRST(place) (((place) & 0xffu) < PORTBAR_SLOTS ? (place) & 0xffu : 0u)
 #define PORTBAR_PLACE_SECOND(place) ((((place) >> 8) & 0xffu) < PORTBAR_SLOTS ? ((place) >> 8) & 0xffu : 1u)
 #define PORTBAR_RELEASE_FLAGS ${release_flags}u
+#define PORTBAR_GRID_SLICES ${grid_slices}u
 
 /* The hidden launch argument: x = dry-run flag, log2 of the state's capacity in groups, and epoch; y = expected groups;
    z = patience and w = spin limit, in rounds of PORTBAR_POLLS polls. A wait within discovery outlasts the patience. */
@@ -60,6 +61,7 @@
 #define PORTBAR_SHARED_TICKET 10
 #define PORTBAR_SHARED_KEPT 11
 #define PORTBAR_SHARED_CLAIMED 12
+#define PORTBAR_SHARED_LAST 13
 #define PORTBAR_SHARED_VOTE_PHASE 14
 #define PORTBAR_SHARED_VOTES 15
 #define PORTBAR_SHARED_VOTES_BEFORE 16

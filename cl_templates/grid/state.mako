@@ -68,6 +68,21 @@ static inline void portbar_slots_prepare(volatile global uint *state)
 }
 
 % endif
+/* Most work-groups whose values each of them reads after the device barrier of a reduction, and fewest of a slice. */
+#ifndef PORTBAR_GRID_FLAT
+#define PORTBAR_GRID_FLAT ${grid_flat}u
+#endif
+#ifndef PORTBAR_GRID_SLICE
+#define PORTBAR_GRID_SLICE ${grid_slice}u
+#endif
+/* Sets the counters of slices. Caller: as for portbar_state_prepare. */
+static inline void portbar_slices_prepare(volatile global uint *state)
+{
+    if ((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) > PORTBAR_GRID_FLAT)
+        for (uint slice = 0; slice < PORTBAR_GRID_SLICES; ++slice)
+            portbar_word_store(state + PORTBAR_STATE_SLICES + slice * PORTBAR_LINE, 0u);
+}
+
 /* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
    publishes the group count. A group that gives up before closes the poll first, so that this one is lost, too. */
 static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
@@ -79,6 +94,7 @@ static inline void portbar_state_prepare(volatile global uint *state, uint4 laun
     portbar_votes_prepare(state + PORTBAR_STATE_VOTES);  /* where portbar_meet_votes is used */
 % endif
     portbar_word_store(state + PORTBAR_STATE_TICKETS, 0u);  /* where portbar_claim is used */
+    portbar_slices_prepare(state);  /* where portbar_grid_slice_is_last is used */
 ${prepare_lines}\
     volatile global uint *report = PORTBAR_REPORT(state, launch.x & PORTBAR_EPOCH_MASK);
     portbar_word_store(report + 1, PORTBAR_STATUS_OPEN);

@@ -20,20 +20,59 @@
 #endif
 % endif
 </%def>
-<%def name="gather(form, into, count, in_order=False)">\
+<%def name="gather(form, into, count, step='1u', in_order=False)">\
     ${into} = ${form.none};
-% if form.commutative and not in_order:
-    for (uint i = id; i < ${count}; i += size)
+% if form.commutative and not in_order and form.size > 8:
+    for (uint i = id * ${step}; i < ${count}; i += size * ${step})
         ${into} = ${form.combine}(${into}, values[i]);
+% elif form.commutative and not in_order:
+    /* Four loads are on their way together. */
+    const uint apart = size * ${step};
+    for (uint i = id * ${step}; i < ${count}; i += 4u * apart) {
+        const ${form.kind} first = values[i], none = ${form.none};
+% for n, name in enumerate(("second", "third", "fourth"), 1):
+        const ${form.kind} ${name} = i + ${f"{n}u * " if n > 1 else ""}apart < ${count} ? values[i + ${f"{n}u * " if n > 1 else ""}apart] : none;
+% endfor
+        const ${form.kind} pair = ${form.combine}(first, second);
+        ${into} = ${form.combine}(${into}, ${form.combine}(pair, ${form.combine}(third, fourth)));
+    }
 % else:
-    const uint share = (${count} + size - 1u) / size;
-    for (uint i = min(id * share, ${count}); i < min((id + 1u) * share, ${count}); ++i)
+    const uint share = (${count} + size * ${step} - 1u) / (size * ${step}) * ${step};
+    for (uint i = min(id * share, ${count}); i < min((id + 1u) * share, ${count}); i += ${step})
         ${into} = ${form.combine}(${into}, values[i]);
 % endif
 </%def>
 <%def name="device()">
 % if gangs:
 #ifdef PORTBAR_DEVICE_BARRIER_H
+% if not serial:
+/* Work-groups of a slice: neighbours, of whose values the last one to come makes one, where groups are many. */
+PORTBAR_COLLECTIVE uint portbar_grid_slice(private const portbar_grid *grid)
+{
+    const uint least = (grid->num_groups + PORTBAR_GRID_SLICES - 1u) / PORTBAR_GRID_SLICES;
+    return grid->num_groups > PORTBAR_GRID_FLAT ? max((uint)PORTBAR_GRID_SLICE, least) : 1u;
+}
+
+/* Whether the caller's work-group is the last of its slice to come, as in the reductions of CUDA's sample
+   threadFenceReduction. Caller: all work-items of the work-group. Order: acquire and release, device scope, with the
+   groups of the slice that came before. Result: the same in all. Cost: an atomic and a work-group barrier. */
+PORTBAR_COLLECTIVE bool portbar_grid_slice_is_last(private portbar_grid *grid, uint slice)
+{
+    if (portbar_reduction_id() == 0u) {
+        const uint number = grid->group_id / slice, members = min(slice, grid->num_groups - number * slice);
+        volatile global uint *counter = grid->state + PORTBAR_STATE_SLICES + number * PORTBAR_LINE;
+        const bool last = portbar_word_add_release(counter, 1u) + 1u == members;
+        if (last) {
+            portbar_word_acquire(counter);
+            /* The next reduction counts in it again, after the barrier of this one. */
+            portbar_word_store(counter, 0u);
+        }
+        grid->shared[PORTBAR_SHARED_LAST] = last ? 1u : 0u;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    return grid->shared[PORTBAR_SHARED_LAST] != 0u;
+}
+% endif
 % for form in forms:
 % if ("device", "reduce", form.op) in wanted and form.vote:
 /* Whether ${form.vote} of the values are true, by `${form.op}`. Caller: all work-items of all participating
@@ -48,15 +87,15 @@ portbar_device_reduce_${form.op}(private portbar_grid *grid, private portbar_scr
 }
 % elif ("device", "reduce", form.op) in wanted:
 % if not serial:
-/* The first `count` of the values, combined in their order; valid in all work-items of the work-group. Caller: all of
-   them, in uniform control flow. */
+/* Every `step`-th of the first `count` values, combined in their order; valid in all work-items of the work-group.
+   Caller: all of them, in uniform control flow. */
 PORTBAR_COLLECTIVE ${form.kind}
 portbar_grid_gather_${form.op}(private portbar_scratch *scratch, global const PORTBAR_SLOT(${form.kind}) *values,
-                               uint count)
+                               uint count, uint step)
 {
     ${form.kind} mine;
     const uint id = portbar_reduction_id(), size = portbar_reduction_size();
-${gather(form, "mine", "count")}\
+${gather(form, "mine", "count", "step")}\
     return portbar_work_group_reduce_${form.op}(scratch, mine);
 }
 % endif
@@ -81,21 +120,16 @@ portbar_grid_combine_${form.op}(private portbar_grid *grid, private portbar_scra
     for (uint i = 1; i < groups; ++i)
         mine = ${form.combine}(mine, values[i]);
 % else:
-    bool held = true;
-    for (uint count = groups;; count = (count + ${grid_slice - 1}u) / ${grid_slice}u) {
-        held = portbar_device_barrier(grid) && held;
-        const bool flat = count <= ${grid_flat}u;
-        const uint first = flat ? 0u : min(grid->group_id * ${grid_slice}u, count);
-        const uint share = flat ? count : min(count - first, ${grid_slice}u);
-        mine = portbar_grid_gather_${form.op}(scratch, values + first, share);
-        if (flat)
-            break;
-        /* The first groups combined a slice each, and leave their results in the other area. */
-        values = PORTBAR_GRID_VALUES(${form.kind}, grid, scratch);
-        scratch->device_turn ^= 1u;
-        if (id == 0u && first < count && held && PORTBAR_GRID_LEAVES_VALUES(scratch))
-            values[grid->group_id] = mine;
+    const uint slice = portbar_grid_slice(grid);
+    if (slice > 1u && PORTBAR_GRID_LEAVES_VALUES(scratch) && portbar_grid_slice_is_last(grid, slice)) {
+        /* In place of the value of the slice's first group. */
+        const uint first = grid->group_id - grid->group_id % slice;
+        mine = portbar_grid_gather_${form.op}(scratch, values + first, min(slice, groups - first), 1u);
+        if (id == 0u)
+            values[first] = mine;
     }
+    const bool held = portbar_device_barrier(grid);
+    mine = portbar_grid_gather_${form.op}(scratch, values, groups, slice);
 % endif
     /* Asked for after the loads, whose time hides it. */
     if (!held) {

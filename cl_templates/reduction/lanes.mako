@@ -34,6 +34,7 @@ PORTBAR_COLLECTIVE ${form.kind} ${form.combine}(${form.kind} a, ${form.kind} b)
 % endfor
 </%def>
 <%def name="functions()">
+${own.warp_functions()}\
 ${level("sub_group", "the lanes", "lane", own.broadcast, own.reduce, own.scan)}
 ${level("work_group", "the linear local ids", "from", own.group_broadcast, own.group_reduce, own.group_scan)}
 </%def>

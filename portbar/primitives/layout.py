@@ -33,6 +33,13 @@ SHARDS: Final = 2
 #: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
 RELEASE_FLAGS: Final = 16
 
+#: Slices of a reduction over a grid of many groups, of each of which the last group to come combines the values.
+GRID_SLICES: Final = 64
+
+#: Most work-groups whose values each of them reads after a device barrier, and fewest of a slice where there are more.
+GRID_FLAT: Final = 1024
+GRID_SLICE: Final = 48
+
 #: Teams of one launch that are usable at once: each split reuses the words of the one this many splits before.
 TEAM_SPLITS: Final = 4
 #: Words of teams for each work-group: half a line of counters, since a team that counts has two groups at least; for each of
@@ -86,7 +93,8 @@ def _offsets(more: tuple[tuple[str, ...], ...]) -> dict[str, int]:
     found = {name: line * LINE_WORDS + word for line, names in enumerate(lines) for word, name in enumerate(names)}
     found["SLOTS"] = len(lines) * LINE_WORDS
     found["RELEASED"] = found["SLOTS"] + SLOTS * SLOT_WORDS
-    found["REPORTS"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
+    found["SLICES"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
+    found["REPORTS"] = found["SLICES"] + GRID_SLICES * LINE_WORDS
     found["GROUPS"] = found["REPORTS"] + REPORTS * REPORT_WORDS
     return found
 

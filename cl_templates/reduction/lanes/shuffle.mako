@@ -70,6 +70,18 @@ PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by, uint mask
     barrier(CLK_LOCAL_MEM_FENCE);
     return *all;
 </%def>
+<%def name="warp_functions()">\
+% for form in forms:
+% if ("sub_group", "reduce", form.op) in wanted:
+/* The values of a sub-group combined, in all its lanes. Caller: all lanes of a whole warp. */
+PORTBAR_COLLECTIVE ${form.kind} portbar_warp_reduce_${form.op}(${form.kind} x)
+{
+${whole_warp(form, "    ")}\
+    return x;
+}
+% endif
+% endfor
+</%def>
 <%def name="redux_of(form, mask, indent)">\
 % if form.redux and redux:
 ${indent}if (PORTBAR_SUB_GROUP_SIZE == 32u) {
@@ -79,23 +91,26 @@ ${indent}    return all;
 ${indent}}
 % endif
 </%def>
+<%def name="whole_warp(form, indent)">\
+## A mask that the compiler knows costs no looking for the lanes that it names.
+${redux_of(form, "0xffffffff", indent)}\
+${indent}/* After each step both of a pair have the same value. */
+#pragma unroll
+${indent}for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
+${indent}    const ${form.kind} other = portbar_shuffle_bfly(x, step, PORTBAR_WARP);
+% if form.symmetric:
+${indent}    x = ${form.combine}(x, other);
+% else:
+${indent}    const bool after = (portbar_reduction_id() & step) != 0u;
+${indent}    x = ${form.combine}(after ? other : x, after ? x : other);
+% endif
+${indent}}
+</%def>
 <%def name="reduce(form)">\
     const uint id = portbar_reduction_id(), warp = portbar_warp_size();
+    /* A whole warp, as nearly always. */
     if (warp == 32u) {
-        /* A whole warp, as nearly always; a mask that the compiler knows costs no looking for the lanes that it names.
-           */
-${redux_of(form, "0xffffffff", "        ")}\
-        /* After each step both of a pair have the same value. */
-#pragma unroll
-        for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
-            const ${form.kind} other = portbar_shuffle_bfly(x, step, PORTBAR_WARP);
-% if form.symmetric:
-            x = ${form.combine}(x, other);
-% else:
-            const bool after = (id & step) != 0u;
-            x = ${form.combine}(after ? other : x, after ? x : other);
-% endif
-        }
+${whole_warp(form, "        ")}\
         return x;
     }
     const uint mask = portbar_warp_mask(warp);
@@ -143,48 +158,45 @@ ${tree.scan_of_parts(form, which)}\
     return x;
 </%def>
 <%def name="group_reduce(form)">\
+    const uint size = portbar_reduction_size(), id = portbar_reduction_id();
+    local PORTBAR_SLOT(${form.kind}) *parts = PORTBAR_PART_SLOTS(${form.kind}, scratch);
+    if (PORTBAR_SUB_GROUP_SIZE == 32u && size % 32u == 0u && size > 32u) {
+        /* Whole warps, as nearly always: one way through, with one barrier. */
+        scratch->turn ^= 1u;
+        const uint count = size / 32u;
+        x = portbar_warp_reduce_${form.op}(x);
+        if (id % 32u == 0u)
+            parts[id / 32u] = x;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const ${form.kind} none = ${form.none};
+% if form.size <= 8 and not (form.redux and redux):
+        if (count <= 8u) {
+            /* Each work-item combines all values by itself, which takes less than shuffles do. The loads are on their
+               way together. */
+% for part in range(2, 8):
+            const ${form.kind} part_${part} = count > ${part}u ? parts[${part}] : none;
+% endfor
+            const ${form.kind} low = ${form.combine}(parts[0], parts[1]);
+            const ${form.kind} low_middle = ${form.combine}(part_2, part_3);
+            const ${form.kind} high_middle = ${form.combine}(part_4, part_5);
+            const ${form.kind} high = ${form.combine}(part_6, part_7);
+            x = ${form.combine}(low, low_middle);
+            return ${form.combine}(x, ${form.combine}(high_middle, high));
+        }
+% endif
+        /* Not in the call: the type would be promoted. */
+        const ${form.kind} part = id % 32u < count ? parts[id % 32u] : none;
+        return portbar_warp_reduce_${form.op}(part);
+    }
     x = portbar_sub_group_reduce_${form.op}(scratch, x);
-    const uint size = portbar_reduction_size(), count = portbar_num_sub_groups();
+    const uint count = portbar_num_sub_groups();
     if (count == 1u)
         return x;
     const uint lane = portbar_sub_group_local_id();
-    local PORTBAR_SLOT(${form.kind}) *parts = PORTBAR_PART_SLOTS(${form.kind}, scratch);
     scratch->turn ^= 1u;
     if (lane == 0u)
         parts[portbar_sub_group_id()] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
-% if form.size <= 8 and not (form.redux and redux):
-    if (PORTBAR_SUB_GROUP_SIZE == 32u && size % 32u == 0u && count <= 8u) {
-        /* Few whole warps: each work-item combines all values by itself, which takes less than shuffles do. */
-        const ${form.kind} none = ${form.none};
-        x = ${form.combine}(parts[0], parts[1]);
-        if (count > 2u) {
-            const ${form.kind} third = count > 3u ? parts[3] : none;
-            x = ${form.combine}(x, ${form.combine}(parts[2], third));
-        }
-        if (count > 4u) {
-            const ${form.kind} fifth = count > 5u ? parts[5] : none, sixth = count > 6u ? parts[6] : none;
-            const ${form.kind} seventh = count > 7u ? parts[7] : none;
-            x = ${form.combine}(x,
-                ${form.combine}(${form.combine}(parts[4], fifth), ${form.combine}(sixth, seventh)));
-        }
-        return x;
-    }
-% endif
-    if (size % 32u == 0u) {
-        /* All warps are whole, so each combines the sub-groups' values in the same way, and no second barrier is
-           needed. */
-        x = ${form.none};
-        if (PORTBAR_SUB_GROUP_SIZE == 32u) {
-            if (lane < count)
-                x = parts[lane];
-        } else {
-            const uint each = (count + PORTBAR_SUB_GROUP_SIZE - 1u) / PORTBAR_SUB_GROUP_SIZE;
-            for (uint i = lane * each; i < min((lane + 1u) * each, count); ++i)
-                x = ${form.combine}(x, parts[i]);
-        }
-        return portbar_sub_group_reduce_${form.op}(scratch, x);
-    }
     if (portbar_reduction_id() == 0u) {
         for (uint i = 1; i < count; ++i)
             x = ${form.combine}(x, parts[i]);

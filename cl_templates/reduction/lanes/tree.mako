@@ -24,6 +24,7 @@
         """A work-item's own place."""
         return f"*PORTBAR_OWN({form.kind}, scratch, {at})"
 %>
+<%def name="warp_functions()"></%def>
 <%def name="head()">\
 #define PORTBAR_LANE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 </%def>

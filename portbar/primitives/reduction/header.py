@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64
 
-#: Most work-groups whose values each of them reads after a device barrier, and how many one group combines where there are
-#: more, which takes a second barrier. On an H200, microseconds: 2,112 groups 4.8, and 9.8 without; 4,224 groups 6.2, and 31.6
-#: without; 792 groups 3.2 without, where two barriers alone take 2.1.
-GRID_FLAT: Final = 1024
-GRID_SLICE: Final = 64
-
 _SCANS: Final = tuple(
     (level, what) for level in ("sub_group", "work_group") for what in ("scan_inclusive", "scan_exclusive")
 )
@@ -296,8 +290,6 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "value_words": LAUNCHES * header_words,
         "grid_words": grid_words(use),
         "team_words": TEAM_WORDS,
-        "grid_flat": max(1, use.grid_flat or GRID_FLAT),
-        "grid_slice": max(2, use.grid_slice or GRID_SLICE),
         "faults": FAULTS,
         "polls": strategy.capabilities.wait_polls,
         "atomics": strategy.capabilities.atomics_table.types,

@@ -24,8 +24,6 @@ _CALL: Final = re.compile(
 )
 _SIZES: Final = {
     "local_size": re.compile(r"PORTBAR_REDUCTION_LOCAL_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
-    "grid_flat": re.compile(r"PORTBAR_GRID_FLAT[ \t=]+\(?(\d{1,9})[uU]?\b"),
-    "grid_slice": re.compile(r"PORTBAR_GRID_SLICE[ \t=]+\(?(\d{1,9})[uU]?\b"),
     "sub_group_size": re.compile(r"PORTBAR_SUB_GROUP_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
 }
 #: Text that may hide a call: names made of pieces, and files that portbar does not read.
@@ -53,8 +51,6 @@ class Use:
         The operators of short forms all of whose values are of these types; "" is for broadcasts.
     local_size, sub_group_size : int or None
         The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
-    grid_flat, grid_slice : int or None
-        The author's `PORTBAR_GRID_FLAT` and `PORTBAR_GRID_SLICE`, in place of `GRID_FLAT` and `GRID_SLICE` of the header.
     exact : bool
         Whether the author promises by `PORTBAR_REDUCTION_EXACT` that every work-group has that local size.
     whole_groups : bool
@@ -77,8 +73,6 @@ class Use:
     worker_locks: bool = False
     vectors: bool = True
     locks: bool = False
-    grid_flat: int | None = None
-    grid_slice: int | None = None
     exact: bool = False
     whole_groups: bool = False
     known: tuple[tuple[str, frozenset[str]], ...] = ()
@@ -106,8 +100,6 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(level == "sub_group" and op == loop.name for level, _, op in wanted for loop in loops),
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
-        grid_flat=sizes.get("grid_flat"),
-        grid_slice=sizes.get("grid_slice"),
         exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
         whole_groups=bool(loops)
         and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
