@@ -18,63 +18,44 @@ class Decoding(Application):
     """A hundred products with matrices of their own, of `size` rows and columns, each followed by a bounded function."""
 
     name = "decoding"
-    summary = "a chain of small matrix-vector products: a task per tile of rows, or a barrier per product"
+    summary = (
+        "a chain of small matrix-vector products: a barrier per product, split around the fetch of the next matrix"
+    )
     sizes = (64, 256, 512)
     steps = STAGES
     source = """
 #include "portbar/device_barrier.h"
-#include "portbar/task_graph.h"
 
-#define KEPT (KEEPS ? TILE * SIZE : 1)
-
-/* Some rows of a product; the sums of work-items meet on the shelf. */
-#define MULTIPLY(name, space)  \\
-static void name(space const float *w, global const float *x, global float *y, local float *shelf)  \\
-{  \\
-    const uint item = get_local_id(0);  \\
-    for (uint row = 0; row < TILE; row += ROWS) {  \\
-        float4 sums = (float4)(0.0f);  \\
-        for (uint k = item; k < SIZE; k += LOCAL)  \\
-            sums += x[k] * (float4)(w[row * SIZE + k], w[(row + 1) * SIZE + k], w[(row + 2) * SIZE + k],  \\
-                                    w[(row + 3) * SIZE + k]);  \\
-        vstore4(sums, item, shelf);  \\
-        for (uint part = LOCAL / 2; part > 0; part /= 2) {  \\
-            barrier(CLK_LOCAL_MEM_FENCE);  \\
-            if (item < part)  \\
-                vstore4(vload4(item, shelf) + vload4(item + part, shelf), item, shelf);  \\
-        }  \\
-        barrier(CLK_LOCAL_MEM_FENCE);  \\
-        for (uint k = item; k < ROWS; k += LOCAL)  \\
-            y[row + k] = shelf[k] / (1.0f + fabs(shelf[k]));  \\
-        barrier(CLK_LOCAL_MEM_FENCE);  \\
-    }  \\
-}
-MULTIPLY(multiply, global)
-#if KEEPS
-MULTIPLY(multiply_kept, local)
-#endif
-
-kernel void by_tasks(PORTBAR_GRID_PARAM, global portbar_tasks *tasks, global const float *w, global float *x)
+/* The sums of work-items meet on the shelf: ROWS elements of the product. */
+static void finish(float4 sums, global float *y, local float *shelf)
 {
-    local float shelf[ROWS * LOCAL], kept[KEPT];
-    PORTBAR_ENTER(grid);
-    PORTBAR_TASKS(graph, &grid, tasks);
-    uint task;
-    bool held = true;
-    while (held && portbar_work_group_task_graph_take(&grid, &graph, &task)) {
-        const uint stage = task / TILES, tile = task % TILES;
-        global const float *mine = w + task * TILE * SIZE;
-#if KEEPS
-        /* The matrix waits for no product. */
-        for (uint k = get_local_id(0); k < TILE * SIZE; k += LOCAL)
-            kept[k] = mine[k];
-#endif
-        held = portbar_work_group_task_graph_wait(&grid, &graph);
-#if KEEPS
-        multiply_kept(kept, x + stage * SIZE, x + (stage + 1) * SIZE + tile * TILE, shelf);
-#else
-        multiply(mine, x + stage * SIZE, x + (stage + 1) * SIZE + tile * TILE, shelf);
-#endif
+    const uint item = get_local_id(0);
+    vstore4(sums, item, shelf);
+    for (uint part = LOCAL / 2; part > 0; part /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < part)
+            vstore4(vload4(item, shelf) + vload4(item + part, shelf), item, shelf);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint k = item; k < ROWS; k += LOCAL)
+        y[k] = shelf[k] / (1.0f + fabs(shelf[k]));
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+/* A column of ROWS rows. */
+static float4 column(global const float *w)
+{
+    return (float4)(w[0], w[SIZE], w[2 * SIZE], w[3 * SIZE]);
+}
+
+/* The rows of a tile. */
+static void multiply(global const float *w, global const float *x, global float *y, local float *shelf)
+{
+    for (uint row = 0; row < TILE; row += ROWS) {
+        float4 sums = (float4)(0.0f);
+        for (uint k = get_local_id(0); k < SIZE; k += LOCAL)
+            sums += x[k] * column(w + row * SIZE + k);
+        finish(sums, y + row, shelf);
     }
 }
 
@@ -90,6 +71,31 @@ kernel void by_barriers(PORTBAR_GRID_PARAM, global const float *w, global float 
     }
 }
 
+#if KEEPS
+/* A tile of ROWS rows for each work-group: its matrix waits for no product. */
+kernel void by_halves(PORTBAR_GRID_PARAM, global const float *w, global float *x)
+{
+    local float shelf[ROWS * LOCAL];
+    PORTBAR_ENTER(grid);
+    const uint tile = portbar_group_id(&grid), item = get_local_id(0);
+    float4 kept[SIZE / LOCAL];
+    for (uint n = 0; n < SIZE / LOCAL; ++n)
+        kept[n] = column(w + tile * TILE * SIZE + item + n * LOCAL);
+    for (uint stage = 0; stage < STAGES; ++stage) {
+        float4 sums = (float4)(0.0f);
+        for (uint n = 0; n < SIZE / LOCAL; ++n)
+            sums += x[stage * SIZE + item + n * LOCAL] * kept[n];
+        finish(sums, x + (stage + 1) * SIZE + tile * TILE, shelf);
+        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+        const uint next = min(stage + 1u, STAGES - 1u) * TILES + tile;
+        for (uint n = 0; n < SIZE / LOCAL; ++n)
+            kept[n] = column(w + next * TILE * SIZE + item + n * LOCAL);
+        if (!portbar_device_barrier_wait(&grid, token))
+            return;
+    }
+}
+#endif
+
 kernel void one_product(global const float *w, global float *x, uint stage)
 {
     local float shelf[ROWS * LOCAL];
@@ -104,8 +110,9 @@ kernel void one_product(global const float *w, global float *x, uint stage)
         shares = queue.device.max_compute_units if on_cpu else size
         self.tile = next(tile for tile in range(ROWS, size + 1, ROWS) if size % tile == 0 and tile * shares >= size)
         self.tiles = size // self.tile
-        keeps = not on_cpu and 4 * self.tile * size <= 16384
-        numbers = {"SIZE": size, "TILES": self.tiles, "TILE": self.tile, "LOCAL": self.width, "KEEPS": int(keeps)}
+        #: A work-item keeps its part of a matrix in registers where each work-group has a tile of its own.
+        self.keeps = not on_cpu and self.tile == ROWS
+        numbers = {"SIZE": size, "TILES": self.tiles, "TILE": self.tile, "LOCAL": self.width, "KEEPS": int(self.keeps)}
         numbers |= {"STAGES": STAGES, "ROWS": ROWS}
         defined = "".join(f"#define {name} {value}u\n" for name, value in numbers.items())
         self.queue, self.size = queue, size
@@ -116,19 +123,17 @@ kernel void one_product(global const float *w, global float *x, uint stage)
         self.w = self.put(self.matrices)
         self.x = self.put(np.zeros((STAGES + 1, size), np.float32))
         self.x[0].set(self.start)
-        tasks = np.arange(STAGES * self.tiles).reshape(STAGES, self.tiles)
-        before, after = np.broadcast_arrays(tasks[:-1, :, None], tasks[1:, None, :])
-        edges = np.stack([before.ravel(), after.ravel()], axis=1)
-        self.graph = portbar.TaskGraph(queue, tasks.size, edges)
 
     def in_one_kernel(self) -> cl.array.Array:
-        """One launch, in which tiles wait for the product before, and fetch their matrix meanwhile."""
-        kernel = self.program.kernel("by_tasks")
-        kernel(self.queue, None, (self.width,), *self.graph.args, self.w, self.x, max_groups=self.tiles).wait()
+        """One launch; between the halves of each barrier work-groups fetch their part of the next matrix."""
+        kernel = self.program.kernel("by_halves") if self.keeps else self.program.kernel("by_barriers")
+        if self.keeps and kernel.occupancy(self.queue, (self.width,)).groups < self.tiles:
+            kernel = self.program.kernel("by_barriers")
+        kernel(self.queue, None, (self.width,), self.w, self.x, max_groups=self.tiles).wait()
         return self.x
 
     def by_barriers(self) -> cl.array.Array:
-        """One launch, with a barrier after each product."""
+        """One launch, with a whole barrier after each product."""
         kernel = self.program.kernel("by_barriers")
         kernel(self.queue, None, (self.width,), self.w, self.x, max_groups=self.tiles).wait()
         return self.x

@@ -110,6 +110,7 @@ class Kernel:
         #: The same plans for launches of buffers and scalars, by what the caller gives, and the places of the buffers.
         self._simple_plans: dict[Any, tuple[Plan, tuple[int, ...]]] = {}
         self._resources: dict[cl.Device, Resources | None] = {}
+        self._suggested: dict[cl.Device, Size] = {}
         self._signatures: dict[tuple[type, ...], Signature] = {}
         self._states, self._context = program.states, program.context
         self._typedefs = scalar_typedefs(program.source)
@@ -314,6 +315,11 @@ class Kernel:
         """
         check_queue(queue)
         device = queue.device
+        if device not in self._suggested:
+            self._suggested[device] = self._suggest(device)
+        return self._suggested[device]
+
+    def _suggest(self, device: cl.Device) -> Size:
         strategy, use = self.program.strategy(device), self.program.reduction_use
         handle = self._handle(device, strategy)
         scratch = None

@@ -201,3 +201,12 @@ def test_a_suggested_local_size_is_within_the_memory_of_reductions(context, queu
     assert suggested == (most,) if exact else suggested[0] <= most
     made(queue, None, suggested, out).wait()
     assert support.uints(queue, out)[0] == 0
+
+
+@on_device
+def test_a_suggested_local_size_is_computed_once(context, queue, monkeypatch):
+    """Programs ask at each launch, and finding it takes as long as ten launches."""
+    made = support.kernel(context, SOURCE, "launched")
+    first = made.suggested_local_size(queue)
+    monkeypatch.delattr("portbar.launching.kernel.suggested")
+    assert made.suggested_local_size(cl.CommandQueue(context)) == first
