@@ -41,8 +41,6 @@ class States:
     ----------
     lock : threading.RLock
         Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
-    generation : int
-        Counts changes of the grids' states, so that a kernel knows when the one it remembers may be stale.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class States:
         tracing: Callable[[cl.Device], Tracing | None],
     ) -> None:
         self.lock = threading.RLock()
-        self.generation = 0
         self._context, self._loops, self._use, self._wait_limit = context, loops, use, wait_limit
         self._grids: OrderedDict[int, QueueState] = OrderedDict()
         self._gangs: OrderedDict[int, GangState] = OrderedDict()
@@ -70,12 +67,14 @@ class States:
         if state is None or state.exhausted or groups > 1 << state.capacity_log2:
             use = self._use
             more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
-            order = None if state is None else state.order
+            order = None
+            if state is not None:
+                order = state.order
+                state.give_up()
             state = QueueState(queue, groups, more_words, order, self._tracing(queue.device))
             self._grids[key] = state
-            self.generation += 1
             while len(self._grids) > _MAX_STATES:
-                self._grids.popitem(last=False)
+                self._grids.popitem(last=False)[1].give_up()
         self._grids.move_to_end(key)
         return state
 
