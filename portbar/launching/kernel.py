@@ -77,6 +77,8 @@ from portbar.launching.sizes import (
     size_key,
     suggested,
 )
+from portbar.launching.state import QueueState
+from portbar.launching.states import dry_runs
 from portbar.primitives import layout, scan
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.primitives.strategy import Strategy
@@ -627,11 +629,12 @@ class Kernel:
         if known is not None and (retry is None or not (again or retry.is_due)):
             return known
         patience = patience_rounds(profile)
-        # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
-        apart = self.program.states.dry_queue(device)
+        apart = dry_runs(self.program.context, device, strategy.discovery.value)
 
         def dry_run(groups: int) -> int:
-            return self._dry_run(apart, strategy, local, groups, patience, args).num_groups
+            with apart.lock:
+                state = apart.state(groups)
+                return self._dry_run(apart.queue, strategy, local, groups, patience, args, state).num_groups
 
         start = time.monotonic()
         drained = drain(queue)
@@ -654,13 +657,16 @@ class Kernel:
         groups: int,
         patience: int,
         args: Sequence[Any],
+        state: QueueState | None = None,
     ) -> Launch:
         """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
         limit = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
         words = memoryview(array("I", (0, groups, patience, limit)))
         size = (groups * local[0], *local[1:])
         handle = self._handle(queue.device, strategy, args)
-        plan = Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
+        plan = Plan(
+            queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words, state
+        )
         launch = self._enqueue(plan, args, None)
         launch.wait()
         return launch
