@@ -29,6 +29,8 @@ from portbar.primitives.grid import bounded
 PARAMETERS = "global int *out, global const int *in, const int n"
 BODY = "if (n == 12345) out[0] = in[0];"
 RAW = f"kernel void empty({PARAMETERS}) {{ {BODY} }}\n"
+#: As a grid's kernel has them: its state, and four words that each launch sets.
+RAW_HIDDEN = f"kernel void empty(global uint *state, uint4 words, {PARAMETERS}) {{ {BODY} }}\n"
 WITHOUT_GRID = f'#include "portbar/atomics.h"\n{RAW}'
 WITH_GRID = f"""
 #include "portbar/device_barrier.h"
@@ -126,11 +128,15 @@ def waiting(session: Session) -> Iterator[Row]:
 
 
 def enqueueing(session: Session) -> Iterator[Row]:
-    """Host time of one launch beside PyOpenCL's, with its types declared; the device holds them back meanwhile."""
+    """Host time of one launch beside PyOpenCL's, with its types declared; the device holds them back meanwhile.
+
+    `raw-hidden` is the least that a grid can cost: PyOpenCL with the two hidden arguments, and a Python object.
+    """
     for groups, local_size in shapes(session)[:1]:
         made = launches(session, session.queue, groups, local_size)
         sides = {
             "raw": partial(host_us, session.queue, made.raw),
+            "raw-hidden": partial(host_us, session.queue, hidden_launch(session, made)),
             "enqueue": partial(host_us, session.queue, made.grid),
             "enqueue-without-grid": partial(host_us, session.queue, made.without),
         }
@@ -247,6 +253,25 @@ def raw_kernel(session: Session) -> cl.Kernel:
     raw = cl.Kernel(compile_program(session.context, session.device, RAW, ()), "empty")
     raw.set_scalar_arg_dtypes([None, None, np.int32])
     return raw
+
+
+@dataclass
+class Held:
+    """A Python object for each launch, as portbar's own."""
+
+    event: cl.Event
+    epoch: int
+    groups: int
+
+
+def hidden_launch(session: Session, made: Launches) -> Callable[[], Held]:
+    """Return the launch of an empty kernel with a grid's hidden arguments, through PyOpenCL."""
+    raw = cl.Kernel(compile_program(session.context, session.device, RAW_HIDDEN, ()), "empty")
+    raw.set_arg_types([None, np.dtype("V16"), None, None, np.dtype(np.int32)])
+    state, words = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 64), memoryview(bytearray(16))
+    queue, arguments = session.queue, buffers(session.context)
+    total, local = (made.groups * made.local_size,), (made.local_size,)
+    return lambda: Held(raw(queue, total, local, state, words, *arguments), 1, made.groups)
 
 
 def first_and_later_us(make: Callable[[], Callable[[], cl.Event | Launch]]) -> tuple[float, float]:
