@@ -29,6 +29,8 @@ from portbar.primitives.grid import bounded
 PARAMETERS = "global int *out, global const int *in, const int n"
 BODY = "if (n == 12345) out[0] = in[0];"
 RAW = f"kernel void empty({PARAMETERS}) {{ {BODY} }}\n"
+#: As a grid's kernel has them: its state, and four words that each launch sets.
+RAW_HIDDEN = f"kernel void empty(global uint *state, uint4 words, {PARAMETERS}) {{ {BODY} }}\n"
 WITHOUT_GRID = f'#include "portbar/atomics.h"\n{RAW}'
 WITH_GRID = f"""
 #include "portbar/device_barrier.h"
@@ -97,9 +99,7 @@ def launches(session: Session, queue: cl.CommandQueue, groups: int, local_size: 
     arguments = buffers(context)
     grid = portbar.Program(context, WITH_GRID).kernel("empty")
     without = portbar.Program(context, WITHOUT_GRID).kernel("empty")
-    # Compiled so that it needs no folder for PyOpenCL's cache.
-    raw = cl.Kernel(compile_program(context, session.device, RAW, ()), "empty")
-    raw.set_scalar_arg_dtypes([None, None, np.int32])
+    raw = raw_kernel(session)
     bound = grid.occupancy(queue, local).groups
     groups = min(groups or bound, bound)
     total = (groups * local_size,)
@@ -131,11 +131,15 @@ def waiting(session: Session) -> Iterator[Row]:
 
 
 def enqueueing(session: Session) -> Iterator[Row]:
-    """Host time of one launch beside PyOpenCL's, with its types declared; the device holds them back meanwhile."""
+    """Host time of one launch beside PyOpenCL's, with its types declared; the device holds them back meanwhile.
+
+    `raw-hidden` is the least that a grid can cost: PyOpenCL with the two hidden arguments, and a Python object.
+    """
     for groups, local_size in shapes(session)[:1]:
         made = launches(session, session.queue, groups, local_size)
         sides = {
             "raw": partial(host_us, session.queue, made.raw),
+            "raw-hidden": partial(host_us, session.queue, hidden_launch(session, made)),
             "enqueue": partial(host_us, session.queue, made.grid),
             "enqueue-without-grid": partial(host_us, session.queue, made.without),
         }
@@ -154,20 +158,31 @@ def entering(session: Session) -> Iterator[Row]:
 
 
 def first(session: Session) -> Iterator[Row]:
-    """A program's first launch, its binary known to the driver, beside a later one of the same kernel."""
-    _, local_size = shapes(session)[0]
-    arguments = buffers(session.context)
+    """A kernel's first launch, compiled already, beside its later ones; and PyOpenCL's first launch beside its later ones.
 
-    def launch_us(kernel: portbar.Kernel) -> float:
-        start = time.perf_counter()
-        kernel(session.queue, None, (local_size,), *arguments).wait()
-        return (time.perf_counter() - start) * 1e6
+    The second ratio is the driver's own cost, such as the transfer of the binary to the device.
+    """
+    # Not a local size for which portbar has measured that another barrier is faster: its first launch compiles that.
+    _, local_size = shapes(session)[-1 if session.is_cpu else 0]
+    local, arguments = (local_size,), buffers(session.context)
+    program = portbar.Program(session.context, WITH_GRID)
+    total = (program.kernel("empty").occupancy(session.queue, local).groups * local_size,)
 
-    samples = []
-    for _ in range(session.repeats + 1):
+    def grid() -> Callable[[], Launch]:
         kernel = portbar.Program(session.context, WITH_GRID).kernel("empty")
-        samples.append((launch_us(kernel), statistics.median(launch_us(kernel) for _ in range(9))))
-    yield session.compare("first-launch", "later-launch", samples[1:], local_size=local_size)
+        return lambda: kernel(session.queue, None, local, *arguments)
+
+    def plain() -> Callable[[], cl.Event]:
+        raw = raw_kernel(session)
+        return lambda: raw(session.queue, total, local, *arguments)
+
+    sides: dict[str, Callable[[], tuple[float, float]]] = {
+        "first-launch": partial(first_and_later_us, grid),
+        "raw-first-launch": partial(first_and_later_us, plain),
+    }
+    taken = sampled(sides, session.repeats + 1)
+    for name, peer in zip(sides, ("later-launch", "raw-later-launch"), strict=True):
+        yield session.compare(name, peer, taken[name][1:], local_size=local_size)
 
 
 def riding(session: Session) -> Iterator[Row]:
@@ -236,6 +251,39 @@ def barrier_us(
         side()
     taken = sampled(sides, session.repeats)
     return count, lambda ours, theirs: list(zip(taken[ours], taken[theirs], strict=True))
+
+
+def raw_kernel(session: Session) -> cl.Kernel:
+    """The empty kernel through PyOpenCL, with its types declared; compiled so that it needs no folder for PyOpenCL's cache."""
+    raw = cl.Kernel(compile_program(session.context, session.device, RAW, ()), "empty")
+    raw.set_scalar_arg_dtypes([None, None, np.int32])
+    return raw
+
+
+@dataclass
+class Held:
+    """A Python object for each launch, as portbar's own."""
+
+    event: cl.Event
+    epoch: int
+    groups: int
+
+
+def hidden_launch(session: Session, made: Launches) -> Callable[[], Held]:
+    """Return the launch of an empty kernel with a grid's hidden arguments, through PyOpenCL."""
+    raw = cl.Kernel(compile_program(session.context, session.device, RAW_HIDDEN, ()), "empty")
+    raw.set_arg_types([None, np.dtype("V16"), None, None, np.dtype(np.int32)])
+    state, words = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 64), memoryview(bytearray(16))
+    queue, arguments = session.queue, buffers(session.context)
+    total, local = (made.groups * made.local_size,), (made.local_size,)
+    return lambda: Held(raw(queue, total, local, state, words, *arguments), 1, made.groups)
+
+
+def first_and_later_us(make: Callable[[], Callable[[], cl.Event | Launch]]) -> tuple[float, float]:
+    """Microseconds of the first launch that `make` gives, with a wait, and the median of nine later ones."""
+    launch = make()
+    us = [each_us(partial(ended, launch), calls=1) for _ in range(10)]
+    return us[0], statistics.median(us[1:])
 
 
 def buffers(context: cl.Context) -> tuple[cl.Buffer, cl.Buffer, np.int32]:

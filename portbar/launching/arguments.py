@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
@@ -32,6 +33,9 @@ SCAN_PARAMETER: Final = "portbar_scan_param"
 SCAN_LAUNCH_PARAMETER: Final = "portbar_scan_launch"
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
+
+#: The attribute of memory objects in which the handle of their context is noted: asking the driver makes an object each time.
+CONTEXT_MARK: Final = "_portbar_context"
 
 #: Scalar types of OpenCL C, by each of their names -> the NumPy type.
 SCALARS: Final[dict[str, np.dtype[Any]]] = {
@@ -264,12 +268,18 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
     LaunchError
         A buffer of another context.
     """
+    handle = context.int_ptr
     for index in indices:
         memory = arguments[index]
-        if isinstance(memory, cl.MemoryObjectHolder) and memory.get_info(_CONTEXT) != context:
+        if not isinstance(memory, cl.MemoryObjectHolder) or getattr(memory, CONTEXT_MARK, None) == handle:
+            continue
+        if memory.get_info(_CONTEXT) != context:
             raise LaunchError(
                 f"argument {index} of kernel {kernel!r} is a buffer of another context; allocate it in the program's context"
             )
+        with suppress(AttributeError):
+            # An object never changes its context, and ends with its mark.
+            setattr(memory, CONTEXT_MARK, handle)
 
 
 def check_local_memory(kernel: cl.Kernel, device: cl.Device, sizes: Sequence[int]) -> None:

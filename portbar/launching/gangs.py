@@ -187,13 +187,14 @@ class GangLaunch(Launch):
         self._gangs.check(self._label, self._groups, self._words)
 
 
-def enqueue(state: GangState, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+def launch(states: Any, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None = None) -> Launch:
     """Enqueue a plan of `portbar.launching.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
+    state: GangState = states.gang(plan.queue, plan.groups)
     place = state.next_place()
     before = state.order.after(wait_for)
     words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)
     event = plan.call(state.buffer, bytearray(words), *args, wait_for=before)
     state.order.add(event, wait_for)
-    launch = GangLaunch(event, plan.label, state, place, plan.groups)
-    state.remember(place, launch)
-    return launch
+    made = GangLaunch(event, plan.label, state, place, plan.groups)
+    state.remember(place, made)
+    return made

@@ -10,6 +10,7 @@ import time
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pyopencl as cl
@@ -48,6 +49,8 @@ from portbar.launching.arguments import (
     scalar_typedefs,
 )
 from portbar.launching.compiled import CompiledProgram
+from portbar.launching.fused import NOTHING, Remembered, Shape, fused
+from portbar.launching.handle import TypedKernel
 from portbar.launching.launch import Launch
 from portbar.launching.occupancy import (
     Occupancy,
@@ -74,12 +77,12 @@ from portbar.launching.sizes import (
     size_key,
     suggested,
 )
+from portbar.launching.state import QueueState
+from portbar.launching.states import dry_runs
 from portbar.primitives import layout, scan
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.primitives.strategy import Strategy
 from portbar.text.source import kernel_text, mentions
-
-_CONTEXT: Final = cl.mem_info.CONTEXT
 
 #: Combinations of queue, sizes and local memory that are remembered for each kernel.
 _MAX_PLANS: Final = 256
@@ -102,13 +105,15 @@ class Kernel:
     def __init__(self, program: CompiledProgram, name: str) -> None:
         self.program = program
         self.name = name
-        self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], cl.Kernel] = {}
+        self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], TypedKernel] = {}
         self._occupancy: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Occupancy] = {}
         #: Occupancies that a busy device may have made too small.
         self._retries: dict[tuple[cl.Device, str, Size, tuple[int, ...]], Retry] = {}
         self._plans: dict[Any, Plan] = {}
-        #: The same plans for launches of buffers and scalars, by what the caller gives, and the places of the buffers.
-        self._simple_plans: dict[Any, tuple[Plan, tuple[int, ...]]] = {}
+        #: Launches of buffers and scalars, by the queue and the shape.
+        self._remembered: dict[tuple[int, Shape], Remembered] = {}
+        #: The one that launched last, which is likely to launch next.
+        self._latest = NOTHING
         self._resources: dict[cl.Device, Resources | None] = {}
         self._suggested: dict[cl.Device, Size] = {}
         self._signatures: dict[tuple[type, ...], Signature] = {}
@@ -145,6 +150,8 @@ class Kernel:
                 raise LaunchError(
                     f"kernel {name!r}: {scan.PARAMETER} must be the first parameter, and the only hidden one"
                 )
+        #: Enqueues a kernel that neither has a grid nor is plain.
+        self._enqueue_other = launching.launch if self.reduces_gangs else scanning.launch if self.scans else None
         hidden = HIDDEN if others or self.scans else 0
         self._count = handle.num_args - hidden
         self._parameters: tuple[Parameter, ...] | None = parameters[hidden:] if parameters is not None else None
@@ -199,18 +206,16 @@ class Kernel:
         if max_groups is not None or items is not None:
             most = self._most_groups(queue, global_size, local_size, num_groups, max_groups, items)
         if wait_for is None:
+            shape = (global_size, local_size, num_groups, most)
+            known = self._latest
             try:
-                known = self._simple_plans.get((id(queue), global_size, local_size, num_groups, most, *map(type, args)))
-            except TypeError:  # sizes given as lists
-                known = None
-            if known is not None:
-                simple, memories = known
-                for index in memories:
-                    if args[index].get_info(_CONTEXT) != self._context:
-                        check_memory_contexts(self.name, self._context, memories, args)
-                if self._exclusive:
-                    self._check_shared(args)
-                return self._enqueue(simple, args, None)
+                if known.queue is not queue or known.shape != shape:
+                    self._latest = known = self._remembered.get((id(queue), shape), NOTHING)
+            except (TypeError, ValueError):  # sizes given as lists or as arrays of NumPy
+                known = NOTHING
+            same = known.launch(args)
+            if same is not None:
+                return same
         check_queue(queue)
         types = tuple(map(type, args))
         signature = self._signatures.get(types)
@@ -227,8 +232,10 @@ class Kernel:
             places = dict(zip(signature.arrays, arrays, strict=True))
             wait_for = awaited(f"kernel {self.name!r}", wait_for, places, hidden=self._failures_hidden)
         check_memory_contexts(self.name, self._context, signature.memories, args)
-        plan = self._planned(queue, global_size, local_size, num_groups, most, args, types, signature)
+        plan = self._planned(queue, global_size, local_size, num_groups, most, args, signature)
         launch = self._enqueue(plan, args, wait_for)
+        if wait_for is None and signature.is_simple and plan.lasting:
+            self._remember(queue, (size_key(global_size), size_key(local_size), num_groups, most), plan, types)
         for one in arrays:
             one.add_event(launch.event)
         return launch
@@ -241,7 +248,6 @@ class Kernel:
         num_groups: int | None,
         most: int | None,
         args: Sequence[Any],
-        types: tuple[type, ...],
         signature: Signature,
     ) -> Plan:
         """The plan of a launch, remembered where others may go by it."""
@@ -264,12 +270,24 @@ class Kernel:
                 self._plans.clear()
             if plan.lasting:
                 self._plans[key if most is None or plan.groups == most else unbounded] = plan
-        if plan.lasting and signature.is_simple and self._parameters is not None:
-            if len(self._simple_plans) >= _MAX_PLANS:
-                self._simple_plans.clear()
-            # The plan keeps its queue, so that no other one has the same id.
-            self._simple_plans[id(plan.queue), *key[1:5], *types] = plan, signature.memories
         return plan
+
+    def _remember(self, queue: cl.CommandQueue, shape: Shape, plan: Plan, types: tuple[type, ...]) -> None:
+        """Make later launches of a shape cheap, unless each of them has a trace to keep."""
+        if self._parameters is None or (plan.state is not None and plan.state.tracing is not None):
+            return
+        with self._states.lock:
+            key = (id(queue), shape)
+            known = self._remembered.get(key)
+            if known is not None and known.types == types and known.state is plan.state:
+                return
+            if len(self._remembered) >= _MAX_PLANS:
+                self._remembered.clear()
+            others = None
+            if self._enqueue_other is not None:
+                others = partial(self._enqueue_other, self._states, plan)
+            launch = fused(plan, self._states, self._context, self._parameters, self._exclusive, types, others)
+            self._remembered[key] = self._latest = Remembered(queue, shape, launch, types, plan.state)
 
     def occupancy(self, queue: cl.CommandQueue, local_size: Sequence[int], *args: Any) -> Occupancy:
         """Return how many work-groups of this kernel the queue's device runs concurrently.
@@ -418,7 +436,7 @@ class Kernel:
         self._check_local_memory(device, local_memory)
         return bare, local_memory
 
-    def _handle(self, device: cl.Device, strategy: Strategy, args: Sequence[Any] = ()) -> cl.Kernel:
+    def _handle(self, device: cl.Device, strategy: Strategy, args: Sequence[Any] = ()) -> TypedKernel:
         """The handle for a device and algorithm, and for where `args` are pointers to shared virtual memory.
 
         Such pointers need a handle of their own, which may take no buffer in their place afterwards (the effect POINTERS_STAY).
@@ -427,11 +445,10 @@ class Kernel:
         key = (device, strategy.device_barrier.value, pointers)
         handle = self._handles.get(key)
         if handle is None:
-            handle = cl.Kernel(self.program.built(device, strategy), self.name)
+            handle = TypedKernel(self.program.built(device, strategy), self.name)
             parameters = parameters_of(handle, self._typedefs)
             if parameters is not None:
-                # Ten times cheaper a launch than letting PyOpenCL find out what each argument is.
-                handle.set_arg_types([*map(passed_as, parameters)])
+                handle.declare([*map(passed_as, parameters)])
             self._handles[key] = handle
         return handle
 
@@ -618,11 +635,12 @@ class Kernel:
         if known is not None and (retry is None or not (again or retry.is_due)):
             return known
         patience = patience_rounds(profile)
-        # A queue of its own, since the caller's may wait for an event that the caller sets after this launch.
-        apart = self.program.states.dry_queue(device)
+        apart = dry_runs(self.program.context, device, strategy.discovery.value)
 
         def dry_run(groups: int) -> int:
-            return self._dry_run(apart, strategy, local, groups, patience, args).num_groups
+            with apart.lock:
+                state = apart.state(groups)
+                return self._dry_run(apart.queue, strategy, local, groups, patience, args, state).num_groups
 
         start = time.monotonic()
         drained = drain(queue)
@@ -645,13 +663,16 @@ class Kernel:
         groups: int,
         patience: int,
         args: Sequence[Any],
+        state: QueueState | None = None,
     ) -> Launch:
         """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
         limit = limit_rounds(self.program.profile(queue.device), self.program.spin_limit)
         words = memoryview(array("I", (0, groups, patience, limit)))
         size = (groups * local[0], *local[1:])
         handle = self._handle(queue.device, strategy, args)
-        plan = Plan(queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words)
+        plan = Plan(
+            queue, handle, (self.name, queue.device.name.strip()), size, local, groups, layout.DRY_RUN, words, state
+        )
         launch = self._enqueue(plan, args, None)
         launch.wait()
         return launch
@@ -659,27 +680,19 @@ class Kernel:
     def _enqueue(self, plan: Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
         states, words = self._states, plan.words
         with states.lock:
-            if self.reduces_gangs:
-                return launching.enqueue(states.gang(plan.queue, plan.groups), plan, args, wait_for)
-            if self.scans:
-                return scanning.enqueue(states.scan(plan.queue, plan.groups), plan, args, wait_for)
+            if self._enqueue_other is not None:
+                return self._enqueue_other(states, plan, args, wait_for)
             if words is None:
-                # A keyword costs half a microsecond.
-                event = plan.call(*args) if wait_for is None else plan.call(*args, wait_for=wait_for)
-                return Launch(event, plan.label)
+                return Launch(plan.call(*args, wait_for=wait_for), plan.label)
             state = plan.state
-            if state is None or plan.generation != states.generation or state.exhausted:
+            if state is None or state.exhausted:
                 state = plan.state = states.grid(plan.queue, plan.groups)
-                plan.generation = states.generation
             epoch = state.epoch + 1
             before = state.prepare(epoch, wait_for)
             words[0] = plan.flags | state.capacity_log2 << 24 | epoch
             if plan.patience is not None:
                 words[2] = plan.patience[state.joins_others()]
-            if before is None:
-                event = plan.call(state.buffer, words, *args)
-            else:
-                event = plan.call(state.buffer, words, *args, wait_for=before)
+            event = plan.call(state.buffer, words, *args, wait_for=before)
             launch = Launch(event, plan.label, state, epoch, plan.groups)
             state.note(epoch, launch, wait_for)
         return launch

@@ -31,6 +31,9 @@ class Launch:
         Launched work-groups, including surplus ones; 0 without a grid.
     """
 
+    groups = 0
+    _state: QueueState | None = None
+    _epoch = 0
     _report: Report | None = None
     _snapshot: tuple[Words, cl.Event] | None = None
     _trace: tuple[Words, cl.Event | None] | None = None
@@ -125,7 +128,7 @@ class Launch:
             self._report = report
             if report.groups == 0 or (report.status != OPEN and not FAULTS.get(report.status, OVERWRITTEN).keeps_state):
                 # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
-                self._state.broken = True
+                self._state.give_up()
         return self._report
 
     @property

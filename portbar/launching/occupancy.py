@@ -23,9 +23,13 @@ from portbar.primitives import layout
 #: Work-groups a compute unit that are launched to find a GPU's bound; more are launched if all of them were resident.
 _GROUPS_PER_UNIT: Final = 32
 _RUNS: Final = 5
+#: Runs with the same largest number after which no further one is made.
+_AGREEING: Final = 2
 
 #: Seconds that a measurement waits for what is in the caller's queue, which may be held back by the caller itself.
 _DRAIN_S: Final = 1.0
+#: Seconds for which it does so without sleeping, which takes longer than an idle queue needs; and of its sleeps.
+_SPIN_S: Final = 1e-4
 _POLL_S: Final = (1e-5, 5e-4)
 
 #: How many times as long as a measurement took passes before it is made again; twice as many the next time.
@@ -55,12 +59,14 @@ def drain(queue: cl.CommandQueue) -> bool:
     """Wait a while for what is in a queue; whether all of it has ended. A queue that waits for its own host never does."""
     marker = cl.enqueue_marker(queue)
     queue.flush()
-    deadline, pause = time.monotonic() + _DRAIN_S, _POLL_S[0]
+    start, pause = time.monotonic(), _POLL_S[0]
     while marker.command_execution_status > cl.command_execution_status.COMPLETE:
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - start
+        if waited > _DRAIN_S:
             return False
-        time.sleep(pause)
-        pause = min(2 * pause, _POLL_S[1])
+        if waited > _SPIN_S:
+            time.sleep(pause)
+            pause = min(2 * pause, _POLL_S[1])
     return True
 
 
@@ -105,7 +111,7 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
     dry_run : callable
         Launches the given number of work-groups and returns how many discovery found.
     most_runs : int
-        Runs of which the largest counts, where none finds all that were launched.
+        Runs of which the largest counts, where none finds all that were launched and no two agree on the largest.
     """
     findings = profile.findings
     known = findings.groups_in_flight if findings is not None else None
@@ -116,7 +122,7 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
     runs: list[int] = []
     while True:
         found = [dry_run(launched)]
-        while max(found) < launched and len(found) < most_runs:
+        while max(found) < launched and len(found) < most_runs and found.count(max(found)) < _AGREEING:
             found.append(dry_run(launched))
         runs += found
         saturated = max(found) < launched

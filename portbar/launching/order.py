@@ -99,7 +99,7 @@ class Order:
     def __init__(self, queue: cl.CommandQueue) -> None:
         self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         self.hidden = hides_failures(queue.device)
-        self._last: cl.Event | None = None
+        self.last: cl.Event | None = None
         #: The launches before those that may fail by their own wait list; None where no such launch is under way.
         self._before: list[cl.Event] | None = None
         self._many = _MANY
@@ -109,7 +109,7 @@ class Order:
     @property
     def is_busy(self) -> bool:
         """Whether the last launch is not known to have ended."""
-        return self._last is not None and self._last.command_execution_status > _COMPLETE
+        return self.last is not None and self.last.command_execution_status > _COMPLETE
 
     def may_run(self) -> bool:
         """Whether any of the launches is not known to have ended."""
@@ -123,7 +123,7 @@ class Order:
         LaunchError
             The last launch failed, and the driver would end the process at the next one in this queue.
         """
-        last = self._last
+        last = self.last
         if last is None or self.is_free:
             return wait_for
         if failed(last, hidden=self.hidden):
@@ -141,12 +141,12 @@ class Order:
 
     def add(self, event: cl.Event, wait_for: Sequence[cl.Event] | None) -> None:
         """Note a launch, and the wait list that its caller gave."""
-        if wait_for and self._last is not None:
+        if wait_for and self.last is not None:
             if self._before is None:
                 self._before = []
                 self.is_free = False
-            self._before.append(self._last)
+            self._before.append(self.last)
             if len(self._before) > self._many:
                 self._before = [one for one in self._before if one.command_execution_status > _COMPLETE]
                 self._many = max(_MANY, 2 * len(self._before))
-        self._last = event
+        self.last = event

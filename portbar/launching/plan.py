@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyopencl as cl
 
+    from portbar.launching.handle import TypedKernel
     from portbar.launching.sizes import Size
     from portbar.launching.state import QueueState
 
@@ -38,7 +39,7 @@ class Plan:
     """Everything about a launch that depends on queue, sizes and local memory only."""
 
     queue: cl.CommandQueue
-    handle: cl.Kernel
+    handle: TypedKernel
     label: tuple[str, str]
     global_size: Size
     local_size: Size | None
@@ -47,14 +48,15 @@ class Plan:
     #: The hidden launch argument, an OpenCL uint4; None without a grid.
     words: memoryview | None
     state: QueueState | None = None
-    generation: int = 0
     #: Patience with the device to itself, and beside a launch in another queue; None where that makes no difference.
     patience: tuple[int, int] | None = None
     #: Whether another launch may go by it; not where the occupancy is to be measured again.
     lasting: bool = True
-    #: Sets all arguments and enqueues.
+    #: Sets all arguments and enqueues, given the queue and the sizes, or with these bound.
+    enqueue: Callable[..., cl.Event] = field(init=False)
     call: Callable[..., cl.Event] = field(init=False)
 
     def __post_init__(self) -> None:
         """Bind what each launch passes."""
-        self.call = partial(self.handle, self.queue, self.global_size, self.local_size)
+        self.enqueue = self.handle.enqueue
+        self.call = partial(self.enqueue, self.handle, self.queue, self.global_size, self.local_size)

@@ -76,8 +76,9 @@ class ScanState:
         return self._epoch
 
 
-def enqueue(state: ScanState, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+def launch(states: Any, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None = None) -> Launch:
     """Enqueue a plan of `portbar.launching.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
+    state: ScanState = states.scan(plan.queue, plan.groups)
     epoch = state.next_epoch()
     before = state.order.after(wait_for)
     words = _WORDS.pack(epoch, plan.groups, state.first_value, 0)

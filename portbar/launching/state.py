@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -49,6 +50,20 @@ class Reported(Protocol):
 _on_device: Final[defaultdict[int, set[weakref.ref[Order]]]] = defaultdict(set)
 
 
+def _no_launch() -> None:
+    """Stand for a reference to a launch where there was none."""
+
+
+@lru_cache(maxsize=4)
+def _initial_words(size: int, nonzero: tuple[tuple[int, int], ...]) -> Words:
+    """Words of a new state, which most states of a process share: fresh pages of memory take as long as a launch."""
+    words = np.zeros(size, np.uint32)
+    for word, value in nonzero:
+        words[word] = value
+    words.flags.writeable = False
+    return words
+
+
 class QueueState:
     """State buffer for the grid launches of one program on one queue.
 
@@ -68,24 +83,27 @@ class QueueState:
         capacity = 1 << self.capacity_log2
         # Reductions over the grid store their values after the words of its barriers.
         size = layout.state_words(capacity) + (more_words(capacity) if more_words else 0)
-        words = np.zeros(size + (capacity * tracing.words if tracing is not None else 0), np.uint32)
+        offsets = layout.OFFSETS.table()
+        # The poll of the first launch, whose epoch is 1, is open and has counted no work-group.
+        nonzero = [(offsets["POLL_ODD"], 1 << self.capacity_log2 + 1)]
         if tracing is not None:
-            words[layout.OFFSETS["REPORTS"] + PLACE_WORD] = size
+            nonzero.append((offsets["REPORTS"] + PLACE_WORD, size))
+        words = _initial_words(size + (capacity * tracing.words if tracing is not None else 0), tuple(nonzero))
         #: How launches are traced, and the first word of their traces.
         self.tracing, self._first_trace = tracing, size
         #: Whether the last launch may never run, by an event that it waits for.
         self._gated = False
-        # The poll of the first launch, whose epoch is 1, is open and has counted no work-group.
-        words[layout.OFFSETS["POLL_ODD"]] = 1 << self.capacity_log2 + 1
         self._memory = StateMemory(queue, words)
         self.buffer = self._memory.buffer
         self.epoch = 0
+        #: The last epoch that a launch may have; 0 where no further one may use the state.
+        self.last_epoch = _LAST_EPOCH
         #: That of the state that this one replaces, so that launches keep following one another.
         self.order = order or Order(queue)
         weakref.finalize(self, retire, self._memory, self.order.may_run)
-        self._first_report = layout.OFFSETS["REPORTS"]
-        self.broken = False
-        self._launches: list[weakref.ref[Reported] | None] = [None] * layout.REPORTS
+        self._first_report = offsets["REPORTS"]
+        #: For each place of a report, the launch that it belongs to, if anyone still refers to that.
+        self.reports: list[Callable[[], Reported | None]] = [_no_launch] * layout.REPORTS
         self._peers = _on_device[queue.device.int_ptr]
         self._own = weakref.ref(self.order, self._peers.discard)
         self._peers.add(self._own)
@@ -101,10 +119,18 @@ class QueueState:
                     peers.discard(peer)
         return len(peers) > 1
 
+    def is_alone(self) -> bool:
+        """Whether no other order has launched on the device since its launches were seen to have ended."""
+        return len(self._peers) == 1 and self._own in self._peers
+
     @property
     def exhausted(self) -> bool:
-        """Whether the epochs are used up, or a fault left the words unusable, so that a new state is due."""
-        return self.broken or self.epoch >= _LAST_EPOCH
+        """Whether the epochs are used up or the state was given up, so that a new one is due."""
+        return self.epoch >= self.last_epoch
+
+    def give_up(self) -> None:
+        """Leave the state to the launches that use it already: another one replaces it, or a fault left its words unusable."""
+        self.last_epoch = 0
 
     def _report_at(self, epoch: int) -> int:
         return self._first_report + epoch % layout.REPORTS * layout.REPORT_WORDS
@@ -113,8 +139,8 @@ class QueueState:
         """The wait list of the launch `epoch`; saves the report that it will overwrite, if anyone may still ask for it."""
         order = self.order
         before = wait_for if order.is_free else order.after(wait_for)
-        reference = self._launches[epoch % layout.REPORTS]
-        if reference is not None and (launch := reference()) is not None and not launch.has_report:
+        launch = self.reports[epoch % layout.REPORTS]()
+        if launch is not None and not launch.has_report:
             saved = self._save(launch, epoch)
             if saved is not None and not order.in_order:
                 before = [*(before or ()), saved]
@@ -124,8 +150,7 @@ class QueueState:
 
     def _keep_trace(self, before: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
         """Copy the last launch's trace, which the next one overwrites, if anyone may still ask for it; the wait list then."""
-        reference = self._launches[self.epoch % layout.REPORTS]
-        launch = reference() if reference is not None else None
+        launch = self.reports[self.epoch % layout.REPORTS]()
         if self.tracing is None or launch is None or launch.has_trace:
             return before
         status = launch.event.command_execution_status
@@ -148,7 +173,7 @@ class QueueState:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""
         self.epoch = epoch
         self._gated = bool(wait_for) or (self._gated and not self.order.in_order)
-        self._launches[epoch % layout.REPORTS] = weakref.ref(launch)
+        self.reports[epoch % layout.REPORTS] = weakref.ref(launch)
         self.order.add(launch.event, wait_for)
 
     def _save(self, launch: Reported, epoch: int) -> cl.Event | None:

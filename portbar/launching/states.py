@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyopencl as cl
@@ -12,6 +13,7 @@ import pyopencl as cl
 from portbar.launching.gangs import GangState
 from portbar.launching.scans import ScanState
 from portbar.launching.state import QueueState
+from portbar.primitives import layout
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
@@ -41,8 +43,6 @@ class States:
     ----------
     lock : threading.RLock
         Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
-    generation : int
-        Counts changes of the grids' states, so that a kernel knows when the one it remembers may be stale.
     """
 
     def __init__(
@@ -55,13 +55,11 @@ class States:
         tracing: Callable[[cl.Device], Tracing | None],
     ) -> None:
         self.lock = threading.RLock()
-        self.generation = 0
         self._context, self._loops, self._use, self._wait_limit = context, loops, use, wait_limit
         self._grids: OrderedDict[int, QueueState] = OrderedDict()
         self._gangs: OrderedDict[int, GangState] = OrderedDict()
         self._scans, self._tracing = scans, tracing
         self._scan_states: OrderedDict[int, ScanState] = OrderedDict()
-        self._dry_queues: dict[cl.Device, cl.CommandQueue] = {}
 
     def grid(self, queue: cl.CommandQueue, groups: int) -> QueueState:
         """The state of a queue, large enough for `groups` launched work-groups. The caller holds the lock."""
@@ -70,12 +68,14 @@ class States:
         if state is None or state.exhausted or groups > 1 << state.capacity_log2:
             use = self._use
             more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
-            order = None if state is None else state.order
+            order = None
+            if state is not None:
+                order = state.order
+                state.give_up()
             state = QueueState(queue, groups, more_words, order, self._tracing(queue.device))
             self._grids[key] = state
-            self.generation += 1
             while len(self._grids) > _MAX_STATES:
-                self._grids.popitem(last=False)
+                self._grids.popitem(last=False)[1].give_up()
         self._grids.move_to_end(key)
         return state
 
@@ -103,9 +103,51 @@ class States:
         self._scan_states.move_to_end(key)
         return state
 
-    def dry_queue(self, device: cl.Device) -> cl.CommandQueue:
-        """A queue of the program's own for launches that run none of the author's code."""
-        with self.lock:
-            if device not in self._dry_queues:
-                self._dry_queues[device] = cl.CommandQueue(self._context, device)
-            return self._dry_queues[device]
+
+class DryRuns:
+    """Where launches run that execute none of the author's code: a queue and a state, which the programs of a context share.
+
+    Parameters
+    ----------
+    context : pyopencl.Context
+    device : pyopencl.Device
+
+    Attributes
+    ----------
+    lock : threading.RLock
+        Held from the launch until it has ended, so that measurements do not disturb each other.
+    queue : pyopencl.CommandQueue
+        Not the caller's, which may wait for an event that the caller sets later.
+    """
+
+    def __init__(self, context: cl.Context, device: cl.Device) -> None:
+        self.lock = threading.RLock()
+        self.queue = cl.CommandQueue(context, device)
+        self._state: QueueState | None = None
+        #: Where the state has its words, which a variant from outside of portbar moves.
+        self._layout: Mapping[str, int] = {}
+
+    def state(self, groups: int) -> QueueState:
+        """The state for a launch of `groups` work-groups. The caller holds the lock."""
+        state, table = self._state, layout.OFFSETS.table()
+        if state is None or state.exhausted or groups > 1 << state.capacity_log2 or table is not self._layout:
+            state = self._state = QueueState(self.queue, groups, order=state.order if state is not None else None)
+            self._layout = table
+        return state
+
+
+#: Of each context; neither holds the context.
+_dry_runs: Final[weakref.WeakKeyDictionary[cl.Context, dict[tuple[cl.Device, str], DryRuns]]] = (
+    weakref.WeakKeyDictionary()
+)
+_dry_runs_lock: Final = threading.Lock()
+
+
+def dry_runs(context: cl.Context, device: cl.Device, discovery: str) -> DryRuns:
+    """Return what the dry runs by one way of discovery share; another way leaves other words for the next launch."""
+    with _dry_runs_lock:
+        of_context = _dry_runs.setdefault(context, {})
+        key = (device, discovery)
+        if key not in of_context:
+            of_context[key] = DryRuns(context, device)
+        return of_context[key]

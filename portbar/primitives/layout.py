@@ -73,18 +73,19 @@ _LINES: Final = (
 class _Offsets(Mapping[str, int]):
     """Name of each region of the state buffer -> its first word, with the lines of all variants that there are."""
 
-    def _all(self) -> dict[str, int]:
+    def table(self) -> Mapping[str, int]:
+        """The offsets as they are now; the same object for as long as there are the same variants."""
         variants = (*BARRIERS.values(), *DISCOVERIES.values())
         return _offsets(tuple(dict.fromkeys(line for variant in variants for line in variant.words)))
 
     def __getitem__(self, name: str) -> int:
-        return self._all()[name]
+        return self.table()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self.table())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self.table())
 
 
 @lru_cache(maxsize=16)
@@ -99,7 +100,7 @@ def _offsets(more: tuple[tuple[str, ...], ...]) -> dict[str, int]:
     return found
 
 
-OFFSETS: Final[Mapping[str, int]] = _Offsets()
+OFFSETS: Final = _Offsets()
 
 
 def state_words(capacity: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from portbar.findings.findings import BarrierTable
@@ -174,13 +175,18 @@ class Strategy:
         local_size : int, optional
             Work-items in each; the measured local size nearest to it (by ratio) is used, the smallest one without it.
         """
-        sizes = {entry[0] for entry in self.tuning.table}
-        if not sizes:
-            return self
-        nearest = min(sizes, key=lambda size: (abs(math.log(max(size, 1) / max(local_size or 1, 1))), size))
-        serving = [entry for entry in self.tuning.table if entry[0] == nearest and entry[1] <= groups]
-        best = max(serving, default=None)
+        best = _serving(self.tuning.table, groups, local_size)
         if best is None or best[2] == self.device_barrier.value:
             return self
         reason = f"measured fastest {self.tuning.origin} from {best[1]} work-groups of {best[0]} on"
         return replace(self, device_barrier=Choice(best[2], reason))
+
+
+@lru_cache(maxsize=256)
+def _serving(table: BarrierTable, groups: int, local_size: int | None) -> tuple[int, int, str] | None:
+    """Return the entry of a measured table for a shape; every first launch asks for one."""
+    sizes = {entry[0] for entry in table}
+    if not sizes:
+        return None
+    nearest = min(sizes, key=lambda size: (abs(math.log(max(size, 1) / max(local_size or 1, 1))), size))
+    return max((entry for entry in table if entry[0] == nearest and entry[1] <= groups), default=None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import intel, mesa, nvidia, oclgrind, pocl
@@ -40,10 +41,12 @@ def registered(quirk: Quirk) -> Iterator[None]:
     if any(quirk.name == known.name for known in QUIRKS):
         raise ValueError(f"the table of faults has an entry {quirk.name!r} already: choose another name")
     QUIRKS.append(quirk)
+    _effects.cache_clear()
     try:
         yield
     finally:
         QUIRKS.remove(quirk)
+        _effects.cache_clear()
 
 
 def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
@@ -51,9 +54,15 @@ def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
     return [quirk for quirk in QUIRKS if quirk.matches(facts, log)]
 
 
+@lru_cache(maxsize=64)
+def _effects(facts: DeviceFacts) -> frozenset[str]:
+    """Return the effects of a device's quirks; the first launch of a kernel asks for several."""
+    return frozenset(quirk.effect for quirk in matching(facts))
+
+
 def has_effect(effect: str, facts: DeviceFacts) -> bool:
     """Return whether any quirk of a device has this effect on portbar."""
-    return any(quirk.effect == effect for quirk in matching(facts))
+    return effect in _effects(facts)
 
 
 def loop_limit(facts: DeviceFacts, measured: int | None) -> int | None:

@@ -1,0 +1,193 @@
+"""Launches of one shape as a single function, generated for the kernel's arguments as PyOpenCL generates its own.
+
+Such a function looks at its arguments and launches, or returns None: then `portbar.launching.kernel` does both at length, and
+says what is wrong. Every call and every loop that it spares is a good part of what PyOpenCL takes for a launch.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pyopencl as cl
+
+from portbar.launching.arguments import CONTEXT_MARK, Parameter
+from portbar.launching.launch import Launch
+from portbar.primitives import layout
+
+if TYPE_CHECKING:
+    from portbar.launching.plan import Plan
+    from portbar.launching.state import QueueState
+    from portbar.launching.states import States
+
+#: A launch but for its queue and arguments: both sizes, and bounds of the number of work-groups.
+Shape = tuple[Any, ...]
+
+#: Launches with these arguments, None where something is due that the function leaves to others.
+Fused = Callable[[tuple[Any, ...]], Launch | None]
+
+#: `bind` makes the function for one shape. An argument that was never checked lacks the mark: AttributeError; ValueError is a
+#: wrong number of arguments.
+_BIND: Final = """
+def bind({bound}):
+    def launch(args):
+        try:
+            {names} = args
+            if {refused}:
+                return None
+        except (AttributeError, ValueError):
+            return None
+{launched}
+    return launch
+"""
+
+_WITHOUT_GRID: Final = """
+        acquire()
+        try:
+            event = enqueue(kernel, queue, global_size, local_size, {names})
+        finally:
+            release()
+        launch = new(Launch)
+        launch.event = event
+        launch._label = label
+        return launch
+"""
+
+#: The part of `QueueState.prepare` and `QueueState.note` that is due on an in-order queue where no launch has failed, and
+#: where nothing refers to the launch whose report this one overwrites.
+_WITH_GRID: Final = """
+        acquire()
+        try:
+            epoch = state.epoch + 1
+            place = epoch % {reports}
+            if epoch > state.last_epoch or not order.is_free or reports[place]() is not None:
+                return None
+            {patience}
+            words[0] = first_word | epoch
+            event = enqueue(kernel, queue, global_size, local_size, buffer, words, {names})
+            state.epoch = epoch
+            order.last = event
+            launch = new(Launch)
+            launch.event = event
+            launch._label = label
+            launch._state = state
+            launch._epoch = epoch
+            launch.groups = groups
+            reports[place] = reference(launch)
+        finally:
+            release()
+        return launch
+"""
+
+#: Beside a launch in another queue, a grid has less patience.
+_PATIENCE: Final = """if not state.is_alone():
+                return None
+            words[2] = patience"""
+
+_OTHERS: Final = """
+        acquire()
+        try:
+            return enqueue(args)
+        finally:
+            release()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The function that launches one shape, and for which types of arguments and which state of the queue it was made."""
+
+    #: Kept, so that no other one has the same id.
+    queue: cl.CommandQueue | None
+    shape: Shape
+    launch: Fused
+    types: tuple[type, ...]
+    state: QueueState | None
+
+
+#: Where nothing is remembered: launches nothing.
+NOTHING: Final = Remembered(None, (), lambda args: None, (), None)  # noqa: ARG005 (called as all others)
+
+
+@lru_cache(maxsize=256)
+def _binder(launched: str, bound: str, refused: tuple[str, ...], count: int) -> Callable[..., Fused]:
+    """Compile `bind` for `count` arguments, which are refused where one of the expressions is true."""
+    names = "".join(f"a{index}, " for index in range(count)) or "()"
+    text = _BIND.format(
+        bound=bound,
+        names=names,
+        refused=" or ".join(refused) or "False",
+        launched=launched.replace("{names}", names if count else ""),
+    )
+    namespace: dict[str, Any] = {"Launch": Launch, "new": object.__new__, "reference": weakref.ref}
+    exec(compile(text, "<portbar launch>", "exec"), namespace)  # noqa: S102 (the text is made of the templates above)
+    binder: Callable[..., Fused] = namespace["bind"]
+    return binder
+
+
+def _refused(
+    parameters: Sequence[Parameter], exclusive: Sequence[tuple[int, int]], types: tuple[type, ...]
+) -> tuple[str, ...]:
+    """Expressions over the arguments, of which one is true where they differ from those that were checked.
+
+    Memory with the mark of the program's context may be passed to any pointer.
+    """
+    found = []
+    for index, parameter in enumerate(parameters):
+        if parameter.kind == "pointer":
+            found.append(f"(a{index} is not None and a{index}.{CONTEXT_MARK} != context)")
+        else:
+            found.append(f"type(a{index}) is not types[{index}]")
+            if issubclass(types[index], cl.MemoryObjectHolder):
+                found.append(f"a{index}.{CONTEXT_MARK} != context")
+    found += [f"(a{fixed} is a{written} and a{fixed} is not None)" for fixed, written in exclusive]
+    return tuple(found)
+
+
+def fused(
+    plan: Plan,
+    states: States,
+    context: cl.Context,
+    parameters: Sequence[Parameter],
+    exclusive: Sequence[tuple[int, int]],
+    types: tuple[type, ...],
+    others: Callable[[tuple[Any, ...]], Launch] | None,
+) -> Fused:
+    """Make the function for launches of a plan, which was launched once.
+
+    Parameters
+    ----------
+    plan : Plan
+        With its state, where the kernel has a grid.
+    states : States
+        Of the program.
+    context : pyopencl.Context
+        Of the program.
+    parameters, exclusive : sequence
+        The author's parameters, and pairs of places that must not get one buffer.
+    types : tuple of type
+        Of the arguments.
+    others : callable or None
+        Launches kernels that neither have a grid nor are plain, with the lock held.
+    """
+    # A `with` of the lock takes twice as long as these.
+    values: dict[str, Any] = {"acquire": states.lock.acquire, "release": states.lock.release}
+    values |= {"context": context.int_ptr, "types": types}
+    if others is not None:
+        launched = _OTHERS
+        values["enqueue"] = others
+    else:
+        launched = _WITHOUT_GRID
+        values |= {"enqueue": plan.enqueue, "kernel": plan.handle, "queue": plan.queue, "label": plan.label}
+        values |= {"global_size": plan.global_size, "local_size": plan.local_size}
+    state = plan.state
+    if state is not None:
+        patience = _PATIENCE if plan.patience is not None else ""
+        launched = _WITH_GRID.replace("{patience}", patience).replace("{reports}", str(layout.REPORTS))
+        values |= {"state": state, "order": state.order, "reports": state.reports, "buffer": state.buffer}
+        values |= {"words": plan.words, "first_word": plan.flags | state.capacity_log2 << 24, "groups": plan.groups}
+        values["patience"] = plan.patience[False] if plan.patience is not None else 0
+    return _binder(launched, ", ".join(values), _refused(parameters, exclusive, types), len(types))(**values)
