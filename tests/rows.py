@@ -65,9 +65,14 @@ FILES = {
         "test_atomics_operations.py",
         "test_atomics_rules.py",
         "test_atomics_values.py",
+        "test_compact.py",
+        "test_device_scan.py",
         "test_reduction_[!u]*.py",
+        "test_scan*.py",
+        "test_segments.py",
         "test_sort.py",
         "test_split_barrier*.py",
+        "test_votes.py",
     ),
     "once": ("test_benching.py", "test_benchmarks*.py"),
     "few": (
@@ -131,7 +136,7 @@ SHARES = {
     ),
     "quick host": Share("host without `--all`", "not device and not slow", "the same without what takes long"),
     "quick": Share(
-        "each runtime without `--all`",
+        "each runtime without `--all`, of several PoCLs the first that works",
         "device and not slow and not once and not few",
         "the promises that are quick to check",
         "all",
