@@ -169,7 +169,7 @@ class Setting:
     expected: dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]] = field(default_factory=dict)
 
 
-#: Answers of the solver, with the expressions that were asked: texts that differ in one order decide the same.
+#: Results of the solver, with the expressions that were asked: texts that differ in one order decide the same.
 _POSSIBLE: dict[tuple[int, ...], tuple[bool, tuple[z3.BoolRef, ...]]] = {}
 
 
