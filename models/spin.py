@@ -128,12 +128,15 @@ def _search(case: Case, folder: Path, timeout: float) -> Outcome:
     kind = ["-DNFAIR=8"] if case.liveness else ["-DSAFETY", "-DNOCLAIM"]
     made = _run(["spin", "-a", *words, str(source)], folder)
     # Most searches are so short that compiling and clearing memory take longer; too small a depth is a problem, not a pass.
-    optimise, depth = ("-O0" if case.bug else "-Og", 200_000) if not case.nightly else ("-O2", 2_000_000)
-    made += _run(["gcc", optimise, "-w", f"-DMEMLIM={MEMORY_MB}", *kind, "-o", "pan", "pan.c"], folder)
+    compiler = ["clang", "-O0"] if case.bug and shutil.which("clang") else ["gcc", "-O0" if case.bug else "-Og"]
+    room = ["-m200000", "-w22"]
+    if case.nightly:
+        compiler, room = ["gcc", "-O2"], ["-m2000000"]
+    made += _run([*compiler, "-w", f"-DMEMLIM={MEMORY_MB}", *kind, "-o", "pan", "pan.c"], folder)
     if not (folder / "pan").is_file():
         return Outcome(case, 0, 0.0, f"not compiled: {made[-500:]}")
     try:
-        printed = _run(["./pan", f"-m{depth}", *(["-a", "-f"] if case.liveness else [])], folder, timeout)
+        printed = _run(["./pan", *room, *(["-a", "-f"] if case.liveness else [])], folder, timeout)
     except subprocess.TimeoutExpired as late:
         seen = re.findall(r"States= *(\S+)", (late.stdout or b"").decode())
         return Outcome(case, int(float(seen[-1])) if seen else 0, 0.0, f"not finished after {timeout:.0f} s")
