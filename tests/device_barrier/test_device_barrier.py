@@ -204,7 +204,7 @@ def test_data_written_before_is_read_after_and_every_barrier_returns_true(contex
 def test_many_rounds_in_one_launch(context, queue, algorithm):
     support.skip_without_intel_barrier(queue.device, algorithm)
     rounds = support.scale(queue.device).many_rounds
-    chain = support.kernel(context, SOURCE, "chain", device_barrier=algorithm, discovery="packed")
+    chain = support.kernel(context, SOURCE, "chain", device_barrier=algorithm)
     # Rounds are what this is about: with thousands of groups they would take minutes where one group polls all others.
     holds = chain.occupancy(queue, (1,), *arguments(queue, (1,))).groups
     check_chain(chain, queue, (1,), rounds, num_groups=min(128, holds))
