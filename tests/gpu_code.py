@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -141,11 +142,21 @@ def compiled_alone(target: Target, text: str, folder: Path, *more: str) -> str:
     return (folder / "out.s").read_text(encoding="utf-8")
 
 
-def complaints(target: Target, text: str, *more: str) -> str:
-    """Return what clang says against OpenCL C for a target; nothing is compiled."""
+def complaints(target: Target, texts: dict[str, str], folder: Path, *more: str) -> str:
+    """Return what clang says against texts in OpenCL C for a target, by their names; nothing is compiled.
+
+    To start clang takes longer than to read a text, so its second stage, which takes many files, reads all of them.
+    """
     options = [option for option in target.options if option != "-emit-llvm"]
-    command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", *options, *more, "-fsyntax-only", "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60).stderr
+    command = [str(clang()), "-###", "-x", "cl", "-Xclang", "-finclude-default-header", *options, *more]
+    stages = subprocess.run([*command, "-fsyntax-only", "-"], capture_output=True, text=True, check=True, timeout=60)
+    [*reader, _] = shlex.split(stages.stderr.splitlines()[-1])
+    for name, text in texts.items():
+        (folder / f"{name}.cl").write_text(text, encoding="utf-8")
+    files = [f"{name}.cl" for name in texts]
+    ran = subprocess.run([*reader, *files], cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    assert ran.returncode in {0, 1}, ran.stderr[-3000:]
+    return ran.stderr
 
 
 def assembled(target: Target, folder: Path) -> None:

@@ -354,6 +354,11 @@ def other_threads(configuration: Configuration) -> bool:
     return (configuration.is_pocl and name.endswith((" x1", " x8"))) or name == "Oclgrind x2"
 
 
+def is_relative(configuration: Configuration, first: str) -> bool:
+    """Whether a configuration is of PoCL, and one of PoCL works that is not this one."""
+    return configuration.is_pocl and first.startswith("PoCL") and configuration.name != first
+
+
 def first_of(workshop: Workshop, configurations: Sequence[Configuration]) -> str:
     """Return the name of the configuration that runs all device tests: one that works, of PoCL if any does."""
 
@@ -642,6 +647,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [
             one for one in found if not options.only or any(part.lower() in one.name.lower() for part in options.only)
         ]
+        first = first_of(workshop, found) if options.all or not options.only else ""
+        if not options.all and not options.only:
+            chosen = [one for one in chosen if not is_relative(one, first)]
         if options.list:
             for configuration in chosen:
                 print(configuration.name, configuration.unusable and f"(unusable: {configuration.unusable})")
@@ -649,7 +657,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not chosen:
             say(f"no configuration is called like {options.only}; --list shows them")
             return 2
-        first = first_of(workshop, found) if options.all else ""
         chosen = [replace(one, share=share_of(one, first, quick=not options.all)) for one in chosen]
         if options.everything:
             chosen = [replace(one, share="first" if one.wanted else "host") for one in chosen]

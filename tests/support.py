@@ -71,6 +71,9 @@ def _built(
 def program(context: cl.Context, source: str, *, spin_limit: float = 20.0, **overrides: str) -> portbar.Program:
     """Build a program, once for each source and strategy; skip where portbar refuses the device, with its reason."""
     with skipped_where_refused():
+        chosen = portbar.choose(portbar.describe(context.devices[0]))
+        if overrides.get("discovery") == chosen.discovery.value:
+            del overrides["discovery"]  # The same text, which is built under one name.
         return _built(context, source, tuple(sorted(overrides.items())), spin_limit)
 
 

@@ -65,6 +65,12 @@ def test_rows_that_differ_in_threads_run_what_depends_on_threads() -> None:
     assert set(shares([*POCL, *OTHERS], quick=True).values()) == {"quick host", "quick"}
 
 
+def test_of_several_pocls_the_short_way_takes_one_that_works() -> None:
+    one, other, third = (runtimes.Configuration(name, name) for name in ("PoCL 3.1 x2", "PoCL 3.0 (wheel)", "rusticl"))
+    assert [runtimes.is_relative(each, "PoCL 3.0 (wheel)") for each in (one, other, third)] == [True, False, False]
+    assert not any(runtimes.is_relative(each, "rusticl") for each in (one, other, third))
+
+
 @pytest.mark.parametrize(
     ("names", "broken", "first"),
     [

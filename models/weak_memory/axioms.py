@@ -47,8 +47,12 @@ class Constraints:
         self.reaches: dict[int, dict[int, z3.BoolRef]] = {}
         ordered = {event.number for events in self.by_place.values() for event in events}
         ordered |= {event.number for event in self.events if event.sc}
+        alike: dict[frozenset[int], list[int]] = defaultdict(list)
         for source in sorted(ordered | set(sources)):
-            self._reach(source)
+            leaving = (number for number in (source, *self.after[source]) if self.synchronises.get(number))
+            alike[frozenset(leaving)].append(source)
+        for edges, same in alike.items():
+            self._reach(edges, same)
         self._coherence()
         self._no_thin_air()
         if not ptx:
@@ -214,35 +218,34 @@ class Constraints:
             for other in fences[index + 1 :]:
                 self.solver.add(rank[one.number] != rank[other.number])
 
-    def _reach(self, source: int) -> None:
-        """Define what `source` comes before, besides the order within its group."""
-        sure = self.after[source]
+    def _reach(self, leaving: frozenset[int], sources: list[int]) -> None:
+        """Define what each source comes before, besides the order within its group; edges leave them at `leaving` only."""
+        sure = frozenset.intersection(*(self.after[source] for source in sources))
         found: dict[int, z3.BoolRef] = {}
 
         def variable(number: int) -> z3.BoolRef:
             if number not in found:
-                found[number] = z3.Bool(f"reaches_{source}_{number}")
+                found[number] = z3.Bool(f"reaches_{sources[0]}_{number}")
                 waiting.append(number)
             return found[number]
 
         waiting: list[int] = []
-        for number in (source, *sure):
-            for other, condition in self.synchronises.get(number, {}).items():
+        for number in sorted(leaving):
+            for other, condition in self.synchronises[number].items():
                 if other not in sure:
                     self.solver.add(z3.Implies(condition, variable(other)))
         while waiting:
             number = waiting.pop()
             here = found[number]
-            if number == source:
+            if number in sources:
                 self.solver.add(z3.Not(here))
-                continue
             for other in self.followers[number]:
                 if other not in sure:
                     self.solver.add(z3.Implies(here, variable(other)))
             for other, condition in self.synchronises.get(number, {}).items():
                 if other not in sure:
                     self.solver.add(z3.Implies(z3.And(here, condition), variable(other)))
-        self.reaches[source] = found
+        self.reaches |= dict.fromkeys(sources, found)
 
     # Axioms
 

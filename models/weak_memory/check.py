@@ -51,7 +51,8 @@ def check(
     pairs = list(_pairs(execution, promise))
     constraints = Constraints(execution, ptx=setting.ptx, sources={one.number for pair in pairs for one in pair[:2]})
     broken = list(_broken(constraints, pairs))
-    constraints.solver.push()
+    if not weakened and constraints.solver.check() != z3.sat:
+        raise RuntimeError("the program has no execution at all, so nothing is shown")
     constraints.solver.add(z3.Or([way.condition for way in broken]))
     answer = constraints.solver.check()
     trail = []
@@ -59,10 +60,6 @@ def check(
         trail = _trail(constraints, broken)
     elif answer != z3.unsat:
         raise RuntimeError(f"the solver gave up: {constraints.solver.reason_unknown()}")
-    elif not weakened:
-        constraints.solver.pop()
-        if constraints.solver.check() != z3.sat:
-            raise RuntimeError("the program has no execution at all, so nothing is shown")
     return Verdict(time.perf_counter() - began, len(execution.events), trail), execution
 
 

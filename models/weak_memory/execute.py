@@ -169,6 +169,10 @@ class Setting:
     expected: dict[Place, Callable[[z3.BitVecRef], z3.BoolRef]] = field(default_factory=dict)
 
 
+#: Results of the solver, with the expressions that were asked: texts that differ in one order decide the same.
+_POSSIBLE: dict[tuple[int, ...], tuple[bool, tuple[z3.BoolRef, ...]]] = {}
+
+
 class Executor:
     """Collects the events of all work-groups of a kernel."""
 
@@ -483,10 +487,15 @@ class Executor:
         return other
 
     def _possible(self, state: State, condition: z3.BoolRef) -> bool:
-        solver = z3.Solver()
         names = variables(*state.path, condition)
-        solver.add(*(self.expected[name] for name in names if name in self.expected), *state.path, condition)
-        return bool(solver.check() != z3.unsat)
+        wanted = (*(self.expected[name] for name in sorted(names) if name in self.expected), *state.path, condition)
+        # Equal expressions are one object of the solver as long as one of them lives, so their ids tell them apart.
+        key = tuple(part.get_id() for part in wanted)
+        if key not in _POSSIBLE:
+            solver = z3.Solver()
+            solver.add(*wanted)
+            _POSSIBLE[key] = (bool(solver.check() != z3.unsat), wanted)
+        return _POSSIBLE[key][0]
 
     def _return(self, item: Item, value: Any) -> None:
         frame = item.frames[-1]

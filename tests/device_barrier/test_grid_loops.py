@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -140,13 +141,17 @@ LOCALS = [(1,), (7,), (64,), (4, 4), (2, 3, 2)]
 FORMS = {"pieces": True, "strides": False}
 
 
+@functools.cache
+def built(context: cl.Context, form: str) -> portbar.Program:
+    """Build the program once for each form."""
+    strategy = portbar.choose(portbar.describe(context.devices[0])).with_capabilities(loops_in_pieces=FORMS[form])
+    return portbar.Program(context, SOURCE, strategy=strategy, spin_limit=20.0)
+
+
 @pytest.fixture(params=FORMS)
 def program(context, request) -> portbar.Program:
     """Both forms of fixed shares on every device."""
-    found = portbar.choose(portbar.describe(context.devices[0]))
-    return portbar.Program(
-        context, SOURCE, strategy=found.with_capabilities(loops_in_pieces=FORMS[request.param]), spin_limit=20.0
-    )
+    return built(context, request.param)
 
 
 @pytest.fixture

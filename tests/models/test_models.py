@@ -49,6 +49,7 @@ def tools():
         pytest.skip(f"{tool} is not installed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_search_finds_what_the_model_says(case, tools, tmp_path):
     if case.nightly and "PORTBAR_TEST_NIGHTLY" not in os.environ:

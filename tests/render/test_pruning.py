@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -394,15 +395,15 @@ def callers(text: str) -> dict[str, str]:
     return {name: "\n".join(made) + "\n" for name, made in found.items()}
 
 
-def refusals(source: str, target: str) -> str:
-    """Return clang's errors for a source, without warnings."""
+def refusals(texts: dict[str, str], target: str, folder: Path) -> str:
+    """Return clang's errors for texts, without warnings."""
     options = ["-Werror=implicit-function-declaration", "-w", "-Xclang", "-fdeclare-opencl-builtins"]
-    return complaints(BY_NAME[target], source, *options)
+    return complaints(BY_NAME[target], texts, folder, *options)[:3000]
 
 
 @pytest.mark.parametrize("target", DIFFERENT)
 @pytest.mark.parametrize("header", [name for name in header_names() if name not in {"reduction", "scan"}])
-def test_every_function_compiles_alone(target, header):
+def test_every_function_compiles_alone(target, header, tmp_path):
     """Each with all its overloads, called as exactly as they are declared."""
     if clang() is None:
         pytest.skip("no clang is installed")
@@ -415,14 +416,12 @@ def test_every_function_compiles_alone(target, header):
     assert len(mine) > 5
     texts = {name: resolve_includes(include + source, strategy) for name, source in mine.items()}
     with proof(repr(BY_NAME[target]), *texts.values(), version(str(clang()), "--version")):
-        for name, text in texts.items():
-            told = refusals(text, target)
-            assert not told, f"{name}\n{mine[name]}\n{told[:3000]}"
+        assert not refusals(texts, target, tmp_path)
 
 
 @pytest.mark.parametrize("level", ["sub_group", "work_group", "device"])
 @pytest.mark.parametrize("what", ["reduce", "scan_inclusive", "scan_exclusive", "broadcast"])
-def test_every_reduction_compiles_alone(level, what):
+def test_every_reduction_compiles_alone(level, what, tmp_path):
     if clang() is None:
         pytest.skip("no clang is installed")
     strategy = strategy_for(BY_NAME["gfx90a c11"])
@@ -430,8 +429,9 @@ def test_every_reduction_compiles_alone(level, what):
     headers = '#include "portbar/device_barrier.h"\n#include "portbar/reduction.h"\n'
     names = [name for name in callers(render_header("reduction", strategy)) if name.startswith(stem)]
     assert names
+    texts = {}
     for name in names:
         use = use_of(headers + f"{name}(")
         source = headers + callers(render_header("reduction", strategy, use))[name]
-        told = refusals(resolve_includes(source, strategy, use=use), "gfx90a c11")
-        assert not told, f"{name}\n{source}\n{told[:3000]}"
+        texts[name] = resolve_includes(source, strategy, use=use)
+    assert not refusals(texts, "gfx90a c11", tmp_path)
