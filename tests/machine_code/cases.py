@@ -113,12 +113,15 @@ class Case:
         Loops that write in each round, since they compete for a word: those of compare-exchanges and of published locks.
     waits : bool
         Whether work-groups wait for each other, and order memory between them.
+    loads_together : int
+        Plain loads of one loop that are on their way together, which listings do not tell from polls.
     """
 
     source: str
     overrides: Mapping[str, str] = field(default_factory=dict)
     exchanges: int = 0
     waits: bool = True
+    loads_together: int = 1
 
     def text(self, target: Target) -> str:
         """Return the text that a program of this source passes to the driver of a target."""
@@ -145,6 +148,6 @@ CASES: Final[Mapping[str, Case]] = {
     "ticket lock": Case(_LOCK.replace("LOCK", "ticket")),
     "atomic wait": Case(_WAIT, {}, _HEALS),
     "split barrier": Case(_SPLIT, {}, waits=False),
-    "device reduction": Case(_REDUCE, {}, _HEALS),
+    "device reduction": Case(_REDUCE, {}, _HEALS, loads_together=4),
     "signal": Case(_SIGNAL, {}, _HEALS),
 }
