@@ -110,13 +110,16 @@ kernel void one_product(global const float *w, global float *x, uint stage)
         shares = queue.device.max_compute_units if on_cpu else size
         self.tile = next(tile for tile in range(ROWS, size + 1, ROWS) if size % tile == 0 and tile * shares >= size)
         self.tiles = size // self.tile
-        #: A work-item keeps its part of a matrix in registers where each work-group has a tile of its own.
-        self.keeps = not on_cpu and self.tile == ROWS
-        numbers = {"SIZE": size, "TILES": self.tiles, "TILE": self.tile, "LOCAL": self.width, "KEEPS": int(self.keeps)}
+        keeps = not on_cpu and self.tile == ROWS
+        numbers = {"SIZE": size, "TILES": self.tiles, "TILE": self.tile, "LOCAL": self.width, "KEEPS": int(keeps)}
         numbers |= {"STAGES": STAGES, "ROWS": ROWS}
         defined = "".join(f"#define {name} {value}u\n" for name, value in numbers.items())
         self.queue, self.size = queue, size
         self.program = portbar.Program(queue.context, defined + self.source)
+        # A work-item keeps its part of a matrix in registers where each work-group has a tile of its own.
+        self.kernel = self.program.kernel("by_halves" if keeps else "by_barriers")
+        if keeps and self.kernel.occupancy(queue, (self.width,)).groups < self.tiles:
+            self.kernel = self.program.kernel("by_barriers")
         draws = np.random.default_rng(6)
         self.matrices = draws.normal(0, 2 / size**0.5, (STAGES, size, size)).astype(np.float32)
         self.start = draws.random(size, dtype=np.float32)
@@ -126,10 +129,7 @@ kernel void one_product(global const float *w, global float *x, uint stage)
 
     def in_one_kernel(self) -> cl.array.Array:
         """One launch; between the halves of each barrier work-groups fetch their part of the next matrix."""
-        kernel = self.program.kernel("by_halves") if self.keeps else self.program.kernel("by_barriers")
-        if self.keeps and kernel.occupancy(self.queue, (self.width,)).groups < self.tiles:
-            kernel = self.program.kernel("by_barriers")
-        kernel(self.queue, None, (self.width,), self.w, self.x, max_groups=self.tiles).wait()
+        self.kernel(self.queue, None, (self.width,), self.w, self.x, max_groups=self.tiles).wait()
         return self.x
 
     def by_barriers(self) -> cl.array.Array:

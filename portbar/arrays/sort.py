@@ -71,8 +71,8 @@ class Shape:
     back: int = 1
 
 
-#: Kind of device -> shape. That of NVIDIA's GPUs depends on what moves: `_WARPS`.
 _CPU: Final = Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14)
+#: Kind of device -> shape. That of NVIDIA's GPUs depends on what moves: `_WARPS`.
 SHAPES: Final = {
     "cpu": _CPU,
     "narrow": _CPU,

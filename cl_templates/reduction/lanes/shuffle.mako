@@ -109,6 +109,8 @@ ${indent}}
 <%def name="reduce(form)">\
     const uint id = portbar_reduction_id(), warp = portbar_warp_size();
     /* A whole warp, as nearly always. */
+## Not by portbar_warp_reduce, which the work-group's reduction calls as well: NVIDIA's compiler merged the two calls, and
+## sums of structures had other bits from run to run.
     if (warp == 32u) {
 ${whole_warp(form, "        ")}\
         return x;
