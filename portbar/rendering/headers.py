@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from portbar._version import __version__
@@ -74,8 +75,9 @@ _UNUSED_END: Final = """\
 #endif"""
 
 
+@lru_cache(maxsize=64)
 def _text(header: Header, strategy: Strategy, *, folding: bool = False) -> str:
-    """The text of one header, without those that it requires."""
+    """The text of one header, without those that it requires. Cached: programs differ in what they keep of it."""
     context = {**header.context(strategy), "folding": folding}
     guard = f"PORTBAR_{header.name.upper()}_H"
     std = strategy.capabilities.std
