@@ -10,8 +10,15 @@
 #ifndef PORTBAR_REDUCTION_LOCAL_SIZE
 #define PORTBAR_REDUCTION_LOCAL_SIZE ${limit}
 #endif
+% if exact:
+/* Every work-group of every kernel with reductions has exactly that many work-items, which the compiler knows here. */
+#ifndef PORTBAR_REDUCTION_EXACT
+#define PORTBAR_REDUCTION_EXACT
+#endif
+% else:
 /* Define PORTBAR_REDUCTION_EXACT as well where every work-group of every kernel with reductions has exactly that many
    work-items: the compiler then knows what it would else ask for at each call. */
+% endif
 % if virtual:
 /* Work-items of a sub-group, which are consecutive ones of a work-group here. */
 #ifndef PORTBAR_SUB_GROUP_SIZE

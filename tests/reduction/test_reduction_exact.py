@@ -1,4 +1,4 @@
-"""`PORTBAR_REDUCTION_EXACT`: the author's promise about the local size, which the runtime holds launches to."""
+"""Local sizes that the compiler knows: by `PORTBAR_REDUCTION_EXACT`, or by the kernels' `reqd_work_group_size`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import portbar
+from portbar.primitives.reduction.use import use_of
 from tests.reduction.support import head, kernel_text, launched, program
 from tests.support import to_device
 
@@ -46,3 +47,64 @@ def test_groups_of_the_promised_size_reduce_as_others_do(context, queue, local):
 def test_another_local_size_is_refused_at_the_launch(context, queue, global_size, local_size):
     with pytest.raises(portbar.LaunchError, match=r"'sums'.*(PORTBAR_REDUCTION_EXACT|PORTBAR_REDUCTION_LOCAL_SIZE)"):
         sums(context, 32)(queue, (global_size,), local_size, *[to_device(queue, np.zeros(64, np.int32))] * 3)
+
+
+REQUIRED = "__attribute__((reqd_work_group_size({})))"
+
+
+def grid_sums(attribute, name="grid_sums", grid="PORTBAR_GRID_PARAM, ", body="PORTBAR_REDUCTION_SCRATCH(scratch);"):
+    return f"""
+kernel {attribute} void {name}({grid}global int *out)
+{{
+    {"PORTBAR_ENTER(grid);" if grid else ""}
+    {body}
+    {"out[portbar_global_id(&grid)] = portbar_device_reduce_add(&grid, scratch, 1);" if body and grid else ""}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "expected"),
+    [
+        (grid_sums(REQUIRED.format("64, 1, 1")), (), (64, True)),
+        (grid_sums(REQUIRED.format("4, 4u, 2")), (), (32, True)),
+        (grid_sums("") + grid_sums(REQUIRED.format("64, 1, 1"), "other"), (), (None, False)),
+        (grid_sums(REQUIRED.format("32, 1, 1")) + grid_sums(REQUIRED.format("64, 1, 1"), "other"), (), (None, False)),
+        (grid_sums(REQUIRED.format("64, 1, 1")) + grid_sums("", "other", body=""), (), (64, True)),
+        ("#define N 64\n" + grid_sums(REQUIRED.format("N, 1, 1")), (), (64, True)),
+        (grid_sums(REQUIRED.format("N, 1, 1")), ("-DN=32",), (32, True)),
+        (grid_sums(REQUIRED.format("N, 1, 1")), (), (None, False)),
+        (grid_sums(REQUIRED.format("64, 1, 1"), grid=""), (), (None, False)),
+        ("#define WHERE PORTBAR_REDUCTION_SCRATCH(s)\n" + grid_sums(REQUIRED.format("64, 1, 1")), (), (None, False)),
+        (grid_sums(REQUIRED.format("64, 1, 1")), ("-DPORTBAR_REDUCTION_LOCAL_SIZE=128",), (128, False)),
+    ],
+    ids=[
+        "stated",
+        "three dimensions",
+        "one kernel does not",
+        "two sizes",
+        "the other kernel does not reduce",
+        "a macro",
+        "an option",
+        "an unknown macro",
+        "no grid",
+        "scratch memory in a macro",
+        "another size is defined",
+    ],
+)
+def test_a_size_is_known_where_every_kernel_with_reductions_states_it(source, options, expected):
+    use = use_of(f'#include "portbar/reduction.h"\n{source}', options)
+    assert (use.local_size, use.exact) == expected
+
+
+@pytest.mark.device
+def test_a_grid_of_the_stated_size_reduces_and_another_is_refused(context, queue):
+    local = min(64, context.devices[0].max_work_group_size)
+    source = '#include "portbar/device_barrier.h"\n#include "portbar/reduction.h"\n'
+    kernel = program(context, source + grid_sums(REQUIRED.format(f"{local}, 1, 1"))).kernel("grid_sums")
+    groups = min(kernel.occupancy(queue, (local,)).groups, 3)
+    _, (found,) = launched(queue, kernel, groups, local, np.zeros(groups * local, np.int32))
+    assert set(found.tolist()) == {groups * local}
+    if local > 1:
+        with pytest.raises(portbar.LaunchError, match="reqd_work_group_size"):
+            kernel(queue, (local // 2,), (local // 2,), to_device(queue, np.zeros(local, np.int32)))

@@ -270,6 +270,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "by_sub_groups": by_sub_groups,
         "collectives": means.collectives and lanes.may_fold,
         "limit": limit,
+        "exact": use.exact,
         "scratch_bytes": slot * areas.slots(limit, size) + 4 * locks,
         "own_places": areas.own_places,
         "group_slots": areas.group_slots,

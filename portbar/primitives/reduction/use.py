@@ -5,6 +5,7 @@ Not for rendering it (`portbar.rendering.reduction`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from portbar.errors import BuildError
 from portbar.primitives.reduction.argument_types import Declarations
 from portbar.primitives.reduction.loops import LEVELS, ReductionLoop
 from portbar.primitives.reduction.uniform import divergent_call
-from portbar.text.source import includes, kernel_names, mentions, without_comments
+from portbar.text.source import includes, kernel_names, kernel_text, mentions, without_comments
 
 HEADER: Final = "portbar/reduction.h"
 
@@ -26,6 +27,11 @@ _SIZES: Final = {
     "local_size": re.compile(r"PORTBAR_REDUCTION_LOCAL_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
     "sub_group_size": re.compile(r"PORTBAR_SUB_GROUP_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b"),
 }
+_SCRATCH: Final = "PORTBAR_REDUCTION_SCRATCH"
+_REQUIRED: Final = re.compile(r"\breqd_work_group_size(?:__)?\s*\(([^()]*)\)")
+_INTEGER: Final = re.compile(r"[1-9]\d{0,8}[uU]?")
+#: A macro for an integer, in a source or among build options.
+_NUMBER: Final = re.compile(r"(?:#\s*define\s+|^-D\s*)(\w+)[ \t=]+\(?(\d{1,9}[uU]?)\)?[ \t]*$", re.MULTILINE)
 #: Text that may hide a call: names made of pieces, and files that portbar does not read.
 _HIDDEN: Final = re.compile(r"##|#\s*include\s*[\"<](?!portbar/)")
 
@@ -52,7 +58,8 @@ class Use:
     local_size, sub_group_size : int or None
         The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
     exact : bool
-        Whether the author promises by `PORTBAR_REDUCTION_EXACT` that every work-group has that local size.
+        Whether every work-group has that local size: the author promises it by `PORTBAR_REDUCTION_EXACT`, or by
+        `reqd_work_group_size` of each kernel that reduces, all of them with grids.
     whole_groups : bool
         Whether loops share work among the sub-groups of all work-groups, which must be of one size then.
     gangs : bool
@@ -86,11 +93,13 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         calls = _CALL.finditer(code)
         wanted = frozenset((call["level"], call["what"] or "broadcast", call["op"] or "") for call in calls)
     sizes = {name: int(found[1]) for name, pattern in _SIZES.items() if (found := pattern.search(code))}
+    stated = None if wanted is None else _stated_size(source, options)
+    local_size = sizes.get("local_size", stated)
     grids = mentions(source, "PORTBAR_GRID_PARAM") or mentions(source, "PORTBAR_REDUCTION_PARAM")
     return Use(
         wanted,
         loops,
-        sizes.get("local_size"),
+        local_size,
         sizes.get("sub_group_size"),
         gangs=grids or wanted is None or any(level == "device" for level, _, _ in wanted),
         vectors=wanted is None
@@ -100,11 +109,32 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(level == "sub_group" and op == loop.name for level, _, op in wanted for loop in loops),
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
-        exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None,
+        exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None or (stated is not None and stated == local_size),
         whole_groups=bool(loops)
         and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
         known=tuple(_known(without_comments(source, keep_strings=False), tuple(options), wanted or frozenset())),
     )
+
+
+def _stated_size(source: str, options: Sequence[str]) -> int | None:
+    """The work-items of a work-group that `reqd_work_group_size` states, the same for each kernel with reductions, in a grid.
+
+    Without a grid the last work-group may be smaller.
+    """
+    code = without_comments(source, keep_strings=False)
+    texts = [text for name in kernel_names(source) if (text := kernel_text(source, name)).count(_SCRATCH)]
+    if not texts or sum(text.count(_SCRATCH) for text in texts) != code.count(_SCRATCH):
+        return None
+    numbers = dict(_NUMBER.findall("\n".join([code, *options])))
+    sizes = set()
+    for text in texts:
+        head, _, _ = text.partition("{")
+        stated = _REQUIRED.search(head)
+        parts = [numbers.get(part.strip(), part.strip()) for part in stated[1].split(",")] if stated else []
+        if "PORTBAR_GRID_PARAM" not in head or not parts or not all(map(_INTEGER.fullmatch, parts)):
+            return None
+        sizes.add(math.prod(int(part.rstrip("uU")) for part in parts))
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _known(code: str, options: tuple[str, ...], wanted: Wanted) -> Iterator[tuple[str, frozenset[str]]]:
