@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,21 @@ def scale(device: cl.Device) -> Scale:
     sizes = tuple(size for size in sizes if size <= device.max_work_group_size)
     rounds, many_rounds, surplus = (6, 40, 6) if simulator else (60, 5_000, 64)
     return Scale(rounds, many_rounds, 140, surplus, sizes, is_simulator=simulator, is_cut_short=llvmpipe)
+
+
+@contextlib.contextmanager
+def within(seconds: float, device: cl.Device, groups: int) -> Iterator[None]:
+    """Check that a launch of so many work-groups, which has begun, ends in time; not on a simulator, which interprets polls.
+
+    The launch itself may have compiled another algorithm before it began.
+    """
+    began, worked = time.monotonic(), time.process_time()
+    yield
+    took = time.monotonic() - began
+    if device.type & cl.device_type.CPU:
+        # Polls are counted in processor time there, since other processes may take the cores.
+        took = min(took, (time.process_time() - worked) / groups)
+    assert took < seconds or scale(device).is_simulator, f"{took:.2f} s"
 
 
 @contextlib.contextmanager

@@ -109,7 +109,8 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(level == "sub_group" and op == loop.name for level, _, op in wanted for loop in loops),
         locks=any(mentions(source, f"{loop.name}_lock_{who}") for loop in loops for who in ("gang", "worker")),
         worker_locks=any(mentions(source, f"{loop.name}_lock_worker") for loop in loops),
-        exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None or (stated is not None and stated == local_size),
+        exact=re.search(r"\bPORTBAR_REDUCTION_EXACT\b", code) is not None
+        or (stated is not None and stated == local_size),
         whole_groups=bool(loops)
         and re.search(r"\bportbar_loop_(?:id|count)_gang_(?:vector|worker)\b", code) is not None,
         known=tuple(_known(without_comments(source, keep_strings=False), tuple(options), wanted or frozenset())),
