@@ -128,7 +128,7 @@ def _search(case: Case, folder: Path, timeout: float) -> Outcome:
     kind = ["-DNFAIR=8"] if case.liveness else ["-DSAFETY", "-DNOCLAIM"]
     made = _run(["spin", "-a", *words, str(source)], folder)
     # Most searches are so short that compiling and clearing memory take longer; too small a depth is a problem, not a pass.
-    compiler = ["clang", "-O0"] if case.bug and shutil.which("clang") else ["gcc", "-O0" if case.bug else "-Og"]
+    compiler = ["tcc"] if shutil.which("tcc") else ["gcc", "-O0"]
     room = ["-m200000", "-w22"]
     if case.nightly:
         compiler, room = ["gcc", "-O2"], ["-m2000000"]
@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> int:
                     print(name, value.split()[0], digest(value.split()[0]))
         return 0
     if tool := lacking():
-        parser.error(f"{tool} is not installed; on Debian: apt-get install spin gcc libc6-dev")
+        parser.error(f"{tool} is not installed; on Debian: apt-get install spin tcc gcc libc6-dev")
     table = Table("model", "search", "states", "seconds", "found")
     fine = True
     for found in search_all(case for name in names for case in cases(name) if chosen.nightly or not case.nightly):

@@ -348,6 +348,14 @@ def share_of(configuration: Configuration, first: str, *, quick: bool) -> str:
     return {"Intel(R) OpenCL": "sample", "Oclgrind x1": "sample", "rusticl": "second"}.get(name, "whole")
 
 
+def alone_or_not(chosen: Sequence[Configuration]) -> list[Configuration]:
+    """Let the row that runs all tests run all cases, too, where the rows are missing whose samples it leaves out."""
+    samples = {SHARES[one.share].sample for one in chosen if not one.unusable}
+    if {"pairs", "other pairs"} <= samples:
+        return list(chosen)
+    return [replace(one, share="alone") if one.share == "first" else one for one in chosen]
+
+
 def other_threads(configuration: Configuration) -> bool:
     """Whether a configuration differs from another one in the number of threads only."""
     name = configuration.name
@@ -659,9 +667,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 2
         chosen = [replace(one, share=share_of(one, first, quick=not options.all)) for one in chosen]
         if options.everything:
-            chosen = [replace(one, share="first" if one.wanted else "host") for one in chosen]
+            chosen = [replace(one, share="alone" if one.wanted else "host") for one in chosen]
         with ThreadPoolExecutor(options.jobs) as pool:
-            chosen = list(pool.map(lambda one: checked(workshop, one), chosen))
+            chosen = alone_or_not(list(pool.map(lambda one: checked(workshop, one), chosen)))
         rows = run_all(workshop, chosen, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -55,7 +55,7 @@ def scale(device: cl.Device) -> Scale:
 
 @contextlib.contextmanager
 def within(seconds: float, device: cl.Device, groups: int) -> Iterator[None]:
-    """Check that a launch of so many work-groups, which has begun, ends in time; not on a simulator, which interprets polls.
+    """Check that a launch of `groups` work-groups, which has begun, ends in time; not on a simulator, which interprets polls.
 
     The launch itself may have compiled another algorithm before it began.
     """

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import combinations, product
 from pathlib import Path
@@ -83,7 +84,27 @@ def test_of_several_pocls_the_short_way_takes_one_that_works() -> None:
 )
 def test_one_row_that_works_runs_every_device_test(names: list[str], broken: list[str], first: str) -> None:
     assert [name for name, share in shares(names, broken).items() if share == "first"] == [first]
-    assert (rows.SHARES["first"].marks, rows.SHARES["first"].sample) == ("device", "")
+    assert (rows.SHARES["first"].marks, rows.SHARES["first"].sample) == ("device", "rest")
+
+
+def test_every_case_runs_in_some_row_and_the_first_has_each_pair() -> None:
+    for cases in ([*product("abcd", "efg", "hij", "kl")], [*product("abcd", "efg")], [("a",), ("b",), ("c",)]):
+        samples = {sample: rows.places(cases, sample, "seed") for sample in ("rest", "pairs", "other pairs")}
+        assert set().union(*samples.values()) == set(range(len(cases)))
+        assert len(samples["rest"]) < len(cases)
+        strength = min(2, max(1, len(cases[0]) - 1))
+        held = {part for place in samples["rest"] for part in combinations(enumerate(cases[place]), strength)}
+        assert len(cases[0]) == 1 or held == {p for case in cases for p in combinations(enumerate(case), strength)}
+
+
+def test_without_the_other_rows_the_first_runs_every_case() -> None:
+    named = {"x2": "first", "Intel": "sample", "rusticl": "second", "host": "host"}
+    found = [runtimes.Configuration(name, name, share=share) for name, share in named.items()]
+    assert runtimes.alone_or_not(found) == found
+    assert [one.share for one in runtimes.alone_or_not(found[:2])] == ["alone", "sample"]
+    found[2] = replace(found[2], unusable="it aborts")
+    assert runtimes.alone_or_not(found)[0].share == "alone"
+    assert (rows.SHARES["alone"].marks, rows.SHARES["alone"].sample) == ("device", "")
 
 
 def test_a_sample_holds_every_pair_and_is_the_same_each_time() -> None:

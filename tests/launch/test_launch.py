@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import subprocess
 import sys
@@ -22,7 +21,7 @@ import portbar  # noqa: E402
 from portbar.device import quirks  # noqa: E402
 from portbar.device.facts import address_of, facts  # noqa: E402
 from tests import checkout, support  # noqa: E402 (needs PyOpenCL)
-from tests.rows import SAMPLE_VARIABLE  # noqa: E402
+from tests.rows import runs_part  # noqa: E402
 
 pytestmark = pytest.mark.device
 
@@ -333,8 +332,7 @@ def test_threads_that_launch_one_kernel_see_no_error_and_no_wrong_value(context)
     made, shared = support.kernel(context, SOURCE, "reverse"), cl.CommandQueue(context)
     made.occupancy(shared, (8,))
     launches, errors, wrong = [0] * 8, [], []
-    # All of CI's rows but one take a sample of the tests.
-    start, end, seconds = threading.Barrier(8), [], 2 if os.environ.get(SAMPLE_VARIABLE) else 10
+    start, end, seconds = threading.Barrier(8), [], 2 if runs_part() else 10
 
     def work(seed):
         queue = shared if seed % 2 else cl.CommandQueue(context)

@@ -1,6 +1,7 @@
 """The SPIN models: each run finds no error, each seeded bug is found, and each model was compared with its templates."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def tools():
 def test_a_search_finds_what_the_model_says(case, tools, tmp_path):
     if case.nightly and "PORTBAR_TEST_NIGHTLY" not in os.environ:
         pytest.skip("takes minutes: set PORTBAR_TEST_NIGHTLY")
-    tools = kept.version("spin", "-V") + kept.version("gcc", "--version")
+    tools = kept.version("spin", "-V") + kept.version("tcc" if shutil.which("tcc") else "gcc", "-v")
     with kept.proof(
         str(case), (spin.MODELS / f"{case.model}.pml").read_text(), kept.text_of(spin.MODELS, "*.h"), SEARCH, tools
     ):

@@ -76,7 +76,7 @@ ENTRIES = (
         platform="Intel",
         task="tests.device.quirk_programs:promised",
         shows=_hangs_at_the_bound,
-        limit=15,
+        limit=8,
     ),
     Quirk(
         name="intel-local-atomics",

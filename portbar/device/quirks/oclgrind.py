@@ -73,7 +73,7 @@ ENTRIES = (
         platform="Oclgrind",
         task="tests.device.quirk_programs:flushed",
         shows=ends("timeout", reports=[{"flushed": 0}]),
-        limit=8,
+        limit=5,
     ),
     Quirk(
         name="oclgrind-claims-all-types",

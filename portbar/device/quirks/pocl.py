@@ -334,7 +334,7 @@ ENTRIES = (
         platform="PoCL 3",
         task="tests.device.quirk_programs:behind_a_failure",
         shows=ends("timeout", reports=[{"enqueued": True}]),
-        limit=10,
+        limit=5,
     ),
     Quirk(
         name="pocl-cbs-ids",
@@ -409,7 +409,7 @@ ENTRIES = (
             Kernel(source, words=128, global_size=128, local_size=64, arguments=(200,)) for source in (_ENDS, _BREAKS)
         ),
         shows=_taken_by_all,
-        limit=10,
+        limit=5,
     ),
     Quirk(
         name="pocl-uneven-loops",
