@@ -334,3 +334,40 @@ def told_local_memory(payload: dict[str, Any]) -> int:
     context, _ = _queue(payload)
     kernel = cl.Program(context, SHELVES).build().shelves
     return int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, context.devices[0]))
+
+
+def _sums(count: int) -> str:
+    """Return a kernel whose loop holds `count` sums."""
+    sums = "\n".join(f"        sums[{i % 16}] += values[(i * {count}u + {i}u) & 63u];" for i in range(count))
+    return f"""
+kernel void adds(global uint *out)
+{{
+    global const float *values = (global const float *)out;
+    float sums[16] = {{ 0 }}, all = 0;
+    for (uint i = 0; i < out[63] + 4u; ++i) {{
+{sums}
+    }}
+    for (uint i = 0; i < 16u; ++i)
+        all += sums[i];
+    out[0] = (uint)all;
+}}
+"""
+
+
+def long_bodies(payload: dict[str, Any]) -> list[float]:
+    """Seconds of this process for the first launches of kernels whose loops hold 128 and 1,024 sums."""
+    context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    queue = cl.CommandQueue(context)
+    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 64)
+    cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint32), 0, buffer.size)
+    seconds = []
+    for count in (1, 128, 1024):
+        kernel = cl.Kernel(cl.Program(context, _sums(count)).build(), "adds")
+        kernel.set_args(buffer)
+        queue.finish()
+        began = time.process_time()
+        cl.enqueue_nd_range_kernel(queue, kernel, (1,), (1,))
+        queue.finish()
+        seconds.append(time.process_time() - began)
+    # The first launch of all does more than compile.
+    return seconds[1:]
