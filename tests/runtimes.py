@@ -1,4 +1,4 @@
-"""Runs the tests once for each OpenCL runtime of this machine, as many at a time as there are cores; ends with a table.
+"""Runs the tests once for each OpenCL runtime of this machine, one more at a time than there are cores; ends with a table.
 
 `python -m tests.runtimes` takes the short way, `--all` runs what CI runs; `--list` shows the configurations,
 `--only pocl` picks some. Each is a pytest process of its own, so that a driver's abort costs one row;
@@ -437,7 +437,10 @@ def run(
     report, log = scratch / "report.xml", scratch / "log.txt"
     if progress:
         progress.log = log
+    # The longest row goes first: two others wait for it, which share its compiled kernels.
+    later = shutil.which("nice") if configuration.share not in {"first", "alone"} else None
     command = [
+        *([later, "-n", "5"] if later else []),
         sys.executable,
         "-m",
         "pytest",
@@ -626,7 +629,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--everything", action="store_true", help="let each row run all tests with all cases")
     parser.add_argument(
-        "--jobs", type=int, default=cores(), help="rows at a time (default: the number of cores, here %(default)s)"
+        "--jobs",
+        type=int,
+        default=cores() + 1,
+        help="rows at a time (default: one more than cores, here %(default)s, since rows also wait)",
     )
     parser.add_argument(
         "--limit", type=float, default=2700.0, help="seconds for one configuration (default %(default)g)"

@@ -259,7 +259,7 @@ def leave_out_launches(monkeypatch, queue):
     monkeypatch.setattr(portbar.Kernel, "_enqueue", without)
 
 
-@pytest.mark.parametrize("dropped", [1, 2, 3, 63, 64, 65, 127, 128, 129])
+@pytest.mark.parametrize("dropped", [1, 63, 64, 65, 129])
 def test_launches_that_never_ran_do_not_break_the_next_and_say_so_when_waited_for(note, queue, monkeypatch, dropped):
     """A driver drops a launch whose wait list failed; here the enqueue itself is left out, which every device survives."""
     notes = Notes.for_launches(queue, note, (8,))
