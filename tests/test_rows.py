@@ -89,7 +89,10 @@ def test_one_row_that_works_runs_every_device_test(names: list[str], broken: lis
 
 def test_every_case_runs_in_some_row_and_the_first_has_each_pair() -> None:
     for cases in ([*product("abcd", "efg", "hij", "kl")], [*product("abcd", "efg")], [("a",), ("b",), ("c",)]):
-        samples = {sample: rows.places(cases, sample, "seed") for sample in ("rest", "pairs", "other pairs")}
+        samples = {sample: rows.places(cases, sample, "seed") for sample in ("rest", "pairs", "other pairs", "values")}
+        assert samples["values"] <= samples["rest"]
+        found = {pair for place in samples["values"] for pair in enumerate(cases[place])}
+        assert len(cases[0]) == 1 or found == {pair for case in cases for pair in enumerate(case)}
         assert set().union(*samples.values()) == set(range(len(cases)))
         assert len(samples["rest"]) < len(cases)
         strength = min(2, max(1, len(cases[0]) - 1))
