@@ -440,7 +440,7 @@ def run(
     # The longest row goes first: two others wait for it, which share its compiled kernels.
     later = shutil.which("nice") if configuration.share not in {"first", "alone"} else None
     command = [
-        *([later, "-n", "5"] if later else []),
+        *([later, "-n", "10"] if later else []),
         sys.executable,
         "-m",
         "pytest",
