@@ -238,7 +238,8 @@ def test_a_counter_that_ran_ahead_is_an_error(context, queue, monkeypatch, algor
     name = {"tree": "node 0", "sharded": "slot 0 word 0", "replicated": "slot 0 word 0"}.get(algorithm, "COUNTER")
     if state.epoch and name == "COUNTER" and tried.kernel.program.strategy(queue.device).atomics.value == "ptx":
         name = "slot 0 word 0"
-    for _ in range(5):
+    # The word may be overwritten where no group looks at it any more.
+    for _ in range(40):
         ended_well = tried.run(when=1, word=places[name], value=more, adds=True)
         if not ended_well:
             break
