@@ -4,7 +4,8 @@ Peers, all at the same work-groups and local sizes and in turns with ours: `grid
 they were written by hand before it (one counter; one flag per block, as in CUB's `GridBarrier`), empty kernels replayed by a
 CUDA graph, and kernels relaunched through OpenCL. A ratio below 1 means that portbar is faster. `grid.sync()` returns nothing,
 so the result of ours is tested once, after the last barrier; the cost of a test after each is a separate row. Further: barriers
-with memory traffic between them, the split form with work between its halves, entering a grid, and recall.
+with memory traffic between them, the split form with work between its halves, a sum over the grid beside CUDA's way, entering
+a grid, and recall.
 """
 
 from __future__ import annotations
@@ -71,6 +72,27 @@ kernel void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint ro
         met = portbar_device_barrier(&grid);
     if (portbar_global_id(&grid) == 0u)
         passed[0] = met ? rounds : 0u;
+}
+"""
+
+CUDA_SUM: Final = "CUDA, atomicAdd and grid.sync()"
+
+#: A sum over the grid in each round.
+SUMS: Final = """
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+
+kernel SIZE void portbar_bench(PORTBAR_GRID_PARAM, global uint *passed, const uint rounds)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    uint right = 0u;
+    for (uint round = 0u; round < rounds; ++round) {
+        const float sum = portbar_device_reduce_add(&grid, scratch, round < rounds ? 1.0f : 0.0f);
+        right += sum == (float)portbar_global_size(&grid) ? 1u : 0u;
+    }
+    if (portbar_global_id(&grid) == 0u)
+        passed[0] = right;
 }
 """
 
@@ -182,6 +204,39 @@ __global__ void __launch_bounds__(1024) sync_rounds(unsigned *out, unsigned roun
         grid.sync();
     if (blockIdx.x == 0 && threadIdx.x == 0)
         out[0] = rounds;
+}
+
+/* A sum over the grid in each round as in CUDA's conjugate-gradient sample: shuffles, shared memory, one atomicAdd a block
+   and grid.sync(). Three totals take turns, so that one grid.sync() a round is enough. */
+__global__ void __launch_bounds__(1024) sum_rounds(unsigned *out, unsigned rounds)
+{
+    cg::grid_group grid = cg::this_grid();
+    __shared__ float parts[32];
+    float *totals = reinterpret_cast<float *>(out + 64);
+    const unsigned lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    unsigned right = 0;
+    for (unsigned round = 0; round < rounds; ++round) {
+        float x = round < rounds ? 1.0f : 0.0f;
+        for (unsigned by = 16; by > 0; by /= 2)
+            x += __shfl_down_sync(0xffffffffu, x, by);
+        if (lane == 0)
+            parts[threadIdx.x / 32] = x;
+        __syncthreads();
+        if (threadIdx.x < 32) {
+            x = lane < warps ? parts[lane] : 0.0f;
+            for (unsigned by = 16; by > 0; by /= 2)
+                x += __shfl_down_sync(0xffffffffu, x, by);
+            if (lane == 0) {
+                if (blockIdx.x == 0)
+                    totals[(round + 1) % 3 * 32] = 0.0f;
+                atomicAdd(totals + round % 3 * 32, x);
+            }
+        }
+        grid.sync();
+        right += *(volatile float *)(totals + round % 3 * 32) == (float)(gridDim.x * blockDim.x) ? 1 : 0;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        out[0] = right;
 }
 
 /* One counter that only grows. */
@@ -311,6 +366,7 @@ int main()
         cudaError_t error = cudaSuccess;
         const void *kernel = std::strcmp(kind, "sync") == 0      ? (const void *)sync_rounds
                              : std::strcmp(kind, "counter") == 0 ? (const void *)counter_rounds
+                             : std::strcmp(kind, "sum") == 0     ? (const void *)sum_rounds
                                                                  : (const void *)flag_rounds;
         if (replay != nullptr)
             error = cudaGraphLaunch(replay, queue);
@@ -389,6 +445,30 @@ def barrier(session: GridSession) -> Iterator[Row]:
         if "grid.sync()" in taken:
             asked["grid.sync()"] = taken["grid.sync()"]
             yield from rows_of(session, "barrier_answer_asked", asked, {}, algorithm=algorithm, **described)
+
+
+def sums(session: GridSession) -> Iterator[Row]:
+    """A sum over the grid beside CUDA's way, in kernels that state their work-group size and in others."""
+    if session.cuda is None:
+        return
+    for groups, local_size in SHAPES:
+        stated = f"__attribute__((reqd_work_group_size({local_size}, 1, 1)))"
+        timers = {
+            size: BarrierTimer(session.queue, local_size, source=SUMS.replace("SIZE", size)) for size in ("", stated)
+        }
+        if groups > min(timer.bound for timer in timers.values()):
+            note(f"{session.name}: sums of {groups} x {local_size} skipped, the device holds fewer work-groups")
+            continue
+        rounds = rounds_for(groups, session.quick)
+        sides: dict[str, Callable[[], float | None]] = {
+            size: partial(timer.sample_us, groups, rounds) for size, timer in timers.items()
+        }
+        sides[CUDA_SUM] = partial(session.cuda.us, "sum", groups, local_size, rounds)
+        taken = sampled(sides, session.repeats)
+        described = {"groups": groups, "local_size": local_size, "rounds": rounds}
+        for size in timers:
+            both = {size: taken[size], CUDA_SUM: taken[CUDA_SUM]}
+            yield from rows_of(session, "grid_sum", both, {CUDA_SUM: 1.0}, size_stated=bool(size), **described)
 
 
 def traffic(session: GridSession) -> Iterator[Row]:
@@ -547,6 +627,7 @@ def soak(session: GridSession) -> Iterator[Row]:
 
 BENCHMARKS: Final[dict[str, Callable[[GridSession], Iterator[Row]]]] = {
     "barrier": barrier,
+    "sums": sums,
     "traffic": traffic,
     "overlap": overlap,
     "enter": enter,
