@@ -19,7 +19,7 @@ from benchmarks.shared import Row, number
 from examples.applications.common import Application
 from portbar.choices.advice import EITHER, EVEN, verdict_of
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.measuring.rounds import device_s, profiled_queue
+from portbar.survey.measuring.rounds import device_s, profiled_queue
 
 #: How far the two ways may be apart where the advice is that either will do.
 _APART: Final = 1.25

@@ -16,7 +16,7 @@ import pyopencl.array
 from benchmarks.cuda import CUB_PRELUDE, CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, command_line, number, run
 from portbar.launching.build import compile_program
-from portbar.measuring.rounds import profiled_queue
+from portbar.survey.measuring.rounds import profiled_queue
 
 #: Keeps an NVIDIA device busy for some time of its own clock.
 BUSY: Final = """kernel void busy(global uint *p, const ulong nanoseconds)

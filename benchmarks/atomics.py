@@ -21,8 +21,8 @@ import portbar
 from benchmarks.shared import Row, Session, command_line, note, number, run
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
-from portbar.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
 from portbar.primitives.atomics.table import TYPES, AtomicType
+from portbar.survey.measuring.rounds import device_s, in_turns, most_rounds, profiled_queue, rounds_for
 
 #: Upper bounds of the ratios.
 BUILT_IN_TARGET: Final = 1.02

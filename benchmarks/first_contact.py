@@ -21,9 +21,9 @@ from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, 
 from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
-from portbar.measuring.benching import BarrierSamples, BarrierTimer
-from portbar.measuring.rounds import device_s, in_one_line, profiled_queue
 from portbar.primitives.grid import bounded
+from portbar.survey.measuring.benching import BarrierSamples, BarrierTimer
+from portbar.survey.measuring.rounds import device_s, in_one_line, profiled_queue
 
 #: The same arguments for all; the kernels do nothing with them.
 PARAMETERS = "global int *out, global const int *in, const int n"

@@ -49,8 +49,8 @@ from portbar.arrays.reduce import reduce
 from portbar.arrays.shape import Shape, shape_for, trial
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
-from portbar.measuring.rounds import device_s, in_turns, most_rounds, rounds_for
-from portbar.rendering.headers import header_names
+from portbar.primitives.headers import header_names
+from portbar.survey.measuring.rounds import device_s, in_turns, most_rounds, rounds_for
 
 #: The bound on the time of a sum, relative to its peers.
 NUMPY_TARGET: Final = 1 / 0.9

@@ -20,8 +20,8 @@ import portbar
 from portbar.device import usable
 from portbar.device.facts import select_devices
 from portbar.errors import DeviceError, Error
-from portbar.measuring.benching import BarrierSamples
-from portbar.measuring.rounds import in_turns
+from portbar.survey.measuring.benching import BarrierSamples
+from portbar.survey.measuring.rounds import in_turns
 
 
 @dataclass(frozen=True)

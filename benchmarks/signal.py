@@ -34,7 +34,7 @@ from benchmarks.shared import (
     verdict,
 )
 from portbar.errors import Error
-from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
+from portbar.survey.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
 #: The bound on a latency, relative to the CUDA program's.
 TARGET: Final = 1.0

@@ -24,7 +24,7 @@ from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, note, number, run, sampled
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
-from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
+from portbar.survey.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
 #: The bound on a uniform arrive and wait on a CPU, in plain barriers.
 BARRIER_TARGET: Final = 1.3

@@ -31,7 +31,7 @@ from benchmarks.shared import (
     verdict,
 )
 from portbar.errors import Error
-from portbar.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
+from portbar.survey.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
 #: Work-groups of a team, and what its barrier may cost beside that of 132 groups.
 MEMBERS: Final = 8

@@ -9,7 +9,6 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from portbar._version import __version__
 from portbar.errors import (
     BarrierTimeoutError,
     BuildError,
@@ -33,18 +32,21 @@ if TYPE_CHECKING:
     from portbar.choices.profile import describe
     from portbar.choices.strategy import DeviceProfile, choose
     from portbar.device.facts import DeviceFacts
+    from portbar.device.findings import Findings
     from portbar.device.icd import load_platforms
-    from portbar.findings.findings import Findings
+    from portbar.launching.export import render
     from portbar.launching.kernel import Kernel
     from portbar.launching.launch import Launch
     from portbar.launching.occupancy import Occupancy
     from portbar.launching.program import Program
-    from portbar.measuring.probe import probe
     from portbar.primitives.reduction.loops import Reduction, ReductionLoop
     from portbar.primitives.reduction.operators import Operator
     from portbar.primitives.scan import DeviceScan
     from portbar.primitives.strategy import Choice, Strategy
-    from portbar.rendering.export import render
+    from portbar.survey.measuring.probe import probe
+
+#: The one place to set the version: setup.cfg reads it from here, and tests compare CITATION.cff with it.
+__version__ = "1.0.0"
 
 # In a checkout that was not installed, the two data packages lie beside this folder, not in it.
 _folder = Path(__file__).resolve().parent
@@ -58,7 +60,7 @@ _LAZY = {
     "DeviceFacts": "portbar.device.facts",
     "DeviceProfile": "portbar.choices.strategy",
     "DeviceScan": "portbar.primitives.scan",
-    "Findings": "portbar.findings.findings",
+    "Findings": "portbar.device.findings",
     "Frontier": "portbar.arrays.worklist",
     "Kernel": "portbar.launching.kernel",
     "Launch": "portbar.launching.launch",
@@ -76,9 +78,9 @@ _LAZY = {
     "compact": "portbar.arrays.compact",
     "describe": "portbar.choices.profile",
     "load_platforms": "portbar.device.icd",
-    "probe": "portbar.measuring.probe",
+    "probe": "portbar.survey.measuring.probe",
     "reduce": "portbar.arrays.reduce",
-    "render": "portbar.rendering.export",
+    "render": "portbar.launching.export",
     "run_lengths": "portbar.arrays.compact",
     "scan": "portbar.arrays.scan",
     "sort": "portbar.arrays.sort",

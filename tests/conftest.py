@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyopencl as cl
 
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 
 _SAMPLE = pytest.StashKey[str]()
@@ -136,7 +136,7 @@ def selector(device: cl.Device, findings: Findings | None) -> str:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of an empty cache that this test alone uses; it is not there yet."""
     from portbar.choices.profile import forget  # noqa: PLC0415
-    from portbar.system import cache  # noqa: PLC0415
+    from portbar.records import cache  # noqa: PLC0415
 
     monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_memory", {})

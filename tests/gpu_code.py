@@ -20,10 +20,10 @@ import pytest
 
 from models.weak_memory.programs import clang
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.split_barrier.selection import FEATURES
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
-from portbar.rendering.headers import resolve_includes
 
 #: Waits of a tuned device: every range and place is written.
 TUNED = Tuning(

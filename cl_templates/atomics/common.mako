@@ -197,7 +197,7 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
             "generic": "PORTBAR_BOTH_FENCES",
         }[space]
 
-    from portbar.text.folding import begin, finish
+    from portbar.rendering.folding import begin, finish
 
     def raw(kind, space, name, value):
         """A call of a raw operation on the bits of a whole word."""

@@ -11,7 +11,7 @@
     def pointer(space, kind):
         return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *p"
 
-    from portbar.text.folding import begin, finish
+    from portbar.rendering.folding import begin, finish
 %>\
 <%def name="raw(op, kind, space)">\
 <% value = "" if op == "load" else f"{kind} v, " %>\

@@ -1,5 +1,5 @@
 ## -*- coding: utf-8 -*-
-## Kernels that run many fresh instances of one litmus test. portbar/litmus/source.py writes the roles, stress.py the numbers `n`.
+## Kernels that run many fresh instances of one litmus test. portbar/survey/litmus/source.py writes the roles, stress.py the numbers `n`.
 <%def name="place()">
 /* Word of location `which` of a team's instance in a round: a separate place in every round, in an order that differs
    between the locations. The word after it is unused. Any work-item; a few integer operations. */

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import z3
 
-from portbar.rendering.headers import FAULTS
+from portbar.primitives.headers import FAULTS
 
 from .events import Access, Event, Execution, Place, Site, Weakening, variables
 from .instructions import Assembly, Operation, assembly, builtin, demangled

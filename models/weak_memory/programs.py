@@ -17,10 +17,10 @@ from typing import Final
 
 from portbar.arrays.scan import ScanJob
 from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.headers import resolve_includes
 from portbar.primitives.scan.look_back import LookBack
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
-from portbar.rendering.headers import resolve_includes
-from portbar.text.templates import render_def
+from portbar.rendering.templates import render_def
 
 from . import llvm
 

@@ -28,7 +28,7 @@ from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.scan.look_back import LookBack
-from portbar.text.templates import render_def
+from portbar.rendering.templates import render_def
 
 if TYPE_CHECKING:
     from portbar.choices.strategy import DeviceProfile

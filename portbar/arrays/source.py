@@ -27,7 +27,7 @@ from portbar.primitives.reduction.types import (
 )
 from portbar.primitives.reduction.values import combined, neutral
 from portbar.primitives.strategy import Strategy
-from portbar.text.templates import render_def
+from portbar.rendering.templates import render_def
 
 _TEMPLATE: Final = "reduction/host.mako"
 _DIGITS: Final = "0123456789abcdef"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
+from portbar.device import matrix
+from portbar.device.costs import Costs, known_costs
 from portbar.device.facts import DeviceFacts
 from portbar.errors import LaunchError, RecordError
-from portbar.findings import matrix
-from portbar.findings.costs import Costs, known_costs
 from portbar.records.files import find
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`describe`: facts of a device together with what is known from measurements, wherever those come from.
 
-Not for measuring: `portbar.measuring.probe` does that and stores what it found where `describe` looks.
+Not for measuring: `portbar.survey.measuring.probe` does that and stores what it found where `describe` looks.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from portbar.choices.strategy import DeviceProfile
-from portbar.device import quirks
+from portbar.device import matrix, quirks
 from portbar.device.facts import DeviceFacts, device_key, facts
+from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import DeviceError, Error, RecordError
-from portbar.findings import matrix
-from portbar.findings.findings import CACHE_KIND, Findings
-from portbar.system import cache
+from portbar.records import cache
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -17,7 +17,7 @@ from portbar.primitives.split_barrier.selection import FEATURES
 
 if TYPE_CHECKING:
     from portbar.choices.strategy import DeviceProfile
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
     from portbar.primitives.strategy import Strategy
 
 #: Begins each name for a use of split barriers, whose header the program must include.

@@ -12,10 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from portbar.device import quirks
+from portbar.device import matrix, quirks
+from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings import matrix
-from portbar.findings.findings import Findings
 from portbar.primitives.atomics import selection
 from portbar.primitives.atomics.variant import VARIANTS, AtomicsVariant
 from portbar.primitives.grid import BARRIERS, DISCOVERIES
@@ -25,7 +24,7 @@ from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import BarrierTable
+    from portbar.device.findings import BarrierTable
 
 #: Values that each choice may take, in order of preference; also what overrides may ask for.
 ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {

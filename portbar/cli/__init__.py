@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, cast
 import click
 from click.shell_completion import CompletionItem
 
-from portbar._version import __version__
+from portbar import __version__
 from portbar.errors import DeviceError, Error
 
 #: Command -> module that holds it: each is imported when it is called, so that `portbar --help` touches no driver.

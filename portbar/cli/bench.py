@@ -22,9 +22,9 @@ from portbar.cli.shared import (
 )
 from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
-from portbar.measuring.benching import barrier_table, store_table
-from portbar.measuring.probe import probe
 from portbar.records.scrubbing import anonymous
+from portbar.survey.measuring.benching import barrier_table, store_table
+from portbar.survey.measuring.probe import probe
 from portbar.survey.step import run_step
 from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
 from portbar.survey.tasks.barrier import keep_costs, times_of, unsteady

@@ -25,11 +25,11 @@ from portbar.cli.shared import (
 )
 from portbar.device.facts import DeviceAddress, facts
 from portbar.errors import Error
-from portbar.litmus.checking import CheckResult, check, store_verdicts
-from portbar.litmus.patterns import PATTERNS
-from portbar.litmus.results import NAMES, NO_TIME, verdict_of
-from portbar.litmus.tests import TESTS, matching
 from portbar.records.scrubbing import anonymous
+from portbar.survey.litmus.checking import CheckResult, check, store_verdicts
+from portbar.survey.litmus.patterns import PATTERNS
+from portbar.survey.litmus.results import NAMES, NO_TIME, verdict_of
+from portbar.survey.litmus.tests import TESTS, matching
 from portbar.survey.tables import terminal_table
 
 if TYPE_CHECKING:

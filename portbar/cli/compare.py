@@ -17,7 +17,7 @@ from rich.text import Text
 from portbar.cli.shared import FiniteRange, examples, json_option, print_json, show
 from portbar.cli.show import named, slugs
 from portbar.records.files import Named
-from portbar.report.compare import FACTOR, Comparison, Item, compare
+from portbar.survey.report.compare import FACTOR, Comparison, Item, compare
 
 #: How a difference is marked, and in which colour.
 _MARKS = {"regression": ("worse", "bold red"), "improvement": ("better", "green"), "": ("", "")}

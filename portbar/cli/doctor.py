@@ -28,7 +28,7 @@ from portbar.device import icd, quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability, check_listed, explain_empty
 from portbar.errors import DeviceError, UnsupportedFeatureError
-from portbar.system import cache
+from portbar.records import cache
 
 #: Variables that change what OpenCL or portbar do; shown when they are set.
 _VARIABLES = (

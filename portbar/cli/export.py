@@ -9,7 +9,7 @@ import click
 from portbar.choices.strategy import parse_overrides
 from portbar.cli.shared import chosen, device_option, examples, json_option, number, print_json
 from portbar.errors import UnsupportedFeatureError
-from portbar.rendering.export import export
+from portbar.launching.export import export
 
 
 def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from portbar.cli.shared import examples, json_option, print_json
-from portbar.report.index import PAGE, write
-from portbar.report.index import index as index_of
+from portbar.survey.report.index import PAGE, write
+from portbar.survey.report.index import index as index_of
 
 
 @click.command(

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from portbar.cli.shared import err, examples, json_option, print_json
-from portbar.report.build import build
-from portbar.system import files
+from portbar.records import writing
+from portbar.survey.report.build import build
 
 
 @click.command(
@@ -68,7 +68,7 @@ def _write(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        files.write(output, text)
+        writing.write(output, text)
     except OSError as error:
         raise click.UsageError(
             f"the report cannot be written to {output} ({error.strerror or error}), so the file is unchanged; name another "

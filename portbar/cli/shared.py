@@ -21,7 +21,7 @@ from portbar.device.facts import DeviceAddress, DeviceFacts, facts, select, sele
 from portbar.device.listing import FaultyDriver, Listing
 from portbar.device.usable import Usability, check
 from portbar.errors import DeviceError
-from portbar.system.plain import harmless
+from portbar.records.plain import harmless
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -12,7 +12,7 @@ from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import load
 from portbar.records.placing import Placement, place
-from portbar.report.index import PAGE, index, write
+from portbar.survey.report.index import PAGE, index, write
 
 _SAID = {
     "new": "written",

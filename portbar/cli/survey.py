@@ -30,12 +30,12 @@ from portbar.cli.shared import (
 )
 from portbar.cli.show import slugs
 from portbar.errors import Error
-from portbar.fleet.cluster import Job
-from portbar.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
+from portbar.records import writing
+from portbar.survey.fleet.cluster import Job
+from portbar.survey.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.survey.run import Survey
 from portbar.survey.summary import OneScreen
 from portbar.survey.table import record_view
-from portbar.system import files
 
 #: How many times slower is a fault for `--check` unless the user says otherwise: shared machines vary by less than that.
 FACTOR: Final = 2.0
@@ -272,7 +272,7 @@ def _folder(output: str, *, always: bool) -> Any:
 
 def _write(path: Path, record: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, records.text(record))
+    writing.write(path, records.text(record))
 
 
 def _say(text: str) -> None:

@@ -11,10 +11,10 @@ from portbar.cli.compare import print_comparisons
 from portbar.cli.shared import INTERRUPTED, chosen, err
 from portbar.device.facts import facts
 from portbar.errors import DeviceError, RecordError
-from portbar.fleet.cluster import Job
 from portbar.records.files import Named, NoSuchRecordError, find
-from portbar.report.compare import Comparison, compare, matched
 from portbar.survey.device import Device
+from portbar.survey.fleet.cluster import Job
+from portbar.survey.report.compare import Comparison, compare, matched
 
 
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:

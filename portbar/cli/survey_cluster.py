@@ -9,8 +9,8 @@ from typing import Any
 
 from portbar.cli.progress import Steps
 from portbar.cli.shared import INTERRUPTED, err, print_json, show
-from portbar.fleet.cluster import ClusterSurvey, Job
-from portbar.fleet.hosts import HostFolder
+from portbar.survey.fleet.cluster import ClusterSurvey, Job
+from portbar.survey.fleet.hosts import HostFolder
 from portbar.survey.tables import Cell, Table, terminal_table
 
 

@@ -12,7 +12,7 @@ from portbar.cli.shared import examples, json_option, print_json
 from portbar.errors import RecordError
 from portbar.records import validate
 from portbar.records.files import parse, read_bytes
-from portbar.system.plain import printable
+from portbar.records.plain import printable
 
 
 @click.command(

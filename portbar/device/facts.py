@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from portbar.device import icd
 from portbar.errors import DeviceError, RecordError
-from portbar.system.plain import plain_text
+from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from portbar.errors import DeviceError
-from portbar.system import cache
+from portbar.records import cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.device import child, icd
 from portbar.device.facts import DeviceAddress, DeviceFacts, devices_of, facts, list_devices, platform_facts
 from portbar.errors import DeviceError
-from portbar.system.plain import plain_text
+from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -22,8 +22,8 @@ from portbar.device.facts import (
 )
 from portbar.device.quirks.entry import Kernel
 from portbar.device.quirks.running import KERNELS_TASK
-from portbar.system import cache
-from portbar.system.plain import plain_text
+from portbar.records import cache
+from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

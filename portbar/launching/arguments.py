@@ -19,7 +19,7 @@ from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.launch import Launch
 from portbar.primitives.reduction import types
-from portbar.text.source import without_comments
+from portbar.rendering.source import without_comments
 
 #: First hidden parameter of a kernel that uses a grid, and how many hidden parameters there are.
 GRID_PARAMETER: Final = "portbar_grid_param"

@@ -19,9 +19,9 @@ import pyopencl as cl
 from portbar.device import quirks
 from portbar.device.facts import facts
 from portbar.errors import BuildError
+from portbar.primitives.headers import header_names
 from portbar.primitives.strategy import Strategy
-from portbar.rendering.headers import header_names
-from portbar.text.source import without_comments
+from portbar.rendering.source import without_comments
 
 _ARGUMENT_INFO: Final = "-cl-kernel-arg-info"
 _LINE: Final = re.compile(r'#line (?P<number>\d+) "(?P<name>[^"]*)"')

@@ -17,12 +17,12 @@ from portbar.launching.build import build_options, compile_program
 from portbar.launching.isolation import try_build
 from portbar.launching.occupancy import MOST_REGISTERS, VERBOSE
 from portbar.launching.states import States
+from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.scan import DeviceScan
 from portbar.primitives.strategy import Strategy
-from portbar.rendering.headers import resolve_includes
 
 
 @dataclass(eq=False, repr=False)

@@ -82,7 +82,7 @@ from portbar.launching.states import dry_runs
 from portbar.primitives import layout, scan
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.primitives.strategy import Strategy
-from portbar.text.source import kernel_text, mentions
+from portbar.rendering.source import kernel_text, mentions
 
 #: Combinations of queue, sizes and local memory that are remembered for each kernel.
 _MAX_PLANS: Final = 256

@@ -12,7 +12,7 @@ from portbar.launching.state import QueueState
 from portbar.launching.trace import Trace
 from portbar.primitives.device_barrier import OVERWRITTEN, TIMEOUT
 from portbar.primitives.fault import OPEN, Report
-from portbar.rendering.headers import FAULTS
+from portbar.primitives.headers import FAULTS
 
 if TYPE_CHECKING:
     import pyopencl as cl

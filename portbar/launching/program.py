@@ -25,14 +25,14 @@ from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, Uns
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
 from portbar.primitives import scan
+from portbar.primitives.headers import needed_ordering
 from portbar.primitives.reduction.loops import ReductionLoop, check_loops
 from portbar.primitives.reduction.use import HEADER, check_source, use_of
 from portbar.primitives.scan import DeviceScan
 from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.primitives.strategy import Strategy
 from portbar.primitives.tracing import MOST_EVENTS, USUAL_EVENTS, tracing_of
-from portbar.rendering.headers import needed_ordering
-from portbar.text.source import early_statement, includes, mentions, open_enter
+from portbar.rendering.source import early_statement, includes, mentions, open_enter
 
 #: Seconds that a barrier waits before it gives up, unless the program says otherwise.
 DEFAULT_SPIN_LIMIT: Final = 10.0

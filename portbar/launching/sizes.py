@@ -19,7 +19,7 @@ from portbar.device.facts import ask
 from portbar.errors import LaunchError, UnsupportedFeatureError
 from portbar.launching.arguments import SCALARS, Parameter
 from portbar.primitives import layout
-from portbar.text.source import mentions
+from portbar.rendering.source import mentions
 
 if TYPE_CHECKING:
     from portbar.choices.strategy import DeviceProfile

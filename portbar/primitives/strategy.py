@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from portbar.findings.findings import BarrierTable
-from portbar.findings.tuning import WaitTuning
+from portbar.device.findings import BarrierTable
+from portbar.device.tuning import WaitTuning
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
 from portbar.primitives.tracing import Tracing

@@ -13,7 +13,7 @@ from portbar.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 #: Device barriers of one work-group whose times are kept, unless the program says otherwise.
 USUAL_EVENTS: Final = 256

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from portbar.system.plain import HIDDEN
+from portbar.records.plain import HIDDEN
 
 #: Objects and arrays inside each other.
 MAX_DEPTH: Final = 24

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from portbar.errors import RecordError
 from portbar.records.bounds import MAX_DEPTH, shown
+from portbar.records.plain import printable
 from portbar.records.validation import validate
-from portbar.system.files import is_file, is_folder
-from portbar.system.plain import printable
+from portbar.records.writing import is_file, is_folder
 
 #: Bytes of a file.
 MAX_BYTES: Final = 16 * 1024 * 1024

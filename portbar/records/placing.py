@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from portbar.errors import RecordError
+from portbar.records import writing
 from portbar.records.files import load, text
-from portbar.system import files
 
 #: First part of the name of every record that was taken over from a publication.
 PUBLISHED: Final = "published"
@@ -84,7 +84,7 @@ def _place(slug: str, record: Mapping[str, Any], path: Path, force: bool) -> Pla
         return Placement(slug, path, "kept", f"{why}; --force replaces it anyway")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(path, content, mode=0o644)
+        writing.replace(path, content, mode=0o644)
     except OSError as error:
         why = f"{path.name} cannot be written: {error.strerror or error}"
         return Placement(slug, path, "kept", f"{why}; {'the old file is' if there else 'nothing is'} there")

@@ -22,9 +22,9 @@ from portbar.records.bounds import (
     VERSIONS,
     told_by,
 )
+from portbar.records.plain import plain_text
 from portbar.records.reading import missing
 from portbar.records.validation import schema, schema_errors
-from portbar.system.plain import plain_text
 
 #: The reason for the format if the driver gave none.
 _NO_REASON: Final = "no reason was given"

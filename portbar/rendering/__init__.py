@@ -1,1 +1,1 @@
-"""OpenCL C for a device: headers, includes resolved, export for other hosts."""
+"""Texts of OpenCL C: the author's source, templates, and what a source reaches of them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from portbar.findings.findings import Findings
+from portbar.device.findings import Findings
 from portbar.records.reading import measured, missing
 
 #: Ordering findings that do not depend on time.

@@ -10,19 +10,19 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar._version import __version__
+from portbar import __version__
 from portbar.choices.profile import change_findings, describe, stored_findings
 from portbar.choices.strategy import choose
 from portbar.device import quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.measuring.probe import TIMED_OUT, probe_with_faults
-from portbar.measuring.rounds import NO_TIME
 from portbar.records.scrubbing import anonymous, mended
 from portbar.records.validation import FORMAT, SCHEMA
 from portbar.survey.device import Device
 from portbar.survey.environment import environment
+from portbar.survey.measuring.probe import TIMED_OUT, probe_with_faults
+from portbar.survey.measuring.rounds import NO_TIME
 from portbar.survey.probe import probe_rows, settled_findings
 from portbar.survey.step import START_S, Running, Step
 from portbar.survey.steps import STEPS, in_turn

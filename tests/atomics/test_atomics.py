@@ -13,12 +13,12 @@ import pytest
 import portbar
 from portbar.choices.strategy import VARIABLE, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import BuildError, UnsupportedFeatureError
-from portbar.findings.findings import Findings
 from portbar.primitives.atomics.selection import atomics_table
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.headers import needed_ordering, render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.rendering.headers import needed_ordering, render_header
 from tests.atomics.support import DTYPES, after, broken
 from tests.gpu_code import ORDERS, ptx_kernels
 from tests.support import to_device, uints

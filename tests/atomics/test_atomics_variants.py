@@ -10,11 +10,11 @@ import pytest
 import portbar
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings.findings import Findings
-from portbar.measuring.probe import STEPS
 from portbar.primitives.atomics.c11 import VARIANT as C11
 from portbar.primitives.atomics.variant import VARIANTS
+from portbar.survey.measuring.probe import STEPS
 from tests.checkout import ROOT
 from tests.support import cells, filled, uints
 

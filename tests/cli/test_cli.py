@@ -25,7 +25,7 @@ from portbar.device.facts import DeviceAddress, DeviceFacts, address_of, list_de
 from portbar.device.listing import Listing
 from portbar.device.usable import EmptyPlatform, Usability
 from portbar.errors import DeviceError
-from portbar.rendering.headers import HOST_HEADER, header_names
+from portbar.primitives.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT, python_path
 from tests.checkout import portbar as portbar_process
 from tests.export.test_export import KERNEL

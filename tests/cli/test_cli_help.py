@@ -122,7 +122,7 @@ except SystemExit:
     done = subprocess.run(
         [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=environment()
     )
-    assert done.stdout.splitlines()[-1] == "['portbar._version', 'portbar.cli', 'portbar.errors'] False False"
+    assert done.stdout.splitlines()[-1] == "['portbar', 'portbar.cli', 'portbar.errors'] False False"
 
 
 # Completion.
@@ -354,7 +354,7 @@ CHECK = (
     DEVICES
     + """
 from portbar.cli import check as command
-from portbar.litmus.results import blank
+from portbar.survey.litmus.results import blank
 command.facts = shared.facts
 command.store_verdicts = lambda _, verdicts: print("STORED", verdicts, file=sys.stderr, flush=True)
 def check(device, *, on_progress, **_):
@@ -373,7 +373,7 @@ BENCH = (
     DEVICES
     + """
 from portbar.cli import bench as command
-from portbar.measuring.benching import BarrierTime
+from portbar.survey.measuring.benching import BarrierTime
 command.probe = lambda _: SimpleNamespace(findings=None)
 command.choose = lambda _: SimpleNamespace(max_groups=None)
 command.store_table = lambda *_: print("STORED", file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from portbar.cli.submit import command as submit_command
 from portbar.cli.validate import command as validate_command
 from portbar.errors import RecordError
 from portbar.records.placing import place
-from portbar.report.index import BEGIN, END, index_of
+from portbar.survey.report.index import BEGIN, END, index_of
 from tests.checkout import ROOT
 from tests.records_support import FACTS, device, record, stopped_record
 

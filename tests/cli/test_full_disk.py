@@ -15,10 +15,10 @@ from portbar import records
 from portbar.cli import cli
 from portbar.cli import survey as survey_module
 from portbar.errors import Error, RenderError
-from portbar.fleet import hosts
-from portbar.rendering import export
-from portbar.report.index import BEGIN, END
-from portbar.system import cache, files
+from portbar.launching import export
+from portbar.records import cache, files
+from portbar.survey.fleet import hosts
+from portbar.survey.report.index import BEGIN, END
 from tests.records_support import device, record
 
 resource = pytest.importorskip("resource", reason="file sizes are limited by POSIX systems only")

@@ -16,7 +16,7 @@ pytest_plugins = ["pytester"]
 #: Stands for OpenCL in the inner pytest: two devices that work and one that does not.
 FAKES = """
 import collections
-from portbar import pytest_plugin
+from portbar.cli import pytest_plugin
 from portbar.device.facts import DeviceAddress
 
 Device = collections.namedtuple("Device", "name extensions max_work_group_size")
@@ -58,7 +58,7 @@ def inner(pytester, monkeypatch):
     def run(test: str, *arguments: str, fakes: str = FAKES):
         pytester.makeconftest(fakes)
         pytester.makepyfile(test)
-        return pytester.runpytest_subprocess("-p", "portbar.pytest_plugin", "-rsA", *arguments, timeout=100)
+        return pytester.runpytest_subprocess("-p", "portbar.cli.pytest_plugin", "-rsA", *arguments, timeout=100)
 
     return run
 
@@ -68,7 +68,7 @@ def test_nothing_is_imported_or_looked_for_unless_a_test_asks(inner):
 import sys
 
 def test_plain():
-    assert "portbar.pytest_plugin" in sys.modules
+    assert "portbar.cli.pytest_plugin" in sys.modules
     assert not {"pyopencl", "numpy", "portbar.device.facts", "portbar.device.usable"} & set(sys.modules)
 """
     result = inner(program, "--portbar-require", "--portbar-device", "nonsense", fakes="")
@@ -242,4 +242,4 @@ def test_a_selector_that_matches_nothing_says_what_there_is(inner, device):
 def test_the_plugin_is_declared_for_pytest_to_find():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert "portbar = portbar.pytest_plugin" in setup["options.entry_points"]["pytest11"]
+    assert "portbar = portbar.cli.pytest_plugin" in setup["options.entry_points"]["pytest11"]

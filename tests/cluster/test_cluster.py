@@ -25,9 +25,9 @@ import distributed
 
 from portbar import __version__, records
 from portbar.errors import Error
-from portbar.fleet import cluster
-from portbar.fleet.cluster import ClusterSurvey, Job
-from portbar.fleet.hosts import HostFolder, host_name
+from portbar.survey.fleet import cluster
+from portbar.survey.fleet.cluster import ClusterSurvey, Job
+from portbar.survey.fleet.hosts import HostFolder, host_name
 from tests.checkout import have_ended, interruptible, portbar, python_path
 from tests.report_support import device as made_up_device
 from tests.report_support import record
@@ -39,7 +39,7 @@ FAKES = """
 import json, os, pathlib, signal, time
 from distributed import Worker
 from portbar.device import child
-from portbar.fleet import worker as cluster_worker
+from portbar.survey.fleet import worker as cluster_worker
 
 FOLDER = pathlib.Path(os.environ["FAKE_FOLDER"])
 HOSTS = json.loads(os.environ["FAKE_HOSTS"])
@@ -213,7 +213,7 @@ def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fak
 
 
 PATCHED = """
-from portbar.fleet import cluster
+from portbar.survey.fleet import cluster
 cluster.DESCRIBE, cluster.SURVEY = "cluster_fakes:describe", "cluster_fakes:survey_host"
 from portbar.cli import main
 main()

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from portbar.fleet import hosts
+from portbar.survey.fleet import hosts
 from tests.checkout import ROOT, python_path
 
 pytest_plugins = ["pytester"]
@@ -48,7 +48,7 @@ def test_the_pages_name_commands_and_every_variable_of_a_launcher():
 
 
 def test_options_of_pytest_are_those_of_the_plugin():
-    plugin = (ROOT / "portbar" / "pytest_plugin.py").read_text(encoding="utf-8")
+    plugin = (ROOT / "portbar" / "cli" / "pytest_plugin.py").read_text(encoding="utf-8")
     shown = set(re.findall(r"--portbar-\w+|PORTBAR_PYTEST_\w+", TEXT["ci"]))
     assert shown == {"--portbar-device", "--portbar-require", "PORTBAR_PYTEST_DEVICE"}
     assert all(f'"{name}"' in plugin for name in shown)
@@ -70,7 +70,7 @@ def test_the_test_on_the_page_passes(pytester, monkeypatch, selector):
     (program,) = blocks("ci", "python")
     pytester.makepyfile(program)
     result = pytester.runpytest_subprocess(
-        "-p", "portbar.pytest_plugin", "-rsA", "--portbar-require", "--portbar-device", selector, timeout=100
+        "-p", "portbar.cli.pytest_plugin", "-rsA", "--portbar-require", "--portbar-device", selector, timeout=100
     )
     outcomes = {name: count for name, count in result.parseoutcomes().items() if not name.startswith("warning")}
     assert outcomes in ({"passed": 1}, {"skipped": 1})

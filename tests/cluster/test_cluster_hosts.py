@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from portbar.errors import Error
-from portbar.fleet import hosts
-from portbar.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
+from portbar.survey.fleet import hosts
+from portbar.survey.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from tests.checkout import environment
 
 INVOCATION = {"quick": True, "timeout_s": 120.0, "devices": ["pocl"]}
@@ -55,7 +55,8 @@ def test_labels_are_stable_in_a_folder_and_tell_nothing(tmp_path):
 
 def test_processes_that_start_together_agree_on_labels(tmp_path):
     program = (
-        "import sys; from portbar.fleet.hosts import HostFolder; print(HostFolder.of(sys.argv[1] + '/').label('node'))"
+        "import sys; from portbar.survey.fleet.hosts import HostFolder; "
+        "print(HostFolder.of(sys.argv[1] + '/').label('node'))"
     )
     run = [sys.executable, "-c", program, str(tmp_path / "out")]
 
@@ -130,7 +131,7 @@ def test_one_process_of_a_host_has_the_lock_and_its_death_frees_it(tmp_path, mon
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(hosts.tempfile, "tempdir", None)
     program = (
-        "import sys, time; from pathlib import Path; from portbar.fleet.hosts import only_here\n"
+        "import sys, time; from pathlib import Path; from portbar.survey.fleet.hosts import only_here\n"
         "with only_here(Path(sys.argv[1]), 'host-1') as mine: print(mine, flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen(

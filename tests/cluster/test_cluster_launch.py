@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyopencl")
 
 from portbar import records
-from portbar.fleet.hosts import SIZES
+from portbar.survey.fleet.hosts import SIZES
 from tests.checkout import environment, interruptible
 from tests.report_support import record
 

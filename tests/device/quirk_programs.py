@@ -208,7 +208,7 @@ def _flushed(context: cl.Context, queue: cl.CommandQueue, wait_for: list[cl.Even
 
 def missed_stores(payload: dict[str, Any]) -> dict[str, int]:
     """Store buffering under stress, by the driver's own sequentially consistent C11 atomics: in how many both sides missed."""
-    from portbar.litmus.checking import check  # noqa: PLC0415 (it starts processes of its own)
+    from portbar.survey.litmus.checking import check  # noqa: PLC0415 (it starts processes of its own)
 
     device = DeviceAddress.from_json(payload["address"]).resolve()
     found = check(device, seconds=15, strategies=("c11",), tests=("SB-device-global-ops",)).results[0]

@@ -11,7 +11,7 @@ import pytest
 from portbar.device import facts as device
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.errors import DeviceError, RecordError
-from portbar.system.plain import plain_text
+from portbar.records.plain import plain_text
 
 cl = pytest.importorskip("pyopencl")
 

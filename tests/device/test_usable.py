@@ -10,7 +10,7 @@ import pytest
 from portbar.device import child, quirks, usable
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts, list_devices
-from portbar.system import cache
+from portbar.records import cache
 
 pytest.importorskip("pyopencl")
 

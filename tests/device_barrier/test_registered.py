@@ -12,7 +12,6 @@ pytest.importorskip("pyopencl")
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
-from portbar.measuring import benching
 from portbar.primitives import layout
 from portbar.primitives.grid import (
     BARRIERS,
@@ -22,7 +21,8 @@ from portbar.primitives.grid import (
     Discovery,
     bounded,
 )
-from portbar.text.templates import templates_in
+from portbar.rendering.templates import templates_in
+from portbar.survey.measuring import benching
 from tests import support
 from tests.device_barrier.test_device_barrier import SOURCE, check_chain
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 import portbar
+from portbar.primitives import headers
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.scan import header as scan
 from portbar.primitives.strategy import Choice, Strategy
-from portbar.rendering import headers
 from tests.checkout import ROOT
 
 DOCS = ROOT / "docs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portbar.rendering.headers import header_names
+from portbar.primitives.headers import header_names
 from tests.docs import c_functions
 from tests.docs.c_functions import Function, contract, functions, resolved
 

@@ -19,10 +19,10 @@ import pytest
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS
+from portbar.primitives.headers import header_names, render_header, resolve_includes
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
-from portbar.rendering.headers import header_names, render_header, resolve_includes
-from portbar.text.source import kernel_names
+from portbar.rendering.source import kernel_names
 from tests.checkout import ROOT
 from tests.rows import cover
 

@@ -15,7 +15,7 @@ from tests.checkout import ROOT, environment
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 EXAMPLES = ROOT / "examples"
 ALL = [

@@ -9,7 +9,7 @@ import click
 import pytest
 
 import portbar
-from portbar.rendering.headers import HOST_HEADER, header_names
+from portbar.primitives.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT
 
 PAGE = ROOT / "docs" / "stability.md"

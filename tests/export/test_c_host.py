@@ -14,14 +14,14 @@ import pytest
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, rounds
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import RenderError
-from portbar.findings.findings import Findings
+from portbar.launching import export
 from portbar.primitives import layout
 from portbar.primitives.fault import OPEN
+from portbar.primitives.headers import FAULTS
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use
-from portbar.rendering import export
-from portbar.rendering.headers import FAULTS
 from tests.checkout import environment
 from tests.docs.test_docs import DOCS, blocks
 
@@ -164,7 +164,7 @@ def test_a_device_that_ends_loops_early_takes_one_group(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("header", ["measured"], indirect=True)
 def test_a_kernel_cannot_include_it(header: DeviceProfile, tmp_path: Path) -> None:
-    from portbar.rendering.headers import resolve_includes  # noqa: PLC0415
+    from portbar.primitives.headers import resolve_includes  # noqa: PLC0415
 
     with pytest.raises(RenderError, match=r"line 2: .*for C and C\+\+ hosts"):
         resolve_includes('\n#include "portbar/host.h"\n', choose(header))

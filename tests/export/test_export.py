@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from portbar.rendering import export
-from portbar.rendering.headers import HOST_HEADER, header_names
-from portbar.text.source import without_comments
+from portbar.launching import export
+from portbar.primitives.headers import HOST_HEADER, header_names
+from portbar.rendering.source import without_comments
 from tests.export.test_c_host import PROFILES
 
 KERNEL = """

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from portbar.errors import UnsupportedFeatureError
+from portbar.launching import export
 from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.headers import header_names, whole_headers
 from portbar.primitives.strategy import Choice
-from portbar.rendering import export
-from portbar.rendering.headers import header_names, whole_headers
-from portbar.text.folding import COLUMNS, folded, narrow
+from portbar.rendering.folding import COLUMNS, folded, narrow
 from tests.export.test_c_host import PROFILES
 from tests.gpu_code import TARGETS, calls, clang, compiled, compiled_alone, strategy_for
 

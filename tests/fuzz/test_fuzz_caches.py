@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from portbar.choices.profile import stored_findings
 from portbar.device import usable
 from portbar.device.facts import DeviceFacts, device_key
-from portbar.findings.findings import CACHE_KIND, Findings
-from portbar.system import cache
+from portbar.device.findings import CACHE_KIND, Findings
+from portbar.records import cache
 from tests.fuzz import target
 from tests.records_support import damaged, device
 

@@ -16,8 +16,8 @@ pytest.importorskip("pyopencl")
 from portbar import records
 from portbar.cli import cli, shared, survey_cluster
 from portbar.errors import DeviceError, Error
-from portbar.report.build import FolderReport
-from portbar.report.index import BEGIN, END
+from portbar.survey.report.build import FolderReport
+from portbar.survey.report.index import BEGIN, END
 from tests.fuzz import target
 from tests.records_support import record, stopped_record
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from portbar import records
 from portbar.errors import RecordError
 from portbar.records import bounds, validation
-from portbar.report.index import index_of
+from portbar.survey.report.index import index_of
 from tests.fuzz import target
 from tests.records_support import damaged, record, stopped_record
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import portbar
 from portbar.errors import Error
 from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.loops import LEVELS, check_loops
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
 from portbar.primitives.reduction.types import SCALARS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.rendering.headers import resolve_includes
 from tests.fuzz import target
 
 STRATEGY = Strategy(

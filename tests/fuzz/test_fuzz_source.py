@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from portbar.device import quirks
 from portbar.errors import Error
+from portbar.primitives import headers
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.rendering import headers
-from portbar.text import source
+from portbar.rendering import source
 from tests.fuzz import target
 
 CHOICES = Choice("c11", ""), Choice("packed", ""), Choice("counter", "")

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from portbar.choices.profile import profile_of
 from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose, parse_overrides
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import Error, RecordError, UnsupportedFeatureError
-from portbar.findings.findings import Findings
+from portbar.primitives.headers import header_names, resolve_includes
 from portbar.primitives.reduction.use import Use
 from portbar.records import load
-from portbar.rendering.headers import header_names, resolve_includes
 from tests.checkout import ROOT
 from tests.fuzz import target
 

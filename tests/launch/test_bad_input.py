@@ -22,8 +22,8 @@ from portbar.choices import profile  # noqa: E402
 from portbar.device import icd  # noqa: E402
 from portbar.device.facts import address_of, list_devices  # noqa: E402
 from portbar.launching import arguments, program  # noqa: E402
+from portbar.records import cache  # noqa: E402
 from portbar.survey.tasks.session import context_of  # noqa: E402
-from portbar.system import cache  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.checkout import ROOT  # noqa: E402
 
@@ -621,10 +621,10 @@ import numpy as np
 import pyopencl as cl
 import portbar
 from portbar.device.facts import DeviceAddress
-from portbar.measuring.benching import Relaunch
+from portbar.survey.measuring.benching import Relaunch
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
-from portbar.findings.tuning import WaitTuning
+from portbar.device.tuning import WaitTuning
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
 context = cl.Context([DeviceAddress.from_json(eval(sys.argv[1])).resolve()])

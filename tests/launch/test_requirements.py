@@ -14,9 +14,9 @@ from portbar.choices import requirements
 from portbar.choices.requirements import REQUIREMENTS, Candidate, parse
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
-from portbar.findings.findings import Findings
-from portbar.measuring.probe import FEATURES
+from portbar.device.findings import Findings
 from portbar.primitives.split_barrier.selection import FEATURES as SPLIT_FEATURES
+from portbar.survey.measuring.probe import FEATURES
 from tests.checkout import ROOT
 
 on_device = pytest.mark.device

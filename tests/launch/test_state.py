@@ -19,8 +19,8 @@ from portbar.device.facts import facts  # noqa: E402
 from portbar.launching.state import QueueState  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
 from portbar.primitives.fault import OPEN  # noqa: E402
+from portbar.primitives.headers import FAULTS, render_header  # noqa: E402
 from portbar.primitives.strategy import Choice, Strategy  # noqa: E402
-from portbar.rendering.headers import FAULTS, render_header  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 SOURCE = """

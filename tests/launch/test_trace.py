@@ -12,14 +12,14 @@ import pytest
 
 import portbar
 from portbar.device.facts import DeviceFacts
-from portbar.findings.findings import Findings
+from portbar.device.findings import Findings
 from portbar.launching.program import _events
 from portbar.launching.trace import NEVER, Trace
 from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS, DISCOVERIES
+from portbar.primitives.headers import render_header, resolve_includes
 from portbar.primitives.strategy import Choice, Strategy
 from portbar.primitives.tracing import PLACE_WORD, Tracing, tracing_of
-from portbar.rendering.headers import render_header, resolve_includes
 from tests import gpu_code
 from tests.checkout import ROOT
 from tests.rows import cover

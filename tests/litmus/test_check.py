@@ -19,9 +19,9 @@ from portbar.cli import shared
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
-from portbar.litmus import CheckResult
-from portbar.litmus.results import NO_TIME, blank, verdict_of
-from portbar.litmus.running import NAMES
+from portbar.survey.litmus import CheckResult
+from portbar.survey.litmus.results import NO_TIME, blank, verdict_of
+from portbar.survey.litmus.running import NAMES
 
 Run = Callable[..., tuple[int, str, str]]
 

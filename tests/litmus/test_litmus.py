@@ -16,18 +16,18 @@ pytest.importorskip("pyopencl")
 import numpy as np
 
 import portbar
-from portbar import litmus
 from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.device import child
 from portbar.device.facts import device_key, facts
+from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import BuildError, Error, UnsupportedFeatureError
-from portbar.findings.findings import CACHE_KIND, Findings
 from portbar.launching import compiled
-from portbar.litmus import checking, model, patterns, results, running, sizes, source, stress
-from portbar.litmus.model import UNREAD, Litmus, Operation
-from portbar.litmus.tests import TESTS, matching
-from portbar.system import cache
+from portbar.records import cache
+from portbar.survey import litmus
+from portbar.survey.litmus import checking, model, patterns, results, running, sizes, source, stress
+from portbar.survey.litmus.model import UNREAD, Litmus, Operation
+from portbar.survey.litmus.tests import TESTS, matching
 from tests.weakened import weaken
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from portbar.system import files
+from portbar.records import writing
 from tests.checkout import ROOT
 from tests.machine_code.cases import CASES
 from tests.machine_code.expected import EXPECTED
@@ -63,7 +63,7 @@ def main() -> int:
         print("nothing was written, since some targets are missing")
     elif write:
         FILE.parent.mkdir(exist_ok=True)
-        files.write(FILE, text_of(entries))
+        writing.write(FILE, text_of(entries))
     return int(bool(wrong) or (write and bool(missing)))
 
 

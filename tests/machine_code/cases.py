@@ -8,8 +8,8 @@ from typing import Final
 
 from portbar.choices.strategy import choose
 from portbar.primitives.grid import bounded
+from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.use import use_of
-from portbar.rendering.headers import resolve_includes
 from tests.machine_code.targets import Target
 
 _MEET: Final = """

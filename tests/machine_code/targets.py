@@ -17,7 +17,7 @@ from typing import Final
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
-from portbar.findings.findings import Findings
+from portbar.device.findings import Findings
 from tests.gpu_code import ptxas
 from tests.machine_code.listings import AMD, INTEL, PTX, SASS, Figures, read
 

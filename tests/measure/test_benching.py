@@ -14,11 +14,11 @@ pytest.importorskip("pyopencl")
 
 from portbar.choices import profile
 from portbar.device.facts import device_key, facts
+from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import Error
-from portbar.findings.findings import CACHE_KIND, Findings
-from portbar.measuring import benching
 from portbar.primitives.grid import bounded
-from portbar.system import cache
+from portbar.records import cache
+from portbar.survey.measuring import benching
 
 if TYPE_CHECKING:
     from pathlib import Path

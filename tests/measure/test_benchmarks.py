@@ -14,7 +14,7 @@ import pytest
 from tests.measure.conftest import REQUIRED, Done, check_targeted, python, rows_of, run
 
 if TYPE_CHECKING:
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 APPLICATIONS = [
     {"search", "paths", "components", "independent", "colouring"},

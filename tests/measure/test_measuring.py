@@ -8,9 +8,9 @@ pytest.importorskip("pyopencl")
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import Error
-from portbar.findings.findings import Findings
-from portbar.measuring.rounds import Budget, in_turns, most_rounds, rounds_for
+from portbar.survey.measuring.rounds import Budget, in_turns, most_rounds, rounds_for
 
 
 @pytest.mark.parametrize(("each", "rounds"), [(1e-3, 20), (1e-6, 20_000), (1.0, 1), (1e-12, 1 << 20)])

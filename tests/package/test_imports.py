@@ -36,3 +36,4 @@ def test_the_layers_name_every_room_and_nothing_else() -> None:
     entries = Path(ROOT, "portbar").iterdir()
     rooms = {path.stem for path in entries if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert named - data == rooms - data - {"__init__"}
+    assert len(rooms - data - {"__init__", "__main__"}) <= 10

@@ -21,7 +21,7 @@ DATA = {
 #: Data beside modules: a folder in portbar/, and what of it is data.
 BESIDE = {
     "portbar.records": ("portbar/records", "*.json"),
-    "portbar.report": ("portbar/report", "*.mako"),
+    "portbar.survey.report": ("portbar/survey/report", "*.mako"),
 }
 
 LIST_DATA = """
@@ -148,4 +148,4 @@ def test_the_command_is_installed(installed: Path) -> None:
     (entry_points,) = installed.glob("portbar-*.dist-info/entry_points.txt")
     text = entry_points.read_text(encoding="utf-8")
     assert "[console_scripts]\nportbar = portbar.cli:main" in text
-    assert "[pytest11]\nportbar = portbar.pytest_plugin" in text
+    assert "[pytest11]\nportbar = portbar.cli.pytest_plugin" in text

@@ -30,7 +30,7 @@ def test_the_version_has_one_place() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+|\.dev\d+)?", portbar.__version__)
     parser = configparser.ConfigParser()
     parser.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert parser["metadata"]["version"] == "attr: portbar._version.__version__"
+    assert parser["metadata"]["version"] == "attr: portbar.__version__"
     assert re.findall(r"^version: (.*)$", text_of("CITATION.cff"), re.MULTILINE) == [portbar.__version__]
 
 

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 import portbar
 from portbar.choices import advice
 from portbar.cli.advise import Duration, command
+from portbar.device import matrix
+from portbar.device.costs import CACHE_KIND, Costs, ShapeCosts, known_costs, store_costs
 from portbar.device.facts import DeviceFacts, facts
-from portbar.findings import matrix
-from portbar.findings.costs import CACHE_KIND, Costs, ShapeCosts, known_costs, store_costs
+from portbar.records import cache
 from portbar.records.files import find
-from portbar.system import cache
 from tests.checkout import ROOT
 
 if TYPE_CHECKING:
@@ -287,7 +287,7 @@ def test_the_plot_has_measured_and_predicted_points(tmp_path: Path, monkeypatch:
 def test_a_bench_leaves_what_advice_needs(
     context: cl.Context, queue: cl.CommandQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portbar.measuring.benching import BarrierTime, time_barriers  # noqa: PLC0415
+    from portbar.survey.measuring.benching import BarrierTime, time_barriers  # noqa: PLC0415
     from portbar.survey.tasks.barrier import keep_costs  # noqa: PLC0415
 
     device = context.devices[0]

@@ -11,8 +11,8 @@ import warnings
 
 import pytest
 
-from portbar._version import __version__
-from portbar.system import cache
+from portbar import __version__
+from portbar.records import cache
 from tests.checkout import environment
 
 
@@ -79,7 +79,7 @@ def test_a_file_that_is_cut_at_any_byte_counts_as_absent(folder, monkeypatch):
 
 
 STORES = """
-from portbar.system import cache
+from portbar.records import cache
 print(flush=True)
 n = 0
 while True:

@@ -16,11 +16,11 @@ import pytest
 
 from portbar.choices import profile
 from portbar.device.facts import DeviceFacts, device_key
+from portbar.device.findings import CACHE_KIND, Findings
+from portbar.device.tuning import WaitTuning
 from portbar.errors import RecordError
-from portbar.findings.findings import CACHE_KIND, Findings
-from portbar.findings.tuning import WaitTuning
-from portbar.measuring import probe as probing
-from portbar.system import cache, files
+from portbar.records import cache, files
+from portbar.survey.measuring import probe as probing
 from tests import checkout
 
 FOUND = Findings(
@@ -139,7 +139,7 @@ def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
 
 _COUNTING = """
 import sys
-from portbar.system import cache, files
+from portbar.records import cache, files
 
 for _ in range(40):
     with cache.changing():

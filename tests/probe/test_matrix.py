@@ -13,12 +13,12 @@ import pytest
 from portbar import records
 from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
+from portbar.device import matrix
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import RecordError, UnsupportedFeatureError
-from portbar.findings import matrix
-from portbar.findings.findings import Findings
 from portbar.primitives.atomics import cl12
-from portbar.rendering.headers import render_header
+from portbar.primitives.headers import render_header
 from tests.checkout import ROOT
 
 FOLDER = ROOT / "vendor_matrix"

@@ -13,13 +13,13 @@ from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device import child, quirks
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, address_of, device_key
-from portbar.findings.findings import CACHE_KIND, Findings
-from portbar.measuring import probe as probing
-from portbar.measuring.probe import STEPS, probe
+from portbar.device.findings import CACHE_KIND, Findings
+from portbar.primitives import headers as rendering
 from portbar.primitives.atomics import WORDS
 from portbar.primitives.atomics.variant import VARIANTS
-from portbar.rendering import headers as rendering
-from portbar.system import cache
+from portbar.records import cache
+from portbar.survey.measuring import probe as probing
+from portbar.survey.measuring.probe import STEPS, probe
 
 ADDRESS_JSON = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D"}
 FACTS = DeviceFacts(platform_name="P", name="D", type=("CPU",))
@@ -39,7 +39,7 @@ class Children:
         self.runs = []
 
     def run_task(self, task, payload, *, on_progress, **_):
-        assert task == "portbar.measuring.probe:probe_task"
+        assert task == "portbar.survey.measuring.probe:probe_task"
         self.runs.append(payload)
         status: Any
         step, status, message = self.deaths.pop(0) if self.deaths else (None, "ok", "")
@@ -157,7 +157,7 @@ class ShortLoops:
 
 @pytest.mark.parametrize("late_call", range(1, 9))
 def test_one_late_launch_does_not_hide_a_loop_limit(monkeypatch, late_call):
-    kernels = pytest.importorskip("portbar.measuring.kernels")
+    kernels = pytest.importorskip("portbar.survey.measuring.kernels")
     device, probes = ShortLoops(late_call), kernels.Probes.__new__(kernels.Probes)
     monkeypatch.setattr(kernels.cl, "Kernel", lambda *_: None)
     monkeypatch.setattr(kernels.cl, "Buffer", lambda *_, **__: None)
@@ -253,7 +253,7 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
 
 def test_probes_render_every_word_function_that_headers_use():
-    kernels = pytest.importorskip("portbar.measuring.kernels")
+    kernels = pytest.importorskip("portbar.survey.measuring.kernels")
     for atomics in VARIANTS:
         text = kernels.words_text(atomics)
         assert all(f"portbar_{name}(" in text for name in WORDS)
@@ -272,7 +272,7 @@ def found(device, context):
 
 @pytest.fixture
 def probes(device, found):
-    from portbar.measuring.kernels import Probes  # noqa: PLC0415 (the same)
+    from portbar.survey.measuring.kernels import Probes  # noqa: PLC0415 (the same)
 
     return Probes(device, found)
 
@@ -362,7 +362,7 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
     needs_two_groups(found)
     if change is plain_load and probes.facts.name.startswith("Oclgrind"):
         pytest.skip("the simulator runs every load that is written")
-    from portbar.measuring import kernels as probing_kernels  # noqa: PLC0415
+    from portbar.survey.measuring import kernels as probing_kernels  # noqa: PLC0415
 
     atomics, right = best_of(probes), probing_kernels.words_text
 
@@ -425,5 +425,5 @@ def test_a_measurement_that_hangs_ends_its_child_in_time(device, found):
         "steps": ["groups_in_flight", "loop_limit"],
         "step_limit": 0.001,
     }
-    result = child.run_task("portbar.measuring.probe:probe_task", payload, timeout=60)
+    result = child.run_task("portbar.survey.measuring.probe:probe_task", payload, timeout=60)
     assert (result.status, result.progress) == ("crash", [{"step": "groups_in_flight"}])

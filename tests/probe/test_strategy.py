@@ -14,12 +14,12 @@ from portbar.arrays.scan import TILES
 from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.device.quirks.entry import Quirk
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings.findings import Findings
-from portbar.litmus.sizes import Scale
 from portbar.primitives.device_barrier import pause_of
-from portbar.rendering.headers import render_header
+from portbar.primitives.headers import render_header
+from portbar.survey.litmus.sizes import Scale
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")
 

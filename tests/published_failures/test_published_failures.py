@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from portbar.rendering.headers import render_header
+from portbar.primitives.headers import render_header
 from tests.docs.test_docs import DOCS, STRATEGIES, Block, blocks, pattern_of, ran
 
 if TYPE_CHECKING:

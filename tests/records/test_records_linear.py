@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from portbar import records
+from portbar.device.matrix import version_numbers
 from portbar.errors import RecordError
-from portbar.findings.matrix import version_numbers
 from portbar.records import bounds, files
 from tests.records_support import device, record
 

@@ -17,12 +17,12 @@ from rich.console import Console, RenderableType
 
 from portbar import records
 from portbar.cli.compare import comparison_view
-from portbar.findings import matrix
+from portbar.device import matrix
 from portbar.records import measured
-from portbar.report.build import FolderReport
-from portbar.report.collect import collect, in_order
-from portbar.report.compare import compare
-from portbar.report.index import index_of
+from portbar.survey.report.build import FolderReport
+from portbar.survey.report.collect import collect, in_order
+from portbar.survey.report.compare import compare
+from portbar.survey.report.index import index_of
 from portbar.survey.table import record_view
 from tests.records_support import Json, device, record, unlikely
 

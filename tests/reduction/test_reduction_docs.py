@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import portbar
+from portbar.primitives.headers import render_header
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
 from portbar.primitives.reduction.strategies import VARIANTS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
-from portbar.rendering.headers import render_header
 from tests.checkout import ROOT
 from tests.docs.test_docs import blocks, ran
 

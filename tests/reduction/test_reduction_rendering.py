@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import portbar
 from portbar.primitives.atomics.table import AtomicsTable
+from portbar.primitives.headers import render_header
 from portbar.primitives.reduction.header import LINE_WORDS, context, grid_extra_words, grid_words, places
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.rendering.headers import render_header
 
 TABLE = AtomicsTable(types=("int", "uint", "char", "long"))
 STRATEGY = Strategy(

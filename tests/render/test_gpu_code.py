@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from portbar.primitives.grid import bounded
-from portbar.rendering.headers import resolve_includes
+from portbar.primitives.headers import resolve_includes
 from tests import gpu_code
 from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
 

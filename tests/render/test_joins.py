@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from portbar.rendering.joins import with_joins
+from portbar.primitives.joins import with_joins
 
 BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
 BEGIN = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from portbar.primitives.grid import bounded
+from portbar.primitives.headers import header_names, render_header, resolve_includes
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice
-from portbar.rendering.headers import header_names, render_header, resolve_includes
-from portbar.text.pruning import pruned
-from portbar.text.source import without_comments
+from portbar.rendering.pruning import pruned
+from portbar.rendering.source import without_comments
 from tests.gpu_code import TARGETS, clang, complaints, strategy_for
 from tests.kept import proof, version
 

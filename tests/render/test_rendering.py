@@ -13,11 +13,11 @@ import pytest
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.device import quirks
 from portbar.errors import RenderError
+from portbar.primitives import headers as rendering
+from portbar.primitives.headers import header_names, render_header, resolve_includes
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.rendering import headers as rendering
-from portbar.rendering.headers import header_names, render_header, resolve_includes
-from portbar.text import templates
-from portbar.text.source import without_comments
+from portbar.rendering import templates
+from portbar.rendering.source import without_comments
 from tests.checkout import ROOT
 
 PLAIN = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from portbar.text.source import (
+from portbar.rendering.source import (
     early_statement,
     includes,
     kernel_names,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from portbar.choices.strategy import ALTERNATIVES
+from portbar.primitives.headers import header_names, render_header
 from portbar.primitives.strategy import Choice
-from portbar.rendering.headers import header_names, render_header
 from tests import gpu_code
 from tests.gpu_code import TARGETS, Target, complaints, strategy_for
 

@@ -1,4 +1,4 @@
-"""`portbar.report.compare` and `portbar compare`: what counts as a difference, and what as a regression."""
+"""`portbar.survey.report.compare` and `portbar compare`: what counts as a difference, and what as a regression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from portbar.cli import cli
 from portbar.records.reading import measured, missing
-from portbar.report.compare import Comparison, compare
+from portbar.survey.report.compare import Comparison, compare
 from tests.checkout import ROOT
 from tests.report_support import (
     MEASURED,

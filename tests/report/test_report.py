@@ -20,10 +20,10 @@ from portbar.cli import cli
 from portbar.errors import RecordError
 from portbar.records import text
 from portbar.records.reading import measured, missing
-from portbar.report.build import FolderReport, build
-from portbar.report.collect import collect, in_order
-from portbar.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
-from portbar.report.tables import tables
+from portbar.survey.report.build import FolderReport, build
+from portbar.survey.report.collect import collect, in_order
+from portbar.survey.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
+from portbar.survey.report.tables import tables
 from portbar.survey.tables import MOST_COLUMNS, Table
 from tests.report_support import MEASURED, Json, device, occupancy_row, published, record, without
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from portbar.records import text
-from portbar.report.build import build
+from portbar.survey.report.build import build
 from tests.checkout import ROOT
 from tests.report_support import device, published, record
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.rendering.headers import resolve_includes
+from portbar.primitives.headers import resolve_includes
 from tests.gpu_code import TARGETS, assembled, clang, compiled_alone, strategy_for
 
 SOURCE = """

@@ -11,8 +11,8 @@ from portbar.arrays.request import outputs_of
 from portbar.arrays.scan import TILES, ScanJob
 from portbar.arrays.shape import Layout, Shape
 from portbar.arrays.statement import Statement
+from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.types import type_of
-from portbar.rendering.headers import resolve_includes
 from tests.gpu_code import TARGETS, assembled, clang, compiled_alone, strategy_for
 
 INT = type_of(np.int32, "x")

@@ -8,11 +8,11 @@ import pytest
 
 from portbar.choices.strategy import VARIABLE, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
-from portbar.findings.findings import Findings
+from portbar.primitives.headers import render_header
 from portbar.primitives.split_barrier.selection import FEATURES, VARIANTS, shows_counts
-from portbar.rendering.headers import render_header
-from portbar.text.source import without_comments
+from portbar.rendering.source import without_comments
 from tests.checkout import ROOT
 
 CLAIMS = ("relaxed", "acq_rel", "scope_work_group", "scope_device")

@@ -28,13 +28,13 @@ from portbar.choices.strategy import DeviceProfile
 from portbar.cli.survey import status_of
 from portbar.device import child
 from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
+from portbar.device.findings import Findings
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError
-from portbar.findings.findings import Findings
-from portbar.measuring.benching import BarrierTime
 from portbar.records.scrubbing import anonymous
 from portbar.survey import run
 from portbar.survey import step as step_module
+from portbar.survey.measuring.benching import BarrierTime
 from portbar.survey.run import GRACE_S, Survey
 from portbar.survey.step import Step, run_step
 from portbar.survey.steps import STEPS

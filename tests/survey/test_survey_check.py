@@ -14,10 +14,10 @@ from portbar import records
 from portbar.cli import survey_check
 from portbar.device.facts import address_of
 from portbar.errors import DeviceError, RecordError
-from portbar.fleet.cluster import Job
 from portbar.records import measured, missing
-from portbar.report.compare import compare, matched
 from portbar.survey.device import Device
+from portbar.survey.fleet.cluster import Job
+from portbar.survey.report.compare import compare, matched
 from tests.checkout import portbar
 from tests.report_support import MEASURED, both, device, groups, published, put, record, times, without
 

@@ -15,9 +15,9 @@ from rich.text import Text
 from portbar import records
 from portbar.device.facts import address_of
 from portbar.records.reading import measured, rows_of, value_of
-from portbar.report.collect import collect
-from portbar.report.compare import compare
-from portbar.report.tables import tables
+from portbar.survey.report.collect import collect
+from portbar.survey.report.compare import compare
+from portbar.survey.report.tables import tables
 from portbar.survey.run import Survey
 from portbar.survey.step import Step, Turn, as_used
 from portbar.survey.steps import STEPS, in_turn

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar.findings.findings import Findings
-from portbar.measuring.benching import BarrierTime
-from portbar.measuring.rounds import NO_TIME
+from portbar.device.findings import Findings
 from portbar.records.reading import measured, missing, value_of
 from portbar.survey import probe
+from portbar.survey.measuring.benching import BarrierTime
+from portbar.survey.measuring.rounds import NO_TIME
 from portbar.survey.steps import Occupancy
 from portbar.survey.tasks import barrier
 from tests.survey.support import barrier_row, occupancy_row

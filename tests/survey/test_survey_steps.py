@@ -15,14 +15,14 @@ pytest.importorskip("pyopencl")
 from portbar import records
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts, address_of
+from portbar.device.findings import Findings
 from portbar.errors import Error
-from portbar.findings.findings import Findings
-from portbar.measuring.rounds import NO_TIME, Budget, most_rounds
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
+from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.rendering.headers import render_header
 from portbar.survey import run
 from portbar.survey.environment import environment, loader
+from portbar.survey.measuring.rounds import NO_TIME, Budget, most_rounds
 from portbar.survey.step import run_step
 from portbar.survey.steps import STEPS
 from portbar.survey.tasks import atomics, litmus, reduction, session, split_barrier

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from portbar import records
-from portbar.findings.findings import Findings
+from portbar.device.findings import Findings
 from portbar.records.reading import measured, missing
 from portbar.survey.summary import MOST_LINES, Line, OneScreen, SummaryView, summary, usual_grid, verdict
 from portbar.survey.table import record_view

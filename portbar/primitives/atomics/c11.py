@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
     from portbar.primitives.header import Piece
     from portbar.primitives.strategy import Strategy
 

@@ -10,7 +10,7 @@ from portbar.primitives.atomics.variant import AtomicsVariant
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 
 class _Cl12(AtomicsVariant):

@@ -11,7 +11,7 @@ from portbar.primitives.strategy import Choice
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 #: Float type -> address space -> the compile probe of a native addition.
 NATIVE_ADD_PROBES: Final = {

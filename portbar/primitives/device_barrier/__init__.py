@@ -12,7 +12,7 @@ from portbar.primitives.fault import Fault, Report
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
 from portbar.primitives.header import Header, Piece
 from portbar.primitives.tracing import CLOCKS
-from portbar.text.templates import fragment, has_def
+from portbar.rendering.templates import fragment, has_def
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy

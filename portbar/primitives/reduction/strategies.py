@@ -11,7 +11,7 @@ from portbar.primitives.variants import Variant, Variants, first_allowed
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 #: Most work-items of a group for which scratch memory is laid out unless the author says otherwise.
 USUAL_LOCAL_SIZE: Final = 1024

@@ -15,7 +15,7 @@ from portbar.errors import BuildError
 from portbar.primitives.reduction.argument_types import Declarations
 from portbar.primitives.reduction.loops import LEVELS, ReductionLoop
 from portbar.primitives.reduction.uniform import divergent_call
-from portbar.text.source import includes, kernel_names, kernel_text, mentions, without_comments
+from portbar.rendering.source import includes, kernel_names, kernel_text, mentions, without_comments
 
 HEADER: Final = "portbar/reduction.h"
 

@@ -19,7 +19,7 @@ from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Array, Type, structs_in
 from portbar.primitives.reduction.values import combined, extensions_for, literal, neutral
 from portbar.primitives.scan.look_back import LookBack
-from portbar.text.source import includes, mentions, without_comments
+from portbar.rendering.source import includes, mentions, without_comments
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy

@@ -9,7 +9,7 @@ from portbar.primitives.split_barrier.selection import FEATURES, SplitBarrier, p
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 
 def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:

@@ -8,7 +8,7 @@ from portbar.primitives.split_barrier.selection import FEATURES, SplitBarrier
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
     from portbar.primitives.strategy import Strategy
 
 

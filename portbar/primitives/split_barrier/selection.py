@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from portbar.primitives.variants import Variant, Variants, first_allowed
-from portbar.text.source import without_comments
+from portbar.rendering.source import without_comments
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
     from portbar.primitives.strategy import Strategy
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by

@@ -17,11 +17,11 @@ from portbar.choices.strategy import choose
 from portbar.errors import Error
 from portbar.launching.arguments import SCALARS
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, in_one_line
 from portbar.primitives.atomics.table import TYPES, AtomicType
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
+from portbar.survey.measuring.rounds import NO_TIME, in_one_line
 from portbar.survey.tasks.session import Session
 
 SPACES: Final = ("global", "local")

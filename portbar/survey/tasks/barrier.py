@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices.profile import describe, forget
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
+from portbar.device.costs import Costs, store_costs
 from portbar.device.facts import facts
-from portbar.findings.costs import Costs, store_costs
-from portbar.findings.findings import BarrierTable
-from portbar.measuring.benching import BarrierTime, BarrierTimer, barrier_table, store_table, time_barriers
+from portbar.device.findings import BarrierTable
 from portbar.primitives.grid import bounded
+from portbar.survey.measuring.benching import BarrierTime, BarrierTimer, barrier_table, store_table, time_barriers
 from portbar.survey.tasks.session import Session, largest_group, possible_sizes
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ _LEAST_SAMPLES: Final = 3
 KEPT: Final = 0.8
 
 #: Why the survey times no barrier without a spin limit: one launch that hangs would cost all that is measured after it.
-_UNBOUNDED: Final = (
-    "it has no spin limit, so it is timed only if it is named in a call of portbar.measuring.benching.time_barriers"
-)
+_UNBOUNDED: Final = "it has no spin limit: call measuring.benching.time_barriers with its name to time it"
 
 
 def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[int]:
@@ -44,7 +42,7 @@ def barrier_sizes(profile: DeviceProfile, largest: int | None = None) -> list[in
 def measure(session: Session) -> None:
     """Time of a device barrier for each algorithm and group count, beside relaunching an empty kernel.
 
-    Rows: those of `portbar.measuring.benching.BarrierTime.to_row`.
+    Rows: those of `portbar.survey.measuring.benching.BarrierTime.to_row`.
     """
     queue, sizes = session.queue, session.sizes
     if not sizes:
@@ -62,7 +60,7 @@ def measure(session: Session) -> None:
 
 
 def times_of(rows: Sequence[dict[str, Any]]) -> list[BarrierTime]:
-    """The rows of a barrier step as `portbar.measuring.benching` takes them."""
+    """The rows of a barrier step as `portbar.survey.measuring.benching` takes them."""
     return [BarrierTime.from_row(row) for row in rows]
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import UnsupportedFeatureError
-from portbar.litmus import checking
-from portbar.litmus.results import is_lost, verdict_of
 from portbar.records.reading import measured, missing
+from portbar.survey.litmus import checking
+from portbar.survey.litmus.results import is_lost, verdict_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -22,7 +22,7 @@ QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
 
 @dataclass
 class LitmusRun:
-    """Litmus tests under way: results and verdicts, as in `portbar.litmus.checking.CheckResult`, are kept as they come."""
+    """Litmus tests under way; results and verdicts are kept as they come, as in `litmus.checking.CheckResult`."""
 
     seed: int
     quick: bool

@@ -19,8 +19,8 @@ from portbar.choices.timing import is_cpu
 from portbar.errors import Error
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, device_s
 from portbar.records.reading import measured, missing
+from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s
 from portbar.survey.tasks.session import Session, failure, largest_group, possible_sizes
 
 LOCKS: Final = ALTERNATIVES["discovery"]

@@ -20,9 +20,9 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
 from portbar.primitives.reduction import strategies
 from portbar.records.reading import missing
+from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
 from portbar.survey.tasks.session import (
     Loop,
     Session,

@@ -15,13 +15,13 @@ from portbar.choices.profile import describe, stored_findings
 from portbar.choices.strategy import DeviceProfile
 from portbar.device import child, quirks
 from portbar.device.facts import DeviceAddress, device_key, facts
+from portbar.device.findings import CACHE_KIND
 from portbar.errors import Error, UnsupportedFeatureError
-from portbar.findings.findings import CACHE_KIND
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.program import Program
-from portbar.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, in_turns, profiled_queue, rounds_for
+from portbar.records import cache
 from portbar.records.reading import measured, missing
-from portbar.system import cache
+from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, in_turns, profiled_queue, rounds_for
 
 #: Seconds that one timed launch should take, and timed launches of each side.
 _LAUNCH_S: Final = (0.001, 0.01)

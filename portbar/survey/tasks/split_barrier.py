@@ -15,9 +15,9 @@ import pyopencl as cl
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_cpu
 from portbar.launching.build import build_options, compile_program
-from portbar.measuring.rounds import NO_TIME, most_rounds
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.records.reading import missing
+from portbar.survey.measuring.rounds import NO_TIME, most_rounds
 from portbar.survey.tasks.session import (
     Loop,
     Session,

@@ -8,7 +8,7 @@ from portbar.primitives.reduction.strategies import Lanes
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.findings.findings import Findings
+    from portbar.device.findings import Findings
 
 
 def _judge(facts: DeviceFacts, _findings: Findings | None, _std: str | None) -> tuple[bool, str]:

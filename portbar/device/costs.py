@@ -1,0 +1,196 @@
+"""The costs of barriers and launches on a device, by shape: measured on this machine, or from a record."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from portbar.device import matrix
+from portbar.device.facts import DeviceFacts, device_key
+from portbar.errors import RecordError
+from portbar.records import cache
+from portbar.records.files import find
+from portbar.records.reading import rows_of, value_of
+
+#: Kind of the cache's entries with costs. The number goes up when something else is measured than before.
+CACHE_KIND: Final = "costs-1"
+
+#: Microseconds that no barrier and no launch takes.
+_MOST_US: Final = 1e9
+
+
+@dataclass(frozen=True)
+class ShapeCosts:
+    """Microseconds on a device at one local size and number of work-groups; None where a survey did not measure it.
+
+    Attributes
+    ----------
+    local_size, groups : int
+    barrier : float
+        The fastest barrier between the work-groups.
+    relaunch : float
+        A launch of an empty kernel, of many enqueued in a row.
+    enqueue, gap, launch, grid, check : float or None
+        As in `portbar.survey.measuring.launches.LaunchTimes`.
+    """
+
+    local_size: int
+    groups: int
+    barrier: float
+    relaunch: float
+    enqueue: float | None = None
+    gap: float | None = None
+    launch: float | None = None
+    grid: float | None = None
+    check: float | None = None
+
+
+_TIMES: Final = tuple(one.name for one in fields(ShapeCosts) if one.name not in {"local_size", "groups"})
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of a device by shape, and where they come from in words."""
+
+    shapes: tuple[ShapeCosts, ...]
+    source: str
+
+    @property
+    def local_sizes(self) -> tuple[int, ...]:
+        """The local sizes that were measured, ascending."""
+        return tuple(sorted({one.local_size for one in self.shapes}))
+
+    def nearest_size(self, local_size: int) -> int:
+        """The measured local size that is nearest by ratio."""
+        return min(self.local_sizes, key=lambda size: abs(math.log(size / local_size)))
+
+    def most_groups(self, local_size: int) -> int:
+        """The most work-groups that met at the measured local size nearest to this."""
+        size = self.nearest_size(local_size)
+        return max(one.groups for one in self.shapes if one.local_size == size)
+
+    def at(self, local_size: int, groups: int) -> ShapeCosts:
+        """The costs at the nearest measured local size, between two group counts in proportion to their logarithms."""
+        size = self.nearest_size(local_size)
+        line = sorted((one for one in self.shapes if one.local_size == size), key=lambda one: one.groups)
+        below = max((one for one in line if one.groups <= groups), key=lambda one: one.groups, default=line[0])
+        above = min((one for one in line if one.groups >= groups), key=lambda one: one.groups, default=line[-1])
+        if below.groups == above.groups:
+            return below
+        part = math.log(groups / below.groups) / math.log(above.groups / below.groups)
+        times = {name: _between(getattr(below, name), getattr(above, name), part) for name in _TIMES}
+        return ShapeCosts(size, groups, **times)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON values; `from_json` gives an equal object back."""
+        return {"source": self.source, "shapes": [asdict(one) for one in self.shapes]}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Costs:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        RecordError
+            It is something else, or holds a time that cannot be.
+        """
+        try:
+            costs = cls(tuple(_shape(one) for one in value["shapes"]), _source(value["source"]))
+            costs.at(costs.local_sizes[0], 1)
+        except (TypeError, ValueError, LookupError) as error:
+            raise RecordError(f"costs have a field of the wrong type or with an impossible value: {error}") from None
+        return costs
+
+    @classmethod
+    def of_entry(cls, entry: Mapping[str, Any], source: str) -> Costs | None:
+        """The costs in a device's entry of a record; None where it has no barrier times."""
+        rows = [
+            row
+            for row in rows_of(entry, "barrier", having="barrier_time")
+            if (value_of(row["barrier_time"]) or 0) > 0 and (value_of(row["relaunch_time"]) or 0) > 0
+        ]
+        shapes: dict[tuple[int, int], list[Any]] = {}
+        for row in rows:
+            shapes.setdefault((row["local_size"], row["groups"]), []).append(row)
+        entering = _entering(rows_of(entry, "occupancy", having="launch_time"))
+        made = tuple(_of_rows(size, groups, of, entering) for (size, groups), of in sorted(shapes.items()))
+        return cls(made, source) if made else None
+
+
+def _of_rows(local_size: int, groups: int, rows: Sequence[Any], entering: Mapping[int, float]) -> ShapeCosts:
+    """The costs of one shape: the fastest algorithm, and what launches cost if that was measured."""
+    again = float(value_of(rows[0]["relaunch_time"]))
+    more: dict[str, float | None] = {
+        name: value_of(next((row[f"{name}_time"] for row in rows if f"{name}_time" in row), None))
+        for name in ("enqueue", "gap", "launch", "grid", "check")
+    }
+    if more["grid"] is None and entering:
+        # Older records have the device's time of a launch that only enters its grid.
+        nearest = min(entering, key=lambda size: abs(math.log(size / local_size)))
+        more["grid"] = again + entering[nearest]
+    return ShapeCosts(local_size, groups, min(float(value_of(row["barrier_time"])) for row in rows), again, **more)
+
+
+def _entering(rows: Iterable[Any]) -> dict[int, float]:
+    """Microseconds of a launch that enters its grid by local size, as portbar enters by itself."""
+    times: dict[int, list[float]] = {}
+    for row in rows:
+        if row["patience"] and row["lock"] == "packed" and row["local_size"]:
+            times.setdefault(row["local_size"], []).append(float(value_of(row["launch_time"])))
+    return {size: statistics.median(of) for size, of in times.items()}
+
+
+def _between(below: float | None, above: float | None, part: float) -> Any:
+    return None if below is None or above is None else below + part * (above - below)
+
+
+def _source(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"{value!r} is not a source")
+    return value
+
+
+def _shape(value: Any) -> ShapeCosts:
+    one = ShapeCosts(**value)
+    for count in (one.local_size, one.groups):
+        if type(count) is not int or count < 1:
+            raise ValueError(f"{count!r} is not a count")
+    for name in _TIMES:
+        us = getattr(one, name)
+        if us is None and name not in {"barrier", "relaunch"}:
+            continue
+        if type(us) not in {int, float} or not 0 <= us < _MOST_US or (us == 0 and name != "gap"):
+            raise ValueError(f"{us!r} is not a time of a {name}")
+    return one
+
+
+def store_costs(of: DeviceFacts, costs: Costs) -> None:
+    """Keep the costs of a device of this machine for `known_costs`."""
+    cache.store(CACHE_KIND, device_key(of), costs.to_json())
+
+
+def known_costs(of: DeviceFacts) -> Costs | None:
+    """The costs of a device: those measured on this machine, else of the most similar device in the vendor matrix.
+
+    The latter only where it has as many compute units, since barriers cost more the more work-groups meet. None where there
+    are none. A cache entry that cannot be read gives a `CacheWarning` and counts as absent.
+    """
+    key = device_key(of)
+    stored = cache.load(CACHE_KIND, key)
+    if stored is not None:
+        try:
+            return Costs.from_json(stored)
+        except RecordError as error:
+            cache.reject(CACHE_KIND, key, str(error))
+    lender = matrix.nearest(of)
+    slug = "" if lender is None else matrix.record_named(lender.source).removeprefix(matrix.SOURCE)
+    if not slug:
+        return None
+    for entry in find(slug).record["devices"]:
+        facts = DeviceFacts.from_json(entry["facts"])
+        if facts.platform_name == of.platform_name and facts.compute_units == of.compute_units:
+            return Costs.of_entry(entry, f"{matrix.SOURCE}{slug}")
+    return None

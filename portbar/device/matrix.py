@@ -1,0 +1,172 @@
+"""Findings from the shipped records in `vendor_matrix/`, for devices that were never probed on this machine.
+
+Not for measuring what goes into a record: the survey does.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from portbar.device.facts import DeviceFacts, architecture, host_architecture
+from portbar.device.findings import Findings
+from portbar.errors import RecordError
+
+#: The beginning of the source of findings from the matrix; the record's slug follows.
+SOURCE: Final = "vendor matrix record "
+
+#: The text before a record's name if only this part of the findings comes from it.
+TABLE_OF: Final = "barrier table of "
+WAITS_OF: Final = "tuned waits of "
+
+
+#: Slug, facts, the host's processor architecture (empty where the record does not name it), findings.
+Known = tuple[str, DeviceFacts, str, Findings]
+
+
+@cache
+def _records() -> tuple[Known, ...]:
+    return tuple(_read())
+
+
+def _read() -> Iterator[Known]:
+    """Return the records included in portbar that have findings; published ones have none.
+
+    Tests have validated them, so that a program that only asks for a strategy need not.
+    """
+    folder = importlib.resources.files("portbar.vendor_matrix")
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
+        if not entry.name.endswith(".json"):
+            continue
+        try:
+            record = json.loads(entry.read_text(encoding="utf-8"))
+            devices = [one for one in record["devices"] if record["kind"] == "measured" and one.get("findings")]
+            host = architecture(record["environment"].get("machine")) if devices else ""
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError(f"vendor_matrix/{entry.name} is not a survey record: {error!r}") from error
+        for device in devices:
+            # A valid record may hold members and names of a newer portbar, which then lends nothing.
+            with suppress(RecordError):
+                facts, findings = DeviceFacts.from_json(device["facts"]), Findings.from_json(device["findings"])
+                yield entry.name.removesuffix(".json"), facts, host, findings
+
+
+def version_numbers(text: str) -> tuple[int, ...]:
+    """The numbers of the first dotted version in `text`: `580.65.06` and `PoCL 3.1+debian` alike."""
+    match = re.search(r"(?<!\d)\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def is_host_processor(facts: DeviceFacts) -> bool:
+    """Whether a device is the machine's own processor, as a software renderer or a simulator is."""
+    return "CPU" in facts.type
+
+
+def _family(facts: DeviceFacts) -> tuple[Any, ...]:
+    """Return the properties that two devices must share for one's findings to apply to the other.
+
+    A GPU is its name. CPU runtimes put the host's processor in the name, so there the platform and its release count.
+    """
+    if "CPU" in facts.type:
+        release = version_numbers(facts.driver_version) or version_numbers(facts.platform_version)
+        return ("cpu", facts.platform_name, release[:2])
+    return ("device", facts.platform_name, facts.name)
+
+
+def _distance(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    width = max(len(one), len(other))
+    padded = [numbers + (0,) * (width - len(numbers)) for numbers in (one, other)]
+    return tuple(abs(a - b) for a, b in zip(*padded, strict=True))
+
+
+def neighbour(facts: DeviceFacts) -> tuple[str, DeviceFacts, Findings] | None:
+    """The tuned record of the most similar GPU of the same platform: slug, facts and findings; None without one.
+
+    Similar means the nearest compute capability, then number of compute units, then driver. Such a record lends numbers that
+    cost or save time, nothing that decides what is correct.
+    """
+    if is_host_processor(facts):
+        return None
+    mine = version_numbers(facts.driver_version)
+    alike = [
+        (
+            abs(other.compute_capability - facts.compute_capability),
+            abs((other.compute_units or 0) - (facts.compute_units or 0)),
+            _distance(mine, version_numbers(other.driver_version)),
+            name,
+            other,
+            findings,
+        )
+        for name, other, _, findings in _records()
+        if other.platform_name == facts.platform_name and not is_host_processor(other) and findings.tuning is not None
+    ]
+    best = min(alike, key=lambda entry: entry[:4], default=None)
+    return None if best is None else best[3:]
+
+
+def builds_alike(facts: DeviceFacts) -> Mapping[str, bool]:
+    """Compile probes of a GPU with the same compute capability and no newer driver; empty where there is none.
+
+    A driver compiles what an older one compiled.
+    """
+    mine = version_numbers(facts.driver_version)
+    known = [
+        (version_numbers(other.driver_version), findings.builds)
+        for _, other, _, findings in _records()
+        if 0 < facts.compute_capability == other.compute_capability
+        and facts.platform_name == other.platform_name
+        and version_numbers(other.driver_version) <= mine
+    ]
+    return max(known, key=lambda entry: entry[0], default=((), {}))[1]
+
+
+def record_named(source: str) -> str:
+    """Return the record of the matrix that is named in a source of findings; empty if there is none."""
+    found = re.search(rf"{re.escape(SOURCE)}\S+", source)
+    return found[0] if found else ""
+
+
+def nearest(facts: DeviceFacts, host: str | None = None) -> Findings | None:
+    """Findings of the most similar device in the matrix, the nearest driver version first; None if there is none.
+
+    Counts that depend on the machine (work-groups in flight) are kept only where the number of compute units agrees. A
+    device that is the host's processor gets findings from the same architecture only: x86 keeps stores in order, and so
+    passes tests that another architecture fails. Unless both architectures are known, no verdict on memory order is lent.
+
+    Parameters
+    ----------
+    facts : DeviceFacts
+    host : str, optional
+        The host's processor architecture; by default this machine's.
+    """
+    host = host_architecture() if host is None else architecture(host)
+    on_host = is_host_processor(facts)
+    mine = version_numbers(facts.driver_version)
+    family = _family(facts)
+    best: tuple[tuple[bool, tuple[int, ...]], Known] | None = None
+    for known in _records():
+        _, other, kind, _ = known
+        if _family(other) != family or (on_host and kind and host and kind != host):
+            continue
+        # A record that is known to be from this architecture comes before any that may be.
+        distance = (on_host and not kind, _distance(mine, version_numbers(other.driver_version)))
+        if best is None or distance < best[0]:
+            best = (distance, known)
+    if best is None:
+        return None
+    name, other, kind, findings = best[1]
+    if on_host and not (kind and host):
+        findings = replace(findings, ordering={}, litmus={})
+    same_size = other.compute_units == facts.compute_units
+    return replace(
+        findings,
+        groups_in_flight=findings.groups_in_flight if same_size else None,
+        barrier_table=findings.barrier_table if same_size else (),
+        source=f"{SOURCE}{name} (never probed on this machine)",
+    )

@@ -1,1 +1,0 @@
-"""The measurements of a device, and their source."""

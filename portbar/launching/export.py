@@ -1,0 +1,191 @@
+"""Writes portbar's headers as plain OpenCL C, and `portbar/host.h` for C hosts: `portbar.render` and `portbar export`.
+
+Not for Python hosts: a `Program` renders what it needs by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from portbar import __version__
+from portbar.choices.profile import describe
+from portbar.choices.strategy import DeviceProfile, choose
+from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
+from portbar.errors import RenderError, UnsupportedFeatureError
+from portbar.primitives import fault, layout
+from portbar.primitives.headers import FAULTS, HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
+from portbar.primitives.reduction.header import grid_extra_words
+from portbar.primitives.reduction.use import Use, use_of
+from portbar.primitives.strategy import Strategy
+from portbar.records import writing
+from portbar.rendering.source import includes
+from portbar.rendering.templates import render_def
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+#: A directive by which one header includes another.
+_INCLUDE: Final = re.compile(r'^#include "portbar/\w+\.h"\n', re.MULTILINE)
+
+#: Capacities are this or a power of two above it.
+_LEAST_CAPACITY: Final = 64
+
+
+def render(
+    device: cl.Device,
+    headers: Sequence[str] | str = ("device_barrier",),
+    strategy: Strategy | Mapping[str, str] | None = None,
+    *,
+    source: str | Path | None = None,
+    options: Sequence[str] = (),
+) -> str:
+    """Return the text of one or more of portbar's headers for a device, as `Program` would compile it.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+    headers : sequence of str
+        Names without folder and ending, such as ``("device_barrier",)``; a single name may be passed alone. ``"host"`` is the
+        header for C and C++ hosts, all others are for kernels.
+    strategy : Strategy or mapping of str to str, optional
+        As for `Program`.
+    source : str or pathlib.Path, optional
+        The kernels that will include the headers, as text or as a file: only what they use is rendered. Name all headers
+        that they include at once, since headers use each other. Without it everything is rendered, each header once and after
+        those that it requires, except ``"reduction"``, whose content depends on the source.
+    options : sequence of str, optional
+        Build options of that source, whose macros may use functions, too.
+
+    Returns
+    -------
+    str
+        OpenCL C that includes nothing; C that includes the standard library's headers for ``"host"``.
+
+    Raises
+    ------
+    RenderError
+        A header does not exist.
+    UnsupportedFeatureError
+        The device lacks a feature that a header requires.
+    """
+    if isinstance(headers, str):
+        headers = (headers,)
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    texts = _texts(device, headers, strategy, text, options)
+    return "\n".join(_INCLUDE.sub("", text) for text in texts.values())
+
+
+def _texts(
+    device: cl.Device,
+    headers: Sequence[str],
+    strategy: Strategy | Mapping[str, str] | None,
+    source: str | None = None,
+    options: Sequence[str] = (),
+) -> dict[str, str]:
+    """Name -> text of headers and of those that they require, which come first."""
+    profile = describe(device)
+    chosen = strategy
+    if not isinstance(chosen, Strategy):
+        chosen = choose(profile, chosen, ordering=needed_ordering(headers))
+    names = [name for name in headers if name != HOST_HEADER]
+    if source is None:
+        texts = whole_headers(names, chosen)
+    else:
+        texts = pruned_folder(names, chosen, source, options=options, use=use_of(source, options))
+    return texts | ({HOST_HEADER: _host_header(profile, chosen)} if HOST_HEADER in headers else {})
+
+
+def _host_header(profile: DeviceProfile, strategy: Strategy) -> str:
+    """Text of `portbar/host.h`: the sizes and limits of the headers that are exported for the device."""
+    least = _LEAST_CAPACITY
+    # Sizes grow linearly over the capacities that there are.
+    sizes = {
+        "state": [layout.state_words(capacity) for capacity in (least, 2 * least)],
+        "reduction": [grid_extra_words(Use(), capacity) for capacity in (least, 2 * least)],
+    }
+    linear = {f"{name}_base": 2 * one - two for name, (one, two) in sizes.items()}
+    linear |= {f"{name}_share": two - one for name, (one, two) in sizes.items()}
+    findings = profile.findings
+    context = {
+        "version": __version__,
+        "device": " ".join(f"{profile.facts.name} ({profile.facts.platform_name})".split()).replace("*/", "* /"),
+        "options": f"-cl-std={strategy.capabilities.std}" if strategy.capabilities.std else "",
+        "max_groups": strategy.max_groups or layout.MAX_LAUNCHED_GROUPS,
+        "last_epoch": layout.EPOCH_MASK - 1,
+        "layout": layout.OFFSETS,
+        "report_words": layout.REPORT_WORDS,
+        "reports": layout.REPORTS,
+        "dry_run": layout.DRY_RUN,
+        "measured": findings is not None and findings.polls_per_second is not None,
+        "polls_per_second": polls_per_second(profile),
+        "polls_per_round": layout.POLLS_PER_ROUND,
+        "most_rounds": MOST_ROUNDS,
+        "patience": patience_rounds(profile),
+        "least_limit": limit_rounds(profile, 0.0),
+        "least_capacity": least,
+        "status_open": fault.OPEN,
+        "faults": sorted(FAULTS.values(), key=lambda one: one.status),
+        **linear,
+    }
+    return render_def("host/host.mako", "host", context)
+
+
+def export(
+    device: cl.Device,
+    folder: Path,
+    strategy: Strategy | Mapping[str, str] | None = None,
+    *,
+    source: str | None = None,
+    options: Sequence[str] = (),
+) -> list[Path]:
+    """Write every header, `host.h` too, to `folder`/portbar/, ready for `-I folder`; the paths written.
+
+    A header that the device cannot have becomes an `#error` with the reason. Given the kernels' `source` and build options,
+    headers hold what it uses, and one that it does not include becomes an `#error`.
+
+    Raises
+    ------
+    RenderError
+        The folder cannot be written.
+    UnsupportedFeatureError
+        The device cannot do what the source, or the device barrier, needs.
+    """
+    written: list[Path] = []
+    texts = _texts_of_source(device, strategy, source, options) if source is not None else {}
+    try:
+        (folder / "portbar").mkdir(parents=True, exist_ok=True)
+        for name in (*header_names(), HOST_HEADER):
+            path = folder / "portbar" / f"{name}.h"
+            writing.write(path, texts.get(name) or _text_or_reason(device, name, strategy))
+            written.append(path)
+    except OSError as error:
+        raise RenderError(
+            f"cannot write headers to {folder}: {error.strerror or error}; {len(written)} are new, the others as they were; "
+            "name a folder with -o"
+        ) from error
+    return written
+
+
+def _texts_of_source(
+    device: cl.Device, strategy: Strategy | Mapping[str, str] | None, source: str, options: Sequence[str]
+) -> dict[str, str]:
+    """Every header's text for a source."""
+    found = {include.name for include in includes(source)}
+    included = [name for name in header_names() if f"portbar/{name}.h" in found]
+    texts = {
+        name: f"#error portbar: the source that these headers were exported for includes no portbar/{name}.h; export again\n"
+        for name in header_names()
+    }
+    return texts | _texts(device, (*included, HOST_HEADER), strategy, source, options)
+
+
+def _text_or_reason(device: cl.Device, name: str, strategy: Strategy | Mapping[str, str] | None) -> str:
+    try:
+        return _texts(device, (name,), strategy)[name]
+    except UnsupportedFeatureError as error:
+        if name == "device_barrier":
+            raise  # the usual reason to export; without it nothing is worth writing
+        return f"#error portbar: {' '.join(str(error).split())}\n"

@@ -1,0 +1,118 @@
+"""Loads Mako templates and renders one def at a time, so that a failure shows that def and nothing else.
+
+Not for deciding what goes into a header: `portbar.primitives.headers` does.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import mako.exceptions
+import mako.lookup
+import mako.template
+
+from portbar.errors import RenderError
+
+_NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
+
+#: Folders with templates of a program's own, looked into after portbar's.
+_FOLDERS: Final[list[Path]] = []
+
+
+@contextmanager
+def templates_in(folder: Path) -> Iterator[None]:
+    """Find templates in a folder of the caller's too, for the time of a `with` block."""
+    _FOLDERS.append(folder)
+    try:
+        yield
+    finally:
+        _FOLDERS.remove(folder)
+        _source.cache_clear()
+        _template.cache_clear()
+
+
+def has_def(name: str, def_name: str) -> bool:
+    """Whether there is a template of this name, and the def in it."""
+    try:
+        return bool(_template(name).has_def(def_name))
+    except RenderError:
+        return False
+
+
+def fragment(name: str, def_name: str, context: Mapping[str, Any]) -> str:
+    """Return the lines that a def renders, for use within another one; nothing if it renders none."""
+    text = render_def(name, def_name, context)
+    return text if text.strip() else ""
+
+
+@cache
+def _source(name: str) -> str:
+    if Path(name).is_absolute() and name.endswith(".mako"):
+        return Path(name).read_text(encoding="utf-8")
+    if not _NAME.fullmatch(name):
+        raise RenderError(
+            f"{name!r} is not a template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
+        )
+    for folder in (importlib.resources.files("portbar.cl_templates"), *_FOLDERS):
+        try:
+            return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+    raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete")
+
+
+class _Templates(mako.lookup.TemplateCollection):  # type: ignore[misc]
+    """Finds the templates that others use, by the same names."""
+
+    def get_template(self, uri: str, relativeto: str | None = None) -> mako.template.Template:  # noqa: ARG002
+        return _template(uri)
+
+
+@cache
+def _template(name: str) -> mako.template.Template:
+    source = _source(name)
+    try:
+        return mako.template.Template(text=source, strict_undefined=True, uri=name, lookup=_Templates())
+    except mako.exceptions.MakoException as error:
+        raise RenderError(f"template {name!r} cannot be read: {error}") from error
+
+
+def _numbered_def(name: str, def_name: str) -> str:
+    """The text of one def with the line numbers it has in its file."""
+    lines = _source(name).splitlines()
+    shown: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if shown or f'<%def name="{def_name}(' in line:
+            shown.append(f"{number:4d} | {line}")
+        if shown and "</%def>" in line:
+            break
+    return "\n".join(shown)
+
+
+def render_def(name: str, def_name: str, context: Mapping[str, Any]) -> str:
+    """Render the def `def_name` of the template `name` with the names in `context`; undefined names are errors.
+
+    Names are paths below `cl_templates`, or absolute paths of templates outside of portbar.
+
+    Raises
+    ------
+    RenderError
+        With the text of the failing def, numbered as in its file, and the names that it was given.
+    """
+    template = _template(name)
+    if not template.has_def(def_name):
+        raise RenderError(f"template {name!r} has no def {def_name!r}")
+    try:
+        text = template.get_def(def_name).render(**context)
+    except Exception as error:
+        raise RenderError(
+            f"def {def_name!r} of template {name!r} failed: {type(error).__name__}: {error}\n"
+            f"{_numbered_def(name, def_name)}\ngiven: {', '.join(sorted(context))}"
+        ) from error
+    return str(text).strip("\n") + "\n"

@@ -1,0 +1,96 @@
+"""Counts of outcomes, the result of one litmus test as JSON values, and the verdict on a strategy that results add up to.
+
+Not for running tests (`portbar.survey.litmus.running`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from portbar.survey.litmus.patterns import PATTERNS
+from portbar.survey.litmus.tests import TESTS
+
+#: Every test, in the order in which they are run.
+NAMES: Final = (*TESTS, *PATTERNS)
+
+#: Why a test was skipped that the device could have run.
+NO_TIME: Final = "no time was left"
+
+
+@dataclass
+class Tally:
+    """The results of a test so far."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    forbidden: dict[str, int] = field(default_factory=dict)
+    instances: int = 0
+    launches: int = 0
+    interleaved: int = 0
+    weak: int = 0
+
+    def add(self, outcome: str, count: int, *, forbidden: bool) -> None:
+        """Count an outcome."""
+        if count:
+            self.instances += count
+            self.counts[outcome] = self.counts.get(outcome, 0) + count
+            if forbidden:
+                self.forbidden[outcome] = self.forbidden.get(outcome, 0) + count
+
+
+def blank(name: str, strategy: str, seed: int) -> dict[str, Any]:
+    """The result of a test that was not run."""
+    test = TESTS.get(name)
+    return {
+        "test": name,
+        "description": test.description if test is not None else PATTERNS[name].description,
+        "scope": test.scope if test is not None else "device",
+        "space": test.space if test is not None else "global",
+        "form": test.form if test is not None else "pattern",
+        "strategy": strategy,
+        "seed": seed,
+        "status": "skipped",
+        "reason": "",
+        "instances": 0,
+        "launches": 0,
+        "outcomes": {},
+        "forbidden": {},
+        "interleaved": 0,
+        "weak": 0,
+        "seconds": 0.0,
+    }
+
+
+def is_lost(result: dict[str, Any]) -> bool:
+    """Whether a test was not run to its end though the device could have run it."""
+    return result["status"] in {"error", "crash", "timeout"} or result["reason"] == NO_TIME
+
+
+def verdict_of(results: Sequence[dict[str, Any]], *, all_tests: bool) -> str:
+    """The verdict on one strategy: `fail: ...` with the first forbidden outcome, `pass: ...`, or `untested: ...` and why.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        Results of that strategy.
+    all_tests : bool
+        Whether every test was asked for; fewer prove a fault, but not that there is none.
+    """
+    failed = [result for result in results if result["status"] == "fail"]
+    if failed:
+        first = failed[0]
+        others = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return f"fail: {first['test']}: {first['reason']}{others}"
+    passed = [result for result in results if result["status"] == "pass"]
+    if not all_tests:
+        return f"untested: only some tests were requested; {len(passed)} passed"
+    lost = [result for result in results if is_lost(result)]
+    if lost:
+        return f"untested: {len(lost)} of {len(results)} tests did not complete, such as {lost[0]['test']}: {lost[0]['reason']}"
+    if not passed:
+        return "untested: the device cannot run any of the tests"
+    instances = sum(result["instances"] for result in passed)
+    skipped = sum(result["status"] in {"skipped", "unfinished"} for result in results)
+    left_out = f", {skipped} skipped" if skipped else ""
+    return f"pass: {len(passed)} tests, {instances:,} instances{left_out} (seed {passed[0]['seed']})"

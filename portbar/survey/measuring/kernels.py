@@ -1,0 +1,488 @@
+"""The measurements that a probe is made of: each compiles a kernel of `cl_templates/probe`, runs it and judges the answer.
+
+Not for deciding what runs when and where (`portbar.survey.measuring.probe`): a driver may abort or hang in any of these.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+import pyopencl as cl
+
+from portbar.choices.strategy import DeviceProfile
+from portbar.choices.timing import is_cpu
+from portbar.device.facts import DeviceFacts, facts
+from portbar.device.findings import RATES, Findings
+from portbar.errors import BarrierTimeoutError, Error
+from portbar.launching.program import Program
+from portbar.primitives import layout
+from portbar.primitives.atomics import word_context, word_pieces
+from portbar.primitives.atomics.variant import VARIANTS
+from portbar.primitives.backend import yield_piece
+from portbar.primitives.headers import resolve_includes
+from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.rendering.templates import render_def
+from portbar.survey.measuring.rounds import rounds_for
+
+#: Features that need a language level of OpenCL C 2.0 or later.
+_OF_2_0: Final = frozenset(
+    {
+        *("sub_groups", "work_group_collectives", "generic_address_space", "program_scope_variables"),
+        *("float_atomics", "float_atomics_local", "double_atomics", "double_atomics_local"),
+    }
+)
+
+#: Features in PTX, which no other compiler should be given.
+_PTX_FEATURES: Final = frozenset({"mbarrier", "one_way_fences"})
+
+#: Work-items of the kernels that try inline assembly, enough for a compiler to vectorise them: the effect ASSEMBLY_ABORTS.
+_HOST_CALL_LOCAL_SIZE: Final = 64
+
+#: The results of the calls of `portbar_probe_words` on a device that executes them correctly.
+_ANSWERS: Final = (5, 7, 7, 9, 10, 43, 100, 200, 200)
+
+_LOOPS: Final = 300_000
+_LOOPS_S: Final = 0.1
+#: Asked for however slow loops seem, since a limit of 65,535 is known and one timing may have been held up.
+_LEAST_LOOPS: Final = 70_000
+_LOOP_TIMINGS: Final = 5
+_POLL_S: Final = 0.02
+_MOST_POLL_ROUNDS: Final = 1 << 20
+
+#: Seconds that a wait for another work-group may take. A thread may be kept off its core for tens of milliseconds by the very
+#: group that waits for it; a GPU's work-groups start together.
+_PATIENCE_CPU_S: Final = 0.25
+_PATIENCE_OTHER_S: Final = 0.005
+#: The same for a work-item of the same group, which is there from the start or never.
+_PATIENCE_WITHIN_S: Final = 0.01
+
+#: Polls in one iteration of `portbar_probe_residents`, so that patience lasts where loops are cut short.
+_UNROLL: Final = 15
+#: Attempts to meet where a wait is too short to outlast the start of a thread.
+_SHORT_ATTEMPTS: Final = 25
+_MOST_GROUPS: Final = 1 << 18
+
+_PAYLOAD: Final = 8
+_ROUNDS: Final = 20_000
+_FIRST_ROUNDS: Final = 16
+_ORDERING_S: Final = 0.5
+_FAILED_WAITS: Final = 6
+_BARRIER_LOCAL_SIZE: Final = 32
+_SPIN_LIMIT_S: Final = 3.0
+
+
+def words_text(atomics: str) -> str:
+    """The word functions of one atomics strategy, as OpenCL C."""
+    why = Choice("", "a probe needs its words only")
+    strategy = Strategy(Choice(atomics, "under test"), why, why)
+    return "\n".join(render_def(template, name, word_context(strategy)) for template, name in word_pieces(strategy))
+
+
+def _probe_text(template: str, *names: str, **more: str) -> str:
+    context = {
+        **more,
+        "line_words": layout.LINE_WORDS,
+        "payload": _PAYLOAD,
+        "unroll": _UNROLL,
+        "local_size": _BARRIER_LOCAL_SIZE,
+    }
+    return "\n".join(render_def(f"probe/{template}.mako", name, context) for name in names)
+
+
+class _MeasuringProgram(Program):
+    """A program that takes the profile from the probe under way, where others look at what was stored."""
+
+    measured: DeviceProfile | None = None
+
+    def profile(self, device: cl.Device) -> DeviceProfile:
+        return self.measured or super().profile(device)
+
+
+@dataclass
+class Probes:
+    """The measurements of one device. Those that need the result of another one find it in `known`.
+
+    Attributes
+    ----------
+    device : pyopencl.Device
+    known : Findings
+        What has been measured so far.
+    """
+
+    device: cl.Device
+    known: Findings = field(default_factory=Findings)
+
+    def __post_init__(self) -> None:
+        self.facts: DeviceFacts = facts(self.device)
+        self.context = cl.Context([self.device])
+        self.queue = cl.CommandQueue(self.context, self.device, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self._spins: dict[tuple[str, str], cl.Program] = {}
+        self._rates: dict[str, float] = {}
+
+    # Compiling and running small kernels.
+
+    def _build(self, text: str, std: str | None = None) -> cl.Program:
+        options = [] if std is None else [f"-cl-std={std}"]
+        program: cl.Program = cl.Program(self.context, text).build(options, devices=[self.device])
+        return program
+
+    def _buffer(self, words: int) -> cl.Buffer:
+        zeros = np.zeros(words, np.uint32)
+        return cl.Buffer(self.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=zeros)
+
+    def _read(self, buffer: cl.Buffer) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        words = np.empty(buffer.size // 4, np.uint32)
+        cl.enqueue_copy(self.queue, words, buffer)
+        return words
+
+    def _run(self, kernel: cl.Kernel, groups: int, local_size: int, *args: Any) -> float:
+        """Run a kernel to its end; seconds."""
+        kernel.set_args(*args)
+        self.queue.finish()
+        start = time.perf_counter()
+        event = cl.enqueue_nd_range_kernel(self.queue, kernel, (groups * local_size,), (local_size,))
+        event.wait()
+        wall = time.perf_counter() - start
+        try:
+            ran = 1e-9 * (event.profile.end - event.profile.start)
+        except cl.Error:
+            return wall
+        # Some drivers' clocks say nothing, or something else than nanoseconds.
+        return ran if 0.1 * wall < ran <= wall else wall
+
+    def _feature_works(self, name: str, std: str | None, needs: str = "", local_size: int = 1) -> bool:
+        text = needs + _probe_text("features", name)
+        start = np.array([3, 0, 0, 0], np.uint32)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        try:
+            kernel = cl.Kernel(self._build(text, std), "portbar_probe_feature")
+            out = cl.Buffer(self.context, flags, hostbuf=start)
+            self._run(kernel, 1, local_size, out)
+            return int(self._read(out)[0]) == 7
+        except cl.Error:
+            return False
+
+    # Compile probes.
+
+    def level(self, std: str) -> bool:
+        """Whether a kernel compiles with `-cl-std=std` and works."""
+        return self._feature_works("language_level", std)
+
+    def feature(self, name: str) -> bool:
+        """Whether a kernel that uses a feature compiles and works, at the highest language level that does."""
+        if name in _PTX_FEATURES and not self._takes_ptx:
+            return False
+        if name == "volatile_polls":
+            return self._volatile_polls_hold()
+        if name not in _OF_2_0:
+            return self._feature_works(name, None)
+        std = next((std for std in ("CL3.0", "CL2.0") if self.known.builds.get(std)), None)
+        return std is not None and self._feature_works(name, std)
+
+    def _volatile_polls_hold(self) -> bool:
+        """Whether waits may poll by volatile loads, asked only where they would: all come, with what they announce."""
+        atomics = self._best_atomics()
+        asked = VARIANTS[atomics].polls_volatile(self.facts, {"volatile_polls": True})
+        if not asked or self.known.groups_in_flight == 1 or self._may_cut_loops:
+            return False
+        return self._messages_fault(atomics, self._spin_kernel("messages", atomics, "*theirs")) is None
+
+    @property
+    def _takes_ptx(self) -> bool:
+        return any("cl_nv_" in extension for extension in self.facts.extensions)
+
+    def host_call(self, name: str) -> bool:
+        """Whether one of the host's calls compiles and comes back. Inline assembly may take a driver down: probe these last."""
+        if "CPU" not in self.facts.type:
+            return False
+        if name == "x86_pause":
+            return self._feature_works(name, None, local_size=_HOST_CALL_LOCAL_SIZE)
+        if not self._may_call_linux():
+            return False
+        needs = render_def(*yield_piece("syscall"), {})
+        if name == "asm_anywhere":
+            return bool(self.known.builds.get("yield_syscall")) and self._feature_works(
+                name, None, needs, _HOST_CALL_LOCAL_SIZE
+            )
+        return self._feature_works("yield_processor", None, needs, _HOST_CALL_LOCAL_SIZE)
+
+    def _may_call_linux(self) -> bool:
+        """Whether the number of the system call means here what it should, and inline assembly was seen to work."""
+        linux = sys.platform == "linux" and platform.machine() == "x86_64"
+        return linux and bool(self.known.builds.get("x86_pause"))
+
+    def atomics(self, probe: str) -> bool:
+        """Whether every word function of an atomics strategy compiles, runs and returns correct results.
+
+        The strategy may have a language level after an `@`.
+        """
+        name, _, std = probe.partition("@")
+        if VARIANTS[name].by_ptx and not self._takes_ptx:
+            return False
+        groups, local_size = 4, 16
+        word, answers = self._buffer(2 * layout.LINE_WORDS), self._buffer(len(_ANSWERS))
+        try:
+            program = self._build(words_text(name) + "\n" + _probe_text("words", "words"), std or None)
+            self._run(cl.Kernel(program, "portbar_probe_words"), groups, local_size, word, answers)
+            right = tuple(map(int, self._read(answers))) == _ANSWERS
+            return right and int(self._read(word)[layout.LINE_WORDS]) == 3 * groups * local_size
+        except cl.Error:
+            return False
+
+    # Build results, as later measurements need them.
+
+    def std(self, atomics: str) -> str | None:
+        """The `-cl-std` with which an atomics strategy was found to build."""
+        return VARIANTS[atomics].std(self.facts, self.known)
+
+    def builds(self, atomics: str) -> bool:
+        """Whether an atomics strategy was found to build."""
+        return any(self.known.builds.get(probe) for probe in VARIANTS[atomics].probes)
+
+    def _best_atomics(self) -> str:
+        for atomics in VARIANTS:
+            if self.builds(atomics):
+                return atomics
+        raise Error("no atomics strategy works")
+
+    def _strategy(self, atomics: str) -> Strategy:
+        why, variant = "under test", VARIANTS[atomics]
+        return Strategy(
+            atomics=Choice(atomics, why),
+            discovery=Choice("packed", why),
+            device_barrier=Choice("counter", why),
+            max_groups=1 if self._may_cut_loops else None,
+            max_groups_reason="loops may be cut short" if self._may_cut_loops else "",
+            capabilities=Capabilities(
+                std=self.std(atomics),
+                acquire_polls=variant.polls_acquire(self.facts),
+                rolled_polls=variant.rolls_polls(self.facts),
+                volatile_polls=variant.polls_volatile(self.facts, self.known.builds),
+                one_way_fences=variant.has_one_way_fences(self.known.builds),
+            ),
+        )
+
+    # Loops and polls.
+
+    @property
+    def _limit(self) -> int | None:
+        """The loop limit that is known so far, by this probe or by the quirk table."""
+        return self._profile().loop_limit
+
+    @property
+    def _may_cut_loops(self) -> bool:
+        return self._limit is not None or not self.known.loops_run_whole
+
+    def loop_limit(self) -> int | None:
+        """Return the total iterations after which loops end silently, None if all requested ones ran: 300,000, or on a slow
+        simulator as many as take 0.1 s but at least 70,000, and the same again.
+        """
+        kernel = cl.Kernel(self._build(_probe_text("loops", "loops")), "portbar_probe_loops")
+        ones = cl.Buffer(
+            self.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.ones(2, np.uint32)
+        )
+        counted = self._buffer(2)
+        asked = 2000
+        self._run(kernel, 1, 1, ones, counted, np.uint32(1))  # some drivers compile at the first launch
+        seconds = min(self._run(kernel, 1, 1, ones, counted, np.uint32(asked)) for _ in range(_LOOP_TIMINGS))
+        asked = max(_LEAST_LOOPS, min(_LOOPS, int(asked * _LOOPS_S / max(seconds, 1e-9))))
+        self._run(kernel, 1, 1, ones, counted, np.uint32(asked))
+        first, second = map(int, self._read(counted))
+        if (first, second) == (asked, asked):
+            return None
+        return first if first < asked else first + second
+
+    def polls_per_second(self) -> float:
+        """How fast one work-item polls a word in the loop in which barriers wait."""
+        return self._rate(self._best_atomics())
+
+    def _rate(self, atomics: str) -> float:
+        """The same for one atomics strategy: a load may be forty times as fast as a read-modify-write."""
+        if atomics not in self._rates:
+            self._rates[atomics] = self._measure_rate(self._strategy(atomics))
+        return self._rates[atomics]
+
+    def _measure_rate(self, strategy: Strategy) -> float:
+        text = resolve_includes('#include "portbar/device_barrier.h"\n' + _probe_text("polls", "polls"), strategy)
+        kernel = cl.Kernel(self._build(text, strategy.capabilities.std), "portbar_probe_polls")
+        words = layout.state_words(64)
+        most = _MOST_POLL_ROUNDS
+        if self._limit is not None:
+            most = max(1, self._limit // (layout.POLLS_PER_ROUND + 1) - 1)
+        self._run(kernel, 1, 1, self._buffer(words), np.uint32(1))
+
+        def seconds(rounds: int) -> float:
+            return self._run(kernel, 1, 1, self._buffer(words), np.uint32(rounds))
+
+        rounds = rounds_for(seconds, _POLL_S, most)
+        # Other processes can only make it look slower.
+        best = rounds * layout.POLLS_PER_ROUND / min(seconds(rounds) for _ in range(3))
+        return min(max(best, RATES[0]), RATES[1])
+
+    def _polls(self, seconds: float, atomics: str) -> int:
+        """Polls that take about `seconds`, fewer where loops would be cut short."""
+        polls = max(1000, min(0x7FFF_FFFF, int(self._rate(atomics) * seconds)))
+        limit = self._limit
+        return polls if limit is None else min(polls, max(1, limit // 2))
+
+    def _profile(self) -> DeviceProfile:
+        return DeviceProfile(self.facts, self.known)
+
+    @property
+    def _patience(self) -> float:
+        return _PATIENCE_CPU_S if is_cpu(self._profile()) else _PATIENCE_OTHER_S
+
+    # Who runs at the same time as whom.
+
+    def _spin_kernel(self, name: str, atomics: str, message_poll: str = "portbar_word_load(theirs)") -> cl.Kernel:
+        key = atomics, message_poll
+        if key not in self._spins:
+            names = ("residents", "handshake", "messages")
+            text = words_text(atomics) + "\n" + _probe_text("spins", *names, message_poll=message_poll)
+            self._spins[key] = self._build(text, self.std(atomics))
+        return cl.Kernel(self._spins[key], f"portbar_probe_{name}")
+
+    def groups_in_flight(self) -> int:
+        """Work-groups that were seen in a small kernel at the same time."""
+        atomics = self._best_atomics()
+        kernel = self._spin_kernel("residents", atomics)
+        units, cpu = self.facts.compute_units or 1, is_cpu(self._profile())
+        local_size = 1 if cpu else min(256, self.facts.max_work_group_size or 256)
+        # A CPU runtime takes work-groups in chunks, so that few of them find its threads sooner than many.
+        asked = 2 * max(units, os.cpu_count() or 1) if cpu else 32 * units
+        patience, attempts = max(1, self._polls(self._patience, atomics) // (_UNROLL + 1)), 3
+        if self._limit is not None:
+            patience, attempts = max(1, self._limit * 9 // 10), _SHORT_ATTEMPTS
+        found = 1
+        while True:
+            for _ in range(attempts):
+                words, most = self._buffer(2 * layout.LINE_WORDS), self._buffer(asked)
+                self._run(kernel, asked, local_size, words, most, np.uint32(asked), np.uint32(patience))
+                found = max(found, int(self._read(most).max()))
+                if found >= units:
+                    break
+            if found < asked or 2 * asked > _MOST_GROUPS:
+                return found
+            asked *= 2
+
+    def progress(self, what: str) -> str:
+        """Whether two `work_groups`, `sub_groups` of a group or `lanes` of a sub-group make progress while the other spins."""
+        atomics = self._best_atomics()
+        kernel = self._spin_kernel("handshake", atomics)
+        cut = self._limit
+        if what == "work_groups":
+            groups, local_size, last, seconds = 2, 1, 1, self._patience
+            attempts = 3 if cut is None else _SHORT_ATTEMPTS
+        else:
+            query = cl.kernel_work_group_info.WORK_GROUP_SIZE
+            largest: Any = kernel.get_work_group_info(query, self.device)
+            local_size = min(128, int(largest))
+            if local_size < 2:
+                return "unknown: work-groups have one work-item"
+            # The first and the last are in different sub-groups where a group has several, neighbours are in the same.
+            groups, seconds, attempts = 1, _PATIENCE_WITHIN_S, 1
+            last = local_size - 1 if what == "sub_groups" else 1
+        limit = np.uint32(self._polls(seconds, atomics))
+        for a, b in ((0, last), (last, 0)):
+            for _ in range(attempts):
+                words, met = self._buffer(2 * layout.LINE_WORDS), self._buffer(2)
+                self._run(kernel, groups, local_size, words, met, np.uint32(a), np.uint32(b), limit)
+                if self._read(met).all():
+                    break
+            else:
+                if what == "work_groups" and cut is not None:
+                    return f"unknown: loops end after {cut} iterations, and no other work-group was seen by then"
+                return "none"
+        return "independent"
+
+    # Whether memory is ordered.
+
+    def ordering(self, atomics: str) -> str:
+        """Whether an atomics strategy orders memory, by messages between pairs of groups and through the device barrier.
+
+        A device that runs one group at a time, or whose loops are cut short, gets grids of one group: there the barrier of
+        that group is what has to hold.
+        """
+        if self.known.groups_in_flight != 1:
+            fault = self._messages_fault(atomics, self._spin_kernel("messages", atomics))
+            if fault is not None:
+                return fault
+        return self._barrier_fault(atomics) or "pass"
+
+    def _messages_fault(self, atomics: str, kernel: cl.Kernel) -> str | None:
+        cpu = is_cpu(self._profile())
+        pairs = 1 if cpu else max(1, min(self.known.groups_in_flight or 2, 2 * (self.facts.compute_units or 1)) // 2)
+        limit = np.uint32(self._polls(self._patience, atomics))
+        chunk, done, stale, failed = _FIRST_ROUNDS, 0, 0, 0
+        most = _ROUNDS
+        if self._limit is not None:
+            # The waits of a launch get the iterations that the checks' loops do not use up.
+            most = max(1, self._limit // (8 * _PAYLOAD))
+        deadline = time.monotonic() + _ORDERING_S
+        while done < _ROUNDS * pairs and stale == 0 and failed < _FAILED_WAITS:
+            flags = self._buffer(2 * pairs * layout.LINE_WORDS)
+            data = self._buffer(2 * pairs * layout.LINE_WORDS * _PAYLOAD)
+            report = self._buffer(6 * pairs)
+            seconds = self._run(kernel, 2 * pairs, 1, flags, data, report, np.uint32(chunk), limit)
+            finished, wrong, lost = self._read(report).reshape(-1, 3).sum(axis=0, dtype=np.int64).tolist()
+            done, stale, failed = done + finished, stale + wrong, failed + (lost > 0)
+            if done and time.monotonic() > deadline:
+                break
+            if lost == 0 and seconds < _ORDERING_S / 8:
+                chunk = min(most, 4 * chunk)
+        if stale:
+            return f"fail: {stale} of {done} messages between work-groups came with stale data"
+        if self._limit is not None or (done and failed < _FAILED_WAITS):
+            return None
+        if self.known.groups_in_flight is None:
+            return "untested: no two work-groups met"
+        return f"fail: {failed} launches ended with one work-group never having seen what the other one released"
+
+    def _barrier_fault(self, atomics: str) -> str | None:
+        source = '#include "portbar/device_barrier.h"\n' + _probe_text("barrier", "barrier")
+        program = _MeasuringProgram(self.context, source, strategy=self._strategy(atomics), spin_limit=_SPIN_LIMIT_S)
+        program.measured = replace(self._profile(), findings=replace(self.known, polls_per_second=self._rate(atomics)))
+        kernel = program.kernel("portbar_probe_barrier")
+        at_least = 2 if (self.known.groups_in_flight or 1) > 1 and not self._may_cut_loops else 1
+        chunk, seed, held, stale, attempts = _FIRST_ROUNDS // 2, 1, 0, 0, 0
+        most = _ROUNDS if self._limit is None else max(1, self._limit // 64)
+        groups = kernel.occupancy(self.queue, (_BARRIER_LOCAL_SIZE,)).groups
+        if is_cpu(self._profile()):
+            # More groups than cores find nothing more, and take turns by the time slice.
+            groups = min(groups, max(2, os.cpu_count() or 1))
+        deadline = time.monotonic() + _ORDERING_S
+        while held < _ROUNDS and stale == 0:
+            size = groups * _BARRIER_LOCAL_SIZE
+            data, report = self._buffer(size), self._buffer(2 * size)
+            start = time.perf_counter()
+            numbers = np.uint32(chunk), np.uint32(seed)
+            launch = kernel(self.queue, None, (_BARRIER_LOCAL_SIZE,), data, report, *numbers, num_groups=groups)
+            try:
+                launch.wait()
+            except BarrierTimeoutError as error:
+                return f"fail: {str(error).split('. ', maxsplit=1)[0]}"
+            except Error:
+                # Nothing but the barrier writes to the state here.
+                return "fail: arrivals at a device barrier were lost or counted twice"
+            seconds = time.perf_counter() - start
+            rounds, wrong = self._read(report).reshape(-1, 2)[: launch.num_groups * _BARRIER_LOCAL_SIZE].T
+            if launch.num_groups >= at_least:
+                held, stale = held + int(rounds.min()), stale + int(wrong.max())
+            else:
+                attempts += 1
+            seed += chunk * size
+            if (held or attempts >= _FAILED_WAITS) and time.monotonic() > deadline:
+                break
+            if seconds < _ORDERING_S / 8:
+                chunk = min(most, 4 * chunk)
+        if stale:
+            return f"fail: {stale} of {held} rounds saw stale data after a device barrier"
+        if not held:
+            return "untested: no two work-groups met at a device barrier"
+        return None

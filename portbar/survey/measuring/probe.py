@@ -1,0 +1,259 @@
+"""`probe`: measures what a device does, in child processes, and stores it where `describe` looks."""
+
+from __future__ import annotations
+
+import faulthandler
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from portbar.choices.profile import describe, forget, stored_findings
+from portbar.choices.strategy import DeviceProfile
+from portbar.device import child
+from portbar.device.facts import DeviceAddress, address_of, device_key, facts
+from portbar.device.findings import CACHE_KIND, Findings
+from portbar.errors import Error
+from portbar.primitives.atomics.variant import VARIANTS
+from portbar.records import cache
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+
+    from portbar.survey.measuring.kernels import Probes
+
+#: Those that the barriers of the ordering probe are written with.
+_FIRST_FEATURES: Final = ("one_way_fences", "volatile_polls")
+
+#: Features that kernels of `cl_templates/probe/features.mako` use.
+FEATURES: Final = (
+    *("fp64", "fp16", "int64_atomics", "sub_groups", "work_group_collectives", "generic_address_space"),
+    *("program_scope_variables", "float_atomics", "float_atomics_local", "double_atomics", "double_atomics_local"),
+    *("printf", "mbarrier", *_FIRST_FEATURES),
+)
+
+#: Instructions that a waiting host thread can use between polls; in this order, because the last needs the one before.
+HOST_CALLS: Final = ("x86_pause", "yield_syscall", "asm_anywhere")
+
+#: The measurements, in the order in which later ones need earlier ones: a method of `Probes` and its argument.
+#: Inline assembly comes last, since it may take a driver down.
+STEPS: Final = (
+    *(f"level {std}" for std in ("CL1.2", "CL2.0", "CL3.0")),
+    *(f"atomics {name}" for variant in VARIANTS.values() for name in variant.probes),
+    "loop_limit",
+    "polls_per_second",
+    "groups_in_flight",
+    *(f"progress {what}" for what in ("work_groups", "sub_groups", "lanes")),
+    *(f"feature {name}" for name in _FIRST_FEATURES),
+    *(f"ordering {atomics}" for atomics in VARIANTS),
+    *(f"feature {name}" for name in FEATURES if name not in _FIRST_FEATURES),
+    *(f"host_call {name}" for name in HOST_CALLS),
+)
+
+#: Kind of steps about one thing each -> the mapping of findings that they add to.
+_MAPPINGS: Final = {
+    **dict.fromkeys(("level", "atomics", "feature", "host_call"), "builds"),
+    "progress": "progress",
+    "ordering": "ordering",
+}
+
+#: Seconds that one step may take in a child, compilation included, before it counts as hanging.
+_STEP_S: Final = 10.0
+#: Why there is no finding where a measurement took longer, or the probe.
+TIMED_OUT: Final = "timed out"
+_CUT_SHORT: Final = ", cut short"
+
+_TELLING: Final = re.compile(r"assert|panic|fatal|error:", re.IGNORECASE)
+_FOLDERS: Final = re.compile(r"(?<![\w/])\.{0,2}(?:/[^\s/:'\"]+)+/")
+
+
+def probe(device: cl.Device, *, timeout: float = 60.0, refresh: bool = False) -> DeviceProfile:
+    """Measure a device's behaviour, unless it is known already, and return its profile as `describe` does from then on.
+
+    Runs kernels on the device, in child processes only. An abort or a hang costs only the finding that was being measured; the
+    finding then says so. Takes a few seconds on a CPU runtime.
+
+    Parameters
+    ----------
+    device : pyopencl.Device
+        A device that a platform lists; other processes cannot find sub-devices.
+    timeout : float
+        Total time limit in seconds. Findings without time left are measured by the next call.
+    refresh : bool
+        Measure again even if findings are stored.
+
+    Returns
+    -------
+    DeviceProfile
+        Facts, and the findings as stored in portbar's cache.
+
+    Raises
+    ------
+    DeviceError
+        No platform lists the device.
+    """
+    return probe_with_faults(device, timeout=timeout, refresh=refresh)[0]
+
+
+def probe_with_faults(
+    device: cl.Device, *, timeout: float = 60.0, refresh: bool = False
+) -> tuple[DeviceProfile, dict[str, str]]:
+    """Measure as `probe` does, and say in which steps the driver took a child process down or hung just now, and how."""
+    faults: dict[str, str] = {}
+    reported = facts(device)
+    key = device_key(reported)
+    stored = stored_findings(reported)
+    # Without a known end of loops grids have one work-group, which a probe of a machine that was busy must not decide for good.
+    if stored is None or refresh or stored.source.endswith(_CUT_SHORT) or "loop_limit" in stored.lost:
+        found = _probe_in_children(address_of(device), timeout, faults)
+        with cache.changing():
+            # Another process may have added to them meanwhile.
+            stored = stored_findings(reported) or stored
+            if stored is not None:
+                # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
+                found = replace(found, barrier_table=stored.barrier_table, tuning=stored.tuning, litmus=stored.litmus)
+            cache.store(CACHE_KIND, key, found.to_json())
+    forget()
+    return describe(device), faults
+
+
+def probe_task(payload: dict[str, Any]) -> None:
+    """Make some measurements and report each: the child's side of `probe`."""
+    from portbar.survey.measuring.kernels import Probes  # noqa: PLC0415 (the parent runs no kernels)
+
+    probes = Probes(DeviceAddress.from_json(payload["address"]).resolve(), Findings.from_json(payload["known"]))
+    for step in payload["steps"]:
+        child.progress({"step": step})
+        # Ends the process even where a driver never returns to Python.
+        faulthandler.dump_traceback_later(float(payload["step_limit"]), exit=True)
+        found = _measured(probes, step)
+        faulthandler.cancel_dump_traceback_later()
+        probes.known = _merged(probes.known, found)
+        child.progress({"found": found})
+
+
+def _source() -> str:
+    return f"probed {datetime.now(UTC).date().isoformat()}"
+
+
+def _merged(known: Findings, found: dict[str, Any]) -> Findings:
+    """`known` with new findings: an entry of a mapping is added to it, anything else replaced."""
+    changes: dict[str, Any] = {
+        name: {**getattr(known, name), **value} if isinstance(value, dict) else value for name, value in found.items()
+    }
+    return replace(known, **changes)
+
+
+def _measured(probes: Probes, step: str) -> dict[str, Any]:
+    """Make one measurement; what it raises becomes the finding. The findings that it adds, as JSON values."""
+    kind, _, what = step.partition(" ")
+    try:
+        if kind == "ordering" and not probes.builds(what):
+            return {}
+        measure = getattr(probes, kind)
+        return _finding(step, measure(what) if what else measure())
+    except Error as error:
+        return _lost(step, _gist(str(error)), hung=False)
+    except Exception as error:  # noqa: BLE001 (one measurement must not cost the others)
+        return _lost(step, _gist(f"{type(error).__name__}: {error}"), hung=False)
+
+
+def _finding(step: str, value: Any) -> dict[str, Any]:
+    """Return the result of a step, as a part of findings."""
+    kind, _, what = step.partition(" ")
+    return {_MAPPINGS[kind]: {what: value}} if what else {kind: value}
+
+
+def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
+    """The finding that stands for a measurement that did not end well."""
+    kind, _, what = step.partition(" ")
+    if not what:
+        return {kind: None, "lost": {kind: why}}
+    without_result = {"progress": f"unknown: {why}", "ordering": f"{'untested' if hung else 'fail'}: {why}"}
+    return _finding(step, without_result.get(kind, False))
+
+
+def _probe_in_children(address: DeviceAddress, timeout: float, faults: dict[str, str]) -> Findings:
+    """Make all measurements; those that killed a child or hung are added to `faults`."""
+    source, run = _source(), _Run(address, timeout, faults)
+    survived = child.run_steps("portbar.survey.measuring.probe:probe_task", run)
+    if not run.steps:
+        return replace(run.known, source=source)
+    why = TIMED_OUT if survived else "too many child processes died"
+    return replace(_given_up(run.known, run.steps, why), source=source + _CUT_SHORT)
+
+
+class _Run:
+    """The measurements that are left, and what was found so far."""
+
+    def __init__(self, address: DeviceAddress, timeout: float, faults: dict[str, str]) -> None:
+        self.known = Findings()
+        self.steps = list(STEPS)
+        self._address = address
+        self._deadline = time.monotonic() + timeout
+        self._faults = faults
+        self._step_limit = _STEP_S
+        #: The measurement under way, and when it began.
+        self._current: str | None = None
+        self._since = 0.0
+
+    def begin(self) -> tuple[dict[str, Any], float] | None:
+        """Go on where the last child stopped."""
+        left = self._deadline - time.monotonic()
+        if not self.steps or left <= 0:
+            return None
+        self._current, self._step_limit = None, min(_STEP_S, left)
+        payload = {
+            "address": self._address.to_json(),
+            "known": self.known.to_json(),
+            "steps": self.steps,
+            "step_limit": self._step_limit,
+        }
+        return payload, left
+
+    def take(self, message: dict[str, Any]) -> None:
+        """Take in one report: a step that begins, or what it found."""
+        if "step" in message:
+            self._current, self._since = str(message["step"]), time.monotonic()
+        elif "found" in message:
+            self._found(message["found"])
+
+    def died(self, result: child.ChildResult) -> bool:
+        """Blame the measurement that was under way, if there was one, and go on with the next."""
+        if result.status == "timeout" or not self.steps:
+            return True
+        if self._current is not None:
+            hung = time.monotonic() - self._since > 0.9 * self._step_limit
+            why = TIMED_OUT if hung else f"child aborted: {_gist(result.message)}"
+            # Where less time was left than a measurement may take, the limit is the user's and the driver may be slow.
+            if not hung or self._step_limit == _STEP_S:
+                self._faults[self._current] = why
+            self._found(_lost(self._current, why, hung=hung))
+            return True
+        # One that failed before the first measurement would do so again.
+        return result.status != "error"
+
+    def _found(self, found: dict[str, Any]) -> None:
+        self.known = _merged(self.known, found)
+        self._current = None
+        self.steps = self.steps[1:]
+
+
+def _given_up(known: Findings, steps: Sequence[str], why: str) -> Findings:
+    """`known` with a reason for what was not measured; what was not compiled stays unknown."""
+    for step in steps:
+        if step.startswith(("progress", "ordering")) or step == "loop_limit":
+            known = _merged(known, _lost(step, why, hung=True))
+    return known
+
+
+def _gist(message: str) -> str:
+    """Return the first line of a message, and the line below it that reports a fault; folders may be private and are left
+    out.
+    """
+    first, *others = message.splitlines() or [""]
+    informative = [line for line in others if _TELLING.search(line)]
+    text = ": ".join([first.partition("; last lines of")[0], *informative[:1]])
+    return " ".join(_FOLDERS.sub("", text).split())[:300]

@@ -1,0 +1,109 @@
+"""Makes a report of a folder of records: reads them, and puts tables and plots together.
+
+Not for the form: `portbar.survey.report.page` and `portbar.survey.report.markdown` write it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from portbar.errors import RecordError
+from portbar.records import load
+from portbar.records.plain import printable
+from portbar.records.writing import is_folder
+from portbar.survey.report.collect import Json, collect, in_order
+from portbar.survey.report.compiled import compiled_table
+from portbar.survey.report.markdown import markdown
+from portbar.survey.report.page import page
+from portbar.survey.report.plots import barrier_plots, recall_plots
+from portbar.survey.report.tables import VERDICTS, tables
+from portbar.survey.tables import Table
+
+TITLE: Final = "How OpenCL devices synchronise work-groups"
+
+
+@dataclass(frozen=True)
+class FolderReport:
+    """The content of a folder of records: a summary of each device, the number of files read, and why others are not
+    records.
+    """
+
+    devices: list[Json]
+    records: int
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    compiled: Table | None = None
+
+    def tables(self) -> list[Table]:
+        """All tables: those of devices, and that of code which was compiled only."""
+        return [*tables(self.devices), *([self.compiled] if self.compiled else [])]
+
+    def to_json(self) -> dict[str, Any]:
+        """The collected data as JSON values."""
+        unread = [{"file": name, "problem": why} for name, why in self.unread]
+        return {"records": self.records, "devices": self.devices, "unread": unread}
+
+    def intro(self) -> list[str]:
+        """Return the sources of the report, in sentences."""
+        counts = Counter(one["verdict"] for one in self.devices)
+        said = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
+        newest = max((one["created"] for one in self.devices if one["kind"] != "published"), default=None)
+        of = f"{self.records} {'record' if self.records == 1 else 'records'} of {len(self.devices)} devices"
+        when = f"; the newest measurement is of {newest}" if newest else ""
+        return [f"{of}{when}. Verdicts: {said or 'none'}."]
+
+    def to_markdown(self) -> str:
+        """The tables as Markdown."""
+        return markdown(TITLE, self.intro(), self.tables(), self.unread)
+
+    def to_html(self, *, plots: bool = True) -> str:
+        """The whole page.
+
+        Raises
+        ------
+        portbar.errors.UnsupportedFeatureError
+            There is no matplotlib, and plots are wanted.
+        """
+        drawn = {"recall": recall_plots(self.devices), "barriers": barrier_plots(self.devices)} if plots else {}
+        return page(TITLE, self.intro(), self.tables(), drawn, self.unread)
+
+
+def build(folder: Path) -> FolderReport:
+    """Read every record in a folder; files that are not records are listed by name.
+
+    Raises
+    ------
+    portbar.errors.RecordError
+        There is no such folder, or no record in it.
+    """
+    if not is_folder(folder):
+        raise RecordError(
+            f"{folder.name!r} is not a folder: name one that holds records, as `portbar survey --matrix` writes"
+        )
+    files = sorted(folder.glob("*.json"))
+    devices: list[Json] = []
+    unread: list[tuple[str, str]] = []
+    for file in files:
+        found, problem = _read(file)
+        devices += found
+        if problem is not None:
+            unread.append((printable(file.name), problem))
+    count = len(files) - len(unread)
+    if not count:
+        what = (
+            f"none of its {len(unread)} files is valid; the first: {unread[0][1]}"
+            if unread
+            else "it has no .json files"
+        )
+        raise RecordError(f"no record is in {folder.name!r}: {what}")
+    return FolderReport(in_order(devices), count, unread, compiled_table(folder))
+
+
+def _read(file: Path) -> tuple[list[Json], str | None]:
+    """Return summaries of a file's devices, or why it is not a record. A thousand whole records would take gigabytes."""
+    try:
+        return collect([(file.stem, load(file))]), None
+    except RecordError as error:
+        return [], str(error).removeprefix(f"{printable(file.name)}: ")

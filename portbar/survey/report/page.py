@@ -1,0 +1,75 @@
+"""Writes a report as one page of HTML that needs nothing else: no network, no fonts, no other files.
+
+`tables` and `plots` make its parts. Records are untrusted: each text of theirs is escaped here, and the page's security policy
+allows only the style and the script that portbar wrote.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.resources
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+
+import mako.template
+
+from portbar.survey.report.plots import Plots
+from portbar.survey.tables import Cell, Table
+
+
+@cache
+def _template() -> mako.template.Template:
+    text = importlib.resources.files("portbar.survey.report").joinpath("page.mako").read_text(encoding="utf-8")
+    return mako.template.Template(text=text, strict_undefined=True, default_filters=["str", "h"], uri="page.mako")
+
+
+def page(
+    title: str,
+    intro: Sequence[str],
+    tables: Sequence[Table],
+    plots: Mapping[str, Plots],
+    unread: Sequence[tuple[str, str]],
+) -> str:
+    """The whole page; the plots are keyed by the table that they precede, and files that are not records come last."""
+    css, js = (_template().get_def(name).render() for name in ("style", "script"))
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src '{_hash(css)}'",
+            f"script-src '{_hash(js)}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    rows = {table.name: [_row(table, row) for row in table.rows] for table in tables}
+    text = _template().render(
+        title=title,
+        intro=intro,
+        tables=tables,
+        plots={name: of for name, of in plots.items() if of.plots},
+        rows=rows,
+        unread=unread,
+        policy=policy,
+        css=css,
+        js=js,
+    )
+    return str(text)
+
+
+def _hash(text: str) -> str:
+    """How a security policy names the one style or script that it allows."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _row(table: Table, row: Sequence[Cell]) -> str:
+    parts = [f'<tr><th scope="row">{escape(row[0].text)}']
+    for cell, (_, number) in zip(row[1:], table.columns[1:], strict=True):
+        kinds = " ".join(kind for kind in (cell.kind, "num" if number else "") if kind)
+        attributes = f' class="{kinds}"' if " " in kinds else f" class={kinds}" if kinds else ""
+        # The sort key is left out where the text says the same.
+        if cell.sort is not None and cell.text:
+            attributes += f" data-v={cell.sort:.6g}"
+        parts.append(f"<td{attributes}>{escape(cell.text)}")
+    return "".join(parts)

@@ -1,0 +1,310 @@
+"""Draws the plots of a report with matplotlib, as SVG that takes its colours and fonts from the page.
+
+Not for choosing what is drawn beyond how many devices, and not for tables. Nothing outside the SVG is referred to, and it holds
+no style attributes, which the page's security policy would refuse.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
+
+from portbar.choices.strategy import ALTERNATIVES
+from portbar.errors import UnsupportedFeatureError
+from portbar.survey.report.collect import Json
+from portbar.survey.tables import digits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Most devices in the plots of recall and of barriers: more could not be read, and each costs the page some kilobytes.
+MOST_RECALL: Final = 24
+MOST_BARRIERS: Final = 12
+
+#: Points of a line at most.
+_MOST_POINTS: Final = 200
+
+#: Work-groups and microseconds.
+Times = Sequence[tuple[int, float]]
+
+#: Colours that no plot really has: each stands for a class that the page gives a colour in light and in dark mode.
+_CLASSES: Final = {"#0000f0": "ink", "#0000f1": "faint", **{f"#0000a{n}": f"s{n}" for n in range(8)}}
+_INK, _FAINT = "#0000f0", "#0000f1"
+
+#: Colour and shape of what is drawn: neither alone tells two things apart.
+_LOCKS: Final = {"spin": ("#0000a2", "v"), "ticket": ("#0000a1", "s"), "packed": ("#0000a3", "o")}
+
+#: How far above or below its line a lock's mark is, so that equal ones do not hide each other.
+_APART: Final = {"spin": -0.1, "ticket": 0.04, "packed": 0.18}
+_MARKERS: Final = "osv^Dph"
+_RELAUNCH: Final = "#0000a0"
+
+_SVG: Final = "http://www.w3.org/2000/svg"
+_LINK: Final = "{http://www.w3.org/1999/xlink}href"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot: its title, its SVG, and what it shows in words."""
+
+    title: str
+    svg: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Plots:
+    """Plots on one subject, with a note on omitted data."""
+
+    plots: Sequence[Plot]
+    note: str = ""
+
+
+@contextmanager
+def _own_style() -> Iterator[None]:
+    """Draw with matplotlib's own defaults: a configuration of the user, or of the folder, may call LaTeX for texts."""
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 (an extra, and slow to load)
+        import matplotlib.figure  # noqa: PLC0415
+    except ImportError as error:
+        raise UnsupportedFeatureError(
+            'plots need matplotlib: install it with `pip install "portbar[plot]"`, or leave them out with --no-plots'
+        ) from error
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        yield
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
+
+    return Figure(figsize=(width / 72, height / 72))
+
+
+def representatives(devices: Sequence[Json], most: int) -> list[Json]:
+    """At most `most` devices to draw: of each device its newest record, those with most work-groups first."""
+    newest: dict[tuple[Any, Any], Json] = {}
+    for one in devices:
+        key = (one["platform"], one["name"])
+        if key not in newest or one["created"] >= newest[key]["created"]:
+            newest[key] = one
+    chosen = sorted(newest.values(), key=lambda one: -(one["groups"] or 0))[:most]
+    return [one for one in devices if any(one is other for other in chosen)]
+
+
+def _note(shown: Sequence[Json], of: Sequence[Json]) -> str:
+    if len(shown) == len(of):
+        return ""
+    return (
+        f"{len(shown)} of {len(of)} records are drawn, since more could not be read: the newest of each device, those with "
+        "most work-groups first. The table below shows all."
+    )
+
+
+@_own_style()
+def recall_plots(devices: Sequence[Json]) -> Plots:
+    """Recall by lock without patience, of published chips and of measured devices."""
+    found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in _LOCKS)]
+    printed = [one for one in found if one["kind"] == "published"][:MOST_RECALL]
+    measured = [one for one in found if one["kind"] != "published"]
+    shown = representatives(measured, MOST_RECALL)
+    parts = (("Published chips", printed), ("Measured devices", shown))
+    return Plots([_recall_plot(title, some) for title, some in parts if some], _note(shown, measured))
+
+
+def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
+    figure = _figure(340, 62 + 34 * len(devices))
+    axes = figure.add_axes((0.04, 46 / (62 + 34 * len(devices)), 0.92, 34 * len(devices) / (62 + 34 * len(devices))))
+    said = []
+    for row, one in enumerate(devices):
+        cells = one["recall"]["cells"]
+        axes.plot([0, 100], [row, row], color=_FAINT, linewidth=1, zorder=1)
+        axes.text(0, row - 0.36, _short(one), color=_INK, fontsize=8, parse_math=False)
+        for lock in _LOCKS:
+            if lock in cells and cells[lock]["recall"] is not None:
+                colour, marker = _LOCKS[lock]
+                axes.plot(100 * cells[lock]["recall"], row + _APART[lock], marker, color=colour, markersize=6, zorder=3)
+        shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in _LOCKS if lock in cells)
+        said.append(f"{one['label']}: {shares}")
+    axes.set_ylim(len(devices) - 0.5, -0.75)
+    axes.set_xlim(-3, 103)
+    axes.set_yticks([])
+    _finish(axes, "recall without patience, %")
+    for lock, (colour, marker) in _LOCKS.items():
+        axes.plot([], [], marker, color=colour, markersize=6, label=lock)
+    _legend(figure, axes, 3)
+    return Plot(title, _svg(figure), "; ".join(said))
+
+
+@_own_style()
+def barrier_plots(devices: Sequence[Json]) -> Plots:
+    """Barrier time over group count by algorithm, with relaunching as a line of its own; one plot a device."""
+    found = [one for one in devices if one["barrier"]]
+    # Each algorithm has one colour in all plots. portbar's own come first, and of those the ones that most devices have.
+    counted = Counter(name for one in found for name in one["barrier"]["algorithms"])
+    ours = ALTERNATIVES["device_barrier"]
+    names = sorted(sorted(counted, key=lambda name: (name not in ours, -counted[name], name))[: len(_MARKERS)])
+    drawable = [
+        one for one in found if len({groups for _, times in _lines(one["barrier"], names) for groups, _ in times}) > 1
+    ]
+    shown = representatives(drawable, MOST_BARRIERS)
+    return Plots([_barrier_plot(one, names) for one in shown], _note(shown, found))
+
+
+def _lines(curve: Json, names: Sequence[str]) -> list[tuple[str, Times]]:
+    """Return the curves of these algorithms."""
+    lines = [(name, _drawn(curve["algorithms"].get(name, ()))) for name in names]
+    return [(name, times) for name, times in lines if times]
+
+
+def _drawn(times: Times) -> Times:
+    """The times that a plot can show: from a picosecond to an hour, thinned out if they are very many."""
+    possible = [(groups, us) for groups, us in times if groups and 1e-6 <= us <= 3.6e9]
+    return possible[:: 1 + len(possible) // _MOST_POINTS]
+
+
+def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
+    curve = device["barrier"]
+    figure = _figure(340, 260)
+    axes = figure.add_axes((0.15, 0.3, 0.82, 0.66))
+    said = []
+    lines = _lines(curve, names)
+    for name, times in lines:
+        at = names.index(name)
+        style: dict[str, Any] = {"color": f"#0000a{at + 1}", "marker": _MARKERS[at], "markersize": 4, "linewidth": 1.4}
+        axes.plot([groups for groups, _ in times], [us for _, us in times], label=name, **style)
+        said.append(f"{name} {_ends(times)}")
+    again = _drawn(curve["relaunch"])
+    if again:
+        axes.plot(
+            [groups for groups, _ in again],
+            [us for _, us in again],
+            label="relaunch",
+            color=_RELAUNCH,
+            linestyle="--",
+            linewidth=2,
+        )
+        said.append(f"relaunch {_ends(again)}")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high / low < 300:
+        axes.yaxis.set_major_locator(_log_locator((1, 2, 5) if high / low < 30 else (1, 3)))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(lambda _value, _position: "")
+    axes.set_ylabel("us per barrier", color=_INK, fontsize=8)
+    axes.grid(color=_FAINT, linewidth=0.6)
+    _finish(axes, f"work-groups of {curve['local_size']}")
+    _legend(figure, axes, 4)
+    return Plot(
+        device["label"], _svg(figure), f"Microseconds, at the fewest and the most work-groups: {'; '.join(said)}"
+    )
+
+
+def _log_locator(steps: Sequence[float]) -> Any:
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra, and slow to load)
+
+    return LogLocator(subs=steps)
+
+
+def _ends(times: Sequence[Sequence[float]]) -> str:
+    (first, start), (last, end) = times[0], times[-1]
+    return f"{digits(start)} at {first:g}, {digits(end)} at {last:g}"
+
+
+def _short(device: Json) -> str:
+    driver = device["driver"] or ""
+    return shorten(f"{device['name']} {driver}".strip(), 62, placeholder=" ...")
+
+
+def _finish(axes: Axes, title: str) -> None:
+    axes.set_xlabel(title, color=_INK, fontsize=8)
+    axes.tick_params(colors=_INK, labelsize=8, which="both")
+    axes.patch.set_visible(False)
+    for name, spine in axes.spines.items():
+        spine.set_color(_INK)
+        spine.set_visible(name in {"left", "bottom"} if axes.get_yscale() == "log" else name == "bottom")
+
+
+def _legend(figure: Figure, axes: Axes, columns: int) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        [shorten(text, 18, placeholder="...") for text in labels],
+        loc="lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+        labelcolor=_INK,
+        handletextpad=0.4,
+        columnspacing=1.2,
+        borderaxespad=0.1,
+    )
+
+
+def _svg(figure: Figure) -> str:
+    """The figure as an SVG element for a page."""
+    import matplotlib as mpl  # noqa: PLC0415 (an extra, and slow to load)
+
+    file = io.StringIO()
+    figure.patch.set_visible(False)
+    # With a salt of its own, no identity of a plot is that of another one on the page.
+    salt = f"plot {next(_serial)}"
+    # A name may hold characters that matplotlib's own font lacks; the reader's browser draws them.
+    with warnings.catch_warnings(), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return _for_page(file.getvalue())
+
+
+_serial = itertools.count()
+
+
+def _for_page(text: str) -> str:
+    root = ET.fromstring(text)  # noqa: S314 (written by matplotlib just before)
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in {f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"}:
+                parent.remove(child)
+    for element in root.iter():
+        element.tag = str(element.tag).removeprefix(f"{{{_SVG}}}")
+        for name, value in list(_attributes(element)):
+            element.set(name, value)
+    for name in ("version", "width", "height"):
+        root.attrib.pop(name, None)
+    root.set("class", "plot")
+    root.set("aria-hidden", "true")
+    return re.sub(r">\s+<", "><", ET.tostring(root, encoding="unicode"))
+
+
+def _attributes(element: ET.Element) -> Iterator[tuple[str, str]]:
+    """Attributes in place of styles and of those that no page needs; the old ones are taken away."""
+    if element.tag not in {"path", "clipPath"}:
+        element.attrib.pop("id", None)
+    link = element.attrib.pop(_LINK, None)
+    if link is not None:
+        yield "href", link
+    classes = []
+    for rule in element.attrib.pop("style", "").split(";"):
+        name, _, value = (part.strip() for part in rule.partition(":"))
+        if name == "font":
+            size = re.search(r"([\d.]+)px", value)
+            if size:
+                yield "font-size", size[1]
+        elif name in {"fill", "stroke"} and value in _CLASSES:
+            classes.append(f"{name[0]}-{_CLASSES[value]}")
+        elif name:
+            yield name, value
+    if classes:
+        yield "class", " ".join(classes)

@@ -1,1 +1,0 @@
-"""Services of the machine: files, the cache, sanitised text."""
