@@ -1,15 +1,12 @@
-"""Checks a kernel's arguments before the launch, and says which one is wrong and what would be right.
-
-Not for setting them: PyOpenCL does.
-"""
+"""Checks a kernel's arguments before the launch, and says which one is wrong and what would be right."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -18,33 +15,15 @@ import pyopencl.array
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.launch import Launch
-from portbar.primitives.reduction import types
-from portbar.rendering.source import without_comments
+from portbar.launching.parameters import SCALARS, Parameter
 
-#: First hidden parameter of a kernel that uses a grid, and how many hidden parameters there are.
-GRID_PARAMETER: Final = "portbar_grid_param"
-LAUNCH_PARAMETER: Final = "portbar_grid_launch"
-HIDDEN: Final = 2
-#: The same for a kernel without a grid that reduces at gang level.
-GANG_PARAMETER: Final = "portbar_reduction_param"
-GANG_LAUNCH_PARAMETER: Final = "portbar_reduction_launch"
-#: The same for a kernel that scans over its work-groups.
-SCAN_PARAMETER: Final = "portbar_scan_param"
-SCAN_LAUNCH_PARAMETER: Final = "portbar_scan_launch"
+if TYPE_CHECKING:
+    from portbar.launching.compiled import CompiledKernel
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
 
 #: The attribute of memory objects in which the handle of their context is noted: asking the driver makes an object each time.
 CONTEXT_MARK: Final = "_portbar_context"
-
-#: Scalar types of OpenCL C, by each of their names -> the NumPy type.
-SCALARS: Final[dict[str, np.dtype[Any]]] = {
-    "bool": np.dtype(np.uint8),
-    **{scalar.c: scalar.dtype for scalar in types.SCALARS},
-    **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in types.SCALARS if scalar.kind == "uint"},
-}
-
-_TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)?)\s+(?P<name>[A-Za-z_]\w*)\s*;")
 
 _OBJECT: Final = re.compile(r"\b(?P<kind>image|sampler)\w*_t\b")
 
@@ -53,124 +32,31 @@ _MEMORY: Final = (cl.MemoryObjectHolder, cl.SVMPointer, pyopencl.array.Array)
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One parameter of a kernel: its name, its type as written, and what kind of argument it takes.
+class Signature:
+    """The work that an argument list needs at each launch: the places of arrays, local memory and buffers."""
 
-    `kind` is `local`, `pointer`, `scalar`, or `other` (images, samplers, vectors, structs: left to PyOpenCL). `scalars` are
-    the scalar types that a typedef of the author's may stand for, several where they depend on the preprocessor. `access` is
-    `unchanging` for a pointer to what nothing may write during the launch (`constant`, or `const` and `restrict`), `writable`
-    for a pointer to what the kernel may write, and empty for the rest.
-    """
-
-    name: str
-    type_name: str
-    kind: str
-    scalars: tuple[str, ...] = ()
-    access: str = ""
+    arrays: tuple[int, ...]
+    locals: tuple[int, ...]
+    memories: tuple[int, ...]
+    #: Places that may hold a pointer to shared virtual memory, which an array may lie in, too.
+    pointers: tuple[int, ...]
 
     @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """The NumPy type of a scalar parameter, None for anything else."""
-        names = self.scalars or (self.type_name,)
-        scalar = SCALARS.get(names[0])
-        return scalar if len(names) == 1 and self.kind == "scalar" else None
+    def is_simple(self) -> bool:
+        """Whether all arguments are buffers and scalars, so that their types and the sizes determine the plan."""
+        return not (self.arrays or self.locals or self.pointers)
 
 
-def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:
-    """Names that a program's own text gives to scalar types -> those types.
+def signature_of(args: Sequence[Any]) -> Signature:
+    """Return what arguments need at each launch, which depends on their types alone."""
 
-    A driver may report a parameter's type by such a name, and accept an argument of any size for it (the effect
-    ARGUMENTS_UNCHECKED).
-    """
-    given: dict[str, set[str]] = {}
-    for match in _TYPEDEF.finditer(without_comments(source, keep_strings=False)):
-        given.setdefault(match["name"], set()).add(" ".join(match["type"].split()))
+    def places(*types: type) -> tuple[int, ...]:
+        return tuple(index for index, argument in enumerate(args) if isinstance(argument, types))
 
-    def scalars(name: str, seen: frozenset[str]) -> set[str]:
-        if name in SCALARS:
-            return {name}
-        if name in seen or name not in given:
-            return set()
-        return set().union(*(scalars(other, seen | {name}) for other in given[name]))
-
-    found = {name: scalars(name, frozenset()) for name in given}
-    return {name: tuple(sorted(types)) for name, types in found.items() if types}
-
-
-def parameters_of(
-    kernel: cl.Kernel, typedefs: Mapping[str, tuple[str, ...]] | None = None
-) -> tuple[Parameter, ...] | None:
-    """Return the parameters of a kernel, None if the driver does not report them. `typedefs` are as from `scalar_typedefs`."""
-    query, found = cl.kernel_arg_info, []
-    try:
-        for index in range(kernel.num_args):
-            address = kernel.get_arg_info(index, query.ADDRESS_QUALIFIER)
-            type_name = str(kernel.get_arg_info(index, query.TYPE_NAME)).strip("\0 ")
-            name = str(kernel.get_arg_info(index, query.NAME)).strip("\0 ")
-            if address == cl.kernel_arg_address_qualifier.LOCAL:
-                kind = "local"
-            elif type_name.endswith("*"):
-                kind = "pointer"
-            elif type_name in SCALARS:
-                kind = "scalar"
-            else:
-                kind = "other"
-            access = _access(kernel, index, address) if kind == "pointer" else ""
-            found.append(_with_scalars(Parameter(name, type_name, kind, access=access), typedefs or {}))
-    except cl.Error:
-        return None
-    return tuple(found)
-
-
-def _access(kernel: cl.Kernel, index: int, address: object) -> str:
-    of_pointer = cl.kernel_arg_type_qualifier
-    if address == cl.kernel_arg_address_qualifier.CONSTANT:
-        return "unchanging"
-    try:
-        qualifier: Any = kernel.get_arg_info(index, cl.kernel_arg_info.TYPE_QUALIFIER)
-    except cl.Error:
-        return ""
-    if not qualifier & of_pointer.CONST:
-        return "writable"
-    return "unchanging" if qualifier & of_pointer.RESTRICT and not qualifier & of_pointer.VOLATILE else ""
-
-
-def exclusive_pairs(parameters: Sequence[Parameter] | None) -> tuple[tuple[int, int], ...]:
-    """Places of parameters that must not get one buffer: one that a compiler takes for unchanging, and one that is written."""
-    places: dict[str, list[int]] = {"unchanging": [], "writable": [], "": []}
-    for index, parameter in enumerate(parameters or ()):
-        places[parameter.access].append(index)
-    return tuple((fixed, written) for fixed in places["unchanging"] for written in places["writable"])
-
-
-def refuse_shared(kernel: str, parameters: Sequence[Parameter], fixed: int, written: int) -> NoReturn:
-    """Refuse one buffer for both parameters of a pair of `exclusive_pairs`.
-
-    Raises
-    ------
-    LaunchError
-        Always; the message names both parameters.
-    """
-    first, second = parameters[fixed].name, parameters[written].name
-    raise LaunchError(
-        f"kernel {kernel!r}: arguments {fixed} ({first!r}) and {written} ({second!r}) are the same buffer, but the first is "
-        "declared `constant` or `const restrict`: the device may read old values through it after a barrier. Remove restrict "
-        "(or replace constant by global), or pass sub-buffers if the two parts are disjoint"
+    array = pyopencl.array.Array
+    return Signature(
+        places(array), places(cl.LocalMemory), places(cl.MemoryObjectHolder, array), places(cl.SVMPointer, array)
     )
-
-
-def _with_scalars(parameter: Parameter, typedefs: Mapping[str, tuple[str, ...]]) -> Parameter:
-    scalars = typedefs.get(parameter.type_name, ())
-    if parameter.kind != "other" or not scalars:
-        return parameter
-    return replace(parameter, kind="scalar" if len(scalars) == 1 else "other", scalars=scalars)
-
-
-def passed_as(parameter: Parameter) -> np.dtype[Any] | None:
-    """Return how PyOpenCL should pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
-    if parameter.name in {LAUNCH_PARAMETER, GANG_LAUNCH_PARAMETER, SCAN_LAUNCH_PARAMETER}:
-        return np.dtype("V16")
-    return parameter.dtype
 
 
 def _problem(parameter: Parameter, argument: Any) -> str | None:
@@ -217,48 +103,70 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
     return None
 
 
-def check_arguments(kernel: str, parameters: Sequence[Parameter] | None, count: int, arguments: Sequence[Any]) -> None:
-    """Check the author's arguments against the author's parameters (hidden ones left out of both).
+def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:
+    """Check the author's arguments against the author's parameters.
 
     Raises
     ------
     LaunchError
         A wrong number of arguments, or one of the wrong type; the message names it.
     """
-    if len(arguments) != count:
+    parameters = kernel.parameters
+    if len(args) != kernel.count:
         names = "" if parameters is None else " (" + ", ".join(f"{p.type_name} {p.name}" for p in parameters) + ")"
         raise LaunchError(
-            f"kernel {kernel!r} takes {count} argument{'s' * (count != 1)}{names}, {len(arguments)} given; "
+            f"kernel {kernel.name!r} takes {kernel.count} argument{'s' * (kernel.count != 1)}{names}, {len(args)} given; "
             "portbar fills in PORTBAR_GRID_PARAM itself"
         )
-    for index, (parameter, argument) in enumerate(zip(parameters or (), arguments, strict=parameters is not None)):
-        problem = _problem(parameter, argument)
+    for index, parameter in enumerate(parameters or ()):
+        problem = _problem(parameter, args[index])
         if problem is not None:
-            raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel!r} {problem}")
+            raise LaunchError(f"argument {index} ({parameter.name!r}) of kernel {kernel.name!r} {problem}")
 
 
-def base_buffer(kernel: str, parameters: Sequence[Parameter] | None, index: int, array: pyopencl.array.Array) -> Any:
-    """Return the memory of a PyOpenCL array argument.
+def without_arrays(kernel: CompiledKernel, signature: Signature, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the arguments with the memory of PyOpenCL arrays in their place.
 
     Raises
     ------
     LaunchError
-        The array starts inside its buffer, or is not contiguous: the kernel would see other elements than the caller.
+        An array starts inside its buffer, or is not contiguous: the kernel would see other elements than the caller.
     """
-    if not array.offset and array.flags.forc:
-        return array.base_data
-    name = "" if parameters is None else f" ({parameters[index].name!r})"
-    if array.offset:
-        raise LaunchError(
-            f"argument {index}{name} of kernel {kernel!r} is an array that starts {array.offset} bytes into its buffer; "
-            "pass array.copy(), or array.base_data and the offset as an argument of its own"
-        )
-    raise LaunchError(
-        f"argument {index}{name} of kernel {kernel!r} is an array that is not contiguous; pass array.copy()"
-    )
+    bare = list(args)
+    for index in signature.arrays:
+        array = args[index]
+        name = "" if kernel.parameters is None else f" ({kernel.parameters[index].name!r})"
+        where = f"argument {index}{name} of kernel {kernel.name!r} is an array that"
+        if array.offset:
+            raise LaunchError(
+                f"{where} starts {array.offset} bytes into its buffer; pass array.copy(), or array.base_data and the offset as "
+                "an argument of its own"
+            )
+        if not array.flags.forc:
+            raise LaunchError(f"{where} is not contiguous; pass array.copy()")
+        bare[index] = array.base_data
+    return tuple(bare)
 
 
-def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[int], arguments: Sequence[Any]) -> None:
+def check_exclusive(kernel: CompiledKernel, args: Sequence[Any]) -> None:
+    """Refuse one buffer for a parameter that a compiler takes for unchanging and for one that the kernel writes.
+
+    Raises
+    ------
+    LaunchError
+        The message names both parameters.
+    """
+    for fixed, written in kernel.exclusive:
+        if args[fixed] is args[written] and args[fixed] is not None:
+            first, second = ((kernel.parameters or ())[place].name for place in (fixed, written))
+            raise LaunchError(
+                f"kernel {kernel.name!r}: arguments {fixed} ({first!r}) and {written} ({second!r}) are the same buffer, but "
+                "the first is declared `constant` or `const restrict`: the device may read old values through it after a "
+                "barrier. Remove restrict (or replace constant by global), or pass sub-buffers if the two parts are disjoint"
+            )
+
+
+def check_memory_contexts(kernel: str, context: cl.Context, places: Sequence[int], args: Sequence[Any]) -> None:
     """Check that the buffers at these places belong to the program's context; some drivers take any.
 
     Empty arrays have no memory, and shared virtual memory does not expose its context: both pass.
@@ -269,8 +177,8 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
         A buffer of another context.
     """
     handle = context.int_ptr
-    for index in indices:
-        memory = arguments[index]
+    for index in places:
+        memory = args[index]
         if not isinstance(memory, cl.MemoryObjectHolder) or getattr(memory, CONTEXT_MARK, None) == handle:
             continue
         if memory.get_info(_CONTEXT) != context:
@@ -282,23 +190,28 @@ def check_memory_contexts(kernel: str, context: cl.Context, indices: Sequence[in
             setattr(memory, CONTEXT_MARK, handle)
 
 
-def check_local_memory(kernel: cl.Kernel, device: cl.Device, sizes: Sequence[int]) -> None:
-    """Check that a launch's `LocalMemory` arguments fit a device, over which a driver may end the process.
-
-    That is the effect ARGUMENTS_UNCHECKED. `kernel` has no arguments yet: some drivers count those that are set as the
-    kernel's own memory.
+def check_local_memory(kernel: CompiledKernel, device: cl.Device, sizes: Sequence[int]) -> None:
+    """Check that `LocalMemory` arguments fit a device, over which a driver may end the process (ARGUMENTS_UNCHECKED).
 
     Raises
     ------
     LaunchError
         Together with the kernel's own they are larger than the device's local memory.
     """
-    own = int(kernel.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device))
+    if not sizes:
+        return
+    # Of a new kernel object: some drivers count arguments that are set as the kernel's own memory.
+    own = own_local_bytes(cl.Kernel(kernel.program.built(device), kernel.name), device)
     if own + sum(sizes) > device.local_mem_size:
         raise LaunchError(
-            f"kernel {kernel.function_name!r}: its LocalMemory arguments take {sum(sizes)} bytes of local memory and its own "
-            f"variables {own}, but {device.name.strip()} has {device.local_mem_size}; pass a smaller pyopencl.LocalMemory"
+            f"kernel {kernel.name!r}: its LocalMemory arguments take {sum(sizes)} bytes of local memory and its own variables "
+            f"{own}, but {device.name.strip()} has {device.local_mem_size}; pass a smaller pyopencl.LocalMemory"
         )
+
+
+def own_local_bytes(handle: cl.Kernel, device: cl.Device) -> int:
+    """Bytes of local memory that a kernel takes."""
+    return int(handle.get_work_group_info(cl.kernel_work_group_info.LOCAL_MEM_SIZE, device))
 
 
 def check_queue(queue: Any) -> None:
@@ -332,9 +245,7 @@ def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
     return events
 
 
-def dummy_arguments(
-    context: cl.Context, kernel: str, parameters: Sequence[Parameter] | None, count: int
-) -> tuple[Any, ...]:
+def dummy_arguments(kernel: CompiledKernel) -> tuple[Any, ...]:
     """Arguments good enough for a launch that returns before any user code.
 
     Raises
@@ -342,21 +253,19 @@ def dummy_arguments(
     LaunchError
         A parameter's argument cannot be invented: the size of a local one matters, an image has a format.
     """
-    if parameters is None and count:
+    if kernel.parameters is None and kernel.count:
         raise LaunchError(
-            f"the driver does not report the arguments of kernel {kernel!r}: pass them after the local size"
+            f"the driver does not report the arguments of kernel {kernel.name!r}: pass them after the local size"
         )
     made: list[Any] = []
-    scratch: cl.Buffer | None = None
-    for parameter in parameters or ():
+    for parameter in kernel.parameters or ():
         if parameter.kind == "pointer":
-            scratch = scratch or cl.Buffer(context, cl.mem_flags.READ_WRITE, 256)
-            made.append(scratch)
+            made.append(cl.Buffer(kernel.program.context, cl.mem_flags.READ_WRITE, 256))
         elif parameter.dtype is not None:
             made.append(parameter.dtype.type(0))
         else:
             raise LaunchError(
-                f"the occupancy of kernel {kernel!r} depends on its argument {parameter.name!r} "
+                f"the occupancy of kernel {kernel.name!r} depends on its argument {parameter.name!r} "
                 f"({parameter.type_name}): pass the kernel's arguments after the local size"
             )
     return tuple(made)

@@ -1,11 +1,8 @@
-"""`CompiledProgram`: an author's source, compiled for each device of a context; what its kernels need for a launch.
-
-Not for what a source may ask for: `portbar.launching.program` checks that.
-"""
+"""An author's source, compiled for each device of a context, and its kernels as PyOpenCL's objects."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyopencl as cl
@@ -15,7 +12,9 @@ from portbar.choices.timing import limit_rounds
 from portbar.errors import DeviceError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.isolation import try_build
-from portbar.launching.occupancy import MOST_REGISTERS, VERBOSE
+from portbar.launching.parameters import GRID, Hidden, exclusive_pairs, hidden_of, parameters_of, scalar_typedefs
+from portbar.launching.plan import TypedKernel
+from portbar.launching.resources import MOST_REGISTERS, VERBOSE
 from portbar.launching.states import States
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.header import scratch_bytes
@@ -73,7 +72,6 @@ class CompiledProgram:
         """Compile for each device."""
         self.devices = tuple(self.profiles)
         self.states = States(
-            self.context,
             self.reductions,
             self.reduction_use,
             self.scans,
@@ -82,7 +80,7 @@ class CompiledProgram:
         )
         self._built: dict[tuple[cl.Device, str], cl.Program] = {}
         for device in self.devices:
-            self.built(device, self.strategies[device])
+            self.built(device)
 
     def strategy(self, device: cl.Device) -> Strategy:
         """The strategy chosen for a device of this program."""
@@ -105,8 +103,9 @@ class CompiledProgram:
             self.source, strategy, name=self.name, use=self.reduction_use, options=self.options, scans=self.scans
         )
 
-    def built(self, device: cl.Device, strategy: Strategy) -> cl.Program:
-        """The PyOpenCL program for one device and barrier algorithm, compiled at first need."""
+    def built(self, device: cl.Device, strategy: Strategy | None = None) -> cl.Program:
+        """The PyOpenCL program for one device and barrier algorithm, the device's own by default; compiled at first need."""
+        strategy = strategy or self.strategy(device)
         key = (device, strategy.device_barrier.value)
         with self.states.lock:
             program = self._built.get(key)
@@ -143,3 +142,56 @@ class CompiledProgram:
                 "contains the queue's device"
             )
         return device
+
+
+class CompiledKernel:
+    """One kernel of a program: its parameters, and PyOpenCL's objects for it.
+
+    Attributes
+    ----------
+    program : CompiledProgram
+    name : str
+    hidden : Hidden or None
+        Its hidden parameters.
+    parameters : tuple of Parameter or None
+        The author's; None if the driver does not report them.
+    count : int
+        How many parameters of the author's there are.
+    exclusive : tuple of (int, int)
+        Places of parameters that must not get one buffer.
+    """
+
+    def __init__(self, program: CompiledProgram, name: str) -> None:
+        self.program, self.name = program, name
+        self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], TypedKernel] = {}
+        self._typedefs = scalar_typedefs(program.source)
+        handle = self.handle(program.devices[0])
+        parameters = parameters_of(handle, self._typedefs)
+        self.hidden = hidden_of(name, program.source, parameters)
+        skipped = Hidden.COUNT if self.hidden else 0
+        self.count = handle.num_args - skipped
+        self.parameters = None if parameters is None else parameters[skipped:]
+        # Without a grid no work-group waits for what another one writes.
+        self.exclusive = exclusive_pairs(self.parameters or ()) if self.hidden is GRID else ()
+
+    def handle(self, device: cl.Device, strategy: Strategy | None = None, args: Sequence[object] = ()) -> TypedKernel:
+        """The kernel object for a device and algorithm, and for where `args` are pointers to shared virtual memory.
+
+        Such pointers need one of their own, which may take no buffer in their place afterwards (the effect POINTERS_STAY).
+        """
+        strategy = strategy or self.program.strategy(device)
+        pointers = tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer))
+        key = (device, strategy.device_barrier.value, pointers)
+        handle = self._handles.get(key)
+        if handle is None:
+            handle = TypedKernel(self.program.built(device, strategy), self.name)
+            parameters = parameters_of(handle, self._typedefs)
+            if parameters is not None:
+                # Makes a launch ten times cheaper than letting PyOpenCL find out what each argument is.
+                handle.set_arg_types([parameter.passed_as for parameter in parameters])
+            self._handles[key] = handle
+        return handle
+
+    def label(self, device: cl.Device) -> tuple[str, str]:
+        """The names of the kernel and of a device, for messages."""
+        return self.name, device.name.strip()

@@ -9,22 +9,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache, partial
+from typing import Any, Final
 
 import pyopencl as cl
 
-from portbar.launching.arguments import CONTEXT_MARK, Parameter
+from portbar.launching.arguments import CONTEXT_MARK
+from portbar.launching.compiled import CompiledKernel
 from portbar.launching.launch import Launch
+from portbar.launching.parameters import Parameter
+from portbar.launching.plan import Plan
+from portbar.launching.state import QueueState
 from portbar.primitives import layout
-
-if TYPE_CHECKING:
-    from portbar.launching.plan import Plan
-    from portbar.launching.state import QueueState
-    from portbar.launching.states import States
-
-#: A launch but for its queue and arguments: both sizes, and bounds of the number of work-groups.
-Shape = tuple[Any, ...]
 
 #: Launches with these arguments, None where something is due that the function leaves to others.
 Fused = Callable[[tuple[Any, ...]], Launch | None]
@@ -87,14 +83,6 @@ _PATIENCE: Final = """if not state.is_alone():
                 return None
             words[2] = patience"""
 
-_OTHERS: Final = """
-        acquire()
-        try:
-            return enqueue(args)
-        finally:
-            release()
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -102,7 +90,8 @@ class Remembered:
 
     #: Kept, so that no other one has the same id.
     queue: cl.CommandQueue | None
-    shape: Shape
+    #: Both sizes, and bounds of the number of work-groups.
+    shape: tuple[Any, ...]
     launch: Fused
     types: tuple[type, ...]
     state: QueueState | None
@@ -147,47 +136,38 @@ def _refused(
     return tuple(found)
 
 
-def fused(
-    plan: Plan,
-    states: States,
-    context: cl.Context,
-    parameters: Sequence[Parameter],
-    exclusive: Sequence[tuple[int, int]],
-    types: tuple[type, ...],
-    others: Callable[[tuple[Any, ...]], Launch] | None,
-) -> Fused:
-    """Make the function for launches of a plan, which was launched once.
-
-    Parameters
-    ----------
-    plan : Plan
-        With its state, where the kernel has a grid.
-    states : States
-        Of the program.
-    context : pyopencl.Context
-        Of the program.
-    parameters, exclusive : sequence
-        The author's parameters, and pairs of places that must not get one buffer.
-    types : tuple of type
-        Of the arguments.
-    others : callable or None
-        Launches kernels that neither have a grid nor are plain, with the lock held.
-    """
-    # A `with` of the lock takes twice as long as these.
-    values: dict[str, Any] = {"acquire": states.lock.acquire, "release": states.lock.release}
-    values |= {"context": context.int_ptr, "types": types}
-    if others is not None:
-        launched = _OTHERS
-        values["enqueue"] = others
-    else:
-        launched = _WITHOUT_GRID
-        values |= {"enqueue": plan.enqueue, "kernel": plan.handle, "queue": plan.queue, "label": plan.label}
-        values |= {"global_size": plan.global_size, "local_size": plan.local_size}
-    state = plan.state
+def fused(kernel: CompiledKernel, plan: Plan, types: tuple[type, ...]) -> Fused:
+    """Make the function for launches of a plan, which was launched once with arguments of these types."""
+    states, state = kernel.program.states, plan.state
+    launched = _WITHOUT_GRID
+    values: dict[str, Any] = {
+        # A `with` of the lock takes twice as long as these.
+        "acquire": states.lock.acquire,
+        "release": states.lock.release,
+        "context": kernel.program.context.int_ptr,
+        "types": types,
+        "enqueue": plan.enqueue,
+        "kernel": plan.handle,
+        "queue": plan.queue,
+        "label": plan.label,
+        "global_size": plan.global_size,
+        "local_size": plan.local_size,
+    }
     if state is not None:
-        patience = _PATIENCE if plan.patience is not None else ""
-        launched = _WITH_GRID.replace("{patience}", patience).replace("{reports}", str(layout.REPORTS))
-        values |= {"state": state, "order": state.order, "reports": state.reports, "buffer": state.buffer}
-        values |= {"words": plan.words, "first_word": plan.flags | state.capacity_log2 << 24, "groups": plan.groups}
-        values["patience"] = plan.patience[False] if plan.patience is not None else 0
-    return _binder(launched, ", ".join(values), _refused(parameters, exclusive, types), len(types))(**values)
+        launched = _WITH_GRID.replace("{reports}", str(layout.REPORTS))
+        launched = launched.replace("{patience}", _PATIENCE if plan.patience is not None else "")
+        values |= {
+            "state": state,
+            "order": state.order,
+            "reports": state.reports,
+            "buffer": state.buffer,
+            "words": plan.words,
+            "first_word": plan.flags | state.capacity_log2 << 24,
+            "groups": plan.groups,
+            "patience": plan.patience[False] if plan.patience is not None else 0,
+        }
+    elif plan.hidden is not None:
+        launched = "        return enqueue(args)\n"
+        values["enqueue"] = partial(states.launch, plan)
+    refused = _refused(kernel.parameters or (), kernel.exclusive, types)
+    return _binder(launched, ", ".join(values), refused, len(types))(**values)

@@ -1,7 +1,4 @@
-"""Launches of kernels that reduce at gang level without a grid: where work-groups leave their values, and what went wrong.
-
-Not for kernels with a grid, whose values lie in the grid's own state.
-"""
+"""Launches of kernels that reduce at gang level without a grid: where work-groups leave their values, and what went wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +14,8 @@ import pyopencl as cl
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
 from portbar.launching.memory import StateMemory, Words, retire
-from portbar.launching.order import Order
+from portbar.launching.plan import Plan
+from portbar.launching.state import State
 from portbar.primitives.layout import FAULTS
 from portbar.primitives.reduction.header import LAUNCHES, places
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -27,71 +25,66 @@ from portbar.primitives.reduction.loops import ReductionLoop
 _WORDS: Final = struct.Struct("=4I")
 
 
-def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...] | None) -> int:
+def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...]) -> int:
     """Work-groups of a launch.
 
     Raises
     ------
     LaunchError
-        The local size is left to the driver, so the number is unknown.
+        The sizes differ in dimensions.
     """
-    if local is None:
-        raise LaunchError(
-            f"kernel {kernel!r} takes PORTBAR_REDUCTION_PARAM or PORTBAR_WAIT_PARAM, which require a known number of "
-            "work-groups: pass a local size"
-        )
     if len(local) != len(size):
         raise LaunchError(f"kernel {kernel!r}: global size {size} and local size {local} differ in dimensions")
     return math.prod(-(-whole // part) for whole, part in zip(size, local, strict=True))
 
 
-class GangState:
-    """The buffer in which the work-groups of one queue's launches leave their values, for as many as `capacity` groups.
+class GangState(State):
+    """The buffer in which the work-groups of one queue's launches leave their values.
 
-    Launches on one state never overlap: `order` sees to it. Locks, counters and faults lie in one of `LAUNCHES` sets of words,
-    which launches take in turn and the host clears once per turn. So a wrong launch leaves its traces to itself, and its
-    `Launch` finds them there.
+    Locks, counters and faults lie in one of `LAUNCHES` sets of words, which launches take in turn and the host clears once per
+    turn. So a wrong launch leaves its traces to itself, and its `Launch` finds them there.
     """
 
     def __init__(
         self,
         queue: cl.CommandQueue,
         groups: int,
-        loops: tuple[ReductionLoop, ...],
         previous: GangState | None,
-        limit: int = 0,
+        loops: tuple[ReductionLoop, ...],
+        limit: int,
     ) -> None:
+        super().__init__(queue, groups, previous)
         self.loops = loops
         #: Rounds of polls after which an atomic wait gives up.
         self.limit = limit
-        self.queue = queue
-        self.capacity = 1 << max(6, (groups - 1).bit_length())
         self._places, self.words, values = places(loops)
         words = np.zeros(LAUNCHES * self.words + max(1, values) * self.capacity, np.uint32)
         self._memory = StateMemory(queue, words)
         self.buffer = self._memory.buffer
-        self.order: Order = previous.order if previous is not None else Order(queue)
         weakref.finalize(self, retire, self._memory, self.order.may_run)
         self._started = 0
+        #: A weak reference for each set of words, so that a launch's words are saved before they are cleared.
         self._launches: list[weakref.ref[GangLaunch] | None] = [None] * LAUNCHES
 
-    def next_place(self) -> int:
-        """The place of the words of the next launch, which are zero when it begins."""
+    def launch(self, plan: Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> GangLaunch:
+        """Enqueue a plan with the hidden arguments filled in. The caller holds the program's lock."""
         place = self._started % LAUNCHES
         if place == 0 and self._started:
             self._clear()
         self._started += 1
-        return place
-
-    def remember(self, place: int, launch: GangLaunch) -> None:
-        """Keep a weak reference, so that the launch's words are saved before they are cleared."""
-        self._launches[place] = weakref.ref(launch)
+        before = self.order.after(wait_for)
+        words = _WORDS.pack(place * self.words, self.capacity, self.limit, 0)
+        event = plan.call(self.buffer, bytearray(words), *args, wait_for=before)
+        self.order.add(event, wait_for)
+        made = GangLaunch(event, plan.label, self, place, plan.groups)
+        self._launches[place] = weakref.ref(made)
+        return made
 
     def _clear(self) -> None:
         """Clear the words of all launches, and save those that may still be asked for; without blocking."""
         before = self.order.after(None)
         found = [reference() for reference in self._launches if reference is not None]
-        if waiting := [launch for launch in found if launch is not None and not launch.has_words]:
+        if waiting := [launch for launch in found if launch is not None and not launch.is_saved]:
             words = np.empty((LAUNCHES, self.words), np.uint32)
             saved = cl.enqueue_copy(self.queue, words, self.buffer, is_blocking=False, wait_for=before)
             for launch in waiting:
@@ -158,7 +151,7 @@ class GangLaunch(Launch):
         self._copy: tuple[Words, cl.Event] | None = None
 
     @property
-    def has_words(self) -> bool:
+    def is_saved(self) -> bool:
         """Whether the launch's words are on the host already, so that the device may reuse their place."""
         return self._words is not None or self._copy is not None
 
@@ -185,16 +178,3 @@ class GangLaunch(Launch):
                 copied.wait()
             self._words = words
         self._gangs.check(self._label, self._groups, self._words)
-
-
-def launch(states: Any, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None = None) -> Launch:
-    """Enqueue a plan of `portbar.launching.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
-    state: GangState = states.gang(plan.queue, plan.groups)
-    place = state.next_place()
-    before = state.order.after(wait_for)
-    words = _WORDS.pack(place * state.words, state.capacity, state.limit, 0)
-    event = plan.call(state.buffer, bytearray(words), *args, wait_for=before)
-    state.order.add(event, wait_for)
-    made = GangLaunch(event, plan.label, state, place, plan.groups)
-    state.remember(place, made)
-    return made

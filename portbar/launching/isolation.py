@@ -19,8 +19,8 @@ import pyopencl as cl
 from portbar.device import child, quirks
 from portbar.device.facts import DeviceAddress, facts, list_devices
 from portbar.errors import BuildError, DeviceError
-from portbar.launching.arguments import parameters_of
 from portbar.launching.build import compile_program, save_source
+from portbar.launching.parameters import parameters_of
 
 _TASK: Final = "portbar.launching.isolation:build_task"
 #: Seconds that a compilation may take, and that one which a runtime does in a thread of its own is waited for.
@@ -100,7 +100,7 @@ def _filled(context: cl.Context, kernel: cl.Kernel) -> list[Any]:
     ValueError
         The driver does not report its type, or it is not memory, a scalar or a vector.
     """
-    parameters = parameters_of(kernel)
+    parameters = parameters_of(kernel, {})
     if parameters is None and kernel.num_args:
         raise ValueError("the driver does not report it")
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, _BUFFER_BYTES)

@@ -1,14 +1,11 @@
-"""A launch of a kernel: its event, and what its report says once it is complete.
-
-Not for enqueueing (`portbar.launching.kernel`).
-"""
+"""A launch of a kernel: its event, and what its report says once it is complete."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from portbar.errors import BarrierTimeoutError, Error
-from portbar.launching.state import QueueState
+from portbar.launching.state import QueueState, Reported
 from portbar.launching.trace import Trace
 from portbar.primitives.device_barrier import OVERWRITTEN, TIMEOUT
 from portbar.primitives.fault import OPEN, Report
@@ -17,10 +14,8 @@ from portbar.primitives.headers import FAULTS
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.launching.memory import Words
 
-
-class Launch:
+class Launch(Reported):
     """One enqueued kernel.
 
     Attributes
@@ -31,13 +26,8 @@ class Launch:
         Launched work-groups, including surplus ones; 0 without a grid.
     """
 
-    groups = 0
     _state: QueueState | None = None
     _epoch = 0
-    _report: Report | None = None
-    _snapshot: tuple[Words, cl.Event] | None = None
-    _trace: tuple[Words, cl.Event | None] | None = None
-    _trace_lost = False
 
     def __init__(
         self,
@@ -52,28 +42,6 @@ class Launch:
         self._state = state
         self._epoch = epoch
         self.groups = groups
-
-    @property
-    def has_report(self) -> bool:
-        """Whether the report is on the host, so that the device may reuse its place."""
-        return self._report is not None or self._snapshot is not None
-
-    def keep_snapshot(self, words: Words, event: cl.Event) -> None:
-        """Take over a copy of the report that arrives with `event`."""
-        self._snapshot = (words, event)
-
-    @property
-    def has_trace(self) -> bool:
-        """Whether the trace is on the host, so that the device may reuse its place."""
-        return self._trace is not None or self._trace_lost
-
-    def lose_trace(self) -> None:
-        """Note that the next launch overwrites the trace."""
-        self._trace_lost = True
-
-    def keep_trace(self, words: Words, event: cl.Event) -> None:
-        """Take over a copy of the trace that arrives with `event`."""
-        self._trace = (words, event)
 
     def trace(self) -> Trace:
         """Return when each work-group arrived at each device barrier and when it left; waits for the launch.
@@ -97,39 +65,40 @@ class Launch:
         report = self._settle()
         found = self._state.tracing
         groups = min(report.groups, self.groups) if report is not None else 0
-        if not self.has_trace:
+        if self.trace_copy is None and not self.trace_lost:
             words = self._state.read_trace(self.groups)
             # As of a report: another thread's launch may have begun meanwhile, and kept a copy before it did.
-            if not self.has_trace:
-                self._trace = (words, None)
-        if self._trace is None:
+            if self.trace_copy is None and not self.trace_lost:
+                self.trace_copy = (words, None)
+        if self.trace_copy is None:
             raise Error(
                 f"kernel {kernel!r} on {device}: the trace was overwritten: the next launch in the queue was enqueued while "
                 "this one still waited for events. Call trace() before that launch"
             )
-        words, copied = self._trace
+        words, copied = self.trace_copy
         if copied is not None:
             copied.wait()
         return Trace.from_words(words[: groups * found.words], found, self._epoch, self._label)
 
     def _settle(self) -> Report | None:
+        """Wait for the launch; its report, None without a grid."""
+        if self.report is not None:
+            return self.report
+        self.event.wait()
         if self._state is None:
-            self.event.wait()
             return None
-        if self._report is None:
-            self.event.wait()
-            if self._snapshot is None:
-                report = self._state.read(self._epoch)
-            # Looked at again after the read: another thread's launch saves the report before it reuses the report's place.
-            if self._snapshot is not None:
-                words, copied = self._snapshot
-                copied.wait()
-                report = Report.from_words(words, self._epoch)
-            self._report = report
-            if report.groups == 0 or (report.status != OPEN and not FAULTS.get(report.status, OVERWRITTEN).keeps_state):
-                # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
-                self._state.give_up()
-        return self._report
+        if self.report_copy is None:
+            report = self._state.read(self._epoch)
+        # Looked at again after the read: another thread's launch saves the report before it reuses the report's place.
+        if self.report_copy is not None:
+            words, copied = self.report_copy
+            copied.wait()
+            report = Report.from_words(words, self._epoch)
+        self.report = report
+        if report.groups == 0 or (report.status != OPEN and not FAULTS.get(report.status, OVERWRITTEN).keeps_state):
+            # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
+            self._state.give_up()
+        return report
 
     @property
     def num_groups(self) -> int:

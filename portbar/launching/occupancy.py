@@ -1,24 +1,25 @@
-"""How many work-groups of a kernel a device holds at once: measured with the kernel's own binary and none of its code run.
-
-`portbar.launching.kernel` hands in the function that enqueues a dry run. For comparison only: a kernel's resources on an NVIDIA
-device, as its compiler reports them, and the number of work-groups that they allow.
-"""
+"""How many work-groups of a kernel a device holds at once: measured with the kernel's own binary and none of its code run."""
 
 from __future__ import annotations
 
-import math
-import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pyopencl as cl
 
+from portbar.choices import timing
 from portbar.choices.strategy import DeviceProfile
-from portbar.choices.timing import is_cpu
-from portbar.device.facts import DeviceFacts
+from portbar.device.vendor import vendor_bound
+from portbar.launching.compiled import CompiledKernel
+from portbar.launching.launch import Launch
+from portbar.launching.plan import Plan
+from portbar.launching.state import QueueState
+from portbar.launching.states import dry_runs
 from portbar.primitives import layout
+from portbar.primitives.strategy import Strategy
 
 #: Work-groups a compute unit that are launched to find a GPU's bound; more are launched if all of them were resident.
 _GROUPS_PER_UNIT: Final = 32
@@ -55,7 +56,25 @@ class Occupancy:
     vendor_bound: int | None = None
 
 
-def drain(queue: cl.CommandQueue) -> bool:
+class Retry:
+    """When to repeat a measurement that a busy device may have distorted: with exponential back-off."""
+
+    def __init__(self) -> None:
+        self._factor = _AGAIN
+        self._due = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() >= self._due
+
+    def postpone(self, took: float) -> None:
+        """Note that a measurement of `took` seconds found no more than the last one."""
+        self._due = time.monotonic() + self._factor * took
+        self._factor *= 2
+
+
+def _drain(queue: cl.CommandQueue) -> bool:
     """Wait a while for what is in a queue; whether all of it has ended. A queue that waits for its own host never does."""
     marker = cl.enqueue_marker(queue)
     queue.flush()
@@ -70,36 +89,15 @@ def drain(queue: cl.CommandQueue) -> bool:
     return True
 
 
-class Retry:
-    """When to repeat measurements that a busy device may have distorted: with exponential back-off while the result is the
-    same.
-    """
-
-    def __init__(self) -> None:
-        self._factor = _AGAIN
-        self._due = 0.0
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time."""
-        return time.monotonic() >= self._due
-
-    def postpone(self, took: float) -> None:
-        """Note that a measurement of `seconds` found no more than the last one."""
-        self._due = time.monotonic() + self._factor * took
-        self._factor *= 2
-
-
-def is_complete(profile: DeviceProfile, found: Occupancy) -> bool:
-    """Whether a measurement found what it should: on a CPU every kernel has as many groups as threads run."""
-    known = profile.findings.groups_in_flight if profile.findings is not None else None
-    return not is_cpu(profile) or known is None or found.groups >= known
+def _probed(profile: DeviceProfile) -> int | None:
+    """Work-groups that a probe found, which on a CPU are those of every kernel: its threads."""
+    return profile.findings.groups_in_flight if profile.findings is not None else None
 
 
 def known_bound(profile: DeviceProfile) -> Occupancy | None:
-    """Return an occupancy that a probe found for all kernels, so none needs a measurement: on a CPU, its threads."""
-    known = profile.findings.groups_in_flight if profile.findings is not None else None
-    return Occupancy(known, ()) if is_cpu(profile) and known is not None else None
+    """Return an occupancy that a probe found for all kernels of a CPU, so that none needs a measurement."""
+    probed = _probed(profile)
+    return Occupancy(probed, ()) if timing.is_cpu(profile) and probed is not None else None
 
 
 def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: int = _RUNS) -> Occupancy:
@@ -113,12 +111,8 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
     most_runs : int
         Runs of which the largest counts, where none finds all that were launched and no two agree on the largest.
     """
-    findings = profile.findings
-    known = findings.groups_in_flight if findings is not None else None
-    if is_cpu(profile):
-        launched = known or profile.facts.compute_units or 1
-    else:
-        launched = (profile.facts.compute_units or 1) * _GROUPS_PER_UNIT
+    is_cpu, units = timing.is_cpu(profile), profile.facts.compute_units or 1
+    launched = (_probed(profile) or units) if is_cpu else units * _GROUPS_PER_UNIT
     runs: list[int] = []
     while True:
         found = [dry_run(launched)]
@@ -126,104 +120,100 @@ def measure(profile: DeviceProfile, dry_run: Callable[[int], int], most_runs: in
             found.append(dry_run(launched))
         runs += found
         saturated = max(found) < launched
-        if saturated or is_cpu(profile) or launched * 2 > layout.MAX_LAUNCHED_GROUPS:
+        if saturated or is_cpu or launched * 2 > layout.MAX_LAUNCHED_GROUPS:
             return Occupancy(max(runs), tuple(runs))
         launched *= 2
 
 
-#: The option with which NVIDIA's compiler reports a kernel's resources in the build log.
-VERBOSE: Final = "-cl-nv-verbose"
-#: The option of its assembler that limits the registers per work-item.
-MOST_REGISTERS: Final = "-cl-nv-maxrregcount"
+class Occupancies:
+    """The occupancies of one kernel, each measured when it is needed."""
 
-_WARP: Final = 32
-_REGISTERS: Final = 65536
-#: Registers are handed out to a warp in such pieces, and warps live in four parts of a multiprocessor.
-_REGISTER_PIECE: Final = 256
-_PARTS: Final = 4
-_LOCAL_PIECE: Final = 128
+    def __init__(self, kernel: CompiledKernel) -> None:
+        self._kernel = kernel
+        self._known: dict[tuple[cl.Device, str, tuple[int, ...], tuple[int, ...]], Occupancy] = {}
+        #: Measurements that a busy device may have made too small.
+        self._retries: dict[tuple[cl.Device, str, tuple[int, ...], tuple[int, ...]], Retry] = {}
 
+    def occupancy(
+        self,
+        queue: cl.CommandQueue,
+        strategy: Strategy,
+        local: tuple[int, ...],
+        local_memory: tuple[int, ...],
+        args: Sequence[Any],
+        *,
+        again: bool = False,
+    ) -> Occupancy:
+        """The occupancy, measured if it is not known, or if it is `again` to be measured where it may be too small."""
+        kernel, device = self._kernel, queue.device
+        if strategy.max_groups == 1:
+            return Occupancy(1, ())
+        profile = kernel.program.profile(device)
+        if not again and (bound := known_bound(profile)) is not None:
+            return bound
+        key = (device, strategy.device_barrier.value, local, local_memory)
+        known, retry = self._known.get(key), self._retries.get(key)
+        if known is not None and (retry is None or not (again or retry.is_due)):
+            return known
+        patience = timing.patience_rounds(profile)
+        apart = dry_runs(kernel.program.context, device, strategy.discovery.value)
 
-@dataclass(frozen=True)
-class _Multiprocessor:
-    """Most warps and work-groups at once, bytes of local memory, and bytes that each work-group costs beside its own."""
+        def dry_run(groups: int) -> int:
+            with apart.lock:
+                state = apart.state(groups)
+                return self.dry_run(apart.queue, strategy, local, groups, patience, args, state).num_groups
 
-    warps: int
-    groups: int
-    local_bytes: int
-    reserved: int
+        start = time.monotonic()
+        drained = _drain(queue)
+        found = measure(profile, dry_run) if known is None else measure(profile, dry_run, 1)
+        measured = replace(
+            found,
+            groups=max(found.groups, known.groups if known else 0),
+            vendor_bound=vendor_bound(queue, kernel.handle(device, strategy), local),
+        )
+        self._known[key] = measured
+        # On a CPU every kernel has as many groups as threads run.
+        if drained and (not timing.is_cpu(profile) or measured.groups >= (_probed(profile) or 0)):
+            self._retries.pop(key, None)
+        else:
+            retry = self._retries.setdefault(key, Retry())
+            retry.postpone((time.monotonic() - start) / max(1, len(measured.runs)))
+        return measured
 
+    def is_settled(
+        self, device: cl.Device, strategy: Strategy, local: tuple[int, ...], local_memory: tuple[int, ...]
+    ) -> bool:
+        """Whether no later launch has to measure again."""
+        if known_bound(self._kernel.program.profile(device)) is not None:
+            return True
+        return (device, strategy.device_barrier.value, local, local_memory) not in self._retries
 
-#: By compute capability times ten; source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-_MULTIPROCESSORS: Final = {
-    60: _Multiprocessor(64, 32, 65536, 0),
-    61: _Multiprocessor(64, 32, 98304, 0),
-    70: _Multiprocessor(64, 32, 98304, 0),
-    75: _Multiprocessor(32, 16, 65536, 0),
-    80: _Multiprocessor(64, 32, 167936, 1024),
-    86: _Multiprocessor(48, 16, 102400, 1024),
-    89: _Multiprocessor(48, 24, 102400, 1024),
-    90: _Multiprocessor(64, 32, 233472, 1024),
-    100: _Multiprocessor(64, 32, 233472, 1024),
-}
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Return a kernel's resources, as its build log reports them.
-
-    Attributes
-    ----------
-    registers : int
-        Of 32 bits, for each work-item.
-    stack_bytes, spill_store_bytes, spill_load_bytes : int
-        For each work-item; spills are registers that went to memory.
-    """
-
-    registers: int
-    stack_bytes: int = 0
-    spill_store_bytes: int = 0
-    spill_load_bytes: int = 0
-
-
-def resources_in(log: str, kernel: str) -> Resources | None:
-    """Read what a build log with `VERBOSE` says of one kernel; None where it says nothing."""
-    begin = re.search(rf"Compiling entry function '{re.escape(kernel)}'", log)
-    if begin is None:
-        return None
-    rest = log[begin.end() :]
-    ends = re.search(r"Compiling entry function '", rest)
-    text = rest[: ends.start()] if ends else rest
-    used = re.search(r"Used (\d+) registers", text)
-    if used is None:
-        return None
-    frame = re.search(
-        rf"Function properties for {re.escape(kernel)}\s.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
-        r"(\d+) bytes spill loads",
-        text,
-        re.DOTALL,
-    )
-    return Resources(int(used[1]), *(map(int, frame.groups()) if frame else ()))
-
-
-def computed_bound(facts: DeviceFacts, resources: Resources, local_size: int, local_bytes: int) -> int | None:
-    """Work-groups that an NVIDIA device should hold at once, None where its limits are not known here.
-
-    Parameters
-    ----------
-    facts : DeviceFacts
-    resources : Resources
-    local_size : int
-        Work-items a work-group.
-    local_bytes : int
-        Local memory a work-group, the kernel's own and its arguments'.
-    """
-    limits = _MULTIPROCESSORS.get(facts.compute_capability)
-    if limits is None or not facts.compute_units:
-        return None
-    warps = math.ceil(local_size / _WARP)
-    of_warp = math.ceil(resources.registers * _WARP / _REGISTER_PIECE) * _REGISTER_PIECE
-    by_registers = _REGISTERS // of_warp // _PARTS * _PARTS // warps if of_warp else limits.groups
-    taken = math.ceil((local_bytes + limits.reserved) / _LOCAL_PIECE) * _LOCAL_PIECE
-    by_local = limits.local_bytes // taken if taken else limits.groups
-    return facts.compute_units * min(limits.groups, limits.warps // warps, by_registers, by_local)
+    def dry_run(
+        self,
+        queue: cl.CommandQueue,
+        strategy: Strategy,
+        local: tuple[int, ...],
+        groups: int,
+        patience: int,
+        args: Sequence[Any],
+        state: QueueState | None = None,
+    ) -> Launch:
+        """A launch of exactly `groups` work-groups that returns right after discovery; waits for it."""
+        kernel, device = self._kernel, queue.device
+        program = kernel.program
+        limit = timing.limit_rounds(program.profile(device), program.spin_limit)
+        plan = Plan(
+            queue,
+            kernel.handle(device, strategy, args),
+            kernel.label(device),
+            kernel.hidden,
+            (groups * local[0], *local[1:]),
+            local,
+            groups,
+            memoryview(array("I", (0, groups, patience, limit))),
+            layout.DRY_RUN,
+            state,
+        )
+        launch = program.states.launch(plan, args)
+        launch.wait()
+        return launch

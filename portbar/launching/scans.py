@@ -12,7 +12,8 @@ import pyopencl as cl
 
 from portbar.errors import LaunchError
 from portbar.launching.launch import Launch
-from portbar.launching.order import Order
+from portbar.launching.plan import Plan
+from portbar.launching.state import State
 from portbar.primitives.scan import TICKET_WORDS, DeviceScan
 
 #: The hidden launch argument, an OpenCL uint4 in the host's byte order: epoch, work-groups, and first word of the values.
@@ -45,27 +46,33 @@ def check_sizes(
             )
 
 
-class ScanState:
-    """The ticket, words and values of the tiles of one queue's launches, for as many as `capacity` work-groups.
+class ScanState(State):
+    """The ticket, words and values of the tiles of one queue's launches.
 
-    Launches on one state never overlap: `order` sees to it. Nothing is cleared between them: words hold the launch's epoch,
-    and the last group sets the ticket back.
+    Nothing is cleared between launches: words hold the launch's epoch, and the last group sets the ticket back.
     """
 
     def __init__(
-        self, queue: cl.CommandQueue, groups: int, scans: tuple[DeviceScan, ...], previous: ScanState | None
+        self, queue: cl.CommandQueue, groups: int, previous: ScanState | None, scans: tuple[DeviceScan, ...]
     ) -> None:
-        self.queue = queue
-        self.capacity = 1 << max(6, (groups - 1).bit_length())
+        super().__init__(queue, groups, previous)
         self.first_value = TICKET_WORDS + self.capacity
         sizes = [-(-scan.kind.size // 16) * 16 for scan in scans]
         words = np.zeros(self.first_value + 2 * self.capacity * max(sizes) // 4, np.uint32)
         flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
         self.buffer = cl.Buffer(queue.context, flags, hostbuf=words)
-        self.order: Order = previous.order if previous is not None else Order(queue)
         self._epoch = 0
 
-    def next_epoch(self) -> int:
+    def launch(self, plan: Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None) -> Launch:
+        """Enqueue a plan with the hidden arguments filled in. The caller holds the program's lock."""
+        epoch = self._next_epoch()
+        before = self.order.after(wait_for)
+        words = _WORDS.pack(epoch, plan.groups, self.first_value, 0)
+        event = plan.call(self.buffer, bytearray(words), *args, wait_for=before)
+        self.order.add(event, wait_for)
+        return Launch(event, plan.label)
+
+    def _next_epoch(self) -> int:
         """A number from 1 on that no word holds: they are cleared when numbers begin again."""
         if self._epoch == MOST_EPOCHS:
             zero, before = np.zeros(1, np.uint32), self.order.after(None)
@@ -74,14 +81,3 @@ class ScanState:
             self._epoch = 0
         self._epoch += 1
         return self._epoch
-
-
-def launch(states: Any, plan: Any, args: Sequence[Any], wait_for: Sequence[cl.Event] | None = None) -> Launch:
-    """Enqueue a plan of `portbar.launching.kernel` with the hidden arguments filled in. The caller holds the program's lock."""
-    state: ScanState = states.scan(plan.queue, plan.groups)
-    epoch = state.next_epoch()
-    before = state.order.after(wait_for)
-    words = _WORDS.pack(epoch, plan.groups, state.first_value, 0)
-    event = plan.call(state.buffer, bytearray(words), *args, wait_for=before)
-    state.order.add(event, wait_for)
-    return Launch(event, plan.label)

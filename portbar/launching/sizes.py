@@ -1,7 +1,4 @@
-"""Sizes of a launch: checks of those that a caller gives, and the local size that suits a kernel and a device.
-
-Not for how many work-groups a device holds (`portbar.launching.occupancy`).
-"""
+"""Sizes of a launch: checks of those that a caller gives, and the local size that suits a kernel and a device."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyopencl as cl
 
@@ -17,15 +14,31 @@ from portbar.choices.timing import is_cpu, shortened
 from portbar.device import quirks
 from portbar.device.facts import ask
 from portbar.errors import LaunchError, UnsupportedFeatureError
-from portbar.launching.arguments import SCALARS, Parameter
+from portbar.launching.parameters import GRID, SCALARS, SCAN, Parameter
 from portbar.primitives import layout
 from portbar.rendering.source import mentions
 
 if TYPE_CHECKING:
-    from portbar.choices.strategy import DeviceProfile
     from portbar.device.facts import DeviceFacts
+    from portbar.launching.compiled import CompiledKernel
 
 Size = tuple[int, ...]
+
+
+class Shape(NamedTuple):
+    """A launch but for its queue and arguments."""
+
+    global_size: Sequence[int] | None
+    local_size: Sequence[int] | None
+    num_groups: int | None
+    #: Most work-groups, where portbar chooses their number; None without a bound.
+    most: int | None
+
+    def as_key(self) -> Shape:
+        """The same with sizes that a mapping takes as keys."""
+        global_size, local_size = (None if size is None else tuple(size) for size in self[:2])
+        return Shape(global_size, local_size, self.num_groups, self.most)
+
 
 #: Work-items of a work-group on a GPU, unless the kernel's limit is below.
 _USUAL: Final = 256
@@ -61,11 +74,6 @@ def as_size(what: str, size: Sequence[int]) -> Size:
     return dims
 
 
-def size_key(size: Sequence[int] | None) -> Size | None:
-    """A size as a key of a mapping."""
-    return None if size is None else tuple(size)
-
-
 def required_size(handle: cl.Kernel, device: cl.Device) -> Size | None:
     """The kernel's `reqd_work_group_size`, None where it has none."""
     query = cl.kernel_work_group_info
@@ -80,20 +88,20 @@ def largest(handle: cl.Kernel, device: cl.Device, facts: DeviceFacts) -> int:
     return int(handle.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
 
 
-def checked_local_size(
-    kernel: str, what: str, handle: cl.Kernel, device: cl.Device, facts: DeviceFacts, local_size: Sequence[int] | None
-) -> Size:
-    """The local size to use, checked against the kernel's and the device's limits; `what` is the kernel's kind.
+def checked_local_size(kernel: CompiledKernel, device: cl.Device, local_size: Sequence[int] | None) -> Size:
+    """The local size to use, checked against the kernel's and the device's limits.
 
     Raises
     ------
     LaunchError
         It cannot be used, or there is none.
     """
-    where = f"kernel {kernel!r} on {device.name.strip()}"
+    where = f"kernel {kernel.name!r} on {device.name.strip()}"
+    handle = kernel.handle(device)
     required = required_size(handle, device)
     if local_size is None:
         if required is None:
+            what = "grid" if kernel.hidden is GRID else "scan" if kernel.hidden is SCAN else "gang reduction"
             raise LaunchError(
                 f"{where}: a {what} needs a local size, such as (256,) or kernel.suggested_local_size(queue)"
             )
@@ -101,7 +109,7 @@ def checked_local_size(
     local = as_size("local size", local_size)
     if required is not None and local + (1,) * (3 - len(local)) != required:
         raise LaunchError(f"{where}: local size {local} does not match its reqd_work_group_size {required}")
-    most = largest(handle, device, facts)
+    most = largest(handle, device, kernel.program.profile(device).facts)
     if math.prod(local) > most:
         raise LaunchError(
             f"{where}: local size {local} is {math.prod(local)} work-items, above the kernel's limit of {most}"
@@ -129,7 +137,7 @@ def counted(kernel: str, what: str, given: Any) -> int:
     return asked
 
 
-def explicit_groups(kernel: str, global_size: Sequence[int] | None, local: Size, num_groups: int | None) -> int | None:
+def explicit_groups(kernel: str, shape: Shape, local: Size) -> int | None:
     """Work-groups that the caller asks for, None for as many as fit.
 
     Raises
@@ -137,13 +145,13 @@ def explicit_groups(kernel: str, global_size: Sequence[int] | None, local: Size,
     LaunchError
         A size that cannot be, or two numbers of work-groups.
     """
-    if num_groups is not None:
-        if global_size is not None:
+    if shape.num_groups is not None:
+        if shape.global_size is not None:
             raise LaunchError(f"kernel {kernel!r}: pass a global size or num_groups, not both")
-        return counted(kernel, "num_groups", num_groups)
-    if global_size is None:
+        return counted(kernel, "num_groups", shape.num_groups)
+    if shape.global_size is None:
         return None
-    size = as_size("global size", global_size)
+    size = as_size("global size", shape.global_size)
     if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
         raise LaunchError(f"kernel {kernel!r}: global size {size} is not a multiple of the local size {local}")
     groups = math.prod(size) // math.prod(local)
@@ -157,28 +165,20 @@ def explicit_groups(kernel: str, global_size: Sequence[int] | None, local: Size,
 def most_groups(kernel: str, fixed: str, local: Size, max_groups: Any, items: Any, least: int) -> int:
     """Most work-groups of a launch, by the caller's `max_groups` and by the `items` to work on; None where not given.
 
-    Parameters
-    ----------
-    kernel : str
-    fixed : str
-        What gives the number of work-groups already; empty where nothing does.
-    local : tuple of int
-    max_groups, items : int or None
-    least : int
-        Work-groups that the program requires: few items still get as many.
+    At least `least`, which the program requires. `fixed` is what gives their number already, empty where nothing does.
 
     Raises
     ------
     LaunchError
         No whole number above 0, fewer groups than the program requires, or another number of work-groups beside it.
     """
-    most = layout.MAX_LAUNCHED_GROUPS
     for what, given in (("max_groups", max_groups), ("items", items)):
         if given is not None and fixed:
             raise LaunchError(
                 f"kernel {kernel!r}: pass {fixed} or {what}, not both: {what} applies only when portbar chooses the number of "
                 "work-groups"
             )
+    most = layout.MAX_LAUNCHED_GROUPS
     if max_groups is not None:
         most = min(most, counted(kernel, "max_groups", max_groups))
         if most < least:
@@ -238,41 +238,25 @@ def suits_cpu(source: str, parameters: Iterable[Parameter] | None, cache_line: i
     return max(1, (cache_line or _CACHE_LINE) // element_bytes(parameters))
 
 
-def suggested(
-    handle: cl.Kernel,
-    profile: DeviceProfile,
-    device: cl.Device,
-    source: str,
-    parameters: Iterable[Parameter] | None,
-    scratch: int | None = None,
-) -> Size:
-    """The local size that suits a kernel.
-
-    Parameters
-    ----------
-    handle : pyopencl.Kernel
-    profile : DeviceProfile
-    device : pyopencl.Device
-    source : str
-        The whole program's.
-    parameters : iterable of Parameter or None
-        Without the hidden ones; None if the driver does not report them.
-    scratch : int, optional
-        Maximum number of work-items that the kernel's reductions have local memory for.
-    """
+def suggested(kernel: CompiledKernel, device: cl.Device, scratch: int | None) -> Size:
+    """The local size that suits a kernel; `scratch` is the limit of its reductions' local memory, None where it has none."""
+    handle, profile, use = kernel.handle(device), kernel.program.profile(device), kernel.program.reduction_use
     required = required_size(handle, device)
     if required is not None:
         return required
+    if scratch is not None and use is not None and use.exact:
+        return (scratch,)
     limit = min(largest(handle, device, profile.facts), scratch or _NO_LIMIT)
+    # Where loops end early, more work-items leave each fewer turns.
+    if is_cpu(profile) and profile.loop_limit is None:
+        line = ask(device, "GLOBAL_MEM_CACHELINE_SIZE")
+        wanted = suits_cpu(kernel.program.source, kernel.parameters, line if isinstance(line, int) else 0)
+        return (min(limit, wanted),)
     try:
         query: Any = cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE
         multiple = int(handle.get_work_group_info(query, device))
     except cl.Error:
         multiple = 0
-    # Where loops end early, more work-items leave each fewer turns.
-    if is_cpu(profile) and profile.loop_limit is None:
-        line = ask(device, "GLOBAL_MEM_CACHELINE_SIZE")
-        return (min(limit, suits_cpu(source, parameters, line if isinstance(line, int) else 0)),)
     return (suits_gpu(limit, multiple),)
 
 

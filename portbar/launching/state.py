@@ -6,7 +6,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import pyopencl as cl
@@ -19,35 +19,43 @@ from portbar.primitives.tracing import PLACE_WORD, Tracing
 
 _LAST_EPOCH: Final = layout.EPOCH_MASK - 1
 
-
-class Reported(Protocol):
-    """A launch, as the state sees it that keeps its report."""
-
-    event: cl.Event
-
-    @property
-    def has_report(self) -> bool:
-        """Whether the report is on the host already, so that the device may reuse its place."""
-
-    def keep_snapshot(self, words: Words, event: cl.Event) -> None:
-        """Take over a copy of the report that arrives with `event`."""
-
-    #: Work-groups that were launched.
-    groups: int
-
-    @property
-    def has_trace(self) -> bool:
-        """Whether the trace is on the host already."""
-
-    def keep_trace(self, words: Words, event: cl.Event) -> None:
-        """Take over a copy of the trace that arrives with `event`."""
-
-    def lose_trace(self) -> None:
-        """Note that the trace is overwritten."""
-
-
 #: The orders of launches that each device may be busy with, by its handle, so that a launch can find out whether it is alone.
 _on_device: Final[defaultdict[int, set[weakref.ref[Order]]]] = defaultdict(set)
+
+
+class Reported:
+    """A launch as its state sees it: its event, and copies of its words from before a later launch overwrote them.
+
+    A copy comes with the event by which it arrives, None if it is here.
+    """
+
+    event: cl.Event
+    groups = 0
+    report: Report | None = None
+    report_copy: tuple[Words, cl.Event] | None = None
+    trace_copy: tuple[Words, cl.Event | None] | None = None
+    trace_lost = False
+
+
+class State:
+    """Words in which the work-groups of one queue's launches meet, for up to `capacity` work-groups.
+
+    Launches on one state never overlap: `order` sees to it. It is that of the `previous` state, so that launches keep
+    following one another.
+    """
+
+    def __init__(self, queue: cl.CommandQueue, groups: int, previous: State | None) -> None:
+        self.queue = queue
+        self.capacity_log2 = max(6, (groups - 1).bit_length())
+        self.capacity = 1 << self.capacity_log2
+        self.order: Order = previous.order if previous is not None else Order(queue)
+
+    def holds(self, groups: int) -> bool:
+        """Whether the next launch may have this many work-groups."""
+        return groups <= self.capacity
+
+    def give_up(self) -> None:
+        """Leave the state to the launches that use it already."""
 
 
 def _no_launch() -> None:
@@ -64,31 +72,26 @@ def _initial_words(size: int, nonzero: tuple[tuple[int, int], ...]) -> Words:
     return words
 
 
-class QueueState:
-    """State buffer for the grid launches of one program on one queue.
-
-    Launches on one state never overlap: `order` sees to it. The host writes the buffer once, when it is made.
-    """
+class QueueState(State):
+    """State buffer for the grid launches of one program on one queue; the host writes it once, when it is made."""
 
     def __init__(
         self,
         queue: cl.CommandQueue,
         groups: int,
         more_words: Callable[[int], int] | None = None,
-        order: Order | None = None,
+        previous: QueueState | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        self.queue = queue
-        self.capacity_log2 = max(6, (groups - 1).bit_length())
-        capacity = 1 << self.capacity_log2
+        super().__init__(queue, groups, previous)
         # Reductions over the grid store their values after the words of its barriers.
-        size = layout.state_words(capacity) + (more_words(capacity) if more_words else 0)
+        size = layout.state_words(self.capacity) + (more_words(self.capacity) if more_words else 0)
         offsets = layout.OFFSETS.table()
         # The poll of the first launch, whose epoch is 1, is open and has counted no work-group.
         nonzero = [(offsets["POLL_ODD"], 1 << self.capacity_log2 + 1)]
         if tracing is not None:
             nonzero.append((offsets["REPORTS"] + PLACE_WORD, size))
-        words = _initial_words(size + (capacity * tracing.words if tracing is not None else 0), tuple(nonzero))
+        words = _initial_words(size + (self.capacity * tracing.words if tracing is not None else 0), tuple(nonzero))
         #: How launches are traced, and the first word of their traces.
         self.tracing, self._first_trace = tracing, size
         #: Whether the last launch may never run, by an event that it waits for.
@@ -98,8 +101,6 @@ class QueueState:
         self.epoch = 0
         #: The last epoch that a launch may have; 0 where no further one may use the state.
         self.last_epoch = _LAST_EPOCH
-        #: That of the state that this one replaces, so that launches keep following one another.
-        self.order = order or Order(queue)
         weakref.finalize(self, retire, self._memory, self.order.may_run)
         self._first_report = offsets["REPORTS"]
         #: For each place of a report, the launch that it belongs to, if anyone still refers to that.
@@ -128,46 +129,58 @@ class QueueState:
         """Whether the epochs are used up or the state was given up, so that a new one is due."""
         return self.epoch >= self.last_epoch
 
+    def holds(self, groups: int) -> bool:
+        """Whether the next launch may use the state and have this many work-groups."""
+        return not self.exhausted and groups <= self.capacity
+
     def give_up(self) -> None:
         """Leave the state to the launches that use it already: another one replaces it, or a fault left its words unusable."""
         self.last_epoch = 0
 
-    def _report_at(self, epoch: int) -> int:
-        return self._first_report + epoch % layout.REPORTS * layout.REPORT_WORDS
-
     def prepare(self, epoch: int, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
-        """The wait list of the launch `epoch`; saves the report that it will overwrite, if anyone may still ask for it."""
+        """The wait list of the launch `epoch`; saves what it will overwrite, if anyone may still ask for it."""
         order = self.order
         before = wait_for if order.is_free else order.after(wait_for)
-        launch = self.reports[epoch % layout.REPORTS]()
-        if launch is not None and not launch.has_report:
-            saved = self._save(launch, epoch)
+        for saved in (self._save_report(epoch), self._save_trace()):
             if saved is not None and not order.in_order:
                 before = [*(before or ()), saved]
-        if self.tracing is not None:
-            before = self._keep_trace(before)
         return before
 
-    def _keep_trace(self, before: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
-        """Copy the last launch's trace, which the next one overwrites, if anyone may still ask for it; the wait list then."""
+    def _save_report(self, epoch: int) -> cl.Event | None:
+        """Copy the report in the place of the launch `epoch`, without blocking."""
+        launch = self.reports[epoch % layout.REPORTS]()
+        if launch is None or launch.report is not None or launch.report_copy is not None:
+            return None
+        if launch.event.command_execution_status < 0:
+            # It never ran, and nothing may wait for its event: the effect FAILED_WAITS_NEVER_END.
+            return None
+        words, copied = self._copy(self._report_at(epoch), layout.REPORT_WORDS, [launch.event])
+        launch.report_copy = (words, copied)
+        return copied
+
+    def _save_trace(self) -> cl.Event | None:
+        """Copy the last launch's trace, without blocking."""
+        if self.tracing is None:
+            return None
         launch = self.reports[self.epoch % layout.REPORTS]()
-        if self.tracing is None or launch is None or launch.has_trace:
-            return before
+        if launch is None or launch.trace_copy is not None or launch.trace_lost:
+            return None
         status = launch.event.command_execution_status
         done = status == cl.command_execution_status.COMPLETE
         if status < 0 or (self._gated and not done):
             # It may never run, and nothing may wait for the event of such a launch: the effect FAILED_WAITS_NEVER_END.
-            launch.lose_trace()
-            return before
-        words = np.empty(launch.groups * self.tracing.words, np.uint32)
-        first, waited = 4 * self._first_trace, None if done else [launch.event]
-        copied = cl.enqueue_copy(self.queue, words, self.buffer, src_offset=first, is_blocking=False, wait_for=waited)
-        launch.keep_trace(words, copied)
-        return before if self.order.in_order else [*(before or ()), copied]
+            launch.trace_lost = True
+            return None
+        count = launch.groups * self.tracing.words
+        words, copied = self._copy(self._first_trace, count, None if done else [launch.event])
+        launch.trace_copy = (words, copied)
+        return copied
 
-    def read_trace(self, groups: int) -> Words:
-        """Return the trace of `groups` work-groups of the last launch, which is complete."""
-        return self._memory.read(self._first_trace, groups * self.tracing.words if self.tracing is not None else 0)
+    def _copy(self, first: int, count: int, wait_for: Sequence[cl.Event] | None) -> tuple[Words, cl.Event]:
+        words = np.empty(count, np.uint32)
+        return words, cl.enqueue_copy(
+            self.queue, words, self.buffer, src_offset=4 * first, is_blocking=False, wait_for=wait_for
+        )
 
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""
@@ -176,25 +189,15 @@ class QueueState:
         self.reports[epoch % layout.REPORTS] = weakref.ref(launch)
         self.order.add(launch.event, wait_for)
 
-    def _save(self, launch: Reported, epoch: int) -> cl.Event | None:
-        """Save a launch's report, without blocking."""
-        if launch.event.command_execution_status < 0:
-            # It never ran, and nothing may wait for its event: the effect FAILED_WAITS_NEVER_END.
-            return None
-        words = np.empty(layout.REPORT_WORDS, np.uint32)
-        event = cl.enqueue_copy(
-            self.queue,
-            words,
-            self.buffer,
-            src_offset=4 * self._report_at(epoch),
-            is_blocking=False,
-            wait_for=[launch.event],
-        )
-        launch.keep_snapshot(words, event)
-        return event
+    def _report_at(self, epoch: int) -> int:
+        return self._first_report + epoch % layout.REPORTS * layout.REPORT_WORDS
 
     def read(self, epoch: int) -> Report:
         """Read the report of a launch that is complete."""
         first, seen = self._report_at(epoch), self._memory.seen
         words = self._memory.read(first, layout.REPORT_WORDS) if seen is None else seen[first : first + 6]
         return Report.from_words(words, epoch)
+
+    def read_trace(self, groups: int) -> Words:
+        """Return the trace of `groups` work-groups of the last launch, which is complete."""
+        return self._memory.read(self._first_trace, groups * self.tracing.words if self.tracing is not None else 0)

@@ -1,18 +1,21 @@
-"""A program's state for each queue: the words with which work-groups of a launch synchronise, allocated when needed."""
+"""A program's state for each queue, which launches take their hidden words from; and those that dry runs share."""
 
 from __future__ import annotations
 
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import pyopencl as cl
 
 from portbar.launching.gangs import GangState
+from portbar.launching.launch import Launch
+from portbar.launching.parameters import GANGS, SCAN
+from portbar.launching.plan import Plan
 from portbar.launching.scans import ScanState
-from portbar.launching.state import QueueState
+from portbar.launching.state import QueueState, State
 from portbar.primitives import layout
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -23,13 +26,35 @@ from portbar.primitives.tracing import Tracing
 #: Queues whose state is kept; the least recently used one is dropped beyond that, and made anew if it is used again.
 _MAX_STATES: Final = 64
 
+_S = TypeVar("_S", bound=State)
+
+
+class _Recent(Generic[_S]):
+    """The states of one kind. `make` takes a queue, a number of work-groups, and the state that is replaced."""
+
+    def __init__(self, make: Callable[[cl.CommandQueue, int, _S | None], _S]) -> None:
+        self._make = make
+        self._states: OrderedDict[int, _S] = OrderedDict()
+
+    def __call__(self, queue: cl.CommandQueue, groups: int) -> _S:
+        """Return the state of a queue, large enough for `groups` launched work-groups. The caller holds the lock."""
+        key = queue.int_ptr
+        state = self._states.get(key)
+        if state is None or not state.holds(groups):
+            if state is not None:
+                state.give_up()
+            state = self._states[key] = self._make(queue, groups, state)
+            while len(self._states) > _MAX_STATES:
+                self._states.popitem(last=False)[1].give_up()
+        self._states.move_to_end(key)
+        return state
+
 
 class States:
     """The states of one program's queues.
 
     Parameters
     ----------
-    context : pyopencl.Context
     loops : tuple of ReductionLoop
     use : Use or None
         What the program uses of `portbar/reduction.h`.
@@ -43,11 +68,12 @@ class States:
     ----------
     lock : threading.RLock
         Guards the kernels' arguments and the states: clSetKernelArg and the enqueue that follows belong together.
+    grid, gang, scan : callable
+        Queue and number of work-groups -> the state of that queue for a kernel with such hidden parameters.
     """
 
     def __init__(
         self,
-        context: cl.Context,
         loops: tuple[ReductionLoop, ...],
         use: Use | None,
         scans: tuple[DeviceScan, ...],
@@ -55,62 +81,43 @@ class States:
         tracing: Callable[[cl.Device], Tracing | None],
     ) -> None:
         self.lock = threading.RLock()
-        self._context, self._loops, self._use, self._wait_limit = context, loops, use, wait_limit
-        self._grids: OrderedDict[int, QueueState] = OrderedDict()
-        self._gangs: OrderedDict[int, GangState] = OrderedDict()
-        self._scans, self._tracing = scans, tracing
-        self._scan_states: OrderedDict[int, ScanState] = OrderedDict()
+        more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
+        self.grid: _Recent[QueueState] = _Recent(
+            lambda queue, groups, previous: QueueState(queue, groups, more_words, previous, tracing(queue.device))
+        )
+        self.gang: _Recent[GangState] = _Recent(
+            lambda queue, groups, previous: GangState(queue, groups, previous, loops, wait_limit(queue.device))
+        )
+        self.scan: _Recent[ScanState] = _Recent(
+            lambda queue, groups, previous: ScanState(queue, groups, previous, scans)
+        )
 
-    def grid(self, queue: cl.CommandQueue, groups: int) -> QueueState:
-        """The state of a queue, large enough for `groups` launched work-groups. The caller holds the lock."""
-        key = queue.int_ptr
-        state = self._grids.get(key)
-        if state is None or state.exhausted or groups > 1 << state.capacity_log2:
-            use = self._use
-            more_words = None if use is None else lambda capacity: grid_extra_words(use, capacity)
-            order = None
-            if state is not None:
-                order = state.order
-                state.give_up()
-            state = QueueState(queue, groups, more_words, order, self._tracing(queue.device))
-            self._grids[key] = state
-            while len(self._grids) > _MAX_STATES:
-                self._grids.popitem(last=False)[1].give_up()
-        self._grids.move_to_end(key)
-        return state
-
-    def gang(self, queue: cl.CommandQueue, groups: int) -> GangState:
-        """Return the memory for the values of work-groups without a grid, enough for `groups` of them. The caller holds the
-        lock.
-        """
-        key = queue.int_ptr
-        state = self._gangs.get(key)
-        if state is None or groups > state.capacity:
-            state = self._gangs[key] = GangState(queue, groups, self._loops, state, self._wait_limit(queue.device))
-            while len(self._gangs) > _MAX_STATES:
-                self._gangs.popitem(last=False)
-        self._gangs.move_to_end(key)
-        return state
-
-    def scan(self, queue: cl.CommandQueue, groups: int) -> ScanState:
-        """Return the memory for the values of work-groups that scan, enough for `groups` of them. The caller holds the lock."""
-        key = queue.int_ptr
-        state = self._scan_states.get(key)
-        if state is None or groups > state.capacity:
-            state = self._scan_states[key] = ScanState(queue, groups, self._scans, state)
-            while len(self._scan_states) > _MAX_STATES:
-                self._scan_states.popitem(last=False)
-        self._scan_states.move_to_end(key)
-        return state
+    def launch(self, plan: Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None = None) -> Launch:
+        """Enqueue a plan with its hidden arguments filled in."""
+        words = plan.words
+        with self.lock:
+            if plan.hidden is GANGS:
+                return self.gang(plan.queue, plan.groups).launch(plan, args, wait_for)
+            if plan.hidden is SCAN:
+                return self.scan(plan.queue, plan.groups).launch(plan, args, wait_for)
+            if words is None:
+                return Launch(plan.call(*args, wait_for=wait_for), plan.label)
+            state = plan.state
+            if state is None or state.exhausted:
+                state = plan.state = self.grid(plan.queue, plan.groups)
+            epoch = state.epoch + 1
+            before = state.prepare(epoch, wait_for)
+            words[0] = plan.flags | state.capacity_log2 << 24 | epoch
+            if plan.patience is not None:
+                words[2] = plan.patience[state.joins_others()]
+            event = plan.call(state.buffer, words, *args, wait_for=before)
+            launch = Launch(event, plan.label, state, epoch, plan.groups)
+            state.note(epoch, launch, wait_for)
+        return launch
 
 
 class DryRuns:
     """Where launches run that execute none of the author's code: a queue and a state, which the programs of a context share.
-
-    Parameters
-    ----------
-    context : pyopencl.Context
-    device : pyopencl.Device
 
     Attributes
     ----------
@@ -130,8 +137,8 @@ class DryRuns:
     def state(self, groups: int) -> QueueState:
         """The state for a launch of `groups` work-groups. The caller holds the lock."""
         state, table = self._state, layout.OFFSETS.table()
-        if state is None or state.exhausted or groups > 1 << state.capacity_log2 or table is not self._layout:
-            state = self._state = QueueState(self.queue, groups, order=state.order if state is not None else None)
+        if state is None or not state.holds(groups) or table is not self._layout:
+            state = self._state = QueueState(self.queue, groups, previous=state)
             self._layout = table
         return state
 

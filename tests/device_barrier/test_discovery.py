@@ -12,9 +12,9 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-import portbar.launching.kernel  # noqa: E402
 from portbar.choices.timing import is_cpu  # noqa: E402
 from portbar.launching import occupancy  # noqa: E402
+from portbar.launching.states import States  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
@@ -117,13 +117,13 @@ def test_occupancy_is_measured_once_for_each_local_size(context, queue, monkeypa
     strategy = replace(strategy, tuning=replace(strategy.tuning, table=()))
     made = portbar.Program(context, SOURCE, strategy=strategy).kernel("note")
     sizes = []
-    enqueue = portbar.Kernel._enqueue
+    launch = States.launch
 
     def counting(self, plan, *rest):
         sizes.append(plan.local_size)
-        return enqueue(self, plan, *rest)
+        return launch(self, plan, *rest)
 
-    monkeypatch.setattr(portbar.Kernel, "_enqueue", counting)
+    monkeypatch.setattr(States, "launch", counting)
     one_at_a_time = strategy.max_groups == 1
     first = made.occupancy(queue, (8,))
     assert bool(sizes) != one_at_a_time
@@ -142,10 +142,11 @@ class BusyMeasure:
     def __init__(self):
         self.busy = True
         self.calls = 0
+        self.measure = occupancy.measure
 
     def __call__(self, profile, dry_run, *most_runs):
         self.calls += 1
-        found = occupancy.measure(profile, dry_run, *most_runs)
+        found = self.measure(profile, dry_run, *most_runs)
         return replace(found, groups=1, runs=(1,)) if self.busy else found
 
 
@@ -157,7 +158,7 @@ def busy(context, monkeypatch):
     if not is_cpu(known) or (known.findings.groups_in_flight or 1) < 2 or portbar.choose(known).max_groups == 1:
         pytest.skip("the device is no CPU that runs two work-groups at once")
     measure = BusyMeasure()
-    monkeypatch.setattr(portbar.launching.kernel, "measure", measure)
+    monkeypatch.setattr(occupancy, "measure", measure)
     return portbar.Program(context, SOURCE).kernel("note"), measure, known.findings.groups_in_flight
 
 
@@ -245,18 +246,18 @@ def test_launches_go_on_when_the_tags_wrap(context, queue):
 
 def leave_out_launches(monkeypatch, queue):
     """Enqueue markers in place of kernels on this queue; the dry runs that measure occupancy have another one."""
-    enqueue = portbar.Kernel._enqueue
+    launch = States.launch
 
     def without(self, plan, *rest):
         call = plan.call
         if plan.queue == queue:
             plan.call = lambda *_, **__: cl.enqueue_marker(queue)
         try:
-            return enqueue(self, plan, *rest)
+            return launch(self, plan, *rest)
         finally:
             plan.call = call
 
-    monkeypatch.setattr(portbar.Kernel, "_enqueue", without)
+    monkeypatch.setattr(States, "launch", without)
 
 
 @pytest.mark.parametrize("dropped", [1, 63, 64, 65, 129])

@@ -7,7 +7,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 from portbar.device.facts import DeviceFacts  # noqa: E402 (after the check that PyOpenCL is there)
-from portbar.launching.occupancy import Resources, computed_bound, resources_in  # noqa: E402
+from portbar.launching.resources import Resources, computed_bound, resources_in  # noqa: E402
 from tests import support  # noqa: E402
 
 LOG = """\

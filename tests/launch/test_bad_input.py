@@ -21,7 +21,7 @@ import portbar  # noqa: E402
 from portbar.choices import profile  # noqa: E402
 from portbar.device import icd  # noqa: E402
 from portbar.device.facts import address_of, list_devices  # noqa: E402
-from portbar.launching import arguments, program  # noqa: E402
+from portbar.launching import parameters, program  # noqa: E402
 from portbar.records import cache  # noqa: E402
 from portbar.survey.tasks.session import context_of  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
@@ -213,7 +213,7 @@ def test_arguments_of_a_wrong_number_or_type(context, queue, data, name, wrong, 
 
 
 def test_names_of_scalar_types_are_followed_to_what_they_may_stand_for():
-    found = arguments.scalar_typedefs(
+    found = parameters.scalar_typedefs(
         "typedef float real; typedef real length;\n#if X\ntypedef uint n;\n#else\ntypedef ulong n;\n#endif\n"
         "// typedef double real;\ntypedef unsigned  int m; typedef float4 v; typedef struct { int a; } s;"
         "typedef a b; typedef b a;"
@@ -557,9 +557,7 @@ def test_a_buffer_that_a_grid_both_writes_and_takes_for_constant_is_refused(cont
     # Inputs may share a buffer, and plain pointers may be one.
     for plain in (other, out):
         made(queue, None, (4,), other, other, plain, out).wait()
-    qualifiers = made._handle(queue.device, made.program.strategy(queue.device)).get_arg_info(
-        2, cl.kernel_arg_info.TYPE_QUALIFIER
-    )
+    qualifiers = made._compiled.handle(queue.device).get_arg_info(2, cl.kernel_arg_info.TYPE_QUALIFIER)
     if not qualifiers & cl.kernel_arg_type_qualifier.RESTRICT:
         pytest.skip("the driver does not report restrict")
     refused(["'fixed'", "'out'", "const restrict"], made, queue, None, (4,), out, other, other, out)

@@ -11,7 +11,8 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from portbar.launching.arguments import CONTEXT_MARK  # noqa: E402
-from portbar.launching.handle import TypedKernel  # noqa: E402
+from portbar.launching.plan import TypedKernel  # noqa: E402
+from portbar.launching.states import States  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
 pytestmark = pytest.mark.device
@@ -50,13 +51,13 @@ def add(request, context):
 def at_length(monkeypatch):
     """Launches that were made the long way."""
     made = []
-    enqueue = portbar.Kernel._enqueue
+    launch = States.launch
 
-    def counting(self, *rest):
-        made.append(self.name)
-        return enqueue(self, *rest)
+    def counting(self, plan, *rest):
+        made.append(plan.label)
+        return launch(self, plan, *rest)
 
-    monkeypatch.setattr(portbar.Kernel, "_enqueue", counting)
+    monkeypatch.setattr(States, "launch", counting)
     return made
 
 

@@ -8,8 +8,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar.choices.timing import is_cpu, rounds  # noqa: E402
-from portbar.launching import kernel as portbar_kernel  # noqa: E402
+from portbar.choices import timing  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 
@@ -106,11 +105,11 @@ def words_of(state, discovery):
 def short_waits(monkeypatch):
     """Let programs that are built from now on wait for milliseconds only; on GPUs, as long as 4,000 groups pass a lock."""
 
-    def times(profile):
-        return 1.0 if is_cpu(profile) else 10.0
+    def rounds(seconds):
+        return lambda profile, *_: timing.rounds(profile, seconds if timing.is_cpu(profile) else 10.0 * seconds)
 
-    monkeypatch.setattr(portbar_kernel, "limit_rounds", lambda profile, *_: rounds(profile, 0.03 * times(profile)))
-    monkeypatch.setattr(portbar_kernel, "patience_rounds", lambda profile: rounds(profile, 0.05 * times(profile)))
+    monkeypatch.setattr(timing, "limit_rounds", rounds(0.03))
+    monkeypatch.setattr(timing, "patience_rounds", rounds(0.05))
 
 
 class Trampled:

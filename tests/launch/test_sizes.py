@@ -12,7 +12,7 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from portbar.launching import sizes  # noqa: E402 (needs PyOpenCL)
-from portbar.launching.arguments import Parameter  # noqa: E402
+from portbar.launching.parameters import Parameter  # noqa: E402
 from tests import support  # noqa: E402
 
 on_device = pytest.mark.device

@@ -15,7 +15,7 @@ import pyopencl as cl
 
 from portbar.choices.strategy import choose
 from portbar.errors import Error
-from portbar.launching.arguments import SCALARS
+from portbar.launching.parameters import SCALARS
 from portbar.launching.program import Program
 from portbar.primitives.atomics.table import TYPES, AtomicType
 from portbar.primitives.atomics.variant import VARIANTS
