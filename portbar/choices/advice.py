@@ -6,7 +6,7 @@ It computes with what barriers and launches cost by the device's record, and run
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -130,7 +130,7 @@ def advise(
         portbar refuses grids on the device.
     """
     _check(work_per_iteration, groups, iterations, local_size)
-    facts, costs, one_group = _named(device) if isinstance(device, str) else _at_hand(device)
+    facts, costs, one_group = _of_record(device) if isinstance(device, str) else _of_device(device)
     on_host = matrix.is_host_processor(facts)
     size = local_size or (costs.local_sizes[0] if on_host else costs.nearest_size(_USUAL))
     most = 1 if one_group else costs.most_groups(size)
@@ -140,42 +140,40 @@ def advise(
             f"{groups} work-groups of {size} were requested, but {facts.name} runs at most {most} concurrently{because}; use "
             f"{most} or fewer and give each more of the work"
         )
-    count = groups or most
-    known = costs.at(size, count)
-    complete = None not in (known.enqueue, known.gap, known.launch, known.grid, known.check)
-    launch = _first(known.launch, known.relaunch)
-    us = {
-        "barrier": known.barrier,
-        "enqueue": _first(known.enqueue, known.relaunch),
-        "gap": _first(known.gap, 0.0),
-        "launch": launch,
-        "grid": _first(known.grid, launch),
-        "check": _first(known.check, launch),
-    }
-    seconds = {name: value * 1e-6 for name, value in us.items()}
+    known = costs.at(size, groups or most)
+    launch = known.relaunch if known.launch is None else known.launch
+    # What was not measured makes relaunching as fast as it may be.
+    least = {"enqueue": known.relaunch, "gap": 0.0, "launch": launch, "grid": launch, "check": launch}
+    measured = {name: getattr(known, name) for name in least}
+    complete = None not in measured.values()
+    us = {"barrier": known.barrier} | {name: least[name] if us is None else us for name, us in measured.items()}
+    of = {name: value * 1e-6 for name, value in us.items()}
     work = float(work_per_iteration)
-    step = work + seconds["check"] if host_checks else max(work + seconds["gap"], seconds["enqueue"])
-    one = seconds["grid"] + iterations * (work + seconds["barrier"])
-    again = iterations * step if host_checks else seconds["launch"] + work + (iterations - 1) * step
+    one = of["grid"] + iterations * (work + of["barrier"])
+    if host_checks:
+        again = iterations * (work + of["check"])
+    else:
+        again = of["launch"] + work + (iterations - 1) * max(work + of["gap"], of["enqueue"])
     verdict = RELAUNCH if one_group else verdict_of(again / one)
     slowest = iterations * (work + known.relaunch * 1e-6)
     if verdict == RELAUNCH and not one_group and not complete and slowest > one / (1 + EVEN):
         verdict = EITHER
-    return Advice(
-        facts.name,
-        work,
-        count,
-        size,
-        iterations,
-        bool(host_checks),
-        one,
-        again,
-        verdict,
-        one_group or _reason(verdict, work, seconds, iterations, host_checks=host_checks, complete=complete),
-        MappingProxyType(seconds),
-        costs.source,
-        complete,
+    advice = Advice(
+        device=facts.name,
+        work_per_iteration=work,
+        groups=groups or most,
+        local_size=size,
+        iterations=iterations,
+        host_checks=bool(host_checks),
+        one_kernel=one,
+        relaunching=again,
+        verdict=verdict,
+        reason=one_group,
+        costs=MappingProxyType(of),
+        source=costs.source,
+        complete=complete,
     )
+    return advice if one_group else replace(advice, reason=_reason(advice))
 
 
 def verdict_of(speedup: float) -> str:
@@ -191,17 +189,9 @@ def us_text(seconds: float) -> str:
     return f"{seconds * 1e6:.3g} us"
 
 
-def _reason(
-    verdict: str,
-    work: float,
-    of: Mapping[str, float],
-    iterations: int,
-    *,
-    host_checks: bool,
-    complete: bool,
-) -> str:
-    barrier = us_text(of["barrier"])
-    if host_checks:
+def _reason(advice: Advice) -> str:
+    of, work, complete = advice.costs, advice.work_per_iteration, advice.complete
+    if advice.host_checks:
         beside = f"a launch that the host waits for and reads after adds {us_text(of['check'])} to each iteration"
     elif of["enqueue"] > work + of["gap"]:
         beside = f"the host needs {us_text(of['enqueue'])} to enqueue a launch, longer than the device works on it"
@@ -209,11 +199,12 @@ def _reason(
         beside = "the cost of a launch that follows another is unknown"
     else:
         beside = f"a launch that follows another adds {us_text(of['gap'])} to each iteration"
-    text = f"a barrier adds {barrier} to each iteration; {beside}"
+    text = f"a barrier adds {us_text(of['barrier'])} to each iteration; {beside}"
     entering = of["grid"] - of["launch"]
-    if verdict != ONE_KERNEL and entering > iterations * of["barrier"]:
-        text += f"; entering a grid costs {us_text(entering)} more than a launch, which {iterations} iterations do not recover"
-    elif verdict == EITHER and complete:
+    if advice.verdict != ONE_KERNEL and entering > advice.iterations * of["barrier"]:
+        text += f"; entering a grid costs {us_text(entering)} more than a launch, "
+        text += f"which {advice.iterations} iterations do not recover"
+    elif advice.verdict == EITHER and complete:
         text += f"; beside {us_text(work)} of work that makes no difference"
     if not complete:
         text += "; the record lacks some times of launches, so relaunching may be slower than this"
@@ -231,7 +222,7 @@ def _check(work: Any, groups: Any, iterations: Any, local_size: Any) -> None:
             raise LaunchError(f"{name}= must be a count of 1 or more, not {count!r}")
 
 
-def _at_hand(device: cl.Device) -> tuple[DeviceFacts, Costs, str]:
+def _of_device(device: cl.Device) -> tuple[DeviceFacts, Costs, str]:
     """Facts, costs, and why a grid has one work-group only, of a device of this machine."""
     profile = describe(device)
     costs = known_costs(profile.facts)
@@ -244,7 +235,7 @@ def _at_hand(device: cl.Device) -> tuple[DeviceFacts, Costs, str]:
     return profile.facts, costs, strategy.max_groups_reason if strategy.max_groups == 1 else ""
 
 
-def _named(name: str) -> tuple[DeviceFacts, Costs, str]:
+def _of_record(name: str) -> tuple[DeviceFacts, Costs, str]:
     """The same from a record."""
     named = find(name)
     for entry in named.record["devices"]:
@@ -256,10 +247,3 @@ def _named(name: str) -> tuple[DeviceFacts, Costs, str]:
     raise RecordError(
         f"the record {named.name} has no barrier times: name one of a survey on a device that supports barriers"
     )
-
-
-def _first(value: float | None, otherwise: float) -> float:
-    return otherwise if value is None else value
-
-
-__all__ = ["Advice", "advise"]

@@ -1,6 +1,6 @@
 """`describe`: facts of a device together with what is known from measurements, wherever those come from.
 
-Not for measuring: `portbar.survey.measuring.probe` does that and stores what it found where `describe` looks.
+`portbar.survey.measuring.probe` measures, and stores what it found where `describe` looks.
 """
 
 from __future__ import annotations
@@ -36,28 +36,25 @@ def stored_findings(of: DeviceFacts) -> Findings | None:
 
 
 def _findings(of: DeviceFacts) -> Findings | None:
-    found = stored_findings(of)
-    if found is None:
-        return matrix.nearest(of)
-    known = matrix.nearest(of)
-    if known is None:
-        return found
-    record = matrix.record_named(known.source)
-    if found.tuning is None and known.tuning is not None:
-        found = replace(found, tuning=known.tuning, source=f"{found.source}; {matrix.WAITS_OF}{record}")
-    if not found.barrier_table and known.barrier_table:
-        found = replace(found, barrier_table=known.barrier_table, source=f"{found.source}; {matrix.TABLE_OF}{record}")
+    found, lent = stored_findings(of), matrix.nearest(of)
+    if found is None or lent is None:
+        return found or lent
+    record = matrix.record_named(lent.source)
+    if found.tuning is None and lent.tuning is not None:
+        found = replace(found, tuning=lent.tuning, source=f"{found.source}; {matrix.WAITS_OF}{record}")
+    if not found.barrier_table and lent.barrier_table:
+        found = replace(found, barrier_table=lent.barrier_table, source=f"{found.source}; {matrix.TABLE_OF}{record}")
     return found
 
 
-def _with_known_faults(of: DeviceFacts, found: Findings | None) -> Findings | None:
-    """Findings with the loop limit that the quirk table knows, since a probe on a busy machine may have missed it."""
-    return None if found is None else replace(found, loop_limit=quirks.loop_limit(of, found.loop_limit))
-
-
 @lru_cache(maxsize=64)
-def _profile(of: DeviceFacts) -> DeviceProfile:
-    return DeviceProfile(of, _with_known_faults(of, _findings(of)))
+def profile_of(of: DeviceFacts) -> DeviceProfile:
+    """Facts that were read before, with the findings of their device, as by `describe`."""
+    found = _findings(of)
+    if found is not None:
+        # The quirk table knows the loop limit, too, since a probe on a busy machine may have missed it.
+        found = replace(found, loop_limit=quirks.loop_limit(of, found.loop_limit))
+    return DeviceProfile(of, found)
 
 
 def describe(device: cl.Device) -> DeviceProfile:
@@ -87,14 +84,9 @@ def describe(device: cl.Device) -> DeviceProfile:
     return profile_of(facts(device))
 
 
-def profile_of(of: DeviceFacts) -> DeviceProfile:
-    """Facts that were read before, with the findings of their device, as by `describe`."""
-    return _profile(of)
-
-
 def forget() -> None:
     """Look again for findings at the next `describe`, after a probe stored new ones."""
-    _profile.cache_clear()
+    profile_of.cache_clear()
 
 
 def change_findings(device: cl.Device, what: str, change: Callable[[Findings], Findings]) -> Findings:

@@ -1,7 +1,4 @@
-"""Chooses how each primitive is done on a device, from facts and findings, with the reason in words.
-
-Not for measuring anything, and never from a vendor's name alone.
-"""
+"""Chooses how each primitive is done on a device, from facts and findings, with the reason in words."""
 
 from __future__ import annotations
 
@@ -96,9 +93,8 @@ def _pause(atomics: AtomicsVariant, findings: Findings | None) -> str:
     return "x86_pause" if own == "none" and x86 else own
 
 
-def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: AtomicsVariant) -> Tuning:
+def _tuning(facts: DeviceFacts, findings: Findings, atomics: AtomicsVariant) -> Tuning:
     """Measured choices and numbers for barriers: this device's own where it was measured, else those of the most alike one."""
-    findings = findings or Findings()
     record = matrix.record_named(findings.source)
 
     def origin_of(part: str) -> str:
@@ -122,28 +118,33 @@ def _tuning(facts: DeviceFacts, findings: Findings | None, atomics: AtomicsVaria
     return Tuning(**numbers, table=table, origin=origin, waits_origin=waits_origin if numbers else "")
 
 
-def _wait_polls(facts: DeviceFacts, findings: Findings | None) -> int:
+def _wait_polls(facts: DeviceFacts, findings: Findings) -> int:
     """Polls that take some seconds."""
-    assumed = 2e8 if "CPU" in facts.type else 3e6
-    rate = (findings.polls_per_second if findings is not None else None) or assumed
+    rate = findings.polls_per_second or (2e8 if "CPU" in facts.type else 3e6)
     return max(1 << 16, min(0x7FFF_FFFF, int(_WAIT_S * rate)))
 
 
-def _yield_by(findings: Findings | None) -> str:
+def _yield_by(findings: Findings) -> str:
     """A call that was seen to work on this device, never one that only should."""
-    builds = findings.builds if findings is not None else {}
     # As above, and the number of a system call is Linux's.
     linux = sys.platform == "linux" and platform.machine() == "x86_64"
-    return "syscall" if linux and builds.get("yield_syscall") else "none"
+    return "syscall" if linux and findings.builds.get("yield_syscall") else "none"
 
 
-def _prints(facts: DeviceFacts, findings: Findings | None) -> bool:
-    builds = findings is None or findings.builds.get("printf", True)
-    return builds and not quirks.has_effect(quirks.BRANCHES_ABORT, facts)
-
-
-def _asm_anywhere(findings: Findings | None) -> bool:
-    return findings is not None and bool(findings.builds.get("asm_anywhere"))
+def _most_groups(profile: DeviceProfile) -> tuple[int | None, str]:
+    """Most work-groups of a grid with the reason; None without a limit."""
+    findings = profile.findings
+    if profile.loop_limit is not None:
+        return 1, (
+            f"the device ends loops silently after {profile.loop_limit} iterations, so a wait could end early: "
+            "grids have one work-group"
+        )
+    if findings is not None and not findings.loops_run_whole:
+        return 1, (
+            "it is unknown whether the device runs loops to completion, so a wait could end early: grids have one work-group "
+            f"until a probe finds out (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
+        )
+    return None, ""
 
 
 def _choose_barrier(facts: DeviceFacts, measured: BarrierTable, wanted: str | None) -> tuple[Choice, BarrierTable]:
@@ -198,70 +199,52 @@ def choose(
         raise UnsupportedFeatureError(f"the environment variable {VARIABLE}={os.environ[VARIABLE]}: {error}") from None
     asked.update(_checked(overrides or {}))
 
+    known = findings or Findings()
     atomics, within = selection.select(facts, findings, asked.get("atomics"), ordering)
     variant = VARIANTS[atomics.value]
-    borrowed = matrix.record_named(findings.source) if findings is not None else ""
-    if borrowed and findings is not None and findings.source.startswith(borrowed):
-        atomics = replace(atomics, reason=f"{atomics.reason}; by {findings.source}")
-    if "discovery" in asked:
-        discovery = Choice(asked["discovery"], "requested")
-    else:
-        first = next(iter(DISCOVERIES.values()))
-        discovery = Choice(first.name, first.summary)
-
-    tuning = _tuning(facts, findings, variant)
+    borrowed = matrix.record_named(known.source)
+    if borrowed and known.source.startswith(borrowed):
+        atomics = replace(atomics, reason=f"{atomics.reason}; by {known.source}")
+    first = next(iter(DISCOVERIES.values()))
+    tuning = _tuning(facts, known, variant)
     barrier, table = _choose_barrier(facts, tuning.table, asked.get("device_barrier"))
-    tuning = replace(tuning, table=table)
-
     split, split_reason = split_barrier.select(facts, findings, asked.get("split_barrier"), debug=debug)
-    max_groups, why = None, ""
-    if profile.loop_limit is not None:
-        max_groups = 1
-        why = (
-            f"the device ends loops silently after {profile.loop_limit} iterations, so a wait could end early: "
-            "grids have one work-group"
-        )
-    elif findings is not None and not findings.loops_run_whole:
-        max_groups = 1
-        why = (
-            "it is unknown whether the device runs loops to completion, so a wait could end early: grids have one work-group "
-            f"until a probe finds out (the last one: {findings.lost['loop_limit']}); portbar.probe(device) measures again"
-        )
-    std = variant.std(facts, findings)
+    max_groups, why = _most_groups(profile)
+    std, is_cpu = variant.std(facts, findings), "CPU" in facts.type
     capabilities = Capabilities(
         std=std,
         pause=_pause(variant, findings),
-        yield_by=_yield_by(findings),
+        yield_by=_yield_by(known),
         acquire_polls=variant.polls_acquire(facts),
         rolled_polls=variant.rolls_polls(facts),
-        volatile_polls=variant.polls_volatile(facts, findings.builds if findings is not None else {}),
-        tests_are_rounds="CPU" in facts.type and profile.loop_limit is None,
-        loops_in_pieces="CPU" in facts.type,
-        one_way_fences=variant.has_one_way_fences(
-            findings.builds if findings is not None else matrix.builds_alike(facts)
-        ),
+        volatile_polls=variant.polls_volatile(facts, known.builds),
+        tests_are_rounds=is_cpu and profile.loop_limit is None,
+        loops_in_pieces=is_cpu,
+        one_way_fences=variant.has_one_way_fences(matrix.builds_alike(facts) if findings is None else known.builds),
         compute_capability=facts.compute_capability,
-        prints=_prints(facts, findings),
-        asm_anywhere=_asm_anywhere(findings),
-        wait_polls=_wait_polls(facts, findings),
+        prints=known.builds.get("printf", True) and not quirks.has_effect(quirks.BRANCHES_ABORT, facts),
+        asm_anywhere=bool(known.builds.get("asm_anywhere")),
+        wait_polls=_wait_polls(facts, known),
         split_features=split_barrier.VARIANTS[split].features(findings),
         atomics_table=selection.atomics_table(facts, findings, atomics.value, ordering=within),
         reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
     )
     strategy = Strategy(
         atomics=atomics,
-        discovery=discovery,
+        discovery=Choice(asked["discovery"], "requested")
+        if "discovery" in asked
+        else Choice(first.name, first.summary),
         device_barrier=barrier,
         max_groups=max_groups,
         max_groups_reason=why,
         split_barrier=Choice(split, split_reason),
         reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),
         capabilities=capabilities,
-        tuning=tuning,
+        tuning=replace(tuning, table=table),
         workarounds=frozenset(quirk.effect for quirk in quirks.matching(facts) if quirk.effect),
         debug=debug,
     )
     # A launch may have other sizes; these are built first, since most launches fill the device. Another algorithm is
     # another build.
-    usual = (findings.groups_in_flight if findings is not None else None) or facts.compute_units or 1
+    usual = known.groups_in_flight or facts.compute_units or 1
     return strategy if "device_barrier" in asked else strategy.for_groups(usual, USUAL_LOCAL_SIZE)

@@ -1,7 +1,4 @@
-"""Converts seconds of patience into polls, since a kernel can count polls but has no clock that every device offers.
-
-Not for measuring the rate: the probe does.
-"""
+"""Converts seconds of patience into polls, since a kernel can count polls but has no clock that every device offers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`Program`: an author's source with portbar's headers, compiled for each device of a context.
-
-Not for launching: `portbar.launching.kernel` does.
-"""
+"""`Program`: an author's source with portbar's headers, compiled for each device of a context."""
 
 from __future__ import annotations
 
@@ -79,7 +76,6 @@ class Program(CompiledProgram):
         in flight in gather loops; fewer allow more concurrent work-groups. `docs/launching.md` has figures.
     reductions : sequence of ReductionLoop, optional
         Loops whose types and functions `portbar/reduction.h` defines for this program.
-
     scans : sequence of DeviceScan, optional
         Scans whose types and functions `portbar/scan.h` defines for this program.
 
@@ -117,11 +113,9 @@ class Program(CompiledProgram):
         reductions: Sequence[ReductionLoop] = (),
         scans: Sequence[DeviceScan] = (),
     ) -> None:
-        if isinstance(options, str):
-            options = options.split()
         if not isinstance(context, cl.Context):
             raise Error(f"the first argument of a program must be a pyopencl.Context, not {type(context).__name__}")
-        options = _listed("options", options)
+        options = _listed("options", options.split() if isinstance(options, str) else options)
         for option in options:
             if not isinstance(option, str) or _UNREADABLE.search(option):
                 raise Error(f"options= must hold build options as strings, but it contains {shortened(option)}")
@@ -131,14 +125,7 @@ class Program(CompiledProgram):
         if registers is not None and not (type(registers) is int and 16 <= registers <= 255):
             raise Error(f"registers must be an integer from 16 to 255, not {shortened(registers)}")
         name, text = _name_and_text(source)
-        devices = _listed("devices", context.devices if devices is None else devices)
-        if not devices:
-            raise DeviceError("devices= is empty; omit it to build for all devices of the context")
-        for device in devices:
-            if not isinstance(device, cl.Device):
-                raise DeviceError(f"devices= must be a list of pyopencl.Device, but it contains {shortened(device)}")
-            if device not in context.devices:
-                raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
+        devices = _devices(context, devices)
         self.require = _required(require, text)
         self.debug = debug
         self.trace = _events(trace)
@@ -146,23 +133,8 @@ class Program(CompiledProgram):
         check_source(name, text, loops)
         declared = scan.check_scans(scans)
         scan.check_source(name, text, declared)
+        _check_entering(name, text)
         headers = [include.name for include in includes(text)]
-        use = use_of(text, options, loops) if HEADER in headers else None
-        if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER"):
-            raise BuildError(
-                f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
-                "PORTBAR_ENTER(grid); the first statement of that kernel"
-            )
-        line = open_enter(text)
-        if line is not None:
-            raise BuildError(f"{name}, line {line}: PORTBAR_ENTER is a statement and needs a semicolon after it")
-        early = early_statement(text)
-        if early is not None:
-            raise BuildError(
-                f"{name}, line {early[1]}: kernel {early[0]!r} executes code before PORTBAR_ENTER, which surplus work-groups "
-                "and occupancy measurements would execute too; move it after PORTBAR_ENTER. Only declarations may precede it, "
-                "with initialisers that call only get_local_id and similar functions"
-            )
         profiles = {device: describe(device) for device in devices}
         for profile in profiles.values():
             _warn_of_short_loops(profile)
@@ -177,19 +149,19 @@ class Program(CompiledProgram):
             for device, profile in profiles.items()
         }
         super().__init__(
-            context,
-            name,
-            text,
-            options,
-            float(spin_limit),
-            isolate_build,
-            loops,
-            use,
-            declared,
-            profiles,
-            strategies,
-            requirements.least_groups(self.require),
-            registers,
+            context=context,
+            name=name,
+            source=text,
+            options=options,
+            spin_limit=float(spin_limit),
+            isolate_build=isolate_build,
+            reductions=loops,
+            reduction_use=use_of(text, options, loops) if HEADER in headers else None,
+            scans=declared,
+            profiles=profiles,
+            strategies=strategies,
+            least_groups=requirements.least_groups(self.require),
+            registers=registers,
         )
         self._kernels: dict[str, Kernel] = {}
 
@@ -199,7 +171,7 @@ class Program(CompiledProgram):
         """The strategy for a device, checked against what the program requires."""
         chosen = asked if isinstance(asked, Strategy) else choose(profile, asked, ordering=ordering, debug=self.debug)
         candidate = requirements.Candidate(profile, chosen, lambda question: ask(device, question))
-        requirements.check(self.require, device.name.strip(), candidate)
+        requirements.check(self.require, candidate)
         return chosen
 
     def kernel_names(self) -> tuple[str, ...]:
@@ -238,6 +210,50 @@ def _listed(what: str, given: Any) -> tuple[Any, ...]:
     if not isinstance(given, Iterable) or isinstance(given, bytes):
         raise Error(f"{what}= must be a list, not {type(given).__name__}")
     return tuple(given)
+
+
+def _devices(context: cl.Context, devices: Any) -> tuple[cl.Device, ...]:
+    """Return the devices to build for.
+
+    Raises
+    ------
+    Error, DeviceError
+        There are none, or one is no device or not of the context.
+    """
+    given = _listed("devices", context.devices if devices is None else devices)
+    if not given:
+        raise DeviceError("devices= is empty; omit it to build for all devices of the context")
+    for device in given:
+        if not isinstance(device, cl.Device):
+            raise DeviceError(f"devices= must be a list of pyopencl.Device, but it contains {shortened(device)}")
+        if device not in context.devices:
+            raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
+    return given
+
+
+def _check_entering(name: str, text: str) -> None:
+    """Refuse a source whose kernels do not enter their grid by their first statement.
+
+    Raises
+    ------
+    BuildError
+        With the line and the remedy.
+    """
+    if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER"):
+        raise BuildError(
+            f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
+            "PORTBAR_ENTER(grid); the first statement of that kernel"
+        )
+    line = open_enter(text)
+    if line is not None:
+        raise BuildError(f"{name}, line {line}: PORTBAR_ENTER is a statement and needs a semicolon after it")
+    early = early_statement(text)
+    if early is not None:
+        raise BuildError(
+            f"{name}, line {early[1]}: kernel {early[0]!r} executes code before PORTBAR_ENTER, which surplus work-groups "
+            "and occupancy measurements would execute too; move it after PORTBAR_ENTER. Only declarations may precede it, "
+            "with initialisers that call only get_local_id and similar functions"
+        )
 
 
 def _events(trace: Any) -> int:

@@ -41,7 +41,7 @@ US = 1e-6
 def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The costs of the device that `advise` is asked about."""
     held: dict[str, Any] = {"costs": Costs(SHAPES, "a test"), "one_group": "", "facts": FACTS}
-    monkeypatch.setattr(advice, "_named", lambda _: (held["facts"], held["costs"], held["one_group"]))
+    monkeypatch.setattr(advice, "_of_record", lambda _: (held["facts"], held["costs"], held["one_group"]))
     return held
 
 
