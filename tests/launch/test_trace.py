@@ -10,60 +10,47 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import portbar
-from portbar.device.facts import DeviceFacts
-from portbar.device.findings import Findings
-from portbar.launching.program import _events
-from portbar.launching.trace import NEVER, Trace
-from portbar.primitives import layout
-from portbar.primitives.grid import BARRIERS, DISCOVERIES
-from portbar.primitives.headers import render_header, resolve_includes
-from portbar.primitives.strategy import Choice, Strategy
-from portbar.primitives.tracing import PLACE_WORD, Tracing, tracing_of
-from tests import gpu_code
-from tests.checkout import ROOT
-from tests.rows import cover
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from portbar.device.facts import DeviceFacts  # noqa: E402
+from portbar.device.findings import Findings  # noqa: E402
+from portbar.launching.program import _events  # noqa: E402
+from portbar.launching.trace import NEVER, Trace  # noqa: E402
+from portbar.primitives import layout  # noqa: E402
+from portbar.primitives.grid import BARRIERS, DISCOVERIES  # noqa: E402
+from portbar.primitives.headers import render_header, resolve_includes  # noqa: E402
+from portbar.primitives.strategy import Choice, Strategy  # noqa: E402
+from portbar.primitives.tracing import PLACE_WORD, Tracing, tracing_of  # noqa: E402
+from tests import gpu_code, support  # noqa: E402
+from tests.checkout import ROOT  # noqa: E402
+from tests.rows import cover  # noqa: E402
 
 on_device = pytest.mark.device
 
 HEADER = '#include "portbar/device_barrier.h"\n'
-WHOLE = (
-    HEADER
-    + """
+MEET = """#include "portbar/device_barrier.h"
 kernel void meet(PORTBAR_GRID_PARAM, global uint *out, const uint rounds)
 {
     PORTBAR_ENTER(grid);
     for (uint r = 0u; r < rounds; ++r) {
         if (portbar_global_id(&grid) == r % portbar_global_size(&grid))
             out[0] += 1u;
-        if (!portbar_device_barrier(&grid))
-            return;
+        BARRIER
     }
 }
 """
-)
-HALVES = (
-    HEADER
-    + """
-kernel void meet(PORTBAR_GRID_PARAM, global uint *out, const uint rounds)
-{
-    PORTBAR_ENTER(grid);
-    for (uint r = 0u; r < rounds; ++r) {
-        if (portbar_global_id(&grid) == r % portbar_global_size(&grid))
-            out[0] += 1u;
-        const portbar_device_token token = portbar_device_barrier_arrive(&grid);
+WHOLE = MEET.replace("BARRIER", "if (!portbar_device_barrier(&grid)) return;")
+HALVES = MEET.replace(
+    "BARRIER",
+    """const portbar_device_token token = portbar_device_barrier_arrive(&grid);
         for (bool done = false; r % 2u == 0u && !done; )
             done = portbar_device_barrier_test_wait(&grid, token);
         if (!portbar_device_barrier_wait(&grid, token))
-            return;
-    }
-}
-"""
+            return;""",
 )
 #: Time that passed for the last work-item of each group between two barriers, by the clock that traces use.
-BETWEEN = (
-    HEADER
-    + """
+BETWEEN = """#include "portbar/device_barrier.h"
 kernel void between(PORTBAR_GRID_PARAM, global ulong *times)
 {
     PORTBAR_ENTER(grid);
@@ -77,7 +64,26 @@ kernel void between(PORTBAR_GRID_PARAM, global ulong *times)
     held = portbar_device_barrier(&grid) && held;
 }
 """
-)
+#: Collectives over the grid: how often they were right, each with one barrier.
+COLLECTIVES = """#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+kernel void collectives(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    const bool first = portbar_global_id(&grid) == 0u;
+    const uint size = portbar_global_size(&grid);
+    uint right = portbar_device_barrier_any(&grid, first) ? 1u : 0u;
+    right += portbar_device_barrier_all(&grid, first) ? 0u : 1u;
+    right += portbar_device_barrier_count(&grid, true) == size ? 1u : 0u;
+    right += portbar_device_barrier_sum(&grid, 2u) == 2u * size ? 1u : 0u;
+    right += portbar_device_reduce_logical_or(&grid, scratch, first ? 1 : 0) ? 1u : 0u;
+    if (ADDS)
+        right += portbar_device_reduce_add(&grid, scratch, 1u) == size ? 1u : 0u;
+    if (first)
+        out[0] = right;
+}
+"""
 
 OFF = Strategy(Choice("c11", "test"), Choice("packed", "test"), Choice("counter", "test"))
 ON = replace(OFF, tracing=Tracing("cycle_counter", 5))
@@ -233,12 +239,16 @@ def check_order(trace, groups, phases):
 
 
 @pytest.fixture
-def out(context):
-    import pyopencl as cl  # noqa: PLC0415 (host tests need none)
+def out(queue):
+    return support.to_device(queue, np.zeros(1 << 16, np.uint64))
 
-    return cl.Buffer(
-        context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(1 << 16, np.uint64)
-    )
+
+@pytest.fixture(params=[True, False], ids=["in order", "out of order"])
+def any_queue(request, context, device):
+    in_any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not request.param and not device.queue_properties & in_any_order:
+        pytest.skip("the device has no out-of-order queues")
+    return cl.CommandQueue(context, properties=0 if request.param else in_any_order)
 
 
 @on_device
@@ -257,13 +267,10 @@ def test_each_barrier_of_each_group_is_in_the_trace(context, queue, out, algorit
 
 @on_device
 def test_a_group_arrives_when_its_last_work_item_does(context, queue, out):
-    import pyopencl as cl  # noqa: PLC0415
-
     made = traced(context, BETWEEN).kernel("between")
     launch = made(queue, None, (16,), out)
     launch.wait()
-    times = np.empty((launch.num_groups, 2), np.uint64)
-    cl.enqueue_copy(queue, times, out)
+    times = support.host_array(queue, out, np.uint64)[: 2 * launch.num_groups].reshape(-1, 2)
     trace = launch.trace()
     check_order(trace, launch.num_groups, 2)
     assert (trace.arrive[:, 1] - trace.leave[:, 0] >= (times[:, 1] - times[:, 0]).astype(np.int64)).all()
@@ -279,17 +286,10 @@ def test_memory_is_bounded_and_the_rest_counted(context, queue, out):
 
 
 @on_device
-@pytest.mark.parametrize("in_order", [True, False])
-def test_each_launch_keeps_its_own_trace(context, device, out, in_order):
-    import pyopencl as cl  # noqa: PLC0415
-
-    in_any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    if not in_order and not device.queue_properties & in_any_order:
-        pytest.skip("the device has no out-of-order queues")
-    queue = cl.CommandQueue(context, properties=0 if in_order else in_any_order)
+def test_each_launch_keeps_its_own_trace(context, any_queue, out):
     made = traced(context, WHOLE, trace=8).kernel("meet")
     rounds = [3, 8, 0, 5, 9, 1] * 12
-    launches = [made(queue, None, (4,), out, np.uint32(count)) for count in rounds]
+    launches = [made(any_queue, None, (4,), out, np.uint32(count)) for count in rounds]
     for launch, count in zip(launches, rounds, strict=True):
         trace = launch.trace()
         check_order(trace, launch.num_groups, min(count, 8)) if count else None
@@ -299,28 +299,21 @@ def test_each_launch_keeps_its_own_trace(context, device, out, in_order):
 
 
 @on_device
-@pytest.mark.parametrize("in_order", [True, False])
-def test_a_launch_that_waits_for_events_gives_its_place_to_the_next_and_says_so(context, device, out, in_order):
-    import pyopencl as cl  # noqa: PLC0415
-
-    in_any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    if not in_order and not device.queue_properties & in_any_order:
-        pytest.skip("the device has no out-of-order queues")
-    queue = cl.CommandQueue(context, properties=0 if in_order else in_any_order)
+def test_a_launch_that_waits_for_events_gives_its_place_to_the_next_and_says_so(context, any_queue, out):
     made = traced(context, WHOLE).kernel("meet")
-    made.occupancy(queue, (4,))
+    made.occupancy(any_queue, (4,))
     gate = cl.UserEvent(context)
-    first = made(queue, None, (4,), out, np.uint32(2), wait_for=[gate])
-    second = made(queue, None, (4,), out, np.uint32(3))
-    third = made(queue, None, (4,), out, np.uint32(4))
+    first = made(any_queue, None, (4,), out, np.uint32(2), wait_for=[gate])
+    second = made(any_queue, None, (4,), out, np.uint32(3))
+    third = made(any_queue, None, (4,), out, np.uint32(4))
     gate.set_status(cl.command_execution_status.COMPLETE)
     third.wait()
     with pytest.raises(portbar.Error, match="the trace was overwritten"):
         first.trace()
-    if in_order:
+    if not any_queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         check_order(second.trace(), second.num_groups, 3)
     check_order(third.trace(), third.num_groups, 4)
-    fourth = made(queue, None, (4,), out, np.uint32(5))
+    fourth = made(any_queue, None, (4,), out, np.uint32(5))
     check_order(fourth.trace(), fourth.num_groups, 5)
     assert third.trace().arrive.shape[1] == 4
 
@@ -350,58 +343,16 @@ def test_a_barrier_that_gave_up_shows_who_was_missing(context, queue, out):
 
 
 @on_device
-def test_reductions_over_the_grid_are_in_the_trace(context, queue, out):
-    from tests.support import uints  # noqa: PLC0415 (needs PyOpenCL)
-
-    source = (
-        HEADER
-        + """
-#include "portbar/reduction.h"
-kernel void add(PORTBAR_GRID_PARAM, global uint *out)
-{
-    PORTBAR_ENTER(grid);
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const uint sum = portbar_device_reduce_add(&grid, scratch, 1u);
-    if (portbar_global_id(&grid) == 0u)
-        out[0] = sum;
-}
-"""
-    )
-    launch = traced(context, source).kernel("add")(queue, None, (8,), out)
+@pytest.mark.parametrize("adds", [0, 1])
+def test_votes_and_reductions_over_the_grid_are_in_the_trace(context, queue, out, adds):
+    """Votes and a reduction of truth values have one barrier each, a sum as many as its algorithm takes."""
+    launch = traced(context, COLLECTIVES.replace("ADDS", str(adds))).kernel("collectives")(queue, None, (8,), out)
     launch.wait()
-    assert uints(queue, out)[0] == 8 * launch.num_groups
+    assert support.uints(queue, out)[0] == 5 + adds
     trace = launch.trace()
-    assert trace.arrive.shape[1] >= 1
-    check_order(trace, launch.num_groups, trace.arrive.shape[1])
-
-
-@on_device
-def test_votes_are_in_the_trace_once_each(context, queue, out):
-    from tests.support import uints  # noqa: PLC0415 (needs PyOpenCL)
-
-    source = (
-        HEADER
-        + """
-#include "portbar/reduction.h"
-kernel void vote(PORTBAR_GRID_PARAM, global uint *out)
-{
-    PORTBAR_ENTER(grid);
-    PORTBAR_REDUCTION_SCRATCH(scratch);
-    const bool first = portbar_global_id(&grid) == 0u;
-    uint right = portbar_device_barrier_any(&grid, first) ? 1u : 0u;
-    right += portbar_device_barrier_all(&grid, first) ? 0u : 1u;
-    right += portbar_device_barrier_count(&grid, true) == portbar_global_size(&grid) ? 1u : 0u;
-    right += portbar_device_barrier_sum(&grid, 2u) == 2u * portbar_global_size(&grid) ? 1u : 0u;
-    right += portbar_device_reduce_logical_or(&grid, scratch, first ? 1 : 0) ? 1u : 0u;
-    if (first)
-        out[0] = right;
-}
-"""
-    )
-    launch = traced(context, source).kernel("vote")(queue, None, (8,), out)
-    launch.wait()
-    assert uints(queue, out)[0] == 5
-    check_order(launch.trace(), launch.num_groups, 5)
+    phases = trace.arrive.shape[1]
+    assert phases > 5 if adds else phases == 5
+    check_order(trace, launch.num_groups, phases)
 
 
 @on_device
