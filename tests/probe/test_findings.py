@@ -19,7 +19,7 @@ from portbar.device.facts import DeviceFacts, device_key
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.device.tuning import WaitTuning
 from portbar.errors import RecordError
-from portbar.records import cache, files
+from portbar.records import cache, writing
 from portbar.survey.measuring import probe as probing
 from tests import checkout
 
@@ -139,7 +139,7 @@ def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
 
 _COUNTING = """
 import sys
-from portbar.records import cache, files
+from portbar.records import cache, writing
 
 for _ in range(40):
     with cache.changing():
@@ -160,7 +160,7 @@ def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(
     known: Any, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "_LOCK_S", 0.05)
-    held = files.lock(own_cache / ".lock")
+    held = writing.lock(own_cache / ".lock")
     assert held is not None
     try:
         profile.change_findings(known, "nothing", lambda found: replace(found, source="changed"))
