@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,39 +12,38 @@ pytest.importorskip("pyopencl")
 from click.testing import CliRunner
 
 import portbar
+from benchmarks.advice import plot, right, summary
+from benchmarks.shared import Row
 from portbar.choices import advice
 from portbar.cli.advise import Duration, command
 from portbar.device import matrix
 from portbar.device.costs import CACHE_KIND, Costs, ShapeCosts, known_costs, store_costs
-from portbar.device.facts import DeviceFacts, facts
+from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.records import cache
 from portbar.records.files import find
+from portbar.survey.measuring.benching import BarrierTime, time_barriers
+from portbar.survey.tasks.barrier import keep_costs
+from tests import support
 from tests.checkout import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyopencl as cl
 
 FACTS = DeviceFacts(name="A device", type=("GPU",), compute_units=8)
 #: A hundred times the barrier from 1 group to 100, so that 10 are in the middle.
-SHAPES = (
-    ShapeCosts(64, 1, 0.5, 4.0, enqueue=3.0, gap=1.5, launch=10.0, grid=25.0, check=30.0),
-    ShapeCosts(64, 100, 1.5, 4.0, enqueue=3.0, gap=1.5, launch=10.0, grid=25.0, check=30.0),
-    ShapeCosts(256, 1, 0.7, 4.0, enqueue=3.0, gap=1.5, launch=10.0, grid=25.0, check=30.0),
+SHAPES = tuple(
+    ShapeCosts(size, groups, barrier, 4.0, enqueue=3.0, gap=1.5, launch=10.0, grid=25.0, check=30.0)
+    for size, groups, barrier in ((64, 1, 0.5), (64, 100, 1.5), (256, 1, 0.7))
 )
 US = 1e-6
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def known(monkeypatch):
     """The costs of the device that `advise` is asked about."""
-    held: dict[str, Any] = {"costs": Costs(SHAPES, "a test"), "one_group": "", "facts": FACTS}
+    held = {"costs": Costs(SHAPES, "a test"), "one_group": "", "facts": FACTS}
     monkeypatch.setattr(advice, "_of_record", lambda _: (held["facts"], held["costs"], held["one_group"]))
     return held
 
 
-def asked(work_us: float = 2.0, **more: Any) -> portbar.Advice:
+def asked(work_us=2.0, **more):
     return portbar.advise("it", work_per_iteration=work_us * US, **({"local_size": 64, "groups": 100} | more))
 
 
@@ -59,10 +57,7 @@ def asked(work_us: float = 2.0, **more: Any) -> portbar.Advice:
         (0.0, 1000, False, 25 + 1500, 10 + 999 * 3.0),
     ],
 )
-def test_the_model_by_hand(
-    known: dict[str, Any], work: float, iterations: int, host_checks: bool, one: float, again: float
-) -> None:
-    assert known
+def test_the_model_by_hand(known, work, iterations, host_checks, one, again):
     found = asked(work, iterations=iterations, host_checks=host_checks)
     assert found.one_kernel == pytest.approx(one * US)
     assert found.relaunching == pytest.approx(again * US)
@@ -74,12 +69,11 @@ def test_the_model_by_hand(
 @pytest.mark.parametrize(
     ("speedup", "verdict"), [(1.11, "one kernel"), (1.09, "either"), (0.92, "either"), (0.9, "relaunch")]
 )
-def test_a_tenth_is_what_a_verdict_takes(speedup: float, verdict: str) -> None:
+def test_a_tenth_is_what_a_verdict_takes(speedup, verdict):
     assert advice.verdict_of(speedup) == verdict
 
 
-def test_costs_between_two_group_counts_go_by_their_logarithms(known: dict[str, Any]) -> None:
-    assert known
+def test_costs_between_two_group_counts_go_by_their_logarithms(known):
     assert asked(groups=10).costs["barrier"] == pytest.approx(1.0 * US)
     assert asked(groups=1).costs["barrier"] == pytest.approx(0.5 * US)
     assert asked(groups=1, local_size=200).costs["barrier"] == pytest.approx(0.7 * US)
@@ -88,7 +82,7 @@ def test_costs_between_two_group_counts_go_by_their_logarithms(known: dict[str, 
     assert asked(groups=None, local_size=None).local_size == 64
 
 
-def test_the_reason_names_what_decides(known: dict[str, Any]) -> None:
+def test_the_reason_names_what_decides(known):
     assert "the host needs 3 us to enqueue" in asked(1.0).reason
     assert "a launch that follows another adds 1.5 us" in asked(5.0).reason
     few = asked(1.0, iterations=2)
@@ -100,7 +94,7 @@ def test_the_reason_names_what_decides(known: dict[str, Any]) -> None:
         asked(groups=2)
 
 
-def test_without_all_times_of_launches_relaunching_is_as_fast_as_can_be(known: dict[str, Any]) -> None:
+def test_without_all_times_of_launches_relaunching_is_as_fast_as_can_be(known):
     known["costs"] = Costs((ShapeCosts(64, 8, 1.0, 4.0),), "old")
     sure = asked(1.0, groups=8, iterations=1000)
     assert (sure.verdict, sure.complete, sure.costs["gap"]) == ("one kernel", False, 0.0)
@@ -130,26 +124,25 @@ def test_without_all_times_of_launches_relaunching_is_as_fast_as_can_be(known: d
         ),
     ],
 )
-def test_what_cannot_be_is_refused(known: dict[str, Any], more: dict[str, Any], said: str) -> None:
-    assert known
+def test_what_cannot_be_is_refused(known, more, said):
     with pytest.raises(portbar.LaunchError, match=said):
         portbar.advise("it", **({"work_per_iteration": 1e-6} | more))
 
 
-def test_a_device_without_a_record_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_without_a_record_names_the_remedy(monkeypatch):
     monkeypatch.setattr(advice, "describe", lambda _: portbar.DeviceProfile(replace(FACTS, name="Unknown chip")))
     with pytest.raises(portbar.RecordError, match=r"Unknown chip.*portbar bench barrier.*portbar survey"):
         portbar.advise(object(), work_per_iteration=1e-6)  # type: ignore[arg-type]
 
 
-def test_a_published_record_has_no_times() -> None:
+def test_a_published_record_has_no_times():
     with pytest.raises(portbar.RecordError, match="has no barrier times"):
         portbar.advise("gtx-980", work_per_iteration=1e-6)
     with pytest.raises(portbar.RecordError, match="no record"):
         portbar.advise("no such chip", work_per_iteration=1e-6)
 
 
-def test_costs_that_were_kept_come_before_those_of_the_matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_that_were_kept_come_before_those_of_the_matrix(tmp_path, monkeypatch):
     monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
     h200 = DeviceFacts.from_json(find("h200").record["devices"][0]["facts"])
     lent = known_costs(h200)
@@ -173,21 +166,17 @@ def test_costs_that_were_kept_come_before_those_of_the_matrix(tmp_path: Path, mo
         {"shapes": [{"unknown": 1}]},
     ],
 )
-def test_costs_that_cannot_be_count_as_absent_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: dict[str, Any]
-) -> None:
+def test_costs_that_cannot_be_count_as_absent_with_a_warning(tmp_path, monkeypatch, spoilt):
     monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
     good = Costs(SHAPES[:1], "x").to_json()
     shapes = [good["shapes"][0] | one for one in spoilt["shapes"]] if "shapes" in spoilt else good["shapes"]
     value = (good | spoilt | {"shapes": shapes}) if spoilt else {}
-    from portbar.device.facts import device_key  # noqa: PLC0415
-
     cache.store(CACHE_KIND, device_key(FACTS), value)
     with pytest.warns(cache.CacheWarning, match="costs"):
         assert known_costs(FACTS) is None
 
 
-def test_the_page_shows_what_the_command_prints() -> None:
+def test_the_page_shows_what_the_command_prints():
     page = (ROOT / "docs" / "advise.md").read_text(encoding="utf-8")
     (call,) = (line for line in page.splitlines() if line.startswith("portbar advise "))
     shown = page.partition("```text\n")[2].partition("```")[0]
@@ -196,8 +185,7 @@ def test_the_page_shows_what_the_command_prints() -> None:
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_json_has_the_fields(known: dict[str, Any]) -> None:
-    assert known
+def test_json_has_the_fields(known):
     done = CliRunner().invoke(command, ["-w", "2us", "--record", "it", "-l", "64", "-g", "100", "--json"])
     assert done.exit_code == 0
     (one,) = json.loads(done.stdout)
@@ -207,24 +195,24 @@ def test_json_has_the_fields(known: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["2", "us", "-2us", "2 hours", "1e3us", "nan", "9999999999s", "inf s"])
-def test_a_time_without_a_unit_is_wrong_usage(wrong: str) -> None:
+def test_a_time_without_a_unit_is_wrong_usage(wrong):
     done = CliRunner().invoke(command, [f"--work-per-iteration={wrong}", "--record", "h200"])
     assert (done.exit_code, done.stdout) == (2, "")
 
 
-def test_times_have_units() -> None:
+def test_times_have_units():
     read = [Duration().convert(text, None, None) for text in ("2us", "350 ns", "1.5ms", ".5s", "3.us")]
     assert read == pytest.approx([2e-6, 3.5e-7, 1.5e-3, 0.5, 3e-6])
 
 
-def test_more_groups_than_there_are_end_in_status_1() -> None:
+def test_more_groups_than_there_are_end_in_status_1():
     done = CliRunner().invoke(command, ["-w", "2us", "-g", "100000", "--record", "h200"])
     assert (done.exit_code, done.stdout) == (1, "")
     assert "runs at most 1056 concurrently" in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("verdict", "speedup", "right"),
+    ("verdict", "speedup", "loses_little"),
     [
         ("one kernel", 3.0, True),
         ("one kernel", 0.95, True),
@@ -236,16 +224,12 @@ def test_more_groups_than_there_are_end_in_status_1() -> None:
         ("either", 0.7, False),
     ],
 )
-def test_a_verdict_is_right_where_who_follows_it_loses_little(verdict: str, speedup: float, right: bool) -> None:
-    from benchmarks.advice import right as judged  # noqa: PLC0415
-
-    assert judged(verdict, speedup) == right
+def test_a_verdict_is_right_where_who_follows_it_loses_little(verdict, speedup, loses_little):
+    assert right(verdict, speedup) == loses_little
 
 
-def _rows() -> list[Any]:
-    from benchmarks.shared import Row  # noqa: PLC0415
-
-    def row(ratio: float, guess: float, verdict: str, work: float) -> Row:
+def _rows():
+    def row(ratio, guess, verdict, work):
         extra = {"predicted_ratio": guess, "verdict": verdict, "work_us": work}
         return Row("life", "A device", "launches", ratio, ratio, 1.0, 15, extra)
 
@@ -257,9 +241,7 @@ def _rows() -> list[Any]:
     ]
 
 
-def test_the_summary_has_the_error_of_a_median_row_and_the_verdicts_that_were_right() -> None:
-    from benchmarks.advice import summary  # noqa: PLC0415
-
+def test_the_summary_has_the_error_of_a_median_row_and_the_verdicts_that_were_right():
     found = summary(_rows())
     assert (found["rows"], found["without"], found["verdicts"], found["verdicts_right"]) == (3, 1, 3, 2)
     assert found["median_error"] == pytest.approx(0.2)
@@ -267,9 +249,7 @@ def test_the_summary_has_the_error_of_a_median_row_and_the_verdicts_that_were_ri
     assert summary([])["median_error"] is None
 
 
-def test_the_plot_has_measured_and_predicted_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.advice import plot  # noqa: PLC0415
-
+def test_the_plot_has_measured_and_predicted_points(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="plots need matplotlib")
     plot(_rows(), tmp_path / "plot.svg")
     text = (tmp_path / "plot.svg").read_text(encoding="utf-8")
@@ -284,20 +264,12 @@ def test_the_plot_has_measured_and_predicted_points(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.device
-def test_a_bench_leaves_what_advice_needs(
-    context: cl.Context, queue: cl.CommandQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from portbar.survey.measuring.benching import BarrierTime, time_barriers  # noqa: PLC0415
-    from portbar.survey.tasks.barrier import keep_costs  # noqa: PLC0415
-
+def test_a_bench_leaves_what_advice_needs(context, queue, tmp_path, monkeypatch):
     device = context.devices[0]
     profile = portbar.describe(device)
     monkeypatch.setattr(advice, "describe", lambda _: profile)
-    try:
-        times = time_barriers(queue, ["counter"], (1,), (1,), budget_s=2)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
-    (time,) = times
+    with support.skipped_where_refused():
+        (time,) = time_barriers(queue, ["counter"], (1,), (1,), budget_s=2)
     if time.us is None:
         pytest.skip(f"no barrier was timed: {time.note}")
     assert time.launches is not None

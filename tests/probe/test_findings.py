@@ -8,9 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -39,12 +37,12 @@ FOUND = Findings(
 FACTS = DeviceFacts(platform_name="P", name="Device of test_findings")
 
 
-def test_findings_survive_json() -> None:
+def test_findings_survive_json():
     assert Findings.from_json(json.loads(json.dumps(FOUND.to_json()))) == FOUND
     assert Findings.from_json({}) == Findings()
 
 
-def test_an_entry_from_before_lost_measurements_were_recorded_has_none() -> None:
+def test_an_entry_from_before_lost_measurements_were_recorded_has_none():
     value = FOUND.to_json()
     del value["lost"]
     assert Findings.from_json(value).lost == {}
@@ -91,12 +89,12 @@ def test_an_entry_from_before_lost_measurements_were_recorded_has_none() -> None
         ("colour", "red", "colour"),
     ],
 )
-def test_impossible_values_are_refused_with_the_cause(field: str, value: object, word: str) -> None:
+def test_impossible_values_are_refused_with_the_cause(field, value, word):
     with pytest.raises(RecordError, match=word):
         Findings.from_json({**FOUND.to_json(), field: value})
 
 
-def test_older_tables_without_local_sizes_speak_for_few_work_items() -> None:
+def test_older_tables_without_local_sizes_speak_for_few_work_items():
     known = Findings.from_json({"barrier_table": [[1, "flag"], [70, "tree"]]})
     assert known.barrier_table == ((1, 1, "flag"), (1, 70, "tree"))
 
@@ -104,9 +102,7 @@ def test_older_tables_without_local_sizes_speak_for_few_work_items() -> None:
 @pytest.mark.parametrize(
     "damage", [{"barrier_table": [[1, "No Name"]]}, {"groups_in_flight": "x"}, {"polls_per_second": 1e14}]
 )
-def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_absent(
-    damage: dict[str, object], own_cache: Path
-) -> None:
+def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_absent(damage, own_cache):
     cache.store(CACHE_KIND, device_key(FACTS), {**FOUND.to_json(), **damage})
     with pytest.warns(cache.CacheWarning, match=f"{device_key(FACTS)}.json") as caught:
         assert profile.stored_findings(FACTS) is None
@@ -117,15 +113,15 @@ def test_a_foreign_entry_of_the_cache_warns_once_with_its_path_and_counts_as_abs
 
 
 @pytest.fixture
-def known(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def known(own_cache, monkeypatch):
     """A device with findings in a cache of its own."""
     monkeypatch.setattr(profile, "facts", lambda _: FACTS)
     cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
     return SimpleNamespace(name=FACTS.name)
 
 
-def test_changes_of_many_threads_are_all_kept(known: Any) -> None:
-    def add(thread: int) -> None:
+def test_changes_of_many_threads_are_all_kept(known):
+    def add(thread):
         for turn in range(10):
             name = f"{thread}.{turn}"
             profile.change_findings(
@@ -149,16 +145,14 @@ for _ in range(40):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are kept apart where the system has flock")
-def test_changes_of_several_processes_are_all_kept(own_cache: Path) -> None:
+def test_changes_of_several_processes_are_all_kept(own_cache):
     environment = checkout.environment()
     children = [subprocess.Popen([sys.executable, "-c", _COUNTING], env=environment) for _ in range(3)]
     assert [one.wait(60) for one in children] == [0] * 3
     assert cache.load("counts", "x") == {"n": 120}
 
 
-def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(
-    known: Any, own_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(known, own_cache, monkeypatch):
     monkeypatch.setattr(cache, "_LOCK_S", 0.05)
     held = writing.lock(own_cache / ".lock")
     assert held is not None
@@ -169,8 +163,8 @@ def test_a_cache_that_stays_locked_delays_a_change_and_does_not_hang_it(
     assert profile.stored_findings(FACTS).source == "changed"
 
 
-def test_a_litmus_failure_that_comes_during_a_probe_is_kept(known: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(*_: object) -> Findings:
+def test_a_litmus_failure_that_comes_during_a_probe_is_kept(known, monkeypatch):
+    def measured(*_):
         profile.change_findings(known, "a verdict", lambda found: replace(found, litmus={"cl12": "fail: MP 3 of 9"}))
         return Findings(source="probed anew")
 

@@ -9,17 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("pyopencl")
+
+import portbar
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device import child, quirks
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceFacts, address_of, device_key
+from portbar.device.facts import DeviceFacts, address_of, device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
-from portbar.primitives import headers as rendering
+from portbar.launching import compiled
 from portbar.primitives.atomics import WORDS
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.records import cache
+from portbar.survey.measuring import kernels
 from portbar.survey.measuring import probe as probing
 from portbar.survey.measuring.probe import STEPS, probe
+from tests import support
 
 ADDRESS_JSON = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D"}
 FACTS = DeviceFacts(platform_name="P", name="D", type=("CPU",))
@@ -157,7 +162,6 @@ class ShortLoops:
 
 @pytest.mark.parametrize("late_call", range(1, 9))
 def test_one_late_launch_does_not_hide_a_loop_limit(monkeypatch, late_call):
-    kernels = pytest.importorskip("portbar.survey.measuring.kernels")
     device, probes = ShortLoops(late_call), kernels.Probes.__new__(kernels.Probes)
     monkeypatch.setattr(kernels.cl, "Kernel", lambda *_: None)
     monkeypatch.setattr(kernels.cl, "Buffer", lambda *_, **__: None)
@@ -253,7 +257,6 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
 
 def test_probes_render_every_word_function_that_headers_use():
-    kernels = pytest.importorskip("portbar.survey.measuring.kernels")
     for atomics in VARIANTS:
         text = kernels.words_text(atomics)
         assert all(f"portbar_{name}(" in text for name in WORDS)
@@ -265,16 +268,12 @@ def test_probes_render_every_word_function_that_headers_use():
 @pytest.fixture
 def found(device, context):
     """The findings of the probe of the context's fixture."""
-    from portbar.choices.profile import describe  # noqa: PLC0415 (host tests need no PyOpenCL)
-
-    return describe(device).findings
+    return portbar.describe(device).findings
 
 
 @pytest.fixture
 def probes(device, found):
-    from portbar.survey.measuring.kernels import Probes  # noqa: PLC0415 (the same)
-
-    return Probes(device, found)
+    return kernels.Probes(device, found)
 
 
 def best_of(probes):
@@ -288,10 +287,6 @@ def needs_two_groups(found):
 
 @pytest.mark.device
 def test_a_probed_device_has_a_way_to_order_memory_and_runs_a_grid(context, queue, found):
-    import pyopencl as cl  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-
     strategy = choose(portbar.describe(queue.device))
     assert found.ordering[strategy.atomics.value] == "pass"
     source = """#include "portbar/device_barrier.h"
@@ -301,13 +296,10 @@ def test_a_probed_device_has_a_way_to_order_memory_and_runs_a_grid(context, queu
         bool held = portbar_device_barrier(&grid);
         if (portbar_global_id(&grid) == 0) { seen[0] = total[0]; seen[1] = held; }
     }"""
-    seen = np.zeros(2, np.uint32)
-    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-    total, out = (cl.Buffer(context, flags, hostbuf=np.zeros(2, np.uint32)) for _ in range(2))
-    launch = portbar.Program(context, source).kernel("sum")(queue, None, (4,), total, out)
+    total, seen = support.filled(queue, 2), support.filled(queue, 2)
+    launch = portbar.Program(context, source).kernel("sum")(queue, None, (4,), total, seen)
     launch.wait()
-    cl.enqueue_copy(queue, seen, out)
-    assert seen.tolist() == [4 * launch.num_groups, 1]
+    assert support.uints(queue, seen).tolist() == [4 * launch.num_groups, 1]
 
 
 @pytest.mark.device
@@ -321,8 +313,6 @@ def test_every_way_to_write_atomics_that_builds_was_tested_for_ordering(found):
 
 @pytest.mark.device
 def test_short_loops_are_found_where_they_are_known_and_nowhere_else(device, probes, found):
-    from portbar.device.facts import facts  # noqa: PLC0415
-
     known = "llvmpipe-loop-limit" in {quirk.name for quirk in quirks.matching(facts(device))}
     assert probes.loop_limit() == (65535 if known else None)
     assert found.lost == {}
@@ -362,9 +352,7 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
     needs_two_groups(found)
     if change is plain_load and probes.facts.name.startswith("Oclgrind"):
         pytest.skip("the simulator runs every load that is written")
-    from portbar.survey.measuring import kernels as probing_kernels  # noqa: PLC0415
-
-    atomics, right = best_of(probes), probing_kernels.words_text
+    atomics, right = best_of(probes), kernels.words_text
 
     def wrong(name):
         text = right(name)
@@ -372,14 +360,12 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
         end = text.index("}", start)
         return text[:start] + change(text[start:end]) + text[end:]
 
-    monkeypatch.setattr(probing_kernels, "words_text", wrong)
+    monkeypatch.setattr(kernels, "words_text", wrong)
     assert re.match(noticed, probes.ordering(atomics))
 
 
 def patched_headers(monkeypatch, change):
-    from portbar.launching import compiled  # noqa: PLC0415
-
-    right = rendering.resolve_includes
+    right = compiled.resolve_includes
 
     def wrong(source, strategy, **keywords):
         text = right(source, strategy, **keywords)
