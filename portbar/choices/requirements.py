@@ -340,15 +340,7 @@ REQUIREMENTS: Final = {one.name: one for one in _TABLE}
 
 
 def parse(names: Iterable[Any]) -> tuple[Required, ...]:
-    """Read what a program requires.
-
-    Raises
-    ------
-    Error
-        A name is not text.
-    UnsupportedFeatureError
-        There is no such name; the message names the nearest and lists all. Or a number is missing, or cannot be.
-    """
+    """Read what a program requires; an `UnsupportedFeatureError` names what is nearest to an unknown name, and lists all."""
     return tuple(_parsed(name) for name in names)
 
 
@@ -384,13 +376,7 @@ def _nearest(name: str) -> str:
 
 
 def check(required: Iterable[Required], device: Candidate) -> None:
-    """Refuse a device that does not meet what a program requires.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        Each requirement that it does not meet, with the cause and the remedy.
-    """
+    """Refuse a device that does not meet what a program requires: each requirement, with the cause and the remedy."""
     lacks = [(one, lack) for one in required if (lack := one.requirement.lack(device, one.number)) is not None]
     if not lacks:
         return

@@ -1,4 +1,4 @@
-"""Checks a kernel's arguments before the launch, and says which one is wrong and what would be right."""
+"""Checks a kernel's arguments before the launch: a `LaunchError` says which one is wrong and what would be right."""
 
 from __future__ import annotations
 
@@ -104,13 +104,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
 
 
 def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:
-    """Check the author's arguments against the author's parameters.
-
-    Raises
-    ------
-    LaunchError
-        A wrong number of arguments, or one of the wrong type; the message names it.
-    """
+    """Check the author's arguments against the author's parameters."""
     parameters = kernel.parameters
     if len(args) != kernel.count:
         names = "" if parameters is None else " (" + ", ".join(f"{p.type_name} {p.name}" for p in parameters) + ")"
@@ -125,13 +119,7 @@ def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:
 
 
 def without_arrays(kernel: CompiledKernel, signature: Signature, args: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the arguments with the memory of PyOpenCL arrays in their place.
-
-    Raises
-    ------
-    LaunchError
-        An array starts inside its buffer, or is not contiguous: the kernel would see other elements than the caller.
-    """
+    """Return the arguments with the memory of arrays in their place, where a kernel would see the caller's elements."""
     bare = list(args)
     for index in signature.arrays:
         array = args[index]
@@ -149,13 +137,7 @@ def without_arrays(kernel: CompiledKernel, signature: Signature, args: Sequence[
 
 
 def check_exclusive(kernel: CompiledKernel, args: Sequence[Any]) -> None:
-    """Refuse one buffer for a parameter that a compiler takes for unchanging and for one that the kernel writes.
-
-    Raises
-    ------
-    LaunchError
-        The message names both parameters.
-    """
+    """Refuse one buffer for a parameter that a compiler takes for unchanging and for one that the kernel writes."""
     for fixed, written in kernel.exclusive:
         if args[fixed] is args[written] and args[fixed] is not None:
             first, second = ((kernel.parameters or ())[place].name for place in (fixed, written))
@@ -170,11 +152,6 @@ def check_memory_contexts(kernel: str, context: cl.Context, places: Sequence[int
     """Check that the buffers at these places belong to the program's context; some drivers take any.
 
     Empty arrays have no memory, and shared virtual memory does not expose its context: both pass.
-
-    Raises
-    ------
-    LaunchError
-        A buffer of another context.
     """
     handle = context.int_ptr
     for index in places:
@@ -191,13 +168,7 @@ def check_memory_contexts(kernel: str, context: cl.Context, places: Sequence[int
 
 
 def check_local_memory(kernel: CompiledKernel, device: cl.Device, sizes: Sequence[int]) -> None:
-    """Check that `LocalMemory` arguments fit a device, over which a driver may end the process (ARGUMENTS_UNCHECKED).
-
-    Raises
-    ------
-    LaunchError
-        Together with the kernel's own they are larger than the device's local memory.
-    """
+    """Check that `LocalMemory` arguments fit a device, over which a driver may end the process (ARGUMENTS_UNCHECKED)."""
     if not sizes:
         return
     # Of a new kernel object: some drivers count arguments that are set as the kernel's own memory.
@@ -215,25 +186,13 @@ def own_local_bytes(handle: cl.Kernel, device: cl.Device) -> int:
 
 
 def check_queue(queue: Any) -> None:
-    """Check the first argument of a launch.
-
-    Raises
-    ------
-    LaunchError
-        It is not a queue.
-    """
+    """Check that the first argument of a launch is a queue."""
     if not isinstance(queue, cl.CommandQueue):
         raise LaunchError(f"the first argument must be a pyopencl.CommandQueue, not {type(queue).__name__}")
 
 
 def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
-    """The events of a wait list, in which a `Launch` stands for its own.
-
-    Raises
-    ------
-    LaunchError
-        It is not a list, or holds something else.
-    """
+    """The events of a wait list, in which a `Launch` stands for its own."""
     if isinstance(wait_for, cl.Event | Launch):
         raise LaunchError(f"{caller}: wait_for must be a list of events, such as [event], not a single event")
     if not isinstance(wait_for, Iterable):
@@ -246,13 +205,7 @@ def events_of(caller: str, wait_for: Any) -> list[cl.Event]:
 
 
 def dummy_arguments(kernel: CompiledKernel) -> tuple[Any, ...]:
-    """Arguments good enough for a launch that returns before any user code.
-
-    Raises
-    ------
-    LaunchError
-        A parameter's argument cannot be invented: the size of a local one matters, an image has a format.
-    """
+    """Arguments good enough for a launch that returns before any user code; images and local memory cannot be invented."""
     if kernel.parameters is None and kernel.count:
         raise LaunchError(
             f"the driver does not report the arguments of kernel {kernel.name!r}: pass them after the local size"

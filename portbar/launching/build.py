@@ -1,7 +1,4 @@
-"""Compiles rendered source for one device, and turns a driver's refusal into an error that one can act on.
-
-Not for rendering, and not for choosing options beyond those that the strategy needs.
-"""
+"""Compiles rendered source for one device, and turns a driver's refusal into an error that one can act on."""
 
 from __future__ import annotations
 

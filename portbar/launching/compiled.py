@@ -26,30 +26,17 @@ from portbar.primitives.strategy import Strategy
 
 @dataclass(eq=False, repr=False)
 class CompiledProgram:
-    """A source with the choices that were made for each device.
+    """A source with the choices that were made for each device; other attributes are as the parameters of `Program`.
 
     Attributes
     ----------
-    context : pyopencl.Context
     name : str
         Of the source, in messages.
-    source : str
-    options : tuple of str
-        The author's build options.
-    spin_limit : float
-        Seconds, roughly, after which a barrier gives up.
-    isolate_build : bool
-        Whether a child process compiles first.
-    reductions : tuple of ReductionLoop
     reduction_use : Use or None
         What is used of portbar/reduction.h; None where the program does not include it.
-    scans : tuple of DeviceScan
     profiles, strategies : mapping of pyopencl.Device to DeviceProfile, to Strategy
     least_groups : int
         Work-groups that each launch of a grid needs at the same time.
-    registers : int or None
-        Maximum registers per work-item, if the compiler has such an option.
-    devices : tuple of pyopencl.Device
     states : States
         The state of launches in each queue.
     """
@@ -119,9 +106,7 @@ class CompiledProgram:
         return program
 
     def verbose_log(self, device: cl.Device) -> str:
-        """Return the build log with each kernel's resources, from a separate compilation; empty if the compiler reports
-        none.
-        """
+        """Return the log of another build, with each kernel's resources; empty if the compiler reports none."""
         if not self.profile(device).facts.compute_capability:
             return ""
         options = (*self._build_options(device, self.strategy(device)), VERBOSE)

@@ -1,7 +1,4 @@
-"""Writes portbar's headers as plain OpenCL C, and `portbar/host.h` for C hosts: `portbar.render` and `portbar export`.
-
-Not for Python hosts: a `Program` renders what it needs by itself.
-"""
+"""Writes portbar's headers as plain OpenCL C, and `portbar/host.h` for C hosts: `portbar.render` and `portbar export`."""
 
 from __future__ import annotations
 

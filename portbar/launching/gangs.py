@@ -26,13 +26,7 @@ _WORDS: Final = struct.Struct("=4I")
 
 
 def groups_of(kernel: str, size: tuple[int, ...], local: tuple[int, ...]) -> int:
-    """Work-groups of a launch.
-
-    Raises
-    ------
-    LaunchError
-        The sizes differ in dimensions.
-    """
+    """Work-groups of a launch, whose sizes must have as many dimensions."""
     if len(local) != len(size):
         raise LaunchError(f"kernel {kernel!r}: global size {size} and local size {local} differ in dimensions")
     return math.prod(-(-whole // part) for whole, part in zip(size, local, strict=True))

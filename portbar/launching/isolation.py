@@ -35,12 +35,9 @@ _VECTOR: Final = re.compile(rf"(?P<base>u?(?:{'|'.join(_BYTES)}))(?P<n>2|3|4|8|1
 
 
 def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
-    """Compile rendered source in a child process; say nothing where that ends well or with an ordinary refusal.
+    """Compile rendered source in a child process; a driver that aborts or hangs there is a `BuildError`.
 
-    Raises
-    ------
-    BuildError
-        The driver aborted or hung; with the device, the options, the last lines that the driver wrote, and the source's path.
+    Nothing is said of an ordinary refusal: the parent's build repeats it, with the driver's log.
     """
     address = next((address for address, known in list_devices() if known == device), None)
     if address is None:
@@ -55,7 +52,6 @@ def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
     payload = {"address": address.to_json(), "text": text, "options": list(options)}
     result = child.run_task(_TASK, payload, timeout=_LIMIT_S)
     if result.status in {"ok", "error"}:
-        # The parent's build repeats an error of the driver, with its log.
         return
     path = save_source(text)
     ended = "took too long" if result.status == "timeout" else "aborted"
@@ -93,13 +89,7 @@ def build_task(payload: dict[str, Any]) -> None:
 
 
 def _filled(context: cl.Context, kernel: cl.Kernel) -> list[Any]:
-    """Arguments of the right sizes for a kernel that never runs.
-
-    Raises
-    ------
-    ValueError
-        The driver does not report its type, or it is not memory, a scalar or a vector.
-    """
+    """Arguments of the right sizes for a kernel that never runs; a `ValueError` where they cannot be invented."""
     parameters = parameters_of(kernel, {})
     if parameters is None and kernel.num_args:
         raise ValueError("the driver does not report it")

@@ -23,26 +23,13 @@ _retired: Final[list[tuple[Callable[[], bool], StateMemory]]] = []
 
 
 class StateMemory:
-    """A buffer of 32-bit words, and the host's way to read them.
-
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-        Of the device that uses the memory.
-    words : numpy.ndarray
-        What it holds at first, of type uint32.
-
-    Attributes
-    ----------
-    buffer : pyopencl.Buffer
-    seen : memoryview or None
-        The words as the host sees them whenever no launch writes them; None where only a command can read them.
-    """
+    """A buffer of 32-bit words for the device of a queue, and the host's way to read them; `words` are in it at first."""
 
     def __init__(self, queue: cl.CommandQueue, words: Words) -> None:
         self._queue = queue
         self._reader: cl.CommandQueue | None = None
         self._shared = _shared(queue, words)
+        #: The words as the host sees them whenever no launch writes them; None where only a command can read them.
         self.seen: memoryview | None = None
         if self._shared is None:
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR

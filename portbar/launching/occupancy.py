@@ -130,9 +130,10 @@ class Occupancies:
 
     def __init__(self, kernel: CompiledKernel) -> None:
         self._kernel = kernel
-        self._known: dict[tuple[cl.Device, str, tuple[int, ...], tuple[int, ...]], Occupancy] = {}
+        #: By device, algorithm, local size and sizes of arguments in local memory.
+        self._known: dict[tuple[Any, ...], Occupancy] = {}
         #: Measurements that a busy device may have made too small.
-        self._retries: dict[tuple[cl.Device, str, tuple[int, ...], tuple[int, ...]], Retry] = {}
+        self._retries: dict[tuple[Any, ...], Retry] = {}
 
     def occupancy(
         self,

@@ -45,21 +45,8 @@ def awaited(
 ) -> list[cl.Event]:
     """The events that a launch waits for: those of its wait list and of its arrays, each once.
 
-    Parameters
-    ----------
-    caller : str
-        The beginning of messages, such as "kernel 'k'".
-    wait_for : iterable of pyopencl.Event or None
-    arrays : mapping of int or str to pyopencl.array.Array
-        By their places among the arguments, or by names.
-    hidden : bool
-        What `hides_failures` says.
-
-    Raises
-    ------
-    LaunchError
-        An event has failed already, so that the launch could never run, and a wait for it might never end (the effect
-        FAILED_WAITS_NEVER_END).
+    Refuses one that has failed: the launch could never run, and a wait for it might never end (FAILED_WAITS_NEVER_END).
+    Messages begin with the `caller`, such as "kernel 'k'", and name arrays by their places among the arguments, or by names.
     """
     # The launches of a program add the same event to several arrays.
     events = {id(event): event for event in wait_for or ()}
@@ -116,13 +103,7 @@ class Order:
         return self.is_busy or any(one.command_execution_status > _COMPLETE for one in self._before or ())
 
     def after(self, wait_for: Sequence[cl.Event] | None) -> Sequence[cl.Event] | None:
-        """The wait list of the next launch: the caller's, and what the launch must not overlap.
-
-        Raises
-        ------
-        LaunchError
-            The last launch failed, and the driver would end the process at the next one in this queue.
-        """
+        """The wait list of the next launch: the caller's, and what the launch must not overlap."""
         last = self.last
         if last is None or self.is_free:
             return wait_for

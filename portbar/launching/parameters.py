@@ -147,13 +147,7 @@ def _access(kernel: cl.Kernel, index: int, address: object) -> str:
 
 
 def hidden_of(kernel: str, source: str, parameters: Sequence[Parameter] | None) -> Hidden | None:
-    """Return the hidden parameters of a kernel, None if it has none; by its program's text if the driver reports none.
-
-    Raises
-    ------
-    LaunchError
-        They are not the first ones.
-    """
+    """Return the hidden parameters of a kernel, None if it has none; by its program's text if the driver reports none."""
     if parameters is None:
         return next((kind for kind in _KINDS if any(mentions(source, macro) for macro in kind.macros)), None)
     names = [parameter.name for parameter in parameters]

@@ -32,15 +32,7 @@ class Planner:
         self._occupancies = occupancies
 
     def plan(self, queue: cl.CommandQueue, shape: Shape, local_memory: tuple[int, ...], args: Sequence[Any]) -> Plan:
-        """Plan a launch; `local_memory` are the sizes of its arguments in local memory.
-
-        Raises
-        ------
-        LaunchError
-            Sizes that cannot be right.
-        UnsupportedFeatureError
-            The device holds fewer work-groups of the kernel than its program requires.
-        """
+        """Plan a launch; `local_memory` are the sizes of its arguments in local memory."""
         self._program.strategy(queue.device)
         if queue.context != self._program.context:
             raise LaunchError(f"kernel {self._kernel.name!r}: the queue belongs to another context than the program")

@@ -198,13 +198,7 @@ class Program(CompiledProgram):
 
 
 def _listed(what: str, given: Any) -> tuple[Any, ...]:
-    """Return as a tuple what a caller passed as a list or as one string.
-
-    Raises
-    ------
-    Error
-        It is neither.
-    """
+    """Return as a tuple what a caller passed as a list or as one string."""
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable) or isinstance(given, bytes):
@@ -213,13 +207,7 @@ def _listed(what: str, given: Any) -> tuple[Any, ...]:
 
 
 def _devices(context: cl.Context, devices: Any) -> tuple[cl.Device, ...]:
-    """Return the devices to build for.
-
-    Raises
-    ------
-    Error, DeviceError
-        There are none, or one is no device or not of the context.
-    """
+    """Return the devices to build for."""
     given = _listed("devices", context.devices if devices is None else devices)
     if not given:
         raise DeviceError("devices= is empty; omit it to build for all devices of the context")
@@ -232,13 +220,7 @@ def _devices(context: cl.Context, devices: Any) -> tuple[cl.Device, ...]:
 
 
 def _check_entering(name: str, text: str) -> None:
-    """Refuse a source whose kernels do not enter their grid by their first statement.
-
-    Raises
-    ------
-    BuildError
-        With the line and the remedy.
-    """
+    """Refuse a source whose kernels do not enter their grid by their first statement."""
     if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER"):
         raise BuildError(
             f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
@@ -257,13 +239,7 @@ def _check_entering(name: str, text: str) -> None:
 
 
 def _events(trace: Any) -> int:
-    """How many events of each work-group a caller wants to be kept, 0 for no trace.
-
-    Raises
-    ------
-    Error
-        It is not such a number.
-    """
+    """How many events of each work-group a caller wants to be kept, 0 for no trace."""
     if isinstance(trace, bool):
         return USUAL_EVENTS if trace else 0
     try:
@@ -279,13 +255,7 @@ def _events(trace: Any) -> int:
 
 
 def _name_and_text(source: Any) -> tuple[str, str]:
-    """Return the name of a source in messages, and its text.
-
-    Raises
-    ------
-    Error
-        It is not text, or holds characters that no OpenCL C compiler accepts.
-    """
+    """Return the name of a source in messages, and its text."""
     if not isinstance(source, str | Path):
         raise Error(f"the source of a program must be text or a pathlib.Path, not {type(source).__name__}")
     if isinstance(source, str) and _PATH.fullmatch(source):
@@ -316,15 +286,7 @@ def _warn_of_short_loops(profile: DeviceProfile) -> None:
 
 
 def _required(names: Sequence[Any], source: str) -> tuple[requirements.Required, ...]:
-    """Return the requirements of a program.
-
-    Raises
-    ------
-    Error
-        A name is not text.
-    UnsupportedFeatureError
-        There is no such name, the message lists those that there are; or the program does not include the name's header.
-    """
+    """Return the requirements of a program."""
     required = requirements.parse(names)
     for one in required:
         if str(one).startswith(requirements.SPLIT_BARRIER) and not any(

@@ -26,13 +26,7 @@ MOST_EPOCHS: Final = (1 << 31) - 1
 def check_sizes(
     kernel: str, scans: tuple[DeviceScan, ...], size: tuple[int, ...], local: tuple[int, ...], used: Sequence[str]
 ) -> None:
-    """Check that all work-groups are whole, and no larger than the local memory of the scans that are `used`.
-
-    Raises
-    ------
-    LaunchError
-        They are not.
-    """
+    """Check that all work-groups are whole, and no larger than the local memory of the scans that are `used`."""
     if any(whole % part for whole, part in zip(size, local, strict=True)):
         raise LaunchError(
             f"kernel {kernel!r} scans, which requires work-groups of equal size: global size {size}, local size {local}. Pass "

@@ -1,4 +1,4 @@
-"""Sizes of a launch: checks of those that a caller gives, and the local size that suits a kernel and a device."""
+"""Sizes of a launch: those that a caller gives, or a `LaunchError`, and the local size that suits a kernel and a device."""
 
 from __future__ import annotations
 
@@ -58,13 +58,7 @@ _POINTER: Final = re.compile(r"([a-z][a-z ]*?)(2|3|4|8|16)?\s*\*")
 
 
 def as_size(what: str, size: Sequence[int]) -> Size:
-    """A size that a caller gives, one to three whole numbers above 0.
-
-    Raises
-    ------
-    LaunchError
-        It is something else; `what` names it in the message.
-    """
+    """A size that a caller gives, one to three whole numbers above 0."""
     try:
         dims = tuple(int(n) for n in size)
     except (TypeError, ValueError, OverflowError):
@@ -89,13 +83,7 @@ def largest(handle: cl.Kernel, device: cl.Device, facts: DeviceFacts) -> int:
 
 
 def checked_local_size(kernel: CompiledKernel, device: cl.Device, local_size: Sequence[int] | None) -> Size:
-    """The local size to use, checked against the kernel's and the device's limits.
-
-    Raises
-    ------
-    LaunchError
-        It cannot be used, or there is none.
-    """
+    """The local size to use, checked against the kernel's and the device's limits."""
     where = f"kernel {kernel.name!r} on {device.name.strip()}"
     handle = kernel.handle(device)
     required = required_size(handle, device)
@@ -121,13 +109,7 @@ def checked_local_size(kernel: CompiledKernel, device: cl.Device, local_size: Se
 
 
 def counted(kernel: str, what: str, given: Any) -> int:
-    """A number of work-groups or of items that a caller gives for a kernel, a whole number above 0.
-
-    Raises
-    ------
-    LaunchError
-        It is something else; `what` names it in the message.
-    """
+    """A number of work-groups or of items that a caller gives for a kernel, a whole number above 0."""
     try:
         asked = operator.index(given)
     except TypeError:
@@ -138,13 +120,7 @@ def counted(kernel: str, what: str, given: Any) -> int:
 
 
 def explicit_groups(kernel: str, shape: Shape, local: Size) -> int | None:
-    """Work-groups that the caller asks for, None for as many as fit.
-
-    Raises
-    ------
-    LaunchError
-        A size that cannot be, or two numbers of work-groups.
-    """
+    """Work-groups that the caller asks for, None for as many as fit."""
     if shape.num_groups is not None:
         if shape.global_size is not None:
             raise LaunchError(f"kernel {kernel!r}: pass a global size or num_groups, not both")
@@ -166,11 +142,6 @@ def most_groups(kernel: str, fixed: str, local: Size, max_groups: Any, items: An
     """Most work-groups of a launch, by the caller's `max_groups` and by the `items` to work on; None where not given.
 
     At least `least`, which the program requires. `fixed` is what gives their number already, empty where nothing does.
-
-    Raises
-    ------
-    LaunchError
-        No whole number above 0, fewer groups than the program requires, or another number of work-groups beside it.
     """
     for what, given in (("max_groups", max_groups), ("items", items)):
         if given is not None and fixed:
@@ -191,15 +162,7 @@ def most_groups(kernel: str, fixed: str, local: Size, max_groups: Any, items: An
 
 
 def check_least(kernel: str, device: str, least: int, local: Size, bound: int, asked: int | None) -> None:
-    """Check a launch against the work-groups that its program requires (`groups>=N`).
-
-    Raises
-    ------
-    LaunchError
-        The caller asks for fewer.
-    UnsupportedFeatureError
-        The device holds fewer at once.
-    """
+    """Check a launch against the work-groups that its program requires (`groups>=N`)."""
     if bound < least:
         raise UnsupportedFeatureError(
             f"kernel {kernel!r}: its program requires groups>={least}, but {device} runs at most {bound} work-group(s) of "

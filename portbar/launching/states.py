@@ -53,16 +53,8 @@ class _Recent(Generic[_S]):
 class States:
     """The states of one program's queues.
 
-    Parameters
-    ----------
-    loops : tuple of ReductionLoop
-    use : Use or None
-        What the program uses of `portbar/reduction.h`.
-    scans : tuple of DeviceScan
-    wait_limit : callable
-        Device -> rounds of polls after which an atomic wait gives up in kernels without a grid.
-    tracing : callable
-        Device -> how launches on it are traced, None where they are not.
+    `wait_limit` gives the rounds of polls after which an atomic wait gives up in kernels without a grid, and `tracing` how
+    launches on a device are traced.
 
     Attributes
     ----------

@@ -1,6 +1,6 @@
 """`Trace`: when the work-groups of one launch arrived at its device barriers and when they left, as arrays, text and a file.
 
-Not for recording it: the kernel does, where its program is built with `trace`.
+The kernel records it, where its program is built with `trace`.
 """
 
 from __future__ import annotations
