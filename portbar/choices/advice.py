@@ -142,7 +142,7 @@ def advise(
         )
     known = costs.at(size, groups or most)
     launch = known.relaunch if known.launch is None else known.launch
-    # What was not measured makes relaunching as fast as it may be.
+    # Relaunching counts as fast as it may be where something was not measured.
     least = {"enqueue": known.relaunch, "gap": 0.0, "launch": launch, "grid": launch, "check": launch}
     measured = {name: getattr(known, name) for name in least}
     complete = None not in measured.values()

@@ -53,12 +53,12 @@ class Candidate:
 
     @property
     def facts(self) -> DeviceFacts:
-        """What the device reports."""
+        """The facts that the device reports."""
         return self.profile.facts
 
     @property
     def findings(self) -> Findings:
-        """What was measured of the device; nothing where it was never probed."""
+        """The measurements of the device; none where it was never probed."""
         return self.profile.findings or Findings()
 
 
