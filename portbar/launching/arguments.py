@@ -61,46 +61,37 @@ def signature_of(args: Sequence[Any]) -> Signature:
 
 def _problem(parameter: Parameter, argument: Any) -> str | None:
     """Why `argument` cannot be passed to `parameter`, None when it can."""
-    dtype = parameter.dtype
-    if parameter.kind == "scalar" and dtype is not None:
-        if isinstance(argument, np.generic):
-            if argument.dtype != dtype:
-                return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass np.{dtype}(...)"
-            return None
-        if isinstance(argument, bool | int | float | complex):
-            return f"is a Python {type(argument).__name__}, which has no fixed size: pass np.{dtype}({argument!r})"
-        return f"is a {type(argument).__name__}, the parameter is the scalar {parameter.type_name}"
-    if parameter.kind == "local":
-        if not isinstance(argument, cl.LocalMemory):
-            return "must be pyopencl.LocalMemory(bytes), because the parameter is in local memory"
-        return None
-    if parameter.kind == "pointer":
+    kind, type_name = parameter.kind, parameter.type_name
+    given = "is None" if argument is None else f"is a {type(argument).__name__}"
+    if kind == "local":
+        fits = isinstance(argument, cl.LocalMemory)
+        return None if fits else "must be pyopencl.LocalMemory(bytes), because the parameter is in local memory"
+    if kind == "pointer":
         if isinstance(argument, np.ndarray):
             return "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
         # Allocations of other libraries show themselves by a handle; None is a null pointer.
-        if argument is not None and not isinstance(argument, _MEMORY) and not hasattr(argument, "int_ptr"):
-            return (
-                f"is a {type(argument).__name__}, the parameter is the pointer {parameter.type_name}: pass a pyopencl.Buffer, "
-                "a pyopencl.array.Array or shared virtual memory"
-            )
-        return None
-    found = _OBJECT.search(parameter.type_name)
+        if argument is None or isinstance(argument, _MEMORY) or hasattr(argument, "int_ptr"):
+            return None
+        return (
+            f"{given}, the parameter is the pointer {type_name}: pass a pyopencl.Buffer, a pyopencl.array.Array or shared "
+            "virtual memory"
+        )
+    found = _OBJECT.search(type_name)
     if found is not None:
         # A driver may end the process over anything else: the effect ARGUMENTS_UNCHECKED.
         wanted, name = (cl.Sampler, "Sampler") if found["kind"] == "sampler" else (cl.MemoryObjectHolder, "Image")
-        if not isinstance(argument, wanted) or isinstance(argument, cl.Buffer):
-            given = "None" if argument is None else f"a {type(argument).__name__}"
-            return f"is {given}, the parameter is the {parameter.type_name}: pass a pyopencl.{name}"
-        return None
-    if parameter.scalars and isinstance(argument, np.generic):
-        allowed = [SCALARS[name] for name in parameter.scalars]
-        if argument.dtype not in allowed:
-            types = " or ".join(f"np.{dtype}" for dtype in allowed)
-            return f"has NumPy type {argument.dtype}, the parameter is {parameter.type_name}: pass {types}"
-        return None
+        fits = isinstance(argument, wanted) and not isinstance(argument, cl.Buffer)
+        return None if fits else f"{given}, the parameter is the {type_name}: pass a pyopencl.{name}"
+    allowed = [SCALARS[name] for name in parameter.scalars or (type_name,) if name in SCALARS]
+    if isinstance(argument, np.generic):
+        if not allowed or argument.dtype in allowed:
+            return None
+        types = " or ".join(f"np.{dtype}(...)" for dtype in allowed)
+        return f"has NumPy type {argument.dtype}, the parameter is {type_name}: pass {types}"
     if isinstance(argument, bool | int | float | complex):
-        return f"is a Python {type(argument).__name__}, which has no fixed size; the parameter is {parameter.type_name}"
-    return None
+        remedy = f": pass np.{parameter.dtype}({argument!r})" if kind == "scalar" else f"; the parameter is {type_name}"
+        return f"is a Python {type(argument).__name__}, which has no fixed size{remedy}"
+    return f"{given}, the parameter is the scalar {type_name}" if kind == "scalar" else None
 
 
 def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:

@@ -95,41 +95,39 @@ class GangState(State):
     def check(self, label: tuple[str, str], groups: int, words: Words) -> None:
         """Raise the error that the words show after a complete launch of `groups` work-groups."""
         kernel, device = label
+        where = f"kernel {kernel!r} on {device}"
         code, which = int(words[0]) & 0xFF, int(words[0]) >> 8
         if code == FAULTS["wait"]:
             raise BarrierTimeoutError(
-                f"kernel {kernel!r} on {device}: an atomic wait reached its spin limit. Likely causes: the value never "
-                "changed, or the work-items that change it could not run concurrently. Raise spin_limit= if the work takes "
-                "that long; `portbar survey` shows what the device does.",
+                f"{where}: an atomic wait reached its spin limit. Likely causes: the value never changed, or the work-items "
+                "that change it could not run concurrently. Raise spin_limit= if the work takes that long; `portbar survey` "
+                "shows what the device does.",
                 kernel=kernel,
                 device=device,
             )
         if code == FAULTS["uses"]:
             loop = self.loops[which]
             raise Error(
-                f"kernel {kernel!r} on {device} reduced loop {loop.name!r} at gang level more often than its uses={loop.uses} "
-                f"in one launch, and the excess was skipped: declare ReductionLoop({loop.name!r}, ..., uses=...) with the "
-                "actual number"
+                f"{where} reduced loop {loop.name!r} at gang level more often than its uses={loop.uses} in one launch, and the "
+                f"excess was skipped: declare ReductionLoop({loop.name!r}, ..., uses=...) with the actual number"
             )
         if code == FAULTS["lock"]:
             raise Error(
-                f"kernel {kernel!r} on {device}: the lock of reduction loop {self.loops[which].name!r} was not released "
-                "within some seconds. Likely causes: a lock without an unlock, or several work-items of one sub-group that "
-                "take it."
+                f"{where}: the lock of reduction loop {self.loops[which].name!r} was not released within some seconds. Likely "
+                "causes: a lock without an unlock, or several work-items of one sub-group that take it."
             )
         for loop in self.loops:
             place = self._places[loop.name]
             left = [int(count) for count in words[place.counters : place.counters + loop.uses] if count]
             if left:
                 raise Error(
-                    f"kernel {kernel!r} on {device}: {left[0]} of the {groups} work-groups reduced loop {loop.name!r} at gang "
-                    "level and the others did not, so there is no result. Every work-group must make the call, in uniform "
-                    "control flow"
+                    f"{where}: {left[0]} of the {groups} work-groups reduced loop {loop.name!r} at gang level and the others "
+                    "did not, so there is no result. Every work-group must make the call, in uniform control flow"
                 )
             if words[place.lock]:
                 raise Error(
-                    f"kernel {kernel!r} on {device}: the lock of reduction loop {loop.name!r} was not released by the end of "
-                    f"the launch: call {loop.name}_unlock_gang wherever {loop.name}_lock_gang returned true"
+                    f"{where}: the lock of reduction loop {loop.name!r} was not released by the end of the launch: call "
+                    f"{loop.name}_unlock_gang wherever {loop.name}_lock_gang returned true"
                 )
 
 

@@ -69,12 +69,8 @@ class Resources:
 
 def resources_in(log: str, kernel: str) -> Resources | None:
     """Read what a build log with `VERBOSE` says of one kernel; None where it says nothing."""
-    begin = re.search(rf"Compiling entry function '{re.escape(kernel)}'", log)
-    if begin is None:
-        return None
-    rest = log[begin.end() :]
-    ends = re.search(r"Compiling entry function '", rest)
-    text = rest[: ends.start()] if ends else rest
+    entry = "Compiling entry function '"
+    text = log.partition(f"{entry}{kernel}'")[2].partition(entry)[0]
     used = re.search(r"Used (\d+) registers", text)
     if used is None:
         return None
@@ -90,14 +86,7 @@ def resources_in(log: str, kernel: str) -> Resources | None:
 def computed_bound(facts: DeviceFacts, resources: Resources, local_size: int, local_bytes: int) -> int | None:
     """Work-groups that an NVIDIA device should hold at once, None where its limits are not known here.
 
-    Parameters
-    ----------
-    facts : DeviceFacts
-    resources : Resources
-    local_size : int
-        Work-items a work-group.
-    local_bytes : int
-        Local memory a work-group, the kernel's own and its arguments'.
+    `local_size` is in work-items, and `local_bytes` the local memory of a work-group, the kernel's own and its arguments'.
     """
     limits = _MULTIPROCESSORS.get(facts.compute_capability)
     if limits is None or not facts.compute_units:
