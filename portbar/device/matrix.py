@@ -128,7 +128,7 @@ def builds_alike(facts: DeviceFacts) -> Mapping[str, bool]:
 
 def record_named(source: str) -> str:
     """Return the record of the matrix that is named in a source of findings; empty if there is none."""
-    found = re.search(rf"{re.escape(SOURCE)}\S+", source)
+    found = re.search(rf"{re.escape(SOURCE)}[^\s;]+", source)
     return found[0] if found else ""
 
 

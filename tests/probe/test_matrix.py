@@ -93,33 +93,26 @@ def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
             assert "on this device" in reasons[1]
 
 
-def test_a_table_that_alone_is_borrowed_is_named_with_its_record(monkeypatch):
+@pytest.mark.parametrize(
+    ("lacks", "origins"),
+    [
+        ({"barrier_table": (), "tuning": None}, (True, True)),
+        ({"barrier_table": ()}, (True, False)),
+        ({"tuning": None}, (False, True)),
+    ],
+    ids=["both", "table", "waits"],
+)
+def test_a_part_that_alone_is_borrowed_is_named_with_its_record(monkeypatch, lacks, origins):
     """The choice of atomics is then the probe's own."""
-    path = next(path for path in RECORDS if Findings.from_json(only_device(path)["findings"]).barrier_table)
-    facts, findings = entry(path)
-    probed = replace(findings, barrier_table=(), tuning=None, source="probed 2026-11-21")
-    monkeypatch.setattr(profile, "stored_findings", lambda _: probed)
+    facts, findings = entry(H200)
+    monkeypatch.setattr(profile, "stored_findings", lambda _: replace(findings, source="probed 2026-11-21", **lacks))
     found = profile._findings(facts)
-    assert found is not None
-    assert found.tuning == findings.tuning
-    assert found.barrier_table == findings.barrier_table
-    assert found.source == f"probed 2026-11-21; barrier table of vendor matrix record {path.stem}"
+    assert (found.tuning, found.barrier_table) == (findings.tuning, findings.barrier_table)
     chosen = choose(DeviceProfile(facts, found))
     assert "vendor matrix" not in chosen.atomics.reason
-    assert chosen.tuning.origin == f"on such a device (vendor matrix record {path.stem})"
-
-
-def test_waits_that_alone_are_borrowed_are_named_with_their_record(monkeypatch):
-    facts, findings = entry(H200)
-    monkeypatch.setattr(
-        profile, "stored_findings", lambda _: replace(findings, tuning=None, source="probed 2026-11-21")
-    )
-    found = profile._findings(facts)
-    assert found is not None
-    assert found.tuning == findings.tuning
-    tuning = choose(DeviceProfile(facts, found)).tuning
-    assert tuning.waits_origin == f"on such a device (vendor matrix record {H200.stem})"
-    assert tuning.origin == "on this device"
+    record = f"on such a device (vendor matrix record {H200.stem})"
+    told = (chosen.tuning.origin, chosen.tuning.waits_origin)
+    assert told == tuple(record if lent else "on this device" for lent in origins)
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem[:40])
