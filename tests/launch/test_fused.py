@@ -152,6 +152,7 @@ def test_launches_that_are_kept_keep_their_reports(context, queue):
 
 
 def test_a_kernel_without_parameters(context, queue):
+    """NVIDIA's driver does not compile it with -cl-kernel-arg-info, a quirk."""
     nothing = support.kernel(context, NOTHING, "nothing")
     for _ in range(3):
         nothing(queue, (8,), LOCAL).wait()

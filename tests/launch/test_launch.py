@@ -259,12 +259,6 @@ def bump_many(made, queue, launches, rounds=3):
     return [made(queue, None, (8,), cells, wrong, np.uint32(rounds)) for _ in range(launches)], wrong
 
 
-def test_a_kernel_without_arguments_builds_and_runs(context, queue):
-    """NVIDIA's driver does not compile it with -cl-kernel-arg-info, a quirk."""
-    source = '#include "portbar/atomics.h"\nkernel void nothing(void) { }'
-    portbar.Program(context, source).kernel("nothing")(queue, (4,), (2,)).wait()
-
-
 def test_an_out_of_order_queue_keeps_launches_apart(context, queue):
     properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     if not context.devices[0].queue_properties & properties:

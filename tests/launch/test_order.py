@@ -16,6 +16,7 @@ import portbar  # noqa: E402
 from portbar.device import child, quirks  # noqa: E402
 from portbar.device.facts import DeviceAddress, address_of, facts  # noqa: E402
 from portbar.launching import order  # noqa: E402
+from tests import support  # noqa: E402
 
 LOOSE = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 DONE = cl.command_execution_status.COMPLETE
@@ -140,47 +141,60 @@ def launcher(kind, context, queue):
     """A function that launches with a wait list and adds `rounds` to the first cell."""
     if kind == "gangs":
         total = portbar.ReductionLoop("total", {"v": portbar.Reduction(np.uint32, "+")})
-        kernel = portbar.Program(context, GANGS, reductions=[total]).kernel("gangs")
-        return lambda cells, wait_for, rounds: kernel(queue, (16,), (4,), cells, np.uint32(rounds), wait_for=wait_for)
-    kernel = portbar.Program(context, SOURCE).kernel("grid")
-    kernel.occupancy(queue, (4,))
-    return lambda cells, wait_for, rounds: kernel(queue, None, (4,), cells, np.uint32(rounds), wait_for=wait_for)
+        kernel, sizes = portbar.Program(context, GANGS, reductions=[total]).kernel("gangs"), ((16,), (4,))
+    else:
+        kernel, sizes = portbar.Program(context, SOURCE).kernel("grid"), (None, (4,))
+        kernel.occupancy(queue, (4,))
+    return lambda cells, wait_for, rounds: kernel(queue, *sizes, cells, np.uint32(rounds), wait_for=wait_for)
 
 
-def fail_one(payload):
-    """Launch, let a launch fail, launch again; what came of it. Run in a child, since some drivers hang or crash."""
+def in_child(task, device, **payload):
+    """Run a task in a child, since some drivers hang or crash; return its value, and whether its launch failed."""
+    payload["address"] = address_of(device).to_json()
+    result = child.run_task(f"tests.launch.test_order:{task}", payload, timeout=60)
+    assert result.status == "ok", result
+    return result.value, bool(result.progress)
+
+
+def prepared(payload, cells_of):
+    """In the child: a queue, a launcher that has launched once, and its cells."""
     device = DeviceAddress.from_json(payload["address"]).resolve()
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context, properties=LOOSE if payload["loose"] else 0)
-    launch = launcher(payload["kind"], context, queue)
-    cells = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=np.zeros(4, np.uint32))
+    queue = cl.CommandQueue(cl.Context([device]), properties=LOOSE if payload.get("loose") else 0)
+    launch, cells = launcher(payload.get("kind", "grid"), queue.context, queue), cells_of(queue)
     launch(cells, None, ROUNDS).wait()
-    cause = cl.UserEvent(context)
-    running = launch(cells, None, payload["rounds"])
+    return queue, launch, cells
+
+
+def fail(launch, cells, cause):
+    """Let a launch fail, and report whether it did."""
     failing = launch(cells, [cause], ROUNDS)
     cause.set_status(-5)
     try:
         failing.wait()
     except (cl.Error, portbar.Error):
         child.progress({"failed": True})
-    later = []
+    return failing
+
+
+def fail_one(payload):
+    """Launch, let a launch fail, launch again; what came of it."""
+    queue, launch, cells = prepared(payload, lambda queue: support.filled(queue, 4))
+    running = launch(cells, None, payload["rounds"])
+    fail(launch, cells, cl.UserEvent(queue.context))
     try:
-        later = [launch(cells, None, ROUNDS) for _ in range(70)]
-        for one in (running, *later):
+        for one in (running, *[launch(cells, None, ROUNDS) for _ in range(70)]):
             one.wait()
     except portbar.LaunchError as error:
         return {"refused": str(error)}
     except cl.Error as error:
-        return {"error": str(error), "queue": plain(context, queue, cells)}
-    found = np.zeros(4, np.uint32)
-    cl.enqueue_copy(cl.CommandQueue(context), found, cells)
-    return {"sum": int(found[0])}
+        return {"error": str(error), "queue": plain(queue, cells)}
+    return {"sum": int(support.uints(cl.CommandQueue(queue.context), cells)[0])}
 
 
-def plain(context, queue, cells):
+def plain(queue, cells):
     """Return the fault of a PyOpenCL launch in the same queue; empty if none."""
     try:
-        cl.Program(context, PLAIN).build().plain(queue, (4,), None, cells).wait()
+        cl.Program(queue.context, PLAIN).build().plain(queue, (4,), None, cells).wait()
     except cl.Error as error:
         return str(error)
     return ""
@@ -192,35 +206,21 @@ def plain(context, queue, cells):
 def test_launches_after_one_that_failed_are_right(device, findings, kind, loose):
     if loose and not device.queue_properties & LOOSE:
         pytest.skip("the device has no out-of-order queues")
-    payload = {"address": address_of(device).to_json(), "kind": kind, "loose": loose, "rounds": 20}
-    result = child.run_task("tests.launch.test_order:fail_one", payload, timeout=60)
-    assert result.status == "ok", result
-    if result.value.get("queue"):
-        pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {result.value['queue']}")
+    value, failed = in_child("fail_one", device, kind=kind, loose=loose, rounds=20)
+    if value.get("queue"):
+        pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {value['queue']}")
     if loose and quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)):
-        assert "new queue" in result.value["refused"]
+        assert "new queue" in value["refused"]
         return
-    if not result.progress:
+    if not failed:
         pytest.skip("this driver runs a command whose wait list has failed")
-    rounds = ROUNDS + 20 + 70 * ROUNDS
-    assert result.value == {"sum": rounds}
+    assert value == {"sum": ROUNDS + 20 + 70 * ROUNDS}
 
 
 def fail_an_array(payload):
-    """Let the last launch of an array fail, then use it; return the messages of the two ways to do so."""
-    device = DeviceAddress.from_json(payload["address"]).resolve()
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    launch = launcher("grid", context, queue)
-    array = cl_array.zeros(queue, 4, np.uint32)
-    launch(array, None, ROUNDS).wait()
-    cause = cl.UserEvent(context)
-    failing = launch(array, [cause], ROUNDS)
-    cause.set_status(-5)
-    try:
-        failing.wait()
-    except (cl.Error, portbar.Error):
-        child.progress({"failed": True})
+    """Let the last launch of an array fail, then use it; return the messages of the ways to do so."""
+    queue, launch, array = prepared(payload, lambda queue: cl_array.zeros(queue, 4, np.uint32))
+    failing = fail(launch, array, cl.UserEvent(queue.context))
     said = []
     for use in (
         lambda: launch(array, None, ROUNDS),
@@ -242,16 +242,12 @@ def fail_an_array(payload):
 
 @pytest.mark.device
 def test_an_array_whose_last_launch_failed_is_refused_until_it_is_filled_again(device, findings):
-    result = child.run_task(
-        "tests.launch.test_order:fail_an_array", {"address": address_of(device).to_json()}, timeout=60
-    )
-    if result.status == "ok" and not result.progress:
+    value, failed = in_child("fail_an_array", device)
+    if not failed:
         pytest.skip("this driver runs a command whose wait list has failed")
-    assert result.status == "ok", result
-    assert "argument 0, an array, failed" in result.value["said"][0]
-    assert "array 'x' failed" in result.value["said"][1]
-    assert "in wait_for failed" in result.value["said"][2]
-    assert result.value["cells"] == [ROUNDS] * 4
+    words = ["argument 0, an array, failed", "array 'x' failed", "in wait_for failed"]
+    assert [word for word, said in zip(words, value["said"], strict=True) if word not in said] == []
+    assert value["cells"] == [ROUNDS] * 4
 
 
 @pytest.mark.device
@@ -261,7 +257,7 @@ def test_a_launch_after_one_that_failed_does_not_overlap_the_one_before(context,
         pytest.skip("failures are hidden, or queues run when they are flushed")
     queue = cl.CommandQueue(context)
     launch = launcher("grid", context, queue)
-    cells = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)
+    cells = support.filled(queue, 4)
     launch(cells, None, 1).wait()
     cause = cl.UserEvent(context)
     long = launch(cells, None, 100_000 if portbar.describe(device).loop_limit is None else 1_000)

@@ -64,13 +64,15 @@ kernel void fill(PORTBAR_GRID_PARAM, global uint *out, const uint n)
 }
 """
 
-#: Where group 0 is held up in its discovery until the other one has given up and closed the poll. In 64 bits, since
-#: PoCL on a fast core polls two thousand million times a second.
+#: Where group 0 is held up in its discovery. In 64 bits, since PoCL on a fast core polls two thousand million times a second.
 STALL = (
     "for (ulong turn = (launch.x & PORTBAR_DRY_RUN) ? ~0ul : 0ul;"
-    " turn < 400ul * launch.w * PORTBAR_POLLS"
-    " && (portbar_word_load(state + ((launch.x & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN))"
-    " & PORTBAR_POLL_CLOSED) == 0u; ++turn);"
+    " turn < 400ul * launch.w * PORTBAR_POLLS && !({until}); ++turn);"
+)
+#: The other group has given up and closed the poll.
+CLOSED = (
+    "(portbar_word_load(state + ((launch.x & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN))"
+    " & PORTBAR_POLL_CLOSED) != 0u"
 )
 STALLS = {
     "before it prepares": ("portbar_state_prepare(state, launch);", "{stall} {line}"),
@@ -152,57 +154,50 @@ def values(seed):
     return (0, 1, 0x8000_0000, 0xFFFF_FFFF, int(np.random.default_rng(seed).integers(1 << 32)))
 
 
-@pytest.mark.parametrize("aborted", [False, True], ids=["", "after a fault"])
-@pytest.mark.parametrize("stall", STALLS)
-def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, monkeypatch, stall, aborted):
+def held_up(context, queue, monkeypatch, stall, until, **strategy):
+    """Return the kernel `fill` of which group 0 is held up at a place of `STALLS` while `until` is false."""
     short_waits(monkeypatch)
-    sound = support.kernel(context, FILL, "fill", spin_limit=0.031)
+    sound = support.kernel(context, FILL, "fill", spin_limit=0.031, **strategy)
     support.need_groups(sound, queue, LOCAL, 2)
     line, with_stall = STALLS[stall]
     text = sound.program.rendered(queue.device)
     assert text.count(line) == 1
-    text = text.replace(line, with_stall.format(line=line, stall=STALL))
-    held_up = portbar.Program(context, text, spin_limit=0.031).kernel("fill")
-    n, lost = 1_000, 0
+    text = text.replace(line, with_stall.format(line=line, stall=STALL.format(until=until)))
+    return portbar.Program(context, text, spin_limit=0.031).kernel("fill")
+
+
+@pytest.mark.parametrize("aborted", [False, True], ids=["", "after a fault"])
+@pytest.mark.parametrize("stall", STALLS)
+def test_a_group_that_gives_up_in_discovery_is_never_left_out(context, queue, monkeypatch, stall, aborted):
+    fill, n = held_up(context, queue, monkeypatch, stall, CLOSED), 1_000
     for _ in range(30):
         out = support.filled(queue, n + 1)
-        state = held_up.program.states.grid(queue, 2)
+        state = fill.program.states.grid(queue, 2)
         cl.enqueue_copy(queue, state.buffer, np.full(1, aborted, np.uint32), dst_offset=4 * layout.OFFSETS["ABORT"])
-        launch = held_up(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
+        launch = fill(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
         try:
             launch.wait()
         except portbar.BarrierTimeoutError:
-            lost += 1
-            break
-        else:
-            np.testing.assert_array_equal(support.uints(queue, out)[:n], np.arange(1, n + 1))
-    assert lost, "no group was held up long enough"
+            return
+        np.testing.assert_array_equal(support.uints(queue, out)[:n], np.arange(1, n + 1))
+    pytest.fail("no group was held up long enough")
 
 
 def test_a_group_that_finds_no_way_in_leaves_no_flag_to_a_launch_without_a_fault(context, queue, monkeypatch):
-    short_waits(monkeypatch)
-    sound = support.kernel(context, FILL, "fill", spin_limit=0.031, discovery="spin")
-    support.need_groups(sound, queue, LOCAL, 2)
-    line, with_stall = STALLS["before its report"]
     # The group that has the lock waits until the other one has given up and reported it.
-    stall = STALL[: STALL.index(" && ")] + " && portbar_word_load(report + 1) != PORTBAR_STATUS_LOST; ++turn);"
-    text = sound.program.rendered(queue.device)
-    assert text.count(line) == 1
-    text = text.replace(line, with_stall.format(line=line, stall=stall))
-    held_up = portbar.Program(context, text, spin_limit=0.031).kernel("fill")
-    n, alone = 1_000, 0
+    lost = "portbar_word_load(report + 1) == PORTBAR_STATUS_LOST"
+    fill, n = held_up(context, queue, monkeypatch, "before its report", lost, discovery="spin"), 1_000
     for _ in range(30):
         out = support.filled(queue, n + 1)
-        launch = held_up(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
+        launch = fill(queue, None, LOCAL, out, np.uint32(n), num_groups=2)
         try:
             launch.wait()
         except portbar.BarrierTimeoutError:
             continue
-        alone += launch.num_groups == 1
         np.testing.assert_array_equal(support.uints(queue, out), [*range(1, n + 1), 0])
-        if alone:
-            break
-    assert alone, "no group was held up long enough"
+        if launch.num_groups == 1:
+            return
+    pytest.fail("no group was held up long enough")
 
 
 PAIRS = [*((algorithm, "packed") for algorithm in support.ALGORITHMS), ("counter", "ticket"), ("counter", "spin")]
