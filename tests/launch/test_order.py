@@ -157,12 +157,12 @@ def in_child(task, device, **payload):
 
 
 def prepared(payload, cells_of):
-    """In the child: a queue, a launcher that has launched once, and its cells."""
-    device = DeviceAddress.from_json(payload["address"]).resolve()
-    queue = cl.CommandQueue(cl.Context([device]), properties=LOOSE if payload.get("loose") else 0)
-    launch, cells = launcher(payload.get("kind", "grid"), queue.context, queue), cells_of(queue)
+    """In the child: a context, which Intel's queues do not keep, a queue, a launcher that has launched once, and its cells."""
+    context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    queue = cl.CommandQueue(context, properties=LOOSE if payload.get("loose") else 0)
+    launch, cells = launcher(payload.get("kind", "grid"), context, queue), cells_of(queue)
     launch(cells, None, ROUNDS).wait()
-    return queue, launch, cells
+    return context, queue, launch, cells
 
 
 def fail(launch, cells, cause):
@@ -178,23 +178,23 @@ def fail(launch, cells, cause):
 
 def fail_one(payload):
     """Launch, let a launch fail, launch again; what came of it."""
-    queue, launch, cells = prepared(payload, lambda queue: support.filled(queue, 4))
+    context, queue, launch, cells = prepared(payload, lambda queue: support.filled(queue, 4))
     running = launch(cells, None, payload["rounds"])
-    fail(launch, cells, cl.UserEvent(queue.context))
+    fail(launch, cells, cl.UserEvent(context))
     try:
         for one in (running, *[launch(cells, None, ROUNDS) for _ in range(70)]):
             one.wait()
     except portbar.LaunchError as error:
         return {"refused": str(error)}
     except cl.Error as error:
-        return {"error": str(error), "queue": plain(queue, cells)}
-    return {"sum": int(support.uints(cl.CommandQueue(queue.context), cells)[0])}
+        return {"error": str(error), "queue": plain(context, queue, cells)}
+    return {"sum": int(support.uints(cl.CommandQueue(context), cells)[0])}
 
 
-def plain(queue, cells):
+def plain(context, queue, cells):
     """Return the fault of a PyOpenCL launch in the same queue; empty if none."""
     try:
-        cl.Program(queue.context, PLAIN).build().plain(queue, (4,), None, cells).wait()
+        cl.Program(context, PLAIN).build().plain(queue, (4,), None, cells).wait()
     except cl.Error as error:
         return str(error)
     return ""
@@ -219,8 +219,8 @@ def test_launches_after_one_that_failed_are_right(device, findings, kind, loose)
 
 def fail_an_array(payload):
     """Let the last launch of an array fail, then use it; return the messages of the ways to do so."""
-    queue, launch, array = prepared(payload, lambda queue: cl_array.zeros(queue, 4, np.uint32))
-    failing = fail(launch, array, cl.UserEvent(queue.context))
+    context, queue, launch, array = prepared(payload, lambda queue: cl_array.zeros(queue, 4, np.uint32))
+    failing = fail(launch, array, cl.UserEvent(context))
     said = []
     for use in (
         lambda: launch(array, None, ROUNDS),

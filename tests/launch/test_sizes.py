@@ -12,7 +12,7 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from portbar.launching import sizes  # noqa: E402 (needs PyOpenCL)
-from portbar.launching.parameters import Parameter  # noqa: E402
+from portbar.launching.parameters import Parameter, scalar_typedefs  # noqa: E402
 from tests import support  # noqa: E402
 
 on_device = pytest.mark.device
@@ -117,6 +117,15 @@ def test_a_bound_beside_an_explicit_number_of_groups_is_refused(context, queue, 
         launched(queue, None, (4,), out, num_groups=1, **{what: 2})
     with pytest.raises(portbar.LaunchError, match=f"no grid: {what} requires"):
         support.kernel(context, SOURCE, "plain")(queue, (8,), (4,), out, **{what: 2})
+
+
+def test_names_of_scalar_types_are_followed_to_what_they_may_stand_for():
+    found = scalar_typedefs(
+        "typedef float real; typedef real length;\n#if X\ntypedef uint n;\n#else\ntypedef ulong n;\n#endif\n"
+        "// typedef double real;\ntypedef unsigned  int m; typedef float4 v; typedef struct { int a; } s;"
+        "typedef a b; typedef b a;"
+    )
+    assert found == {"real": ("float",), "length": ("float",), "n": ("uint", "ulong"), "m": ("unsigned int",)}
 
 
 def parameters(*types):

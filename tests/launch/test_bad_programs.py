@@ -1,0 +1,224 @@
+"""Invalid programs are refused before they run, with an error that names the cause and the remedy."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+cl = pytest.importorskip("pyopencl")
+
+import portbar  # noqa: E402
+from portbar.launching import program  # noqa: E402
+from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.launch.support import HEADER, SOURCE, refused  # noqa: E402
+
+pytestmark = pytest.mark.device
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "words"),
+    [
+        ({"devices": []}, portbar.DeviceError, ["devices="]),
+        ({"devices": 7}, portbar.Error, ["devices= must be a list, not int"]),
+        ({"devices": ["CPU"]}, portbar.DeviceError, ["a list of pyopencl.Device, but it contains 'CPU'"]),
+        ({"context": None}, portbar.Error, ["a pyopencl.Context, not NoneType"]),
+        ({"options": None}, portbar.Error, ["options= must be a list, not NoneType"]),
+        ({"options": b"-DX"}, portbar.Error, ["options= must be a list, not bytes"]),
+        ({"options": [7]}, portbar.Error, ["options= must hold build options as strings, but it contains 7"]),
+        ({"options": ["-DX\0"]}, portbar.Error, ["but it contains '-DX\\x00'"]),
+        ({"options": ["-DX=\ud800"]}, portbar.Error, ["but it contains '-DX=\\ud800'"]),
+        ({"require": 7}, portbar.Error, ["require= must be a list, not int"]),
+        ({"reductions": 7}, portbar.Error, ["reductions= must be a list, not int"]),
+        ({"source": None}, portbar.Error, ["text"]),
+        ({"source": b"kernel void k(void) { }"}, portbar.Error, ["text"]),
+        ({"source": "kernels/stencil.cl"}, portbar.Error, ["'kernels/stencil.cl'", "pathlib.Path"]),
+        ({"strategy": "tree"}, portbar.UnsupportedFeatureError, ["'tree'", "mapping", "device_barrier"]),
+        (
+            {"strategy": {"device_barrier": "wishful"}},
+            portbar.UnsupportedFeatureError,
+            ["'wishful'", "counter_backoff"],
+        ),
+        ({"require": ["teleport"]}, portbar.UnsupportedFeatureError, ["'teleport'"]),
+        (
+            {"source": '\n#include "portbar/device_barriers.h"\n'},
+            portbar.RenderError,
+            ["line 2", "portbar/device_barriers.h", "did you mean portbar/device_barrier.h"],
+        ),
+    ],
+)
+def test_a_program_that_cannot_be(context, more, error, words):
+    support.program(context, SOURCE)
+    refused(words, portbar.Program, **{"context": context, "source": SOURCE, **more}, error=error)
+
+
+def test_a_kernel_that_does_not_exist_is_named_beside_those_that_do(context):
+    made = support.program(context, SOURCE)
+    refused(["'meat'", "meet", "plain", "scale", "shaped"], made.kernel, "meat", error=portbar.Error)
+
+
+def build(context, source, **keywords):
+    """Build a source that differs from `SOURCE`; skip where the device is refused altogether."""
+    support.program(context, SOURCE)
+    return portbar.Program(context, source, **keywords)
+
+
+def test_a_syntax_error_on_line_12_says_12_and_everything_else_one_needs(context, queue):
+    lines = ["", "/* line 2", "   and 3 */", HEADER.strip(), "kernel void k(PORTBAR_GRID_PARAM, global int *data)", "{",
+             "    PORTBAR_ENTER(grid);", "    portbar_device_barrier(&grid);", "    int a = 1;", "    int b = 2;",
+             "    int c = 3;", "    data[0] = a + b + c + missing_here;", "}", ""]  # fmt: skip
+    assert "missing_here" in lines[11]
+    options = ("-DSIZE=4",)
+    error = refused(
+        ["missing_here", "-DSIZE=4"], build, context, "\n".join(lines), error=portbar.BuildError, options=options
+    )
+    assert "missing_here" in error.log
+    where = [line for line in str(error).splitlines() if "missing_here" in line and "error" in line]
+    assert any(":12:" in line or "line 12" in line for line in where), str(error)
+    assert error.device == queue.device.name.strip()
+    assert error.device in str(error)
+    assert "-DSIZE=4" in error.options
+    assert error.source_path in str(error)
+    saved = Path(error.source_path)
+    try:
+        text = saved.read_text(encoding="utf-8")
+        assert lines[11] in text
+        assert "#define PORTBAR_ENTER(" in text
+        assert "#include" not in text
+    finally:
+        saved.unlink()
+
+
+def test_a_byte_order_mark_and_comments_beside_an_include_are_valid(context, queue, tmp_path):
+    source = f"""{HEADER.strip()} /* a comment that is
+    ended here */ kernel void k(global int *p) {{ p[0] = 42; }}
+    """
+    path = tmp_path / "from_windows.cl"
+    path.write_text(source, encoding="utf-8-sig")
+    for given in (path, "\ufeff" + source):
+        out = support.filled(queue, 1)
+        build(context, given).kernel("k")(queue, (1,), None, out).wait()
+        assert support.uints(queue, out).tolist() == [42]
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        (["#if 0", HEADER.strip(), "#endif", "", "kernel void k(global int *p) { p[0] = nothing; }"], 5),
+        ([HEADER, "", "kernel void k(global int *p) { p[0] = nothing; }"], 4),
+    ],
+    ids=["after a header that is not compiled", "after a header"],
+)
+def test_a_source_file_and_the_author_s_lines_are_named_in_the_log(context, tmp_path, lines, line):
+    path = tmp_path / "stencil_of_mine.cl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    error = refused(["nothing", f"stencil_of_mine.cl:{line}:"], build, context, path, error=portbar.BuildError)
+    Path(error.source_path).unlink()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("\n/* \0 */", ["program.cl, line 2", "null character"]),
+        ("// \ud800", ["program.cl is not UTF-8", "at 3"]),
+        (b"// \xe9", ["latin.cl is not UTF-8", "at 3", "save it as UTF-8"]),
+    ],
+    ids=["a null character", "half a pair", "a file in Latin-1"],
+)
+def test_a_source_that_no_driver_reads_whole(context, tmp_path, source, words):
+    if isinstance(source, bytes):
+        (tmp_path / "latin.cl").write_bytes(source)
+        source = tmp_path / "latin.cl"
+    refused(words, portbar.Program, context, source, error=portbar.Error)
+
+
+ENTERED = "PORTBAR_ENTER(grid); portbar_device_barrier(&grid);"
+
+
+def one_kernel(parameters, body):
+    return f"{HEADER}kernel void k({parameters}) {{ {body} }}"
+
+
+GRID = "PORTBAR_GRID_PARAM"
+LATE = ["line 2", "'k'", "before PORTBAR_ENTER", "surplus work-groups"]
+NO_GRID = ["Hint: ", "'mesh'", "PORTBAR_GRID_PARAM", "PORTBAR_ENTER(mesh);"]
+#: Fault of a grid -> the source, and words of the error.
+MISUSES = {
+    "no parameter": (one_kernel("global int *p", ENTERED), ["PORTBAR_GRID_PARAM", "first"]),
+    "entered twice": (one_kernel(GRID, f"PORTBAR_ENTER(other); {ENTERED}"), ["PORTBAR_ENTER", "twice"]),
+    "twice by one name": (one_kernel(GRID, f"PORTBAR_ENTER(grid); {ENTERED}"), ["PORTBAR_ENTER", "twice"]),
+    "never entered": (one_kernel(f"{GRID}, global int *p", "p[0] = 1;"), ["PORTBAR_ENTER", "first statement"]),
+    "entered late": (one_kernel(f"{GRID}, global int *p", f"*p = 1; {ENTERED}"), LATE),
+    "entered without a semicolon": (one_kernel(GRID, "PORTBAR_ENTER(grid)\nf();"), ["line 2", "semicolon"]),
+    "no grid": (one_kernel("global int *p", "portbar_device_barrier( &mesh ); p[0] = 1;"), NO_GRID),
+    "no folder": (
+        one_kernel(GRID, ENTERED).replace("portbar/", "", 1),
+        ["with their folder", "portbar/device_barrier.h"],
+    ),
+    "no header": (f"kernel void k({GRID}) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
+}
+
+
+@pytest.mark.parametrize(("source", "words"), MISUSES.values(), ids=MISUSES)
+def test_a_grid_that_is_used_wrongly_does_not_build(context, source, words):
+    error = refused(words, build, context, source, error=portbar.BuildError)
+    if error.source_path:
+        Path(error.source_path).unlink()
+
+
+def test_the_grid_parameter_must_be_the_first(context):
+    made = build(context, one_kernel(f"global int *p, {GRID}", ENTERED))
+    refused(["'k'", "first parameter"], made.kernel, "k", error=portbar.LaunchError)
+
+
+def test_a_kernel_that_never_enters_is_reported_after_its_launch(context, queue):
+    source = SOURCE + "kernel void idle(PORTBAR_GRID_PARAM, global float *data) { data[0] = 1.0f; }\n"
+    made, data = build(context, source).kernel("idle"), support.filled(queue, 4)
+
+    def run():
+        made(queue, None, (4,), data).wait()
+
+    refused(["'idle'", "PORTBAR_ENTER", "first statement"], run, error=portbar.Error)
+    support.kernel(context, SOURCE, "scale")(queue, None, (4,), data, np.uint32(1), num_groups=1).wait()
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "a", float("inf"), np.float32("inf"), 10**400, 1j, None])
+def test_a_spin_limit_that_is_none(context, limit):
+    error = refused(["spin_limit", "finite", "above 0"], build, context, SOURCE, spin_limit=limit, error=portbar.Error)
+    assert len(str(error)) < 200
+
+
+@pytest.mark.parametrize("limit", [10**19, np.uint64(2**63), np.float32(3e38), 1e308, 1e-300])
+def test_a_spin_limit_far_from_what_the_device_counts(context, queue, limit):
+    made, data = build(context, SOURCE, spin_limit=limit).kernel("scale"), support.filled(queue, 4)
+    made(queue, None, (4,), data, np.uint32(1), num_groups=1).wait()
+
+
+def test_loops_that_end_early_are_reported_once_per_device_with_the_remedy(context, monkeypatch):
+    known = program.describe(context.devices[0])
+    short = replace(known, findings=replace(known.findings, loop_limit=70))
+    monkeypatch.setattr(program, "describe", lambda _: short)
+    monkeypatch.setattr(program, "_warned", set())
+    source = "kernel void own(global uint *out, uint n) { for (uint i = 0; i < n; ++i) out[0] += i; }"
+    with pytest.warns(portbar.LoopLimitWarning) as caught:
+        portbar.Program(context, source)
+    (told,) = (one for one in caught if issubclass(one.category, portbar.LoopLimitWarning))
+    assert told.filename == __file__
+    for word in ("after 70 iterations", "own kernels", "another runtime", known.facts.name):
+        assert word in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", portbar.LoopLimitWarning)
+        portbar.Program(context, source)
+
+
+def test_only_devices_that_end_loops_early_are_warned_of(context, monkeypatch):
+    limit = portbar.describe(context.devices[0]).loop_limit
+    monkeypatch.setattr(program, "_warned", set())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        portbar.Program(context, "kernel void own(global uint *out) { out[0] = 1; }")
+    told = [one for one in caught if issubclass(one.category, portbar.LoopLimitWarning)]
+    assert [f"after {limit} iterations" in str(one.message) for one in told] == ([] if limit is None else [True])
