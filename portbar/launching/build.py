@@ -116,6 +116,12 @@ def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]
     return tuple(chosen)
 
 
+def kernel_names(program: cl.Program) -> tuple[str, ...]:
+    """Names of a program's kernels, sorted."""
+    names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0")
+    return tuple(sorted(filter(None, names.split(";"))))
+
+
 def save_source(text: str) -> str:
     """Write rendered source to a file that stays, and return its path."""
     with tempfile.NamedTemporaryFile("w", prefix="portbar-", suffix=".cl", delete=False, encoding="utf-8") as out:

@@ -9,7 +9,6 @@ event that never completes.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,8 +18,8 @@ import pyopencl as cl
 from portbar.device import child, quirks
 from portbar.device.facts import DeviceAddress, facts, list_devices
 from portbar.errors import BuildError, DeviceError
-from portbar.launching.build import compile_program, save_source
-from portbar.launching.parameters import parameters_of
+from portbar.launching.build import compile_program, kernel_names, save_source
+from portbar.launching.parameters import bytes_of, parameters_of
 
 _TASK: Final = "portbar.launching.isolation:build_task"
 #: Seconds that a compilation may take, and that one which a runtime does in a thread of its own is waited for.
@@ -29,9 +28,6 @@ _SETTLE_S: Final = 0.5
 _LOCAL_SIZE: Final = 8
 _LOCAL_BYTES: Final = 1024
 _BUFFER_BYTES: Final = 4096
-
-_BYTES: Final = {"char": 1, "short": 2, "half": 2, "int": 4, "float": 4, "long": 8, "double": 8}
-_VECTOR: Final = re.compile(rf"(?P<base>u?(?:{'|'.join(_BYTES)}))(?P<n>2|3|4|8|16)")
 
 
 def try_build(device: cl.Device, text: str, options: Sequence[str]) -> None:
@@ -76,8 +72,7 @@ def build_task(payload: dict[str, Any]) -> None:
     child.progress({"doing": "compiling the program for work-groups of any size"})
     with contextlib.suppress(cl.Error):
         program.get_info(cl.program_info.BINARIES)
-    names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0").split(";")
-    for name in filter(None, names):
+    for name in kernel_names(program):
         child.progress({"doing": f"compiling kernel {name!r} for work-groups"})
         kernel = cl.Kernel(program, name)
         try:
@@ -96,18 +91,15 @@ def _filled(context: cl.Context, kernel: cl.Kernel) -> list[Any]:
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, _BUFFER_BYTES)
     made: list[Any] = []
     for parameter in parameters or ():
-        vector = _VECTOR.fullmatch(parameter.type_name)
+        size = bytes_of(parameter.type_name)
         if parameter.kind == "local":
             made.append(cl.LocalMemory(_LOCAL_BYTES))
         elif parameter.kind == "pointer":
             made.append(buffer)
         elif parameter.dtype is not None:
             made.append(parameter.dtype.type(0))
-        elif vector is not None:
-            # Three components take the place of four.
-            made.append(
-                bytes(_BYTES[vector["base"].removeprefix("u")] * {3: 4}.get(int(vector["n"]), int(vector["n"])))
-            )
+        elif size is not None:
+            made.append(bytes(size))
         else:
             raise ValueError(parameter.type_name)
     return made

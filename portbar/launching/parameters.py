@@ -22,6 +22,7 @@ SCALARS: Final[dict[str, np.dtype[Any]]] = {
     **{f"unsigned {scalar.c[1:]}": scalar.dtype for scalar in types.SCALARS if scalar.kind == "uint"},
 }
 
+_VALUE: Final = re.compile(r"(?P<scalar>[a-z][a-z ]*?)(?P<lanes>2|3|4|8|16)?")
 _TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\w*)?)\s+(?P<name>[A-Za-z_]\w*)\s*;")
 
 
@@ -87,6 +88,16 @@ class Parameter:
     def passed_as(self) -> np.dtype[Any] | None:
         """How PyOpenCL should pass an argument: a scalar's type, raw bytes, or None for what it must look at itself."""
         return np.dtype("V16") if self.name in {kind.launch for kind in _KINDS} else self.dtype
+
+
+def bytes_of(type_name: str) -> int | None:
+    """Bytes of a scalar or a vector type, None for another type."""
+    written = _VALUE.fullmatch(type_name)
+    if written is None or written["scalar"] not in SCALARS:
+        return None
+    # Three elements take as much as four.
+    lanes = 4 if written["lanes"] == "3" else int(written["lanes"] or 1)
+    return SCALARS[written["scalar"]].itemsize * lanes
 
 
 def scalar_typedefs(source: str) -> dict[str, tuple[str, ...]]:

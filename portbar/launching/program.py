@@ -19,6 +19,7 @@ from portbar.choices.timing import is_time, shortened
 from portbar.device import quirks
 from portbar.device.facts import ask, device_key
 from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
+from portbar.launching.build import kernel_names
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
 from portbar.primitives import scan
@@ -176,9 +177,7 @@ class Program(CompiledProgram):
 
     def kernel_names(self) -> tuple[str, ...]:
         """Names of the program's kernels, sorted."""
-        program = next(iter(self._built.values()))
-        names = str(program.get_info(cl.program_info.KERNEL_NAMES))
-        return tuple(sorted(filter(None, names.strip("\0").split(";"))))
+        return kernel_names(next(iter(self._built.values())))
 
     def kernel(self, name: str) -> Kernel:
         """Return the kernel `name`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,7 +13,7 @@ from portbar.choices.timing import is_cpu, shortened
 from portbar.device import quirks
 from portbar.device.facts import ask
 from portbar.errors import LaunchError, UnsupportedFeatureError
-from portbar.launching.parameters import GRID, SCALARS, SCAN, Parameter
+from portbar.launching.parameters import GRID, SCAN, Parameter, bytes_of
 from portbar.primitives import layout
 from portbar.rendering.source import mentions
 
@@ -53,8 +52,6 @@ _ELEMENT: Final = 4
 
 #: A program that names one of these may hand out work in steps of the whole grid.
 _STRIDES: Final = ("portbar_global_size", "portbar_num_groups", "get_global_size", "get_num_groups")
-
-_POINTER: Final = re.compile(r"([a-z][a-z ]*?)(2|3|4|8|16)?\s*\*")
 
 
 def as_size(what: str, size: Sequence[int]) -> Size:
@@ -176,17 +173,10 @@ def check_least(kernel: str, device: str, least: int, local: Size, bound: int, a
 
 
 def element_bytes(parameters: Iterable[Parameter] | None) -> int:
-    """Bytes of the smallest element that a kernel's pointers to writable memory lead to; 4 if the driver does not report
-    them.
-    """
-    found = []
-    for parameter in parameters or ():
-        written = _POINTER.fullmatch(parameter.type_name)
-        if parameter.access == "writable" and written and written[1] in SCALARS:
-            # Three elements take as much as four.
-            lanes = 4 if written[2] == "3" else int(written[2] or 1)
-            found.append(SCALARS[written[1]].itemsize * lanes)
-    return min(found, default=_ELEMENT)
+    """Bytes of the smallest element that a kernel's writable pointers lead to; 4 if the driver does not report them."""
+    written = [parameter for parameter in parameters or () if parameter.access == "writable"]
+    found = [bytes_of(parameter.type_name.removesuffix("*").rstrip()) for parameter in written]
+    return min(filter(None, found), default=_ELEMENT)
 
 
 def suits_cpu(source: str, parameters: Iterable[Parameter] | None, cache_line: int) -> int:
