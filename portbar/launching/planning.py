@@ -33,7 +33,7 @@ class Planner:
 
     def plan(self, queue: cl.CommandQueue, shape: Shape, local_memory: tuple[int, ...], args: Sequence[Any]) -> Plan:
         """Plan a launch; `local_memory` are the sizes of its arguments in local memory."""
-        self._program.strategy(queue.device)
+        self._program.strategy(queue.device)  # refuses a device that the program was not built for
         if queue.context != self._program.context:
             raise LaunchError(f"kernel {self._kernel.name!r}: the queue belongs to another context than the program")
         check_local_memory(self._kernel, queue.device, local_memory)
