@@ -1,6 +1,6 @@
 """A reading: one measured value with its unit and samples, or the status and the reason of a value that is missing.
 
-Not for checking (`portbar.records.validation`): these functions trust what they are given.
+These functions trust their arguments; `portbar.records.validation` checks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STATUSES: Final = ("unsupported", "skipped", "refused", "error", "crash", "timeo
 
 
 def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
-    """A reading that holds a value.
+    """Return a reading that holds a value.
 
     Parameters
     ----------
@@ -43,23 +43,23 @@ def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), *
 
 
 def missing(status: str, reason: str) -> dict[str, Any]:
-    """A reading without a value: one of `STATUSES`, and why in words."""
+    """Return a reading without a value: one of `STATUSES`, and why in words."""
     return {"status": status, "reason": reason}
 
 
 def value_of(reading: Mapping[str, Any] | None, default: Any = None) -> Any:
-    """The value of a reading; `default` where there is none, or no reading at all."""
+    """Return the value of a reading; `default` where it has none, or is None."""
     return default if reading is None else reading.get("value", default)
 
 
 def number_of(reading: Any) -> float | None:
-    """The number that a reading holds, or that a plain value is."""
+    """Return the number that a reading holds, or that a plain value is; None for other values."""
     value = reading.get("value") if isinstance(reading, Mapping) else reading
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:
-    """The samples of a reading; its value alone where it has no samples, nothing where it has no value."""
+    """Return the samples of a reading; only its value where it has none, and nothing without a value."""
     if reading is None or "value" not in reading:
         return []
     return list(reading.get("samples") or [reading["value"]])

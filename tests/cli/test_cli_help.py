@@ -122,7 +122,7 @@ except SystemExit:
     done = subprocess.run(
         [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=True, env=environment()
     )
-    assert done.stdout.splitlines()[-1] == "['portbar', 'portbar.cli', 'portbar.errors'] False False"
+    assert done.stdout.splitlines()[-1] == "['portbar.cli', 'portbar.errors'] False False"
 
 
 # Completion.

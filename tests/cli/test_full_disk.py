@@ -16,7 +16,7 @@ from portbar.cli import cli
 from portbar.cli import survey as survey_module
 from portbar.errors import Error, RenderError
 from portbar.launching import export
-from portbar.records import cache, files
+from portbar.records import cache, writing
 from portbar.survey.fleet import hosts
 from portbar.survey.report.index import BEGIN, END
 from tests.records_support import device, record
@@ -97,7 +97,7 @@ def test_submit_says_when_only_the_page_could_not_be_written(
     def write(_path: Path, _text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "write", write)
+    monkeypatch.setattr(writing, "write", write)
     result = run("submit", tmp_path / "new.json", "--matrix", matrix)
     assert "The index was not written: README.md cannot be written (No space left on device)" in result.stdout
     assert records.load(matrix / f"{SLUG}.json") == record()
@@ -234,8 +234,8 @@ def test_an_old_file_keeps_its_mode_and_a_new_one_gets_the_usual_one(tmp_path: P
     usual.touch()
     old.touch()
     old.chmod(0o640)
-    files.write(tmp_path / "new", "x")
-    files.write(old, "x")
+    writing.write(tmp_path / "new", "x")
+    writing.write(old, "x")
     assert (tmp_path / "new").stat().st_mode == usual.stat().st_mode
     assert old.stat().st_mode & 0o777 == 0o640
 
@@ -244,13 +244,13 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("old")
     (tmp_path / "link").symlink_to("folder/file")
-    files.write(tmp_path / "link", "new")
+    writing.write(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "folder" / "file").read_text() == "new"
 
 
 def test_a_device_stays_a_device(tmp_path: Path) -> None:
-    files.write(Path("/dev/null"), "text")
+    writing.write(Path("/dev/null"), "text")
     assert Path("/dev/null").is_char_device()
     with pytest.raises(OSError, match="No space left"):
-        files.write(Path("/dev/full"), "text")
+        writing.write(Path("/dev/full"), "text")

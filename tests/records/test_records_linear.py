@@ -13,7 +13,8 @@ import pytest
 from portbar import records
 from portbar.device.matrix import version_numbers
 from portbar.errors import RecordError
-from portbar.records import bounds, files
+from portbar.records import files
+from portbar.records.scrubbing import told_by
 from tests.records_support import device, record
 
 #: Doublings between the small and the large input, and how much longer the large one may take: it is about 16 times where
@@ -79,7 +80,7 @@ REPEATED = ("a", "a.", "-", "a-", "~a", "/a", "/", "\\\\a", "1.", "1:", "f:", ":
 @pytest.mark.parametrize("unit", REPEATED)
 @pytest.mark.parametrize("beginning", ["", "@", "/", "~", "a@"])
 def test_searching_a_text_for_its_owner(beginning: str, unit: str) -> None:
-    search = bounds.told_by.__wrapped__
+    search = told_by.__wrapped__
     assert_linear(lambda text: search(text + " :", "reason"), lambda n: beginning + unit * (n // len(unit)), 1_000)
 
 
