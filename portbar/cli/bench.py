@@ -18,6 +18,7 @@ from portbar.cli.shared import (
     print_json,
     seconds_option,
     show,
+    show_title,
     store_option,
 )
 from portbar.device.facts import DeviceAddress
@@ -33,12 +34,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 
-@click.group(
-    name="bench",
-    epilog=examples(
-        "portbar bench barrier",
-    ),
-)
+@click.group(name="bench", epilog=examples("portbar bench barrier"))
 def command() -> None:
     """Measure portbar's own algorithms on a device."""
 
@@ -72,7 +68,8 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
 
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
         steps.step(str(address), "measuring", seconds)
-        _measure_into(entry, address, device, list(local_sizes), seconds, store=store)
+        payload = {"address": address.to_json(), "local_sizes": list(local_sizes), "budget_s": seconds}
+        _measure_into(entry, device, payload, store=store)
 
     words = ("all was measured", "the results so far are shown")
     found, interrupted = each_device(devices, work, *words, barrier_table=[], stored=False, rows=[])
@@ -85,15 +82,7 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     sys.exit(INTERRUPTED if interrupted else _status(found))
 
 
-def _measure_into(
-    entry: dict[str, Any],
-    address: DeviceAddress,
-    device: cl.Device,
-    local_sizes: list[int],
-    seconds: float,
-    *,
-    store: bool,
-) -> None:
+def _measure_into(entry: dict[str, Any], device: cl.Device, payload: dict[str, Any], *, store: bool) -> None:
     """Measure one device; on Ctrl-C its entry holds the rows so far, and the interrupt goes on."""
     try:
         profile = probe(device)
@@ -102,20 +91,15 @@ def _measure_into(
         entry |= {"status": "refused", "reason": str(error)}
         return
     rows = entry["rows"]
-    payload = {
-        "address": address.to_json(),
-        "findings": profile.findings.to_json() if profile.findings is not None else None,
-        "local_sizes": local_sizes,
-        "budget_s": seconds,
-    }
-    entry |= {"reason": "", **run_step(Barrier(), payload, 3 * seconds + 30, rows)}
-    if not one_group:
-        entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
-    if store and entry["barrier_table"] and entry["status"] == "ok":
+    payload["findings"] = profile.findings.to_json() if profile.findings is not None else None
+    entry |= {"reason": "", **run_step(Barrier(), payload, 3 * payload["budget_s"] + 30, rows)}
+    table = () if one_group else barrier_table(times_of(rows))
+    entry["barrier_table"] = [list(line) for line in table]
+    if store and table and entry["status"] == "ok":
         if unsteady(rows):
             entry["reason"] = f"the times were not stored: {UNSTEADY}"
         else:
-            store_table(device, barrier_table(times_of(rows)))
+            store_table(device, table)
             keep_costs(device, rows)
             entry["stored"] = True
 
@@ -130,7 +114,7 @@ def _status(found: list[dict[str, Any]]) -> int:
 
 
 def _show(entry: dict[str, Any]) -> None:
-    show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
+    show_title(entry)
     times = times_table({"barrier": entry})
     if times is None:
         show(f"  no times: {entry['reason'] or 'no algorithm could be measured'}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import err, examples, json_option, print_json
+from portbar.cli.shared import FOLDER, err, examples, json_option, print_json
 from portbar.records import writing
 from portbar.survey.report.build import build
 
@@ -22,7 +22,7 @@ from portbar.survey.report.build import build
         "portbar report records --json",
     ),
 )
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(
     "--output",
     "-o",

@@ -1,4 +1,4 @@
-"""Shared parts of the commands: options, choosing devices, printing JSON, and consoles for both streams."""
+"""Shared parts of the commands: options, choosing and checking devices, and output on both streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,7 +20,7 @@ from portbar.cli.progress import Steps
 from portbar.device import listing
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts, select, select_devices
 from portbar.device.listing import FaultyDriver, Listing
-from portbar.device.usable import Usability, check
+from portbar.device.usable import EmptyPlatform, Usability, check, check_listed
 from portbar.errors import DeviceError
 from portbar.records.plain import harmless
 
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
 #: A decorator that adds an option to a function.
 Decorator: TypeAlias = "Callable[[Callable[..., Any]], Callable[..., Any]]"
 
-INTERRUPTED = 130
-"""Exit status of a command that Ctrl-C ended after it had printed what was done."""
+#: Exit status of a command that Ctrl-C ended after it had printed what was done.
+INTERRUPTED: Final = 130
 
-CHECK_S = 0.7
-"""Seconds that it takes to check whether one device works, two at a time, as a rule: an estimate for the user."""
+#: Estimates for the user: seconds that listing devices takes, and checking one device, two at a time.
+_LISTING_S: Final = 0.5
+_CHECK_S: Final = 0.7
 
-LISTING_S = 0.5
-"""Seconds that listing devices takes as a rule."""
+#: Bound of every time limit, eleven days: timers of operating systems have one, too.
+_MOST_SECONDS: Final = 1e6
 
 
 class FiniteRange(click.FloatRange):
@@ -51,8 +53,8 @@ class FiniteRange(click.FloatRange):
         return super().convert(value, param, ctx)
 
 
-MOST_SECONDS = 1e6
-"""Bound of every time limit, eleven days: timers of operating systems have one, too."""
+#: The argument of a command that takes a folder.
+FOLDER: Final = click.Path(exists=True, file_okay=False, path_type=Path)
 
 device_option = click.option(
     "--device",
@@ -66,20 +68,20 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON i
 
 
 def seconds_option(name: str, least: float, about: str, default: float | None = None) -> Decorator:
-    """An option that takes a time limit."""
-    limits = FiniteRange(min=least, max=MOST_SECONDS)
+    """Return an option that takes a time limit."""
+    limits = FiniteRange(min=least, max=_MOST_SECONDS)
     shown: dict[str, Any] = {} if default is None else {"default": default, "show_default": True}
     return click.option(name, type=limits, metavar="SECONDS", help=about, **shown)
 
 
 def store_option(what: str) -> Decorator:
-    """An option not to keep what was measured."""
+    """Return an option not to keep what was measured."""
     about = f"Store the {what}, so that portbar chooses by {'it' if what == 'table' else 'them'}."
     return click.option("--store/--no-store", default=True, show_default=True, help=about)
 
 
 def examples(*commands: str) -> str:
-    """The epilogue of a command's help."""
+    """Return the epilogue of a command's help."""
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
@@ -88,7 +90,7 @@ def listed() -> Listing:
     # Commands need this module next. Importing it takes a third of the time of the child, which has a processor of its own.
     threading.Thread(target=importlib.import_module, args=("portbar.choices.profile",), daemon=True).start()
     with Steps(err()) as steps:
-        steps.step("", "listing devices", LISTING_S)
+        steps.step("", "listing devices", _LISTING_S)
         return listing.look(say=lambda text: steps.say(f"portbar: {text}"))
 
 
@@ -108,13 +110,45 @@ def chosen(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
     return select_devices(patterns)
 
 
+def check_devices(
+    known: Sequence[tuple[DeviceAddress, DeviceFacts]], *, refresh: bool
+) -> list[tuple[DeviceAddress, DeviceFacts, Usability]]:
+    """Check whether listed devices work."""
+    count = "1 device" if len(known) == 1 else f"{len(known)} devices"
+    with Steps(err()) as steps:
+        steps.step("", f"checking {count}", _CHECK_S * len(known) if refresh else 0.0)
+        verdicts = check_listed(known, refresh=refresh)
+    return [(address, dict(known)[address], verdict) for address, verdict in verdicts]
+
+
+def device_entry(address: DeviceAddress, of: DeviceFacts) -> dict[str, Any]:
+    """Return what identifies a device, as JSON values."""
+    return {"device": number(address), "name": of.name, "platform": platform_title(of)}
+
+
+def device_json(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
+    """Return what identifies a device and whether it works, as JSON values."""
+    words = {"usable": verdict.usable, "reason": verdict.reason, "remedy": verdict.remedy}
+    return device_entry(address, of) | words
+
+
+def empty_json(platform: EmptyPlatform) -> dict[str, Any]:
+    """Return a platform without devices as JSON values."""
+    return {"name": platform.name, "reason": platform.reason, "remedy": platform.remedy}
+
+
+def show_title(entry: dict[str, Any]) -> None:
+    """Print what identifies a device."""
+    show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
+
+
 def number(address: DeviceAddress) -> str:
-    """How a device is called at the command line."""
+    """Return the name of a device at the command line."""
     return f"{address.platform_index}:{address.device_index}"
 
 
 def platform_title(facts: DeviceFacts) -> str:
-    """A platform's name and version, without the build options that some list after a comma."""
+    """Return a platform's name and version, without the build options that some list after a comma."""
     version = facts.platform_version.partition(",")[0]
     return f"{facts.platform_name}, {version}" if version else facts.platform_name
 
@@ -126,18 +160,17 @@ def each_device(
     kept: str,
     **members: Any,
 ) -> tuple[list[dict[str, Any]], bool]:
-    """Work on the devices that `--device` selects, where they are usable; the entry of each, and whether Ctrl-C ended this.
+    """Work on the usable devices that `--device` selects; the entry of each device, and whether Ctrl-C ended this.
 
-    `work` fills in a device's entry, which holds `members` before. `done` says what Ctrl-C came before, and `kept` what is
-    shown all the same.
+    `work` fills in a device's entry, which holds `members` before. `done` and `kept` are for the messages on Ctrl-C.
     """
     found: list[dict[str, Any]] = []
     with Steps(err()) as steps:
         try:
             for address, device in chosen(patterns):
                 of = facts(device)
-                entry = {"device": number(address), "name": of.name, "platform": platform_title(of)}
-                entry |= {"status": "interrupted", "reason": f"interrupted before {done}", **deepcopy(members)}
+                entry = device_entry(address, of) | {"status": "interrupted", "reason": f"interrupted before {done}"}
+                entry |= deepcopy(members)
                 found.append(entry)
                 verdict = check(address)
                 if verdict.usable:
@@ -153,25 +186,13 @@ def each_device(
     return found, False
 
 
-def device_json(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
-    """Who a device is and whether it works, as JSON values."""
-    return {
-        "device": number(address),
-        "name": of.name,
-        "platform": platform_title(of),
-        "usable": verdict.usable,
-        "reason": verdict.reason,
-        "remedy": verdict.remedy,
-    }
-
-
 def explained(reason: str, remedy: str) -> str:
     """Return a reason and its remedy as sentences."""
     return f"{reason}. Remedy: {remedy}." if remedy else f"{reason}."
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document."""
     json.dump(value, sys.stdout, indent=2)
     sys.stdout.write("\n")
     sys.stdout.flush()
@@ -185,15 +206,15 @@ class _Console(Console):
             yield segment if segment.control else segment._replace(text=harmless(segment.text))
 
 
-def out() -> Console:
-    """Console for data: as wide as the terminal or COLUMNS say, otherwise 80 columns."""
+def _out() -> Console:
+    """Return a console for data: as wide as the terminal or COLUMNS say, otherwise 80 columns."""
     is_known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
     return _Console(width=None if is_known else 80, highlight=False, markup=False, emoji=False)
 
 
 def show(*parts: RenderableType, style: str | None = None) -> None:
     """Print data; without trailing spaces if it goes to a file or into a message."""
-    console = out()
+    console = _out()
     if console.is_terminal:
         console.print(*parts, style=style)
         return
@@ -204,5 +225,5 @@ def show(*parts: RenderableType, style: str | None = None) -> None:
 
 
 def err() -> Console:
-    """Console for progress and messages: a line stays a line, so that it can be searched for."""
+    """Return a console for progress and messages: a line stays a line, so that it can be searched for."""
     return _Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,28 +119,27 @@ def command(
         raise click.UsageError("--factor requires --check")
     if check is not None and dask is not None:
         raise click.UsageError("--check applies to this machine, --dask to others: use one of them")
+    if dask is not None and (output is None or matrix is not None):
+        raise click.UsageError("--dask requires a folder, -o DIR/; `portbar submit` splits records by device")
     job = Job(quick, timeout, devices)
     with _terminated_as_interrupted():
-        if dask is not None:
-            if output is None or matrix is not None:
-                raise click.UsageError("--dask requires a folder, -o DIR/; `portbar submit` splits records by device")
+        if dask is not None and output is not None:
             sys.exit(survey_cluster.run(dask, _folder(output, always=True), job, as_json=as_json))
         sys.exit(_here(job, output, matrix, check, factor or FACTOR, as_json=as_json, full=full))
 
 
 def status_of(record: dict[str, Any]) -> int:
-    """The exit status that a record calls for."""
+    """Return the exit status for a record."""
     entries = record["devices"]
-    steps = [
-        step["status"] for entry in entries for step in entry.values() if isinstance(step, dict) and "rows" in step
-    ]
+    parts = [part for entry in entries for part in entry.values()]
+    steps = {part["status"] for part in parts if isinstance(part, dict) and "rows" in part}
     if record["interrupted"]:
         return INTERRUPTED
     if not any(entry.get("usable", {}).get("usable") for entry in entries):
         return 3
     if "timeout" in steps:
         return 4
-    return 1 if {"crash", "error"} & set(steps) or any(entry["status"] == "failed" for entry in entries) else 0
+    return 1 if {"crash", "error"} & steps or any(entry["status"] == "failed" for entry in entries) else 0
 
 
 def _here(
@@ -152,14 +151,13 @@ def _here(
     if check is not None and folder is not None:
         raise click.UsageError("--check applies to one machine: name a file with --output, not a folder")
     file = None if output is None else Path(output)
-    if folder is None and not many:
-        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json, full=full)
-    name = host_name()
-    with only_here(Path() if folder is None else folder.path, name) as alone:
-        if not alone:
-            _say("another process surveys this host; nothing to do")
-            return 0
-        _tell_withheld_cores()
+    with ExitStack() as locked:
+        if folder is not None or many:
+            name = host_name()
+            if not locked.enter_context(only_here(Path() if folder is None else folder.path, name)):
+                _say("another process surveys this host; nothing to do")
+                return 0
+            _tell_withheld_cores()
         if folder is not None:
             label = folder.label(name)
             file = folder.file(label)
@@ -167,19 +165,18 @@ def _here(
                 _say(f"this host was surveyed before: remove {file} to survey it again")
                 return 0
             _say(f"this host is {label}")
-        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json, full=full)
+        run = _WrittenSurvey(job, file)
+        if check is not None:
+            return survey_check.run(check, factor, job, run.survey, as_json=as_json) or int(run.is_lost)
+        return _measured(run, matrix, as_json=as_json, full=full)
 
 
-def _measured(
-    run: _WrittenSurvey, matrix: Path | None, check: str | None, factor: float, *, as_json: bool, full: bool
-) -> int:
-    if check is not None:
-        status = survey_check.run(check, factor, run.job, run.survey, as_json=as_json)
-        return status or int(run.is_lost)
+def _measured(run: _WrittenSurvey, matrix: Path | None, *, as_json: bool, full: bool) -> int:
+    """Survey the devices that were asked for, place their records in the matrix, and print the whole; the exit status."""
     record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
-    placed = {matrix / f"{slug}.json": one for slug, one in records.split(record)} if matrix is not None else {}
-    for path, one in placed.items():
+    for slug, one in records.split(record) if matrix is not None else ():
+        path = Path(matrix or "", f"{slug}.json")
         try:
             _write(path, one)
         except OSError as error:
@@ -189,10 +186,8 @@ def _measured(
         _say("writing the whole record to standard output, as JSON")
     if as_json or lost:
         print_json(record)
-    elif full:
-        show(record_view(record))
     else:
-        show(OneScreen(record, run.details))
+        show(record_view(record) if full else OneScreen(record, run.details))
     if record["interrupted"]:
         _say("interrupted; the record is partial and marked so")
     return status_of(record) or int(lost)
@@ -210,7 +205,7 @@ class _WrittenSurvey:
 
     @property
     def details(self) -> str:
-        """The command that shows everything that was measured."""
+        """Return the command that shows everything that was measured."""
         if self._file is None:
             return "portbar survey --full, or -o FILE and portbar show"
         return f"portbar show {self._file}"
@@ -225,9 +220,8 @@ class _WrittenSurvey:
                     # If this process is killed now, this is what there is.
                     self._keep({**survey.record, "partial": True, "interrupted": True})
 
-            survey = Survey(
-                self.job.quick if quick is None else quick, self.job.timeout, on_step, selectors=self.job.devices
-            )
+            quick = self.job.quick if quick is None else quick
+            survey = Survey(quick, self.job.timeout, on_step, selectors=self.job.devices)
             record = survey.run(devices)
         if keep:
             self._keep(record)

@@ -18,16 +18,9 @@ from portbar.survey.report.compare import Comparison, compare, matched
 
 
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:
-    """Survey the devices of a record and say what has become worse; the exit status.
+    """Survey the devices of a record and print what has become worse; the exit status.
 
     `survey` surveys a list of devices, quickly or not, and writes the record or not.
-
-    Raises
-    ------
-    RecordError
-        The file is not a record, or holds nothing to compare with.
-    DeviceError
-        None of its devices is here.
     """
     try:
         stored = find(name)

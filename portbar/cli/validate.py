@@ -16,8 +16,7 @@ from portbar.records.plain import printable
 
 
 @click.command(
-    name="validate",
-    epilog=examples("portbar validate record.json", "portbar validate --json vendor_matrix/*.json"),
+    name="validate", epilog=examples("portbar validate record.json", "portbar validate --json vendor_matrix/*.json")
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
@@ -43,11 +42,11 @@ def _result(path: Path) -> dict[str, Any]:
         value = parse(read_bytes(path))
         problems = validate(value)
     except RecordError as error:
-        return {"file": str(path), "valid": False, "problems": [str(error)]}
-    if problems:
-        return {"file": str(path), "valid": False, "problems": problems}
-    about = {"format": value["format"], "devices": len(value["devices"]), "partial": value["partial"]}
-    return {"file": str(path), "valid": True, **about, "problems": []}
+        problems = [str(error)]
+    about = {}
+    if not problems:
+        about = {"format": value["format"], "devices": len(value["devices"]), "partial": value["partial"]}
+    return {"file": str(path), "valid": not problems, **about, "problems": problems}
 
 
 def _show(result: dict[str, Any]) -> None:

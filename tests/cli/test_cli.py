@@ -81,8 +81,8 @@ def two_devices(monkeypatch):
     verdicts = {GOOD: WORKS, BAD: FAILS}
     for module in (devices, doctor):
         monkeypatch.setattr(module, "listed", lambda: there)
-        monkeypatch.setattr(module, "check_listed", lambda known, **_: [(one, verdicts[one]) for one, _ in known])
         monkeypatch.setattr(module, "explain_empty", lambda _: empty)
+    monkeypatch.setattr(shared, "check_listed", lambda known, **_: [(one, verdicts[one]) for one, _ in known])
     monkeypatch.setattr(profile, "profile_of", portbar.DeviceProfile)
     monkeypatch.setattr(doctor, "profile_of", portbar.DeviceProfile)
 
@@ -226,7 +226,7 @@ def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
 def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, two_devices, monkeypatch, is_fault, status):
     empty = EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)
     monkeypatch.setattr(doctor, "explain_empty", lambda _: empty)
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    monkeypatch.setattr(shared, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     code, out, _ = portbar_command("doctor")
     assert code == status
     assert "nothing is lost" in out
@@ -236,7 +236,7 @@ def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devi
     facts = DeviceFacts(name="B Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.0-rc2")
     monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, facts), (BAD, facts))))
     verdict = Usability(False, "compiling: error: unknown target CPU 'generic'", "use 0:0 in its place", 0.5)
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, verdict)])
+    monkeypatch.setattr(shared, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, verdict)])
     _, out, _ = portbar_command("doctor")
     assert "use 0:0 in its place" in " ".join(out.split())
     assert "pip install" not in out
@@ -245,7 +245,7 @@ def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devi
 def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, two_devices, monkeypatch):
     of = DeviceFacts(name="A Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1")
     monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    monkeypatch.setattr(shared, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     _, out, _ = portbar_command("doctor", "--json")
     names = ("name", "fault", "seen", "workaround", "retire")
     known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
@@ -284,15 +284,15 @@ def test_doctor_says_first_whether_all_is_well(portbar_command, two_devices, mon
     _, out, _ = portbar_command("doctor")
     assert " ".join(out.split()).startswith("1 of 2 OpenCL devices work. Problems: 1:0 B Device does not work")
     monkeypatch.setattr(doctor, "explain_empty", lambda _: EmptyPlatform("Clover", "1", "none here", "nothing", False))
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    monkeypatch.setattr(shared, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
     _, out, _ = portbar_command("doctor")
     assert out.splitlines()[0] == "All is well: 2 of 2 OpenCL devices work."
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, FAILS), (BAD, FAILS)])
+    monkeypatch.setattr(shared, "check_listed", lambda *_, **__: [(GOOD, FAILS), (BAD, FAILS)])
     code, out, _ = portbar_command("doctor")
     assert code == 3
     assert out.splitlines()[0].startswith("No OpenCL device works: 0:0 A Device [x] does not work")
     monkeypatch.setattr(doctor, "listed", lambda: Listing((), problem="no platform is here"))
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [])
+    monkeypatch.setattr(shared, "check_listed", lambda *_, **__: [])
     _, out, _ = portbar_command("doctor")
     assert out.splitlines()[:2] == ["No OpenCL device works.", "no platform is here"]
 
