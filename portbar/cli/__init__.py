@@ -37,7 +37,7 @@ _COMMANDS: Final = {
 }
 
 #: Exit status of a command that Ctrl-C ended.
-_INTERRUPTED: Final = 130
+INTERRUPTED: Final = 130
 
 #: Errors of writing to standard output: the disk or quota is full, the terminal or the descriptor is gone.
 _OUTPUT_LOST: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
@@ -51,7 +51,7 @@ class _Lazy(click.Group):
             sys.stdout.flush()
         except KeyboardInterrupt:
             # Click would make status 1 of it.
-            _leave(_INTERRUPTED, "interrupted")
+            _leave(INTERRUPTED, "interrupted")
         return result
 
     def list_commands(self, _ctx: click.Context) -> list[str]:

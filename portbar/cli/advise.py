@@ -11,7 +11,9 @@ from typing import Any, Final
 import click
 
 from portbar.choices.advice import Advice, advise, us_text
-from portbar.cli.shared import chosen, device_option, err, examples, json_option, number, print_json, show
+from portbar.cli.options import device_option, examples, json_option
+from portbar.cli.output import print_json, say, show
+from portbar.cli.selected import chosen, number
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
 
@@ -90,7 +92,7 @@ def command(devices: tuple[str, ...], as_json: bool, record: str | None, work: f
         try:
             advice = advise(device, work_per_iteration=work, **asked)
         except Error as error:
-            err().print(f"portbar: {which}: {error}" if which else f"portbar: {error}")
+            say(f"{which}: {error}" if which else str(error))
             found.append({"device": which, "error": str(error)})
             continue
         found.append({"device": which, "name": advice.device} | advice.to_json() | {"device": which})

@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from portbar.choices.strategy import choose
+from portbar.cli import INTERRUPTED
+from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
+from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    INTERRUPTED,
-    device_option,
-    each_device,
-    examples,
-    json_option,
-    print_json,
-    seconds_option,
-    show,
-    show_title,
-    store_option,
-)
+from portbar.cli.selected import each_device
 from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
@@ -71,8 +63,7 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
         payload = {"address": address.to_json(), "local_sizes": list(local_sizes), "budget_s": seconds}
         _measure_into(entry, device, payload, store=store)
 
-    words = ("all was measured", "the results so far are shown")
-    found, interrupted = each_device(devices, work, *words, barrier_table=[], stored=False, rows=[])
+    found, interrupted = each_device(devices, work, "all was measured", barrier_table=[], stored=False, rows=[])
     found = [anonymous(entry) for entry in found]
     if as_json:
         print_json(found)

@@ -9,21 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from portbar.choices.strategy import ALTERNATIVES
+from portbar.cli import INTERRUPTED
+from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
+from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    INTERRUPTED,
-    device_option,
-    each_device,
-    examples,
-    json_option,
-    number,
-    platform_title,
-    print_json,
-    seconds_option,
-    show,
-    show_title,
-    store_option,
-)
+from portbar.cli.selected import each_device, number, platform_title
 from portbar.device.facts import DeviceAddress, facts
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
@@ -112,8 +102,7 @@ def command(
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
         _check_into(entry, steps, address, device, seconds, store=store, tests=tests, **asked)
 
-    words = ("it was checked", "the results so far are shown")
-    found, interrupted = each_device(devices, work, *words, stored=False, check=None)
+    found, interrupted = each_device(devices, work, "it was checked", stored=False, check=None)
     if as_json:
         print_json(found)
     else:

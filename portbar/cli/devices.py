@@ -9,19 +9,9 @@ import click
 from rich.padding import Padding
 from rich.table import Table
 
-from portbar.cli.shared import (
-    check_devices,
-    device_json,
-    device_option,
-    empty_json,
-    examples,
-    explained,
-    json_option,
-    listed,
-    print_json,
-    show,
-    tell_faulty,
-)
+from portbar.cli.options import device_option, examples, json_option
+from portbar.cli.output import explained, print_json, show
+from portbar.cli.selected import check_devices, device_json, empty_json, listed, tell_faulty
 from portbar.device.facts import DeviceAddress, DeviceFacts, select
 from portbar.device.quirks import loop_notice
 from portbar.device.usable import Usability, explain_empty

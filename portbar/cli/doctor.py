@@ -12,18 +12,9 @@ from rich.padding import Padding
 
 from portbar.choices.profile import profile_of
 from portbar.choices.strategy import choose
-from portbar.cli.shared import (
-    check_devices,
-    device_json,
-    empty_json,
-    examples,
-    explained,
-    json_option,
-    listed,
-    print_json,
-    show,
-    show_title,
-)
+from portbar.cli.options import examples, json_option
+from portbar.cli.output import explained, print_json, show, show_title
+from portbar.cli.selected import check_devices, device_json, empty_json, listed
 from portbar.device import icd, quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability, explain_empty

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import FOLDER, examples, json_option, print_json
+from portbar.cli.options import FOLDER, examples, json_option
+from portbar.cli.output import print_json
 from portbar.survey.report.index import PAGE, write
 from portbar.survey.report.index import index as index_of
 

@@ -17,7 +17,7 @@ WORTH_SAYING_S: Final = 2.0
 
 
 class Steps:
-    """A context in which `step` tells the user what the command does, on a console for messages.
+    """A context in which `step` shows the user what the command does, on a console for messages.
 
     A bar is drawn if the console is a terminal that can move its cursor, even where FORCE_COLOR asks for colours in a file.
     """

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import FOLDER, err, examples, json_option, print_json
+from portbar.cli.options import FOLDER, examples, json_option
+from portbar.cli.output import print_json, say
 from portbar.records import writing
 from portbar.survey.report.build import build
 
@@ -53,7 +54,7 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
     else:
         _write(made.to_markdown() if as_markdown else made.to_html(plots=not no_plots), output)
     for name, why in made.unread:
-        err().print(f"portbar: {name} is not a record: {why}")
+        say(f"{name} is not a record: {why}")
     sys.exit(int(bool(made.unread)))
 
 

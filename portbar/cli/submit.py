@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import FOLDER, examples, json_option, print_json
+from portbar.cli.options import FOLDER, examples, json_option
+from portbar.cli.output import print_json
 from portbar.errors import RecordError
 from portbar.records import load
 from portbar.records.placing import Placement, place

@@ -14,20 +14,11 @@ from typing import Any, Final
 import click
 
 from portbar import records
-from portbar.cli import survey_check, survey_cluster
+from portbar.cli import INTERRUPTED, survey_check, survey_cluster
+from portbar.cli.options import FiniteRange, device_option, examples, json_option, seconds_option
+from portbar.cli.output import err, print_json, say, show
 from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    INTERRUPTED,
-    FiniteRange,
-    chosen,
-    device_option,
-    err,
-    examples,
-    json_option,
-    print_json,
-    seconds_option,
-    show,
-)
+from portbar.cli.selected import chosen
 from portbar.cli.show import slugs
 from portbar.errors import Error
 from portbar.records import writing
@@ -119,11 +110,11 @@ def command(
         raise click.UsageError("--factor requires --check")
     if check is not None and dask is not None:
         raise click.UsageError("--check applies to this machine, --dask to others: use one of them")
-    if dask is not None and (output is None or matrix is not None):
-        raise click.UsageError("--dask requires a folder, -o DIR/; `portbar submit` splits records by device")
     job = Job(quick, timeout, devices)
     with _terminated_as_interrupted():
-        if dask is not None and output is not None:
+        if dask is not None:
+            if output is None or matrix is not None:
+                raise click.UsageError("--dask requires a folder, -o DIR/; `portbar submit` splits records by device")
             sys.exit(survey_cluster.run(dask, _folder(output, always=True), job, as_json=as_json))
         sys.exit(_here(job, output, matrix, check, factor or FACTOR, as_json=as_json, full=full))
 
@@ -155,16 +146,16 @@ def _here(
         if folder is not None or many:
             name = host_name()
             if not locked.enter_context(only_here(Path() if folder is None else folder.path, name)):
-                _say("another process surveys this host; nothing to do")
+                say("another process surveys this host; nothing to do")
                 return 0
             _tell_withheld_cores()
         if folder is not None:
             label = folder.label(name)
             file = folder.file(label)
             if folder.is_finished(label, job.invocation):
-                _say(f"this host was surveyed before: remove {file} to survey it again")
+                say(f"this host was surveyed before: remove {file} to survey it again")
                 return 0
-            _say(f"this host is {label}")
+            say(f"this host is {label}")
         run = _WrittenSurvey(job, file)
         if check is not None:
             return survey_check.run(check, factor, job, run.survey, as_json=as_json) or int(run.is_lost)
@@ -175,21 +166,21 @@ def _measured(run: _WrittenSurvey, matrix: Path | None, *, as_json: bool, full: 
     """Survey the devices that were asked for, place their records in the matrix, and print the whole; the exit status."""
     record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
-    for slug, one in records.split(record) if matrix is not None else ():
-        path = Path(matrix or "", f"{slug}.json")
+    placed = {matrix / f"{slug}.json": one for slug, one in records.split(record)} if matrix is not None else {}
+    for path, one in placed.items():
         try:
             _write(path, one)
         except OSError as error:
-            _say(f"{path} cannot be written ({error.strerror or error}) and is unchanged")
+            say(f"{path} cannot be written ({error.strerror or error}) and is unchanged")
             lost = True
     if lost:
-        _say("writing the whole record to standard output, as JSON")
+        say("writing the whole record to standard output, as JSON")
     if as_json or lost:
         print_json(record)
     else:
         show(record_view(record) if full else OneScreen(record, run.details))
     if record["interrupted"]:
-        _say("interrupted; the record is partial and marked so")
+        say("interrupted; the record is partial and marked so")
     return status_of(record) or int(lost)
 
 
@@ -226,7 +217,7 @@ class _WrittenSurvey:
         if keep:
             self._keep(record)
             if self.is_lost:
-                _say(f"{self._file} holds the record of an earlier step, marked partial")
+                say(f"{self._file} holds the record of an earlier step, marked partial")
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -240,7 +231,7 @@ class _WrittenSurvey:
             if not self._is_written:
                 raise click.UsageError(f"{why}; name another file with --output") from error
             if not self.is_lost:
-                _say(f"{why}; the survey continues and tries again after each step")
+                say(f"{why}; the survey continues and tries again after each step")
             self.is_lost = True
         else:
             self._is_written, self.is_lost = True, False
@@ -251,7 +242,7 @@ def _tell_withheld_cores() -> None:
     cores = os.cpu_count() or 1
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     if mine < cores:
-        _say(
+        say(
             f"bound to {mine} of {cores} cores, which also limits CPU devices; srun --cpu-bind=none or mpirun --bind-to none "
             "gives all cores"
         )
@@ -267,10 +258,6 @@ def _folder(output: str, *, always: bool) -> Any:
 def _write(path: Path, record: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     writing.write(path, records.text(record))
-
-
-def _say(text: str) -> None:
-    err().print(f"portbar: {text}")
 
 
 @contextmanager

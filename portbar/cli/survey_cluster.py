@@ -7,8 +7,9 @@ import json
 import logging
 from typing import Any
 
+from portbar.cli import INTERRUPTED
+from portbar.cli.output import err, print_json, say, show
 from portbar.cli.progress import Steps
-from portbar.cli.shared import INTERRUPTED, err, print_json, show
 from portbar.survey.device import Device
 from portbar.survey.fleet.cluster import ClusterSurvey, Job
 from portbar.survey.fleet.hosts import HostFolder
@@ -56,7 +57,7 @@ def run(address: str, folder: HostFolder, job: Job, *, as_json: bool) -> int:
     else:
         show(_table(hosts))
     if interrupted:
-        err().print("portbar: interrupted; run the same command again to continue")
+        say("interrupted; run the same command again to continue")
         return INTERRUPTED
     return _status(hosts)
 

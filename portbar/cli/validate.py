@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from portbar.cli.shared import examples, json_option, print_json
+from portbar.cli.options import examples, json_option
+from portbar.cli.output import print_json
 from portbar.errors import RecordError
 from portbar.records import validate
 from portbar.records.files import parse, read_bytes
