@@ -82,7 +82,7 @@ def _own_style() -> Iterator[None]:
 
 
 def _axes(width: float, height: float, place: tuple[float, float, float, float]) -> tuple[Figure, Axes]:
-    """Return a figure of so many points, and axes at a place in it: left, bottom, width and height."""
+    """Return a figure of this size in points, and axes at a place in it: left, bottom, width and height."""
     from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
 
     figure = Figure(figsize=(width / 72, height / 72))
