@@ -224,29 +224,25 @@ main()
 @pytest.mark.parametrize("whose", ["local", "another's"])
 def test_ctrl_c_ends_the_survey_on_the_workers_too(fakes, tmp_path, whose):
     """Also where the cluster goes on without this client, so that the workers' death ends nothing."""
-    with contextlib.ExitStack() as stack:
-        address = whose if whose == "local" else stack.enter_context(start("dies")).scheduler_address
-        interrupt(fakes, tmp_path, address, host_name() if whose == "local" else "dies")
-
-
-def interrupt(fakes, tmp_path, address, name):
     folder = HostFolder(tmp_path / "records")
-    label = folder.label(name)
+    label = folder.label(host_name() if whose == "local" else "dies")
     (fakes / "plan.json").write_text(json.dumps({label: {"1": "hang"}}), encoding="utf-8")
-    arguments = ["survey", "--dask", address, "--quick", "--json", "-o", f"{folder.path}/"]
-    process = interruptible([sys.executable, "-c", PATCHED, *arguments], start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not (fakes / "log").exists() and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.1)
-    # The whole group, as a terminal does.
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=40)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    host = json.loads(out)["hosts"][label]
-    assert (host["status"], host["devices"], host["attempts"]) == ("interrupted", None, 1)
-    assert have_ended(log_of(fakes)[1])
+    with contextlib.nullcontext() if whose == "local" else start("dies") as workers:
+        address = "local" if workers is None else workers.scheduler_address
+        arguments = ["survey", "--dask", address, "--quick", "--json", "-o", f"{folder.path}/"]
+        process = interruptible([sys.executable, "-c", PATCHED, *arguments], start_new_session=True)
+        deadline = time.monotonic() + 60
+        while not (fakes / "log").exists() and time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.1)
+        # The whole group, as a terminal does.
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=40)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        host = json.loads(out)["hosts"][label]
+        assert (host["status"], host["devices"], host["attempts"]) == ("interrupted", None, 1)
+        assert have_ended(log_of(fakes)[1])
 
 
 def test_a_local_survey_lets_no_other_user_in():
