@@ -52,6 +52,17 @@ def value_of(reading: Mapping[str, Any] | None, default: Any = None) -> Any:
     return default if reading is None else reading.get("value", default)
 
 
+def is_missing(value: Any) -> bool:
+    """Whether this is a reading that has a reason in place of a value."""
+    return isinstance(value, Mapping) and "value" not in value and "status" in value
+
+
+def unit_of(reading: Any) -> str | None:
+    """Return the unit of a reading; None where it has none, and for plain values."""
+    found = reading.get("unit") if isinstance(reading, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
 def number_of(reading: Any) -> float | None:
     """Return the number that a reading holds, or that a plain value is; None for other values."""
     value = reading.get("value") if isinstance(reading, Mapping) else reading

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from portbar.records.reading import TIMES, rows_of
+from portbar.records.reading import TIMES, is_missing, rows_of, unit_of
 from portbar.survey.device import Device
-from portbar.survey.report.differences import BETTER, WORSE, Leaf, is_missing, judge, said, unit
+from portbar.survey.report.differences import BETTER, WORSE, Leaf, judge, said
 from portbar.survey.steps import STEPS
 
 #: How many times slower counts as a regression unless the user says otherwise.
@@ -254,7 +254,7 @@ def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *
             equal[leaf.group] += 1
             continue
         mark, text = judgement.mark, judgement.text
-        if spoilt and unit(leaf.value) in TIMES and judgement.ratio is not None:
+        if spoilt and unit_of(leaf.value) in TIMES and judgement.ratio is not None:
             mark, text = "", f"{text} (measured on a busy machine)"
         if leaf.name == "status":
             reason = new.why_not if leaf.group == "status" else new.part(leaf.group).get("reason")

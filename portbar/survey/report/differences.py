@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.records.reading import TIMES, number_of
+from portbar.records.reading import TIMES, is_missing, number_of, samples_of, unit_of
 
 WORSE: Final = "regression"
 BETTER: Final = "improvement"
@@ -83,7 +83,7 @@ def said(value: Any) -> str:
     if isinstance(plain, list):
         return ", ".join(map(str, plain)) or "none"
     text = f"{plain:.4g}" if isinstance(plain, float) else str(plain)
-    of = unit(value)
+    of = unit_of(value)
     return text if of in {None, "1"} else f"{text} {of}"
 
 
@@ -114,7 +114,7 @@ def _judge_numbers(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
     change = _ratio(old.value, new.value)
     if change is None:
         return Judgement("", text)
-    is_time = unit(old.value) in TIMES
+    is_time = unit_of(old.value) in TIMES
     above, below = ("slower", "faster") if is_time else ("more", "less")
     text += f", {change:.3g} times {above}" if change > 1 else f", {1 / change:.3g} times {below}"
     bad = change if is_time else 1 / change
@@ -157,19 +157,9 @@ def _list_change(before: list[Any], after: list[Any]) -> str:
     return "; ".join(part for part in parts if part) or "in another order"
 
 
-def is_missing(value: Any) -> bool:
-    """Whether this is a reading that has a reason in place of a value."""
-    return isinstance(value, Mapping) and "value" not in value and "status" in value
-
-
-def unit(reading: Any) -> str | None:
-    """Return the unit of a reading."""
-    found = reading.get("unit") if isinstance(reading, Mapping) else None
-    return found if isinstance(found, str) else None
-
-
-def _samples(reading: Any) -> Sequence[float]:
-    return reading.get("samples") or () if isinstance(reading, Mapping) else ()
+def _samples(value: Any) -> list[float]:
+    """Return the samples of a reading that has a number, or the number alone."""
+    return samples_of(value) if isinstance(value, Mapping) else [value]
 
 
 def _middle(reading: Any) -> tuple[float, float]:
@@ -183,23 +173,23 @@ def _middle(reading: Any) -> tuple[float, float]:
         return low, high
     if len(samples) >= 2:
         return min(samples), max(samples)
-    value = samples[0] if samples else number_of(reading) or 0.0
-    spread = _UNKNOWN_SPREAD * abs(value) if unit(reading) in TIMES or unit(reading) in {"1/s", "polls/s"} else 0.0
-    return value - spread, value + spread
+    is_time = unit_of(reading) in {*TIMES, "1/s", "polls/s"}
+    spread = _UNKNOWN_SPREAD * abs(samples[0]) if is_time else 0.0
+    return samples[0] - spread, samples[0] + spread
 
 
 def _have_other_units(old: Any, new: Any) -> bool:
-    return unit(old) != unit(new) and None not in {unit(old), unit(new)}
+    return unit_of(old) != unit_of(new) and None not in {unit_of(old), unit_of(new)}
 
 
 def _ratio(old: Any, new: Any) -> float | None:
     """Return `new` over `old`, of the medians of their samples; None where that is no number or their units differ."""
     if _have_other_units(old, new):
         return None
-    values = [median(_samples(reading)) if _samples(reading) else number_of(reading) for reading in (old, new)]
-    if not values[0] or not values[1]:
+    before, after = median(_samples(old)), median(_samples(new))
+    if not before or not after:
         return None
-    change = values[1] / values[0]
+    change = after / before
     # Of numbers that are too far apart it is zero or infinite.
     return change if change and math.isfinite(change) else None
 
@@ -212,4 +202,4 @@ def _within_noise(old: Any, new: Any) -> bool:
     if old_low <= new_high and new_low <= old_high:
         return True
     gap = max(old_low - new_high, new_low - old_high)
-    return gap * TIMES.get(unit(old) or "", float("inf")) < _CLOCK_S
+    return gap * TIMES.get(unit_of(old) or "", float("inf")) < _CLOCK_S
