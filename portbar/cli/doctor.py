@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, Final
 
 import click
@@ -122,9 +121,6 @@ def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict
 
 
 def _show(report: dict[str, Any], *, verbose: bool) -> None:
-    def indented(text: str, style: str = "", depth: int = 2) -> None:
-        show(Padding(text, (0, 0, 0, depth), style=style, expand=False))
-
     said, style = _headline(report)
     show(said, style=style)
     if report["problem"]:
@@ -141,40 +137,48 @@ def _show(report: dict[str, Any], *, verbose: bool) -> None:
     for entry in report["devices"]:
         show("")
         show_title(entry)
-        if entry["usable"]:
-            known = entry["findings"] or f"none yet: `portbar survey --device {entry['device']}` measures it"
-            indented(f"works; findings: {known}", "green")
-            if entry["strategy"]:
-                indented(f"strategy: {entry['strategy']}")
-            elif entry["findings"] is None:
-                indented("until then it is unknown whether it can synchronise work-groups", "yellow")
-            else:
-                indented(f"no barrier between work-groups: {entry['refused']}", "yellow")
-        else:
-            indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
+        _show_state(entry)
         if verbose:
-            _show_faults(entry, indented)
+            _show_faults(entry)
         elif entry["quirks"]:
-            indented(f"known faults: {', '.join(quirk['name'] for quirk in entry['quirks'])}", "dim")
+            _indented(f"known faults: {', '.join(quirk['name'] for quirk in entry['quirks'])}", "dim")
     for platform in report["empty_platforms"]:
         show("")
         show(f"{platform['name']}: no device", style="bold")
-        indented(explained(platform["reason"], platform["remedy"]))
+        _indented(explained(platform["reason"], platform["remedy"]))
     for fault in report["faulty_drivers"]:
         show("")
         show(f"{fault['file']}: a driver that cannot be listed", style="bold")
-        indented(explained(f"{fault['library']}: {fault['reason']}", fault["remedy"]), "red")
+        _indented(explained(f"{fault['library']}: {fault['reason']}", fault["remedy"]), "red")
     if not verbose and any(entry["quirks"] for entry in report["devices"]):
         show("")
         show("`portbar doctor -v` describes the known faults and what portbar does about them.", style="dim")
 
 
-def _show_faults(entry: dict[str, Any], indented: Callable[..., None]) -> None:
+def _show_state(entry: dict[str, Any]) -> None:
+    if not entry["usable"]:
+        _indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
+        return
+    known = entry["findings"] or f"none yet: `portbar survey --device {entry['device']}` measures it"
+    _indented(f"works; findings: {known}", "green")
+    if entry["strategy"]:
+        _indented(f"strategy: {entry['strategy']}")
+    elif entry["findings"] is None:
+        _indented("until then it is unknown whether it can synchronise work-groups", "yellow")
+    else:
+        _indented(f"no barrier between work-groups: {entry['refused']}", "yellow")
+
+
+def _show_faults(entry: dict[str, Any]) -> None:
     # A fault that makes the device unusable has said its remedy already.
     said = {entry["remedy"], *quirks.only_another_runtime()}
     for quirk in entry["quirks"]:
         if entry["usable"] or quirk["workaround"] not in said:
-            indented(f"known fault {quirk['name']}: {quirk['fault']}.")
-            indented(f"workaround: {quirk['workaround']}", depth=4)
-            indented(f"seen: {quirk['seen']}", depth=4)
-            indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)
+            _indented(f"known fault {quirk['name']}: {quirk['fault']}.")
+            _indented(f"workaround: {quirk['workaround']}", depth=4)
+            _indented(f"seen: {quirk['seen']}", depth=4)
+            _indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)
+
+
+def _indented(text: str, style: str = "", depth: int = 2) -> None:
+    show(Padding(text, (0, 0, 0, depth), style=style, expand=False))

@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-#: Units that a reading may have; plain words and truth values have none.
-UNITS: Final = ("us", "ns", "s", "work-groups", "work-items", "bytes", "1", "1/s", "polls/s", "instances")
-
 #: Seconds in a unit of time.
 TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
-
-#: Why a value may be missing.
-STATUSES: Final = ("unsupported", "skipped", "refused", "error", "crash", "timeout", "interrupted")
 
 
 def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
@@ -26,7 +20,7 @@ def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), *
     value : number, str or bool
         Of several samples, their median unless `more` says otherwise.
     unit : str, optional
-        One of `UNITS`; left out for words and truth values.
+        One of the schema's; left out for words and truth values.
     samples : iterable, optional
         What was measured, in the same unit and in the order it was measured.
     **more
@@ -43,7 +37,7 @@ def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), *
 
 
 def missing(status: str, reason: str) -> dict[str, Any]:
-    """Return a reading without a value: one of `STATUSES`, and why in words."""
+    """Return a reading without a value: one of the schema's statuses, and why in words."""
     return {"status": status, "reason": reason}
 
 
