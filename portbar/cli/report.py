@@ -43,14 +43,13 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
     """
     if as_markdown and as_json:
         raise click.UsageError("--markdown and --json exclude each other; choose one")
+    if as_json and output is not None:
+        raise click.UsageError("--json writes to standard output; omit --output")
     if not (as_json or as_markdown or no_plots):
         _import_matplotlib()
     made = build(folder)
     if as_json:
-        if output is None:
-            print_json(made.to_json())
-        else:
-            raise click.UsageError("--json writes to standard output; omit --output")
+        print_json(made.to_json())
     else:
         _write(made.to_markdown() if as_markdown else made.to_html(plots=not no_plots), output)
     for name, why in made.unread:

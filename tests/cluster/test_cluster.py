@@ -93,7 +93,8 @@ def fakes(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_HOSTS", json.dumps(HOSTS))
     monkeypatch.setattr(cluster, "DESCRIBE", "cluster_fakes:describe")
     monkeypatch.setattr(cluster, "SURVEY", "cluster_fakes:survey_host")
-    monkeypatch.setattr(cluster, "_COME_BACK_S", 4.0)
+    # A nanny takes some seconds to start a worker on a busy machine.
+    monkeypatch.setattr(cluster, "_COME_BACK_S", 8.0)
     return folder
 
 
@@ -126,7 +127,7 @@ async def nothing():
 
 def run(folder, address, job=None, heard=lambda *_event: None):
     survey = ClusterSurvey(folder, job or Job(quick=True), heard)
-    asyncio.run(asyncio.wait_for(survey.run(address), 60))
+    asyncio.run(asyncio.wait_for(survey.run(address), 90))
     return survey
 
 
@@ -159,7 +160,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
         old: "failed",
     }
     assert hosts[twice].attempts == 2
-    assert "none returned within 4 s" in hosts[dies].reason
+    assert "none returned within 8 s" in hosts[dies].reason
     assert "died during the survey" in hosts[always].reason
     assert "no driver at (address) in drivers" in hosts[fails].reason
     assert f"it has portbar 0.0.1, this is {__version__}: install the same version" in hosts[old].reason
