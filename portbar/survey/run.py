@@ -17,7 +17,8 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.records.scrubbing import anonymous, mended
+from portbar.records.mending import mended
+from portbar.records.scrubbing import anonymous
 from portbar.records.validation import FORMAT, SCHEMA
 from portbar.survey.device import Device
 from portbar.survey.environment import environment

@@ -15,7 +15,7 @@ pytest.importorskip("pyopencl")
 
 from portbar import cli
 from portbar.cli import check as command_module
-from portbar.cli import shared
+from portbar.cli import selected
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
@@ -74,9 +74,9 @@ class FakeDevice:
         facts = DeviceFacts(
             name=ADDRESS.device_name, platform_name=ADDRESS.platform_name, platform_version=ADDRESS.platform_version
         )
-        monkeypatch.setattr(shared, "chosen", lambda _: [(ADDRESS, ADDRESS)])
-        monkeypatch.setattr(shared, "facts", lambda _: facts)
-        monkeypatch.setattr(shared, "check", lambda _: self.verdict)
+        monkeypatch.setattr(selected, "chosen", lambda _: [(ADDRESS, ADDRESS)])
+        monkeypatch.setattr(selected, "facts", lambda _: facts)
+        monkeypatch.setattr(selected, "check", lambda _: self.verdict)
         monkeypatch.setattr(command_module, "check", self.check)
         monkeypatch.setattr(command_module, "store_verdicts", lambda _, verdicts: self.stored.update(verdicts))
 
@@ -181,7 +181,7 @@ def test_list_names_every_test_and_its_forbidden_outcome(portbar_command: Run, m
     def nothing(_patterns: object) -> None:
         raise DeviceError("no platform")
 
-    monkeypatch.setattr(shared, "chosen", nothing)
+    monkeypatch.setattr(selected, "chosen", nothing)
     code, out, _ = portbar_command("check", "--list", "--json")
     listed = json.loads(out)
     assert code == 0
