@@ -23,11 +23,10 @@ from portbar.cli.shared import (
 from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
-from portbar.survey.measuring.benching import barrier_table, store_table
+from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
 from portbar.survey.measuring.probe import probe
-from portbar.survey.step import run_step
 from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
-from portbar.survey.tasks.barrier import keep_costs, times_of, unsteady
+from portbar.survey.steps.step import run_step
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -110,13 +109,12 @@ def _measure_into(
     }
     entry |= {"reason": "", **run_step(Barrier(), payload, 3 * seconds + 30, rows)}
     if not one_group:
-        entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
+        entry["barrier_table"] = [list(line) for line in barrier_table(rows)]
     if store and entry["barrier_table"] and entry["status"] == "ok":
         if unsteady(rows):
             entry["reason"] = f"the times were not stored: {UNSTEADY}"
         else:
-            store_table(device, barrier_table(times_of(rows)))
-            keep_costs(device, rows)
+            store_table(device, barrier_table(rows), rows)
             entry["stored"] = True
 
 

@@ -25,7 +25,7 @@ from portbar.errors import BuildError, Error, UnsupportedFeatureError
 from portbar.launching import compiled
 from portbar.records import cache
 from portbar.survey import litmus
-from portbar.survey.litmus import checking, model, patterns, results, running, sizes, source, stress
+from portbar.survey.litmus import checking, children, model, patterns, results, running, sizes, source, stress
 from portbar.survey.litmus.model import UNREAD, Litmus, Operation
 from portbar.survey.litmus.tests import TESTS, matching
 from tests.weakened import weaken
@@ -425,11 +425,12 @@ def ended(status: Any, message: str = "") -> child.ChildResult:
 
 def run_jobs(monkeypatch: pytest.MonkeyPatch, fake: FakeChildren, count: int) -> list[dict[str, Any]]:
     monkeypatch.setattr(child, "run_task", fake)
-    jobs = [checking.Job("c11", name, 1.0) for name in running.NAMES[:count]]
+    names = list(running.NAMES[:count])
+    jobs = [children.Job("c11", name, 1.0) for name in names]
     address = portbar.device.facts.DeviceAddress(0, 0, "P", "D")
-    found = checking.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
-    assert [job for job, _ in found] == jobs
-    return [one for _, one in found]
+    found = children.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
+    assert [one["test"] for one in found] == names
+    return found
 
 
 def begin(index: int) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from portbar.device.facts import DeviceFacts
 from portbar.records.reading import measured, missing
-from portbar.survey.table import record_view
+from portbar.survey.summary import summary
+from portbar.survey.views import record_view
 
 ADDRESS = {
     "platform_index": 0,
@@ -50,6 +51,12 @@ def shown(*entries: dict[str, Any], width: int = 80, **more: Any) -> str:
     console = Console(width=width, record=True, markup=False, file=io.StringIO())
     console.print(record_view(record(*entries, **more)))
     return console.export_text()
+
+
+def verdict(entry: dict[str, Any]) -> str:
+    """The summary of a device as one text."""
+    first, *rest = summary(entry)
+    return ". ".join([first.text, *(f"{line.label}: {line.text}" for line in rest)])
 
 
 def barrier_row(samples: list[float], relaunch: float = 4.0, algorithm: str = "counter", **more: Any) -> dict[str, Any]:

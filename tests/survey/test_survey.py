@@ -33,18 +33,17 @@ from portbar.device.usable import Usability
 from portbar.errors import DeviceError
 from portbar.records.scrubbing import anonymous
 from portbar.survey import run
-from portbar.survey import step as step_module
-from portbar.survey.measuring.benching import BarrierTime
+from portbar.survey.litmus.short_run import LitmusRun
+from portbar.survey.measuring import barrier, barrier_table
+from portbar.survey.measuring.barrier import barrier_sizes
+from portbar.survey.measuring.occupancy import LOCKS, occupancy_cells
+from portbar.survey.measuring.session import Session
 from portbar.survey.run import GRACE_S, Survey
-from portbar.survey.step import Step, run_step
 from portbar.survey.steps import STEPS
-from portbar.survey.tasks import barrier
-from portbar.survey.tasks.barrier import barrier_sizes
-from portbar.survey.tasks.litmus import LitmusRun
-from portbar.survey.tasks.occupancy import LOCKS, occupancy_cells
-from portbar.survey.tasks.session import Session
+from portbar.survey.steps import step as step_module
+from portbar.survey.steps.step import Step, run_step
 from tests.checkout import ROOT, portbar, python_path
-from tests.survey.support import UNUSABLE, entry, record, shown
+from tests.survey.support import UNUSABLE, barrier_row, entry, record, shown
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
 GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
@@ -289,7 +288,7 @@ def fake_tasks(monkeypatch, **others):
 @pytest.mark.device
 def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
     fake_tasks(monkeypatch, occupancy="abort_once", barrier="barriers")
-    monkeypatch.setattr(barrier, "store_table", lambda *_: None)
+    monkeypatch.setattr(barrier_table, "store_table", lambda *_: None)
     told = []
     survey = Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
     found = survey.run([(address, device), (address, device)])
@@ -315,13 +314,11 @@ def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, mo
 @pytest.mark.parametrize("extensions", [("cl_intel_concurrent_dispatch",), ()])
 def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, context, monkeypatch, extensions):
     reports = []
-    measured = [BarrierTime("counter", groups, 3, 0.5, (0.5,), 4.0, (4.0,), 10) for groups in (1, 2)]
+    measured = [barrier_row([0.5], groups=groups, local_size=3) for groups in (2, 1)]
 
-    def time_barriers(_queue, *, local_sizes, on_row, **_):
+    def time_barriers(_queue, *, local_sizes, **_):
         assert local_sizes == [3]
-        for one in measured:
-            on_row(one)
-        return measured
+        yield from measured
 
     monkeypatch.setattr(barrier, "time_barriers", time_barriers)
     monkeypatch.setattr(child, "progress", reports.append)
@@ -330,7 +327,7 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
     barrier.measure(session)
     assert session.skipped == 0
     rows = [report["row"] for report in reports if "row" in report]
-    assert rows[:2] == [one.to_row() for one in measured]
+    assert rows[:2] == measured
     assert [(row["algorithm"], row["groups"], row["barrier_time"]["status"]) for row in rows[2:]] == (
         [("intel_device_barrier", 2, "skipped")] if extensions else []
     )

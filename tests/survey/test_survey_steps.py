@@ -20,13 +20,16 @@ from portbar.errors import Error
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
+from portbar.records.reading import missing
 from portbar.survey import run
 from portbar.survey.environment import environment, loader
+from portbar.survey.litmus import short_run
+from portbar.survey.litmus.short_run import LitmusRun
+from portbar.survey.measuring import atomics, reduction, session, split_barrier
 from portbar.survey.measuring.rounds import NO_TIME, Budget, most_rounds
-from portbar.survey.step import run_step
-from portbar.survey.steps import STEPS
-from portbar.survey.tasks import atomics, litmus, reduction, session, split_barrier
-from tests.survey.support import entry
+from portbar.survey.steps import STEPS, Occupancy
+from portbar.survey.steps.step import run_step
+from tests.survey.support import entry, occupancy_row
 
 KINDS = {kind.name: kind for kind in TYPES}
 
@@ -159,21 +162,19 @@ class FakeSide:
 
 def test_sides_are_timed_in_turns_and_each_has_rounds_of_its_own():
     sides = {"fast": FakeSide(1e-7), "slow": FakeSide(1e-4), "broken": FakeSide(1e-6, 64)}
-    taken, wrong = session.time_in_turns(sides, 1 << 20, Budget(1.0))
-    assert set(taken) == {"fast", "slow"}
-    assert wrong == {"broken": "wrong values"}
-    assert np.median(taken["fast"]) == pytest.approx(1e-7, rel=0.2)
-    assert np.median(taken["slow"]) == pytest.approx(1e-4, rel=0.2)
+    times = session.time_in_turns(sides, 1 << 20, Budget(1.0))
+    assert times["broken"] == missing("error", "wrong values")
+    assert {times[name]["unit"] for name in ("fast", "slow")} == {"ns"}
+    assert times["fast"]["value"] == pytest.approx(100, rel=0.2)
+    assert times["slow"]["value"] == pytest.approx(1e5, rel=0.2)
     assert max(sides["fast"].launched) > 100 * max(sides["slow"].launched)
-    assert session.reading_of("broken", taken, wrong)["status"] == "error"
-    assert session.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
 
 
 def test_no_launch_has_more_rounds_than_the_device_may_loop():
     side = FakeSide(1e-9)
-    taken, _ = session.time_in_turns({"": side}, 50, Budget(0.0))
+    times = session.time_in_turns({"": side}, 50, Budget(0.0))
     assert max(side.launched) == 50
-    assert len(taken[""]) == 3
+    assert len(times[""]["samples"]) == 3
     assert most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
 
 
@@ -293,6 +294,21 @@ def test_without_time_a_step_measures_something_and_says_so_of_the_rest(payload,
     assert f"before {len(late)} of {len(rows)} rows" in outcome["reason"]
 
 
+# Occupancy.
+
+
+def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
+    rows = [*map(occupancy_row, ([2, 2, 2], [4, 1, 1], [])), occupancy_row([3], vendor=None, local_size=64)]
+    Occupancy().complete({"rows": rows})
+    first, second, empty, other = rows
+    assert (first["best_known_groups"], first["recall"]["value"]) == (4, 0.5)
+    assert first["recall_of_vendor_bound"]["value"] == 0.25
+    assert second["recall"]["value"] == 0.5
+    assert "recall" not in empty
+    assert (other["best_known_groups"], other["recall"]["value"]) == (3, 1.0)
+    assert other["recall_of_vendor_bound"]["status"] == "unsupported"
+
+
 # Litmus tests.
 
 
@@ -301,8 +317,8 @@ def result(test: str, status: str, strategy: str = "c11", **more: Any) -> dict[s
     return {"test": test, "status": status, "strategy": strategy, **blank, **more}
 
 
-def litmus_run(*results: dict[str, Any], **verdicts: str) -> litmus.LitmusRun:
-    return litmus.LitmusRun(3, quick=False, results=list(results), verdicts=verdicts)
+def litmus_run(*results: dict[str, Any], **verdicts: str) -> LitmusRun:
+    return LitmusRun(3, quick=False, results=list(results), verdicts=verdicts)
 
 
 def test_litmus_results_become_a_row_a_strategy():
@@ -335,19 +351,19 @@ def test_the_outcome_of_litmus_tests_is_that_of_the_worst():
 def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
     """An order that a device does not claim needs more proof than a survey has time for."""
     kept: dict[str, str] = {}
-    monkeypatch.setattr(litmus.checking, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
+    monkeypatch.setattr(short_run, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
     claims = DeviceProfile(
         DeviceFacts(name="a CPU", type=("CPU",), atomic_memory_capabilities=("relaxed",)),
         Findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"}),
     )
-    monkeypatch.setattr(litmus, "describe", lambda _: claims)
+    monkeypatch.setattr(short_run, "describe", lambda _: claims)
     device: Any = SimpleNamespace()
     litmus_run(c11="pass: 24 tests", cl12="pass: 24 tests", ptx="untested: x").keep(device)
     assert kept == {"cl12": "pass: 24 tests"}
     litmus_run(c11="fail: SB").keep(device)
     assert kept["c11"] == "fail: SB"
     known = replace(claims.facts, atomic_memory_capabilities=("relaxed", "acq_rel", "scope_device"))
-    monkeypatch.setattr(litmus, "describe", lambda _: replace(claims, facts=known))
+    monkeypatch.setattr(short_run, "describe", lambda _: replace(claims, facts=known))
     litmus_run(c11="pass: 24 tests").keep(device)
     assert kept["c11"] == "pass: 24 tests"
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from portbar import records
 from portbar.device.findings import Findings
 from portbar.records.reading import measured, missing
-from portbar.survey.summary import MOST_LINES, Line, OneScreen, SummaryView, summary, usual_grid, verdict
-from portbar.survey.table import record_view
+from portbar.survey.summary import Line, summary, usual_grid
+from portbar.survey.views import MOST_LINES, OneScreen, SummaryView, record_view
 from tests.checkout import ROOT
-from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, record, shown
+from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, record, shown, verdict
 
 MATRIX = sorted((ROOT / "vendor_matrix").glob("*.json"))
 STRATEGY = {

@@ -1,7 +1,4 @@
-"""The last-block reduction and the look-back scan: whole patterns whose results the host knows.
-
-Not for tests of single operations (`portbar.survey.litmus.tests`).
-"""
+"""The last-block reduction and the look-back scan: whole patterns whose results the host knows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Counts of outcomes, the result of one litmus test as JSON values, and the verdict on a strategy that results add up to.
-
-Not for running tests (`portbar.survey.litmus.running`).
-"""
+"""Counts of outcomes, the result of one litmus test as JSON values, and the verdict on a strategy that results add up to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How large launches of litmus tests are on a device: as much at once as it runs at once, for some milliseconds.
-
-Not for what is drawn from a seed (`portbar.survey.litmus.stress`).
-"""
+"""How large launches of litmus tests are on a device: as much at once as it runs at once, for some milliseconds."""
 
 from __future__ import annotations
 
@@ -31,7 +28,8 @@ _MOST_WORDS: Final = 1 << 27
 _MOST_PART: Final = 1 / 8
 _MOST_WORDS_CPU: Final = 1 << 22
 _MOST_ROUNDS: Final = 1 << 15
-_MOST_BLOCK: Final = 64
+#: Most words of memory per instance.
+MOST_BLOCK: Final = 64
 
 #: Vain polls of a look-back: where loops are cut short, and at least elsewhere.
 _SPINS_SHORT: Final = 32
@@ -59,11 +57,9 @@ class Size:
     polls, first_polls : int
         Limit of a rendezvous, and of a launch's first one; 0 for none.
     always_meet : bool
-        Whether each launch has rendezvous, where otherwise the threads would hardly overlap.
+        Whether each launch has rendezvous: groups that are threads of the host would hardly overlap otherwise.
     before : int or None
         Disturbing accesses before each instance; None where they are drawn.
-    most_block : int
-        Words of memory an instance, at most.
     most_rounds : int
     spins : int
         Vain polls after which a look-back gives up.
@@ -78,7 +74,6 @@ class Size:
     first_polls: int
     always_meet: bool
     before: int | None
-    most_block: int
     most_rounds: int
     spins: int
 
@@ -189,8 +184,7 @@ class Scale:
         polls: tuple[int, int],
         words: int | None = None,
     ) -> Size:
-        gpu = self.kind == "gpu"
-        most = self.most_words // (teams * (words or _MOST_BLOCK))
+        most = self.most_words // (teams * (words or MOST_BLOCK))
         if self.loop_limit is not None:
             # The loops inside a round, such as that which clears local memory, count too.
             most = min(most, self.loop_limit // _ITERATIONS_A_ROUND)
@@ -205,10 +199,8 @@ class Scale:
             rounds=min(rounds, most),
             polls=polls[0],
             first_polls=polls[1],
-            # Where groups are threads of the host, they would hardly overlap otherwise.
-            always_meet=not gpu,
+            always_meet=self.kind != "gpu",
             before=0 if self.kind in {"simulator", "short loops"} else None,
-            most_block=_MOST_BLOCK,
             most_rounds=most,
             spins=_SPINS_SHORT if self.loop_limit is not None else max(_LEAST_SPINS, polls[1]),
         )

@@ -1,7 +1,4 @@
-"""Writes the OpenCL C of litmus tests on top of `portbar/atomics.h`.
-
-Not for compiling or running it (`portbar.survey.litmus.running`).
-"""
+"""Writes the OpenCL C of litmus tests on top of `portbar/atomics.h`."""
 
 from __future__ import annotations
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 import pyopencl as cl
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.errors import Error
+from portbar.records.reading import measured
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -126,6 +128,12 @@ def in_turns(
     return taken
 
 
+def time_reading(times: Iterable[float], unit: str) -> dict[str, Any]:
+    """A reading of the median of some times."""
+    samples = [round(time, 4) for time in times]
+    return measured(round(statistics.median(samples), 4), unit, samples)
+
+
 def in_one_line(error: Exception) -> str:
-    """Return an error's message, for a note beside a number."""
+    """An error's message, for a note beside a number."""
     return " ".join(str(error).split())[:400]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used
+from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used
 from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells, us_of
 
 

@@ -22,7 +22,7 @@ from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
 from portbar.survey.measuring.rounds import NO_TIME, in_one_line
-from portbar.survey.tasks.session import Session
+from portbar.survey.measuring.session import Session
 
 SPACES: Final = ("global", "local")
 

@@ -21,7 +21,7 @@ from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
 from portbar.records.reading import measured, missing
 from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s
-from portbar.survey.tasks.session import Session, failure, largest_group, possible_sizes
+from portbar.survey.measuring.session import Session, failure, largest_group, possible_sizes
 
 LOCKS: Final = ALTERNATIVES["discovery"]
 
