@@ -1,4 +1,4 @@
-"""The probe of a survey: what was seen before stays on a busy machine, and each finding is a row."""
+"""The probe of a survey: a busy machine does not refute what was seen before, and each finding is a row."""
 
 from __future__ import annotations
 

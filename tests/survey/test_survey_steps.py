@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +22,6 @@ from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.records.reading import missing
-from portbar.survey import run
 from portbar.survey.environment import environment, loader
 from portbar.survey.litmus import short_run
 from portbar.survey.litmus.short_run import LitmusRun
@@ -29,7 +29,9 @@ from portbar.survey.measuring import atomics, reduction, session, split_barrier
 from portbar.survey.measuring.rounds import NO_TIME, Budget, most_rounds
 from portbar.survey.steps import STEPS, Occupancy
 from portbar.survey.steps.step import run_step
-from tests.survey.support import entry, occupancy_row
+from tests.report_support import device as surveyed
+from tests.report_support import record
+from tests.survey.support import occupancy_row
 
 KINDS = {kind.name: kind for kind in TYPES}
 
@@ -79,9 +81,7 @@ def test_how_an_operation_is_done_is_what_the_rendered_header_does(name):
 def test_cases_have_every_type_in_both_spaces_and_no_operation_that_it_lacks():
     every = list(atomics.cases())
     assert len(every) == len(set(every))
-    assert {(case.kind.name, case.space) for case in every} == {
-        (name, space) for name in KINDS for space in atomics.SPACES
-    }
+    assert {(case.kind.name, case.space) for case in every} == set(product(KINDS, atomics.SPACES))
     of = {name: set(atomics.operations_of(kind)) for name, kind in KINDS.items()}
     assert of["uint"] - of["int"] == {"fetch_inc", "fetch_dec"}
     assert of["int"] - of["float"] == {"fetch_and", "fetch_or", "fetch_xor"}
@@ -95,11 +95,9 @@ def test_no_two_operations_could_be_taken_for_each_other(kind):
         operation: atomics.expected_of(atomics.Case(operation, KINDS[kind], "global")).tobytes()
         for operation in atomics.operations_of(KINDS[kind])
     }
-    changing = {
-        name: bits for name, bits in left.items() if name not in {"load", "store", "exchange", "compare_exchange"}
-    }
-    assert len(set(changing.values())) == len(changing)
-    assert left["load"] != left["store"]
+    assert left["load"] != left["store"] == left["exchange"] == left["compare_exchange"]
+    changing = [bits for name, bits in left.items() if name.startswith("fetch_")]
+    assert len(set(changing)) == len(changing)
 
 
 @pytest.mark.device
@@ -112,7 +110,7 @@ def test_every_atomic_operation_of_the_device_leaves_what_it_should(payload):
     for row in rows:
         offered = row["implementation"] != atomics.NONE
         assert row["result"] == {"value": True} or (not offered and row["result"]["status"] == "unsupported"), row
-    assert valid(atomics=outcome | {"rows": rows}) == []
+    assert faults_of(atomics=outcome | {"rows": rows}) == []
 
 
 @pytest.mark.device
@@ -130,9 +128,8 @@ def test_a_wrong_result_is_an_error_with_both_values(context, queue, monkeypatch
 def test_a_failed_build_costs_only_itself(context, queue, monkeypatch):
     good, bad = (atomics.Case(name, KINDS["int"], "global") for name in ("fetch_add", "fetch_nonsense"))
     monkeypatch.setitem(atomics.AFTER, "fetch_nonsense", lambda old, _: old)
-    readings = atomics._results(queue, [good, bad])
-    assert readings[0] == {"value": True}
-    assert readings[1]["status"] == "error"
+    right, wrong = atomics._results(queue, [good, bad])
+    assert (right, wrong["status"]) == ({"value": True}, "error")
 
 
 # Loops of rounds.
@@ -233,23 +230,9 @@ def step_of(name: str, payload: dict[str, Any], seconds: float) -> tuple[dict[st
     return run_step(step, payload | {"budget_s": seconds}, 2 * seconds + 60, rows), rows
 
 
-def valid(**steps: Any) -> list[str]:
-    """Return the faults of a record of these steps."""
-    value = {
-        "schema": run.SCHEMA,
-        "format": run.FORMAT,
-        "kind": "measured",
-        "created": "2026-11-21T00:00:00+00:00",
-        "seconds": 1.0,
-        "seed": 1,
-        "portbar": {"version": "1"},
-        "invocation": {"command": "survey", "quick": True, "timeout_s": 1.0, "devices": []},
-        "environment": environment(),
-        "partial": False,
-        "interrupted": False,
-        "devices": [entry(seconds=1.0, findings=None, **steps)],
-    }
-    return records.validate(value)
+def faults_of(**steps: Any) -> list[str]:
+    """The faults of a record of these steps."""
+    return records.validate(record(surveyed() | steps))
 
 
 @pytest.mark.device
@@ -262,7 +245,7 @@ def test_split_barriers_have_a_time_or_a_reason_and_the_chosen_one_a_time(payloa
             assert row["time"]["value"] > 0
             assert row["barrier_time"]["value"] > 0
         assert "value" in row["time"] or row["time"]["reason"]
-    assert valid(split_barrier=outcome | {"rows": rows}) == []
+    assert faults_of(split_barrier=outcome | {"rows": rows}) == []
 
 
 @pytest.mark.device
@@ -270,14 +253,12 @@ def test_reductions_have_a_time_or_a_reason_at_every_level(payload):
     outcome, rows = step_of("reduction", payload, 20)
     assert outcome["status"] == "ok", outcome
     chosen = [row for row in rows if row["chosen"]]
-    assert {(row["level"], row["type"]) for row in chosen} == {
-        (level, kind) for level in reduction.LEVELS for kind in reduction.TYPES
-    }
+    assert {(row["level"], row["type"]) for row in chosen} == set(product(reduction.LEVELS, reduction.TYPES))
     for row in chosen:
         assert row["time"]["value"] > 0, row
         assert (row["time"]["unit"] == "us") is (row["level"] == "device")
         assert ("built_in_time" in row) is (row["level"] == "work_group")
-    assert valid(reduction=outcome | {"rows": rows}) == []
+    assert faults_of(reduction=outcome | {"rows": rows}) == []
 
 
 @pytest.mark.device
@@ -332,7 +313,7 @@ def test_litmus_results_become_a_row_a_strategy():
     assert first["forbidden"] == [{"test": "SB", "count": 3}]
     assert (second["verdict"]["value"], second["forbidden"]) == ("pass", [])
     assert made.outcome() == {"status": "ok"}
-    assert valid(litmus=made.outcome() | {"rows": made.rows(), "seed": 3}) == []
+    assert faults_of(litmus=made.outcome() | {"rows": made.rows(), "seed": 3}) == []
 
 
 def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is_none():

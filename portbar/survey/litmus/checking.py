@@ -15,6 +15,7 @@ from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.records.scrubbing import anonymous
 from portbar.survey.litmus.children import Job, Listener, run_in_children
+from portbar.survey.litmus.patterns import PATTERNS
 from portbar.survey.litmus.results import NAMES, is_lost, verdict_of
 from portbar.survey.litmus.tests import TESTS, matching
 from portbar.survey.measuring.probe import probe
@@ -160,7 +161,7 @@ def check(
     takes_turns = known.findings is not None and known.findings.progress.get("sub_groups") == "none"
 
     def job(atomics: str, name: str) -> Job:
-        in_turns = takes_turns and name in TESTS and not TESTS[name].across_groups
+        in_turns = takes_turns and not (TESTS.get(name) or PATTERNS[name]).across_groups
         return Job(atomics, name, (1.0 if atomics == wanted[0] else _OTHERS) * (_TURNS if in_turns else 1.0))
 
     jobs = [job(atomics, name) for atomics in wanted for name in names]

@@ -19,14 +19,12 @@ from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
 from portbar.primitives.strategy import Strategy
 from portbar.survey.litmus.model import UNREAD, Litmus, as_mapping, outcome_text, sequential, serial
-from portbar.survey.litmus.patterns import PATTERNS
+from portbar.survey.litmus.patterns import PATTERNS, UInts
 from portbar.survey.litmus.results import NAMES, Tally, blank
 from portbar.survey.litmus.sizes import Scale, Size
 from portbar.survey.litmus.source import collect_text, kernel_name, program_text
 from portbar.survey.litmus.stress import DISTURBED, NUMBERS, memory_words, stress_numbers
 from portbar.survey.litmus.tests import TESTS, matching
-
-UInts = np.ndarray[Any, np.dtype[np.uint32]]
 
 #: Tests in one program: a compiler reads the headers once for all of them.
 TOGETHER: Final = 8

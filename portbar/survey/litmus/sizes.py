@@ -43,38 +43,25 @@ _SLOW_RATE: Final = 5e6
 
 @dataclass(frozen=True)
 class Size:
-    """The size of one launch.
-
-    Attributes
-    ----------
-    groups, local_size : int
-    teams : int
-        Instances of the test at the same time.
-    members : int
-        Work-items, or work-groups of a pattern, that make up a team.
-    rounds : int
-        Instances that each team runs, one after the other.
-    polls, first_polls : int
-        Limit of a rendezvous, and of a launch's first one; 0 for none.
-    always_meet : bool
-        Whether each launch has rendezvous: groups that are threads of the host would hardly overlap otherwise.
-    before : int or None
-        Disturbing accesses before each instance; None where they are drawn.
-    most_rounds : int
-    spins : int
-        Vain polls after which a look-back gives up.
-    """
+    """The size of one launch."""
 
     groups: int
     local_size: int
+    #: Instances of the test at the same time.
     teams: int
+    #: Work-items, or work-groups of a pattern, that make up a team.
     members: int
+    #: Instances that each team runs, one after the other.
     rounds: int
+    #: Limit of a rendezvous, and of a launch's first one; 0 for none.
     polls: int
     first_polls: int
+    #: Whether each launch has rendezvous: groups that are threads of the host would hardly overlap otherwise.
     always_meet: bool
+    #: Disturbing accesses before each instance; None where they are drawn.
     before: int | None
     most_rounds: int
+    #: Vain polls after which a look-back gives up.
     spins: int
 
     @property

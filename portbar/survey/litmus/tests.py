@@ -32,18 +32,9 @@ def _operation(text: str) -> Operation:
 
 
 def _litmus(name: str, description: str, threads: Sequence[str], forbidden: str, why: str) -> Litmus:
-    """A test from its notation.
+    """A test from its notation: threads of operations with semicolons between them, outcomes such as `r0=1 x=2 or x=1`.
 
-    Parameters
-    ----------
-    name : str
-        Family, scope, space and form. Forms that end in `bit` have `y` and `z` side by side, of that many bits.
-    description : str
-    threads : sequence of str
-        Operations, with semicolons between them.
-    forbidden : str
-        Outcomes, such as `r0=1 x=2`, with `or` between them.
-    why : str
+    Names whose form ends in `bit` have `y` and `z` side by side, of that many bits.
     """
     _, scope, space, form = name.split("-", 3)
     bits = int(form.removesuffix("bit")) if form.endswith("bit") else 32

@@ -56,34 +56,22 @@ class Running:
 
 
 class Step:
-    """One step of a survey: a subclass in the list of `portbar.survey.steps`.
+    """One step of a survey: a subclass in the list of `portbar.survey.steps`."""
 
-    Attributes
-    ----------
-    name : str
-        Its part of a device's entry in a record. The names of steps from outside of portbar begin with `x_`.
-    title, doing : str
-        What it is called in a sentence, and what is said while it runs.
-    full, quick : Turn
-        In a full survey and in a quick one.
-    typical_s : float
-        Typical seconds on CPU runtimes, if the step gets that much; shown to the user.
-    informative : bool
-        Whether it runs even if the time is spent, because the verdict on a device depends on it.
-    legend : str
-        The text that `portbar show` prints once below all devices.
-    summary_name : str
-        Its part of a report's summaries, if that is not its name.
-    """
-
+    #: Its part of a device's entry in a record. The names of steps from outside of portbar begin with `x_`.
     name: ClassVar[str]
+    #: What it is called in a sentence, and what is said while it runs.
     title: ClassVar[str]
     doing: ClassVar[str]
     full: ClassVar[Turn]
     quick: ClassVar[Turn]
+    #: Typical seconds on CPU runtimes, if the step gets that much; shown to the user.
     typical_s: ClassVar[float] = 1.0
+    #: Whether it runs even if the time is spent, because the verdict on a device depends on it.
     informative: ClassVar[bool] = False
+    #: The text that `portbar show` prints once below all devices.
     legend: ClassVar[str] = ""
+    #: Its part of a report's summaries, if that is not its name.
     summary_name: ClassVar[str] = ""
     #: The task of the child process.
     task: ClassVar[str] = "portbar.survey.steps.step:measure"
