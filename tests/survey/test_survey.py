@@ -39,6 +39,7 @@ from portbar.survey.steps import STEPS
 from portbar.survey.steps import step as step_module
 from portbar.survey.steps.step import Step, run_step
 from tests.checkout import ROOT, interruptible, portbar, python_path
+from tests.report_support import step as stored
 from tests.survey.support import UNUSABLE, barrier_row, entry, record, shown
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
@@ -189,20 +190,16 @@ def test_no_device_is_an_error_that_names_the_remedy():
         Survey().run([])
 
 
-def step_of(status):
-    return {"status": status, "rows": []}
-
-
 @pytest.mark.parametrize(
     ("entries", "status"),
     [
         ([entry(), UNUSABLE], 0),
         ([UNUSABLE], 3),
-        ([entry(), entry(occupancy=step_of("crash"))], 1),
-        ([entry(), entry(atomics=step_of("error"))], 1),
+        ([entry(), entry(occupancy=stored([], "crash"))], 1),
+        ([entry(), entry(atomics=stored([], "error"))], 1),
         ([entry(status="failed", reason="x")], 1),
-        ([entry(occupancy=step_of("crash"), reduction=step_of("timeout"))], 4),
-        ([entry(status="partial", barrier=step_of("partial"))], 0),
+        ([entry(occupancy=stored([], "crash"), reduction=stored([], "timeout"))], 4),
+        ([entry(status="partial", barrier=stored([], "partial"))], 0),
     ],
 )
 def test_exit_status(entries, status):
