@@ -17,7 +17,7 @@ from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import Error
 from portbar.primitives.grid import bounded
 from portbar.records import cache
-from portbar.records.reading import measured, missing
+from portbar.records.reading import missing
 from portbar.survey.measuring.barrier import default_counts, time_barriers
 from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
 from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer, Relaunch
@@ -52,10 +52,7 @@ def times(rows: dict[int, dict[str, float | None]], local_size: int = 1) -> list
         ({2: {"counter": 1.0, "intel_device_barrier": 0.1}}, ((1, 2, "counter"),)),
         # Only counts where the winner changes.
         (
-            {
-                groups: {"counter": us, "tree": 2.0}
-                for groups, us in ((1, 1.0), (2, 1.5), (4, 3.0), (8, 5.0), (16, 1.0))
-            },
+            {groups: {"counter": us, "tree": 2.0} for groups, us in {1: 1.0, 2: 1.5, 4: 3.0, 8: 5.0, 16: 1.0}.items()},
             ((1, 1, "counter"), (1, 4, "tree"), (1, 16, "counter")),
         ),
     ],
@@ -77,40 +74,36 @@ def test_each_local_size_has_a_table_of_its_own() -> None:
     assert barrier_table([*large, *small]) == ((1, 2, "flag"), (64, 2, "counter"), (64, 8, "flag"))
 
 
+LATE = missing("skipped", "no time was left")
+STEADY = barrier_row([0.1, 0.1, 0.1])
+
+
 @pytest.mark.parametrize(
-    ("samples", "busy"),
+    ("rows", "busy"),
     [
-        ([0.1, 0.11, 0.1], False),
-        ([0.1, 0.19, 0.3], False),
-        ([0.1, 0.21, 0.3], True),
-        ([0.1, 0.1], True),
-        ([0.1, 7000.0, 8000.0], True),
-        ([7000.0, 7500.0, 8000.0], True),
-        ([9.0, 9.1, 9.2], False),
+        ([barrier_row([0.1, 0.11, 0.1])], False),
+        ([barrier_row([0.1, 0.19, 0.3])], False),
+        ([barrier_row([0.1, 0.21, 0.3])], True),
+        ([barrier_row([0.1, 0.1])], True),
+        ([barrier_row([0.1, 7000.0, 8000.0])], True),
+        ([barrier_row([7000.0, 7500.0, 8000.0])], True),
+        ([barrier_row([9.0, 9.1, 9.2])], False),
+        # A few of many may be fast by luck.
+        ([barrier_row([*[0.1] * 3, *[0.4] * 12])], False),
+        ([barrier_row([*[0.1] * 4, *[0.4] * 11])], True),
+        # Rows without a time say nothing.
+        ([barrier_row([0.1], barrier_time=LATE), barrier_row([90.0, 91.0, 92.0], relaunch_time=LATE)], False),
+        ([barrier_row([0.1], barrier_time=LATE), barrier_row([90.0, 91.0, 92.0])], True),
+        # Times that vary count where they might be the fastest of their shape.
+        ([STEADY, barrier_row([0.2, 0.6, 0.7], algorithm="tree")], False),
+        ([STEADY, barrier_row([0.09, 0.6, 0.7], algorithm="tree")], True),
+        ([STEADY, barrier_row([0.2, 0.6, 0.7], groups=1)], True),
     ],
 )
-def test_times_of_a_busy_machine_are_distinguished_from_those_of_an_idle_one(samples: list[float], busy: bool) -> None:
-    assert unsteady([barrier_row(samples)]) is busy
-
-
-def test_a_few_samples_of_many_that_are_fast_by_luck_do_not_make_a_machine_busy() -> None:
-    assert not unsteady([barrier_row([*[0.1] * 3, *[0.4] * 12])])
-    assert unsteady([barrier_row([*[0.1] * 4, *[0.4] * 11])])
-
-
-def test_rows_without_a_time_say_nothing_about_steadiness() -> None:
-    late = missing("skipped", "no time was left")
-    rows = [barrier_row([0.1], barrier_time=late), barrier_row([90.0, 91.0, 92.0], relaunch_time=late)]
-    assert not unsteady(rows)
-    rows[1]["relaunch_time"] = measured(4.0, "us")
-    assert unsteady(rows)
-
-
-def test_times_that_vary_count_where_they_might_be_the_fastest() -> None:
-    steadily = barrier_row([0.1, 0.1, 0.1])
-    assert not unsteady([steadily, barrier_row([0.2, 0.6, 0.7], algorithm="tree")])
-    assert unsteady([steadily, barrier_row([0.09, 0.6, 0.7], algorithm="tree")])
-    assert unsteady([steadily, barrier_row([0.2, 0.6, 0.7], groups=1)])
+def test_times_of_a_busy_machine_are_distinguished_from_those_of_an_idle_one(
+    rows: list[dict[str, Any]], busy: bool
+) -> None:
+    assert unsteady(rows) is busy
 
 
 @pytest.mark.parametrize(

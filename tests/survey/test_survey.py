@@ -29,6 +29,7 @@ from portbar.device.usable import Usability
 from portbar.errors import DeviceError
 from portbar.records.scrubbing import anonymous
 from portbar.survey import run
+from portbar.survey.litmus.results import blank
 from portbar.survey.litmus.short_run import LitmusRun
 from portbar.survey.measuring import barrier, barrier_table
 from portbar.survey.measuring.barrier import barrier_sizes
@@ -360,7 +361,8 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(selector, tmp_path):
 @pytest.mark.device
 def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, monkeypatch):
     def stopped(of, *_):
-        of.results.append(litmus_result("SB-device-global-ops", forbidden={"r0=0": 2}))
+        failed = {"status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {"r0=0": 2}}
+        of.results.append(blank("SB-device-global-ops", "c11", 1) | failed)
         raise KeyboardInterrupt
 
     fake_tasks(monkeypatch)
@@ -373,11 +375,6 @@ def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, 
     assert (one["status"], one["litmus"]["status"]) == ("partial", "interrupted")
     assert one["litmus"]["rows"][0]["verdict"]["value"] == "fail"
     assert records.validate(found) == []
-
-
-def litmus_result(test, **more):
-    blank = {"strategy": "c11", "status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {}, "seed": 1}
-    return blank | {"test": test} | more
 
 
 INTERRUPTED = """

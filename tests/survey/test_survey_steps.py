@@ -323,8 +323,7 @@ def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is
 
 
 def test_the_outcome_of_litmus_tests_is_that_of_the_worst():
-    lost = result("SB", "skipped", reason=NO_TIME)
-    crash = result("SB", "crash", reason="ended by SIGSEGV")
+    lost, crash = result("SB", "skipped", reason=NO_TIME), result("SB", "crash", reason="ended by SIGSEGV")
     assert litmus_run(result("MP", "pass"), lost).outcome()["status"] == "partial"
     assert litmus_run(lost, crash).outcome() == {"status": "crash", "reason": "c11 SB: ended by SIGSEGV"}
 

@@ -21,7 +21,7 @@ class Operation:
     kind: Kind
     #: `x`, `y` or `z`; empty for a fence.
     location: str = ""
-    #: What is stored or added.
+    #: The operand: stored or added.
     value: int = 0
     #: Memory order without its prefix; `plain` for a non-atomic access.
     order: str = "relaxed"

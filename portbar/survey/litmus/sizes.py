@@ -14,7 +14,7 @@ _FIRST_MEETING_S: Final = 2e-2
 _MEETING_S: Final = 1e-3
 #: Polls of a rendezvous elsewhere.
 _POLLS_OTHER: Final = 200
-#: Polls a second that are assumed: where they were not measured, at most, and at most where a poll is a read-modify-write.
+#: Polls per second that are assumed: where they were not measured, at most, and at most where a poll is a read-modify-write.
 _ASSUMED_RATE: Final = 1e8
 _MOST_RATE: Final = 1e9
 _MOST_RATE_CL12: Final = 2e7
@@ -37,7 +37,7 @@ _LEAST_SPINS: Final = 1000
 #: Approximate iterations of loops in a round on devices that end loops early; the remainder is for the first rendezvous.
 _ITERATIONS_A_ROUND: Final = 160
 
-#: Polls a second below which a device is a simulator.
+#: Polls per second below which a device is a simulator.
 _SLOW_RATE: Final = 5e6
 
 

@@ -1,7 +1,7 @@
 """The capability table of atomics as measured: each operation on each type and address space, compiled and run once.
 
-A task for a child process. One work-item runs each operation, and what it leaves is compared with NumPy. Whether operations are
-atomic and in order is the subject of the litmus tests and portbar's own tests.
+One work-item runs each operation, and its results are compared with NumPy's. Whether operations are atomic and in order is the
+subject of the litmus tests.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ class _Turns:
         return samples, [round(us, 4) for us in taken[_RELAUNCH] if us is not None]
 
     def _launch_times(self, timer: BarrierTimer, groups: int, budget: Budget) -> dict[str, Any]:
-        """What launches of this shape cost; a device that fails at it has its barrier times all the same."""
+        """The cost of launches of this shape; nothing from a device that fails at it."""
         try:
             if self._launch_timer is None:
                 self._launch_timer = LaunchTimer(self._queue, timer.kernel, self._local, timer.most_rounds)

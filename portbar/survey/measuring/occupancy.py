@@ -1,8 +1,4 @@
-"""Occupancy by lock, local size and local memory.
-
-Each cell is reported as it comes, so that a driver's abort or hang costs what was not yet measured, and nothing else.
-Measurements that the time budget omits are marked so.
-"""
+"""Occupancy by lock, local size and local memory."""
 
 from __future__ import annotations
 
@@ -100,7 +96,7 @@ def occupancy_cells(
 
 
 def measure(session: Session) -> None:
-    """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
+    """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row per cell.
 
     Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool), `launched` (work-groups), and readings:
     `occupancy`, `found` (work-groups, one sample per run), `launch_time` (device time of each launch in us, wall-clock time

@@ -61,7 +61,7 @@ _MAPPINGS: Final = {
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.
 _STEP_S: Final = 10.0
-#: Why there is no finding where a measurement took longer, or the probe.
+#: The reason of a finding that is missing because its measurement took longer, or the probe.
 TIMED_OUT: Final = "timed out"
 _CUT_SHORT: Final = ", cut short"
 

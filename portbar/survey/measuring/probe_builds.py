@@ -56,7 +56,7 @@ def probe_text(template: str, *names: str, **more: Any) -> str:
 
 @dataclass
 class CompileProbes:
-    """What compiles and works on one device. Measurements that need the result of another one find it in `known`."""
+    """The probes of what compiles and works on one device. Those that need the result of another one find it in `known`."""
 
     device: cl.Device
     known: Findings = field(default_factory=Findings)

@@ -165,7 +165,7 @@ class _Reductions:
             yield from self._rows(level, kind, local, programs, refused, budget.part(1 / (len(TYPES) - index)))
 
     def skipped(self, level: str, local: int) -> Iterator[dict[str, Any]]:
-        """The rows of a level and local size that there is no time for."""
+        """The rows of a level and local size without any time left."""
         for kind in TYPES:
             for name, why in self.usable.items():
                 time = missing("unsupported", why) if why else missing("skipped", NO_TIME)

@@ -16,7 +16,7 @@ from portbar.records.reading import measured
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Why there is no time of what a spent budget left out.
+#: The reason of a time that a spent budget left out.
 NO_TIME: Final = "no time was left"
 
 _MOST_ROUNDS: Final = 1 << 20

@@ -60,7 +60,7 @@ class Step:
 
     #: Its part of a device's entry in a record. The names of steps from outside of portbar begin with `x_`.
     name: ClassVar[str]
-    #: What it is called in a sentence, and what is said while it runs.
+    #: Its name in a sentence, and the words while it runs.
     title: ClassVar[str]
     doing: ClassVar[str]
     full: ClassVar[Turn]
