@@ -191,17 +191,14 @@ def _run(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]:
     after, olds = np.empty_like(room), np.empty_like(room)
     cl.enqueue_copy(queue, after, cells)
     cl.enqueue_copy(queue, olds, found)
-    readings = []
-    for index, case in enumerate(of):
-        wanted = (before[index], expected_of(case))
-        got = (olds[index], after[index])
-        right = all(one.tobytes() == other.tobytes() for one, other in zip(wanted, got, strict=True))
-        readings.append(
-            measured(True)
-            if right
-            else missing("error", f"it found {got[0]} and left {got[1]} in place of {wanted[0]} and {wanted[1]}")
-        )
-    return readings
+    wanted = [expected_of(case) for case in of]
+    return [_reading(*values) for values in zip(before, wanted, olds, after, strict=False)]
+
+
+def _reading(before: Any, wanted: Any, found: Any, left: Any) -> dict[str, Any]:
+    if (before.tobytes(), wanted.tobytes()) == (found.tobytes(), left.tobytes()):
+        return measured(True)
+    return missing("error", f"it found {found} and left {left} in place of {before} and {wanted}")
 
 
 def _results(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]:

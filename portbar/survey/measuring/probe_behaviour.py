@@ -85,10 +85,10 @@ class Probes(CompileProbes):
         return self._messages_fault(atomics, self._spin_kernel("messages", atomics, "*theirs")) is None
 
     def _best_atomics(self) -> str:
-        for atomics in VARIANTS:
-            if self.builds(atomics):
-                return atomics
-        raise Error("no atomics strategy works")
+        best = next(filter(self.builds, VARIANTS), None)
+        if best is None:
+            raise Error("no atomics strategy works")
+        return best
 
     def _strategy(self, atomics: str) -> Strategy:
         why, variant = "under test", VARIANTS[atomics]
