@@ -15,13 +15,7 @@ from portbar.records.reading import measured, missing
 from portbar.survey.summary import summary
 from portbar.survey.views import record_view
 
-ADDRESS = {
-    "platform_index": 0,
-    "device_index": 0,
-    "platform_name": "P",
-    "device_name": "D",
-    "platform_version": "1",
-}
+ADDRESS = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D", "platform_version": "1"}
 
 
 def entry(**more: Any) -> dict[str, Any]:
@@ -36,8 +30,7 @@ def entry(**more: Any) -> dict[str, Any]:
 
 
 UNUSABLE = entry(
-    status="unusable",
-    usable={"usable": False, "reason": "nothing compiles", "remedy": 'pip install "portbar[cpu]"'},
+    status="unusable", usable={"usable": False, "reason": "nothing compiles", "remedy": 'pip install "portbar[cpu]"'}
 )
 
 

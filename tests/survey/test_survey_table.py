@@ -19,10 +19,7 @@ from tests.report_support import step
 from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, record, shown, verdict
 
 MATRIX = sorted((ROOT / "vendor_matrix").glob("*.json"))
-STRATEGY = {
-    "atomics": {"value": "c11", "reason": "claimed"},
-    "device_barrier": {"value": "flag", "reason": "measured"},
-}
+STRATEGY = {"atomics": {"value": "c11", "reason": "claimed"}, "device_barrier": {"value": "flag", "reason": "measured"}}
 
 
 def test_the_table_says_why_not_and_what_would_help():

@@ -100,11 +100,7 @@ _TESTS: Final = (
     _litmus(
         "MP-device-global-sequence",
         "message passing through another thread's read-modify-write",
-        (
-            "store x 1 plain; store y 1 release",
-            "r0 = add y 1",
-            "r1 = load y acquire; r2 = load x plain if r1 == 2",
-        ),
+        ("store x 1 plain; store y 1 release", "r0 = add y 1", "r1 = load y acquire; r2 = load x plain if r1 == 2"),
         "r1=2 r2=0",
         "y is 2 only where the relaxed addition continued the release sequence, so the acquire synchronises with its head",
     ),

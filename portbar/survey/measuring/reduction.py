@@ -21,15 +21,7 @@ from portbar.launching.program import Program
 from portbar.primitives.reduction import strategies
 from portbar.records.reading import missing
 from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
-from portbar.survey.measuring.session import (
-    Loop,
-    Session,
-    check,
-    failure,
-    possible_sizes,
-    repeated,
-    time_in_turns,
-)
+from portbar.survey.measuring.session import Loop, Session, check, failure, possible_sizes, repeated, time_in_turns
 
 #: In the order of measuring, so that a step that runs out of time has measured the most informative rows.
 LEVELS: Final = ("work_group", "device", "sub_group")
