@@ -21,7 +21,7 @@ from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
 from portbar.primitives.grid import bounded
-from portbar.survey.measuring.benching import BarrierSamples, BarrierTimer
+from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer
 from portbar.survey.measuring.rounds import device_s, in_one_line, profiled_queue
 
 #: The same arguments for all; the kernels do nothing with them.

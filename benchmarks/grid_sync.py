@@ -26,7 +26,7 @@ from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, command_line, note, number, run
 from portbar.errors import Error
-from portbar.survey.measuring.benching import BarrierTimer, Relaunch
+from portbar.survey.measuring.barrier_timer import BarrierTimer, Relaunch
 from portbar.survey.measuring.rounds import device_s, in_turns, profiled_queue
 
 #: (work-groups, local size) -> what a barrier may cost beside `grid.sync()`.

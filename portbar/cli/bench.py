@@ -16,11 +16,10 @@ from portbar.cli.selected import each_device
 from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
-from portbar.survey.measuring.benching import barrier_table, store_table
+from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
 from portbar.survey.measuring.probe import probe
-from portbar.survey.step import run_step
 from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
-from portbar.survey.tasks.barrier import keep_costs, times_of, unsteady
+from portbar.survey.steps.step import run_step
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -84,14 +83,13 @@ def _measure_into(entry: dict[str, Any], device: cl.Device, payload: dict[str, A
     rows = entry["rows"]
     payload["findings"] = profile.findings.to_json() if profile.findings is not None else None
     entry |= {"reason": "", **run_step(Barrier(), payload, 3 * payload["budget_s"] + 30, rows)}
-    table = () if one_group else barrier_table(times_of(rows))
+    table = () if one_group else barrier_table(rows)
     entry["barrier_table"] = [list(line) for line in table]
     if store and table and entry["status"] == "ok":
         if unsteady(rows):
             entry["reason"] = f"the times were not stored: {UNSTEADY}"
         else:
-            store_table(device, table)
-            keep_costs(device, rows)
+            store_table(device, table, rows)
             entry["stored"] = True
 
 

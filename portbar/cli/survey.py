@@ -25,8 +25,7 @@ from portbar.records import writing
 from portbar.survey.fleet.cluster import Job
 from portbar.survey.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.survey.run import Survey
-from portbar.survey.summary import OneScreen
-from portbar.survey.table import record_view
+from portbar.survey.views import OneScreen, record_view
 
 #: How many times slower is a fault for `--check` unless the user says otherwise: shared machines vary by less than that.
 FACTOR: Final = 2.0

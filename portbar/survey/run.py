@@ -24,9 +24,9 @@ from portbar.survey.device import Device
 from portbar.survey.environment import environment
 from portbar.survey.measuring.probe import TIMED_OUT, probe_with_faults
 from portbar.survey.measuring.rounds import NO_TIME
-from portbar.survey.probe import probe_rows, settled_findings
-from portbar.survey.step import START_S, Running, Step
+from portbar.survey.probe_rows import probe_rows, settled_findings
 from portbar.survey.steps import STEPS, in_turn
+from portbar.survey.steps.step import START_S, Running, Step
 
 if TYPE_CHECKING:
     import pyopencl as cl

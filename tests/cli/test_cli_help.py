@@ -361,12 +361,13 @@ BENCH = (
     DEVICES
     + """
 from portbar.cli import bench as command
-from portbar.survey.measuring.benching import BarrierTime
+from portbar.records.reading import measured
 command.probe = lambda _: SimpleNamespace(findings=None)
 command.choose = lambda _: SimpleNamespace(max_groups=None)
 command.store_table = lambda *_: print("STORED", file=sys.stderr, flush=True)
 def run_step(task, payload, limit, rows):
-    rows.append(BarrierTime("flag", 2, 64, 2.5, (2.5, 2.6), 9.0, (9.0, 9.1), 100, "", "").to_row())
+    rows.append({"algorithm": "flag", "groups": 2, "local_size": 64, "rounds": 100,
+                 "barrier_time": measured(2.5, "us", [2.5, 2.6]), "relaunch_time": measured(9.0, "us", [9.0, 9.1])})
     print("READY", file=sys.stderr, flush=True)
     time.sleep(60)
 command.run_step = run_step

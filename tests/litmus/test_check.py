@@ -125,7 +125,7 @@ def test_a_forbidden_outcome_is_status_1_and_is_stored(portbar_command: Run, fak
     assert "c11 SB-device-global-ops: fail" in err
 
 
-def test_nothing_is_stored_by_default(portbar_command: Run, fake: FakeDevice) -> None:
+def test_nothing_is_stored_with_no_store(portbar_command: Run, fake: FakeDevice) -> None:
     code, out, _ = portbar_command("check", "--no-store", "--json")
     (entry,) = json.loads(out)
     assert (code, entry["status"], entry["stored"]) == (0, "pass", False)

@@ -287,28 +287,26 @@ def test_the_plot_has_measured_and_predicted_points(tmp_path: Path, monkeypatch:
 def test_a_bench_leaves_what_advice_needs(
     context: cl.Context, queue: cl.CommandQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from portbar.survey.measuring.benching import BarrierTime, time_barriers  # noqa: PLC0415
-    from portbar.survey.tasks.barrier import keep_costs  # noqa: PLC0415
+    from portbar.survey.measuring.barrier import time_barriers  # noqa: PLC0415
+    from portbar.survey.measuring.barrier_table import keep_costs  # noqa: PLC0415
 
     device = context.devices[0]
     profile = portbar.describe(device)
     monkeypatch.setattr(advice, "describe", lambda _: profile)
     try:
-        times = time_barriers(queue, ["counter"], (1,), (1,), budget_s=2)
+        (row,) = time_barriers(queue, ["counter"], (1,), (1,), budget_s=2)
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused, as it should be where it cannot work: {error}")
-    (time,) = times
-    if time.us is None:
-        pytest.skip(f"no barrier was timed: {time.note}")
-    assert time.launches is not None
-    assert min(min(getattr(time.launches, name)) for name in ("enqueue", "launch", "grid", "check")) > 0
-    assert min(time.launches.gap) >= 0
-    assert BarrierTime.from_row(time.to_row()).launches is not None
+    time = row["barrier_time"]
+    if "value" not in time:
+        pytest.skip(f"no barrier was timed: {time['reason']}")
+    assert min(min(row[f"{name}_time"]["samples"]) for name in ("enqueue", "launch", "grid", "check")) > 0
+    assert min(row["gap_time"]["samples"]) >= 0
     monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
-    keep_costs(device, [time.to_row()])
+    keep_costs(device, [row])
     costs = known_costs(facts(device))
     assert costs is not None
     assert costs.source.startswith("measured ")
     found = portbar.advise(device, work_per_iteration=1e-6, groups=1)
     assert (found.complete, found.groups) == (True, 1)
-    assert found.costs["barrier"] == pytest.approx(time.us * 1e-6)
+    assert found.costs["barrier"] == pytest.approx(time["value"] * 1e-6)

@@ -157,7 +157,7 @@ class ShortLoops:
 
 @pytest.mark.parametrize("late_call", range(1, 9))
 def test_one_late_launch_does_not_hide_a_loop_limit(monkeypatch, late_call):
-    kernels = pytest.importorskip("portbar.survey.measuring.kernels")
+    kernels = pytest.importorskip("portbar.survey.measuring.probe_behaviour")
     device, probes = ShortLoops(late_call), kernels.Probes.__new__(kernels.Probes)
     monkeypatch.setattr(kernels.cl, "Kernel", lambda *_: None)
     monkeypatch.setattr(kernels.cl, "Buffer", lambda *_, **__: None)
@@ -253,7 +253,7 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
 
 def test_probes_render_every_word_function_that_headers_use():
-    kernels = pytest.importorskip("portbar.survey.measuring.kernels")
+    kernels = pytest.importorskip("portbar.survey.measuring.probe_behaviour")
     for atomics in VARIANTS:
         text = kernels.words_text(atomics)
         assert all(f"portbar_{name}(" in text for name in WORDS)
@@ -272,7 +272,7 @@ def found(device, context):
 
 @pytest.fixture
 def probes(device, found):
-    from portbar.survey.measuring.kernels import Probes  # noqa: PLC0415 (the same)
+    from portbar.survey.measuring.probe_behaviour import Probes  # noqa: PLC0415 (the same)
 
     return Probes(device, found)
 
@@ -362,9 +362,9 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
     needs_two_groups(found)
     if change is plain_load and probes.facts.name.startswith("Oclgrind"):
         pytest.skip("the simulator runs every load that is written")
-    from portbar.survey.measuring import kernels as probing_kernels  # noqa: PLC0415
+    from portbar.survey.measuring import probe_behaviour  # noqa: PLC0415
 
-    atomics, right = best_of(probes), probing_kernels.words_text
+    atomics, right = best_of(probes), probe_behaviour.words_text
 
     def wrong(name):
         text = right(name)
@@ -372,7 +372,7 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
         end = text.index("}", start)
         return text[:start] + change(text[start:end]) + text[end:]
 
-    monkeypatch.setattr(probing_kernels, "words_text", wrong)
+    monkeypatch.setattr(probe_behaviour, "words_text", wrong)
     assert re.match(noticed, probes.ordering(atomics))
 
 
