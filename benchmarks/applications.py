@@ -10,7 +10,6 @@ the record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,19 @@ from typing import Any, Final
 import pyopencl as cl
 
 from benchmarks import advice
-from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, note, number, run, sampled
+from benchmarks.shared import (
+    Row,
+    Session,
+    WrongResultError,
+    clock,
+    command_line,
+    failed,
+    note,
+    number,
+    plain,
+    run,
+    sampled,
+)
 from examples.applications import ALL
 from examples.applications.common import Application
 from portbar.errors import Error, UnsupportedFeatureError
@@ -83,18 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The last line of each device shows how accurate the predictions were.
     """
-    about = "one JSON object a line, as they come, instead of tables"
-    quick = "the smallest size of each and five repeats"
-    parser = command_line("python -m benchmarks.applications", __doc__, about, quick, BENCHMARKS)
+    parser = command_line("applications", __doc__, "the smallest size of each and five repeats", BENCHMARKS)
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw speed-up over work per iteration into FILE")
     options = parser.parse_args(arguments)
     MEASURED.clear()
-    status = run(
-        options,
-        lambda device, name: nullcontext(Session(device, name, cl.Context([device]), options.quick)),
-        BENCHMARKS,
-        COLUMNS,
-    )
+    status = run(options, plain(options), BENCHMARKS, COLUMNS)
     advice.tell(MEASURED, as_json=options.json)
     if options.plot is not None:
         try:

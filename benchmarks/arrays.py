@@ -225,8 +225,7 @@ def main(
     name: str, about: str | None, measure: Callable[[ArraySession], Iterator[Row]], arguments: Sequence[str] | None
 ) -> int:
     """Measure by a function and print; 1 when a result was wrong, 3 when no usable device matches."""
-    parser = command_line(f"python -m benchmarks.{name}", about, "one JSON object a line", "small arrays, five samples")
-    options = parser.parse_args(arguments)
+    options = command_line(name, about, "small arrays, five samples").parse_args(arguments)
 
     def session(device: cl.Device, title: str) -> AbstractContextManager[ArraySession]:
         return opened(device, title, quick=options.quick)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -18,7 +17,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, command_line, note, number, run
+from benchmarks.shared import Row, Session, command_line, note, number, plain, run
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives.atomics.table import TYPES, AtomicType
@@ -470,13 +469,9 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    about, quick = "one JSON object a line, as they come, instead of tables", "short launches, and few of them"
-    options = command_line("python -m benchmarks.atomics", __doc__, about, quick, BENCHMARKS).parse_args(arguments)
-
-    def opened(device: cl.Device, name: str) -> AbstractContextManager[Session]:
-        return nullcontext(Session(device, name, cl.Context([device]), options.quick))
-
-    return run(options, opened, BENCHMARKS, COLUMNS)
+    quick = "short launches, and few of them"
+    options = command_line("atomics", __doc__, quick, BENCHMARKS).parse_args(arguments)
+    return run(options, plain(options), BENCHMARKS, COLUMNS)
 
 
 if __name__ == "__main__":

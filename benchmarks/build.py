@@ -11,14 +11,14 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Final
-
-import pyopencl as cl
+from typing import TYPE_CHECKING, Final
 
 import portbar
-from benchmarks.shared import Row, Session, command_line, number, run
+from benchmarks.shared import Row, Session, command_line, number, plain, run
 from portbar.launching.build import build_options, compile_program
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 #: Used feature -> the kernel with portbar and without; NAME is the kernel's.
 KERNELS: Final[Mapping[str, tuple[str, str]]] = {
@@ -164,19 +164,12 @@ def compare(session: Session, name: str) -> Iterator[Row]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 3 when no usable device matches."""
-    parser = command_line(
-        "python -m benchmarks.build", __doc__, "one JSON object a line", "five builds of each kernel", KERNELS
-    )
-    options = parser.parse_args(arguments)
+    options = command_line("build", __doc__, "five builds of each kernel", KERNELS).parse_args(arguments)
     benchmarks = {title: lambda session, title=title: compare(session, title) for title in KERNELS}
-
-    def opened(device: cl.Device, name: str) -> AbstractContextManager[Session]:
-        return nullcontext(Session(device, name, cl.Context([device]), options.quick))
-
     # Where PoCL keeps what it compiled, it would also look.
     with tempfile.TemporaryDirectory(prefix="portbar-builds-", ignore_cleanup_errors=True) as folder:
         os.environ["POCL_CACHE_DIR"] = folder
-        return run(options, opened, benchmarks, COLUMNS, width=120)
+        return run(options, plain(options), benchmarks, COLUMNS, width=120)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import portbar
 from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, run
 from portbar.device.facts import address_of
 from portbar.launching.launch import Launch
-from portbar.survey.measuring.benching import BarrierSamples, BarrierTimer, Relaunch
+from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer, Relaunch
 from portbar.survey.measuring.rounds import device_s, in_turns, profiled_queue
 
 GOMP_SOURCE = r"""
@@ -293,8 +293,7 @@ def size(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    about = "short launches and five repeats"
-    parser = command_line("python -m benchmarks.device_barrier", __doc__, "one JSON object a line", about, BENCHMARKS)
+    parser = command_line("device_barrier", __doc__, "short launches and five repeats", BENCHMARKS)
     parser.add_argument("--local", action="append", type=size, help="local size, 1 and 64 by default; may be repeated")
     options = parser.parse_args(arguments)
     with libgomp() as gomp:

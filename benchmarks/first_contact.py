@@ -9,7 +9,6 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +16,12 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, run, sampled
+from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, plain, run, sampled
 from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
 from portbar.primitives.grid import bounded
-from portbar.survey.measuring.benching import BarrierSamples, BarrierTimer
+from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer
 from portbar.survey.measuring.rounds import device_s, in_one_line, profiled_queue
 
 #: The same arguments for all; the kernels do nothing with them.
@@ -331,14 +330,9 @@ def host_us(queue: cl.CommandQueue, launch: Callable[[], object], calls: int = 1
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    about = "short launches, and the first shape of a GPU alone"
-    parser = command_line("python -m benchmarks.first_contact", __doc__, "one JSON object a line", about, BENCHMARKS)
-    options = parser.parse_args(arguments)
-
-    def opened(device: cl.Device, name: str) -> AbstractContextManager[Session]:
-        return nullcontext(Session(device, name, cl.Context([device]), options.quick))
-
-    return run(options, opened, BENCHMARKS, COLUMNS, width=120)
+    quick = "short launches, and the first shape of a GPU alone"
+    options = command_line("first_contact", __doc__, quick, BENCHMARKS).parse_args(arguments)
+    return run(options, plain(options), BENCHMARKS, COLUMNS, width=120)
 
 
 if __name__ == "__main__":

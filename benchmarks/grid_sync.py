@@ -26,7 +26,7 @@ from benchmarks.atomics import paired
 from benchmarks.cuda import CudaProgram, capability_of, cuda_program
 from benchmarks.shared import Row, Session, command_line, note, number, run
 from portbar.errors import Error
-from portbar.survey.measuring.benching import BarrierTimer, Relaunch
+from portbar.survey.measuring.barrier_timer import BarrierTimer, Relaunch
 from portbar.survey.measuring.rounds import device_s, in_turns, profiled_queue
 
 #: (work-groups, local size) -> what a barrier may cost beside `grid.sync()`.
@@ -701,10 +701,8 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; for NVIDIA devices only."""
-    about = "one JSON object a line, as they come, instead of tables"
     quick = "short launches and five repeats"
-    parser = command_line("python -m benchmarks.grid_sync", __doc__, about, quick, BENCHMARKS)
-    options = parser.parse_args(arguments)
+    options = command_line("grid_sync", __doc__, quick, BENCHMARKS).parse_args(arguments)
 
     @contextmanager
     def opened(device: cl.Device, name: str) -> Iterator[GridSession | None]:

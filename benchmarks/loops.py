@@ -7,7 +7,6 @@ sweeps arrays, beside one launch per sweep; `uneven` deals out elements of very 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ import pyopencl as cl
 import pyopencl.array
 
 import portbar
-from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, number, run, sampled
+from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, number, plain, run, sampled
 
 #: The statement for each element of a sweep; `x` and `y` are its place, `i` its index.
 BODIES: Final = {
@@ -205,15 +204,8 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 when a result was wrong, 3 when no usable device matches."""
-    about = "one JSON object a line, as they come, instead of tables"
-    parser = command_line("python -m benchmarks.loops", __doc__, about, "small sizes and five repeats", BENCHMARKS)
-    options = parser.parse_args(arguments)
-    return run(
-        options,
-        lambda device, name: nullcontext(Session(device, name, cl.Context([device]), options.quick)),
-        BENCHMARKS,
-        COLUMNS,
-    )
+    options = command_line("loops", __doc__, "small sizes and five repeats", BENCHMARKS).parse_args(arguments)
+    return run(options, plain(options), BENCHMARKS, COLUMNS)
 
 
 if __name__ == "__main__":

@@ -588,13 +588,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
-    parser = command_line(
-        "python -m benchmarks.reductions",
-        __doc__,
-        "one JSON object a line, as they come, instead of tables",
-        "smaller arrays and five repeats",
-        BENCHMARKS,
-    )
+    parser = command_line("reductions", __doc__, "smaller arrays and five repeats", BENCHMARKS)
     parser.add_argument("--tune", action="store_true", help="measure launch shapes instead")
     parser.add_argument(
         "--dtype",

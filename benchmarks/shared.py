@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ import portbar
 from portbar.device import usable
 from portbar.device.facts import select_devices
 from portbar.errors import DeviceError, Error
-from portbar.survey.measuring.benching import BarrierSamples
+from portbar.survey.measuring.barrier_timer import BarrierSamples
 from portbar.survey.measuring.rounds import in_turns
 
 
@@ -100,11 +100,11 @@ def note(text: str) -> None:
 
 
 def command_line(
-    prog: str, about: str | None, json_help: str, quick_help: str, benchmarks: Iterable[str] = ()
+    name: str, about: str | None, quick_help: str, benchmarks: Iterable[str] = ()
 ) -> argparse.ArgumentParser:
     """A parser of the options that benchmarks over chosen devices share; `benchmarks` are what `--only` picks from."""
-    parser = argparse.ArgumentParser(prog=prog, description=about)
-    parser.add_argument("--json", action="store_true", help=json_help)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=about)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, as they come, instead of tables")
     parser.add_argument(
         "--device",
         "-d",
@@ -160,6 +160,11 @@ def collect(session: S, benchmarks: Mapping[str, Callable[[S], Iterator[Row]]], 
         except (Error, cl.Error) as error:
             note(f"{session.name}: {title} skipped, {error}")
     return rows
+
+
+def plain(options: argparse.Namespace) -> Callable[[cl.Device, str], AbstractContextManager[Session]]:
+    """Opens sessions that need nothing but the device."""
+    return lambda device, name: nullcontext(Session(device, name, cl.Context([device]), options.quick))
 
 
 def run(

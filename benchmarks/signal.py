@@ -320,9 +320,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    about = "one JSON object a line, as they come, instead of tables"
-    parser = command_line("python -m benchmarks.signal", __doc__, about, "short launches and five repeats", BENCHMARKS)
-    options = parser.parse_args(arguments)
+    options = command_line("signal", __doc__, "short launches and five repeats", BENCHMARKS).parse_args(arguments)
 
     @contextmanager
     def opened(device: cl.Device, name: str) -> Iterator[SignalSession]:

@@ -656,11 +656,8 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    about = "one JSON object a line, as they come, instead of tables"
-    parser = command_line(
-        "python -m benchmarks.split_barrier", __doc__, about, "short launches and five repeats", BENCHMARKS
-    )
-    options = parser.parse_args(arguments)
+    quick = "short launches and five repeats"
+    options = command_line("split_barrier", __doc__, quick, BENCHMARKS).parse_args(arguments)
 
     @contextmanager
     def opened(device: cl.Device, name: str) -> Iterator[SplitSession]:

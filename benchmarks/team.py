@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from benchmarks.shared import (
     judged,
     note,
     number,
+    plain,
     run,
     sampled,
     verdict,
@@ -182,15 +182,8 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    about = "one JSON object a line, as they come, instead of tables"
-    parser = command_line("python -m benchmarks.team", __doc__, about, "short launches and five repeats", BENCHMARKS)
-    options = parser.parse_args(arguments)
-    return run(
-        options,
-        lambda device, name: nullcontext(Session(device, name, cl.Context([device]), options.quick)),
-        BENCHMARKS,
-        COLUMNS,
-    )
+    options = command_line("team", __doc__, "short launches and five repeats", BENCHMARKS).parse_args(arguments)
+    return run(options, plain(options), BENCHMARKS, COLUMNS)
 
 
 if __name__ == "__main__":

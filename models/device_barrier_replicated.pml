@@ -3,12 +3,12 @@
    late at the second counter, and finds nothing in a right launch. With REDS the two arrivals come in any order and
    their results are unused, as on NVIDIA.
 
-   Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
-   Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
+   Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
+   Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
    Mirrors: cl_templates/backend/ptx/barrier.mako 4de1b1d4bf62
-   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
+   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
    Run: GROUPS=3
    Run: GROUPS=3 REDS
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -1,11 +1,11 @@
 /* The device barrier by two counters that only grow: a work-group arrives at one of them and waits for both. Promises as
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
-   Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
-   Mirrors: cl_templates/device_barrier/counters.mako 284cad1ef244
+   Mirrors: cl_templates/device_barrier/sharded.mako d035bed491eb
+   Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
+   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

@@ -4,8 +4,8 @@
    barrier's number, here NUMBER_BITS of them, which wrap.
 
    Mirrors: cl_templates/device_barrier/xf.mako 32a4f633b53f
-   Mirrors: cl_templates/device_barrier/wait.mako 9b4dc6a07e6b
-   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
+   Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
+   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

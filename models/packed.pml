@@ -3,8 +3,8 @@
    the next launch is right whatever the one before has left: also where that never ran, or vanished in the midst of it.
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
-   Mirrors: cl_templates/discovery/packed.mako e9b487dc3ab9
-   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
+   Mirrors: cl_templates/discovery/packed.mako 8f5f04da6a04
+   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
    Mirrors: cl_templates/grid/grid.mako 5de428e215f0
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

@@ -8,15 +8,15 @@
    Which slot is fastest is a choice. A wait has no limit but in launches in which one is reached; it then ends at any
    time, since nothing informs a group that others have given up.
 
-   Mirrors: cl_templates/grid/place.mako f5550ffeaa08
+   Mirrors: cl_templates/grid/place.mako 740328ed5bba
    Mirrors: cl_templates/grid/grid.mako 5de428e215f0
-   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
-   Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
-   Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
+   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
+   Mirrors: cl_templates/device_barrier/sharded.mako d035bed491eb
+   Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Run: FORM=1 GROUPS=3
-   Run: FORM=2 GROUPS=3 SLOTS=2
-   Run: FORM=3 GROUPS=3 SLOTS=2
-   Run: FORM=3 GROUPS=3 ROUNDS=2
+   Run: FORM=2 GROUPS=3
+   Run: FORM=3 GROUPS=3
+   Run: FORM=3 GROUPS=3 SLOTS=2 ROUNDS=2
    Run: FORM=1 GROUPS=3 SLOTS=2 LIMITED
    Run: FORM=2 GROUPS=2 LIMITED
    Run: FORM=3 GROUPS=2 LIMITED
@@ -29,12 +29,12 @@
    Bug: SAYS_LATE FORM=1 GROUPS=2
    Bug: KEEPS_AGREED FORM=1 GROUPS=2 SLOTS=2 LIMITED
    Bug: KEEPS_PLACING FORM=1 GROUPS=2 SLOTS=2 LIMITED
-   Bug: MEASURED_BY_HALF FORM=3 GROUPS=2 LIMITED
+   Bug: OVERLAPPING_PAIRS FORM=3 GROUPS=2
    Bug: PREPARES_DEFAULT FORM=1 GROUPS=2
-   Bug: TARGETS_FROM_ZERO FORM=3 GROUPS=2
+   Bug: COUNTS_FEWER FORM=2 GROUPS=3 SLOTS=2
 */
 #ifndef SLOTS
-#define SLOTS 3
+#define SLOTS 4
 #endif
 #ifndef ROUNDS
 #define ROUNDS 1                         /* of each measurement: placing[2] */
@@ -118,47 +118,44 @@ inline agree(best_place)
     before = 0
 }
 
-/* portbar_place, one round of a slot: `word` has come to `target` once all have arrived. */
-inline measure(word, target)
-{
-    turns[me]++;
-    d_step { before = word; word++ };
-    if
-    :: before + 1 != target -> place_wait(word, target)
-    :: else -> reached = 1
-    fi;
-    before = 0;
-    if :: reached && !limited -> ALL_HAVE_COME(turns) :: else fi
-}
-
 #define ODD (me & 1)
 #define ONES ((num_groups + 1) / 2)      /* members of the first shard */
 #define OTHERS (num_groups / 2)
 
-/* sharded.mako and replicated.mako, place_pair. */
-inline measure_pair()
+/* One round of a pair of slots: place_round of counter.mako, sharded.mako and replicated.mako. */
+inline measure()
 {
     turns[me]++;
-#if FORM == 2
-    first_target = first_target + ONES;
-    other_target = other_target + OTHERS;
-    if :: ODD -> placing[slot]++ :: else -> placing[best]++ fi;
-    place_wait(placing[best], first_target);
-    if :: reached -> place_wait(placing[slot], other_target) :: else fi;
+#if FORM == 1
+    d_step { before = placing[slot]; placing[slot]++ };
+    if
+    :: before + 1 != round * num_groups -> place_wait(placing[slot], round * num_groups)
+    :: else -> reached = 1
+    fi;
+    before = 0;
+#elif FORM == 2
+    placing[slot + ODD]++;
+#ifdef BUG_COUNTS_FEWER
+    place_wait(placing[slot], round * OTHERS);
 #else
-    first_target = first_target + num_groups;
-    other_target = other_target + num_groups;
+    place_wait(placing[slot], round * ONES);
+#endif
+    if :: reached -> place_wait(placing[slot + 1], round * OTHERS) :: else fi;
+#else
     if
-    :: placing[best]++; placing[slot]++
-    :: placing[slot]++; placing[best]++
+    :: placing[slot]++; placing[slot + 1]++
+    :: placing[slot + 1]++; placing[slot]++
     fi;
-    if
-    :: ODD -> place_wait(placing[slot], other_target)
-    :: else -> place_wait(placing[best], first_target)
-    fi;
+    place_wait(placing[slot + ODD], round * num_groups);
 #endif
     if :: reached && !limited -> ALL_HAVE_COME(turns) :: else fi
 }
+
+#ifdef BUG_OVERLAPPING_PAIRS
+#define NEXT_PAIR (slot + 1)
+#else
+#define NEXT_PAIR (slot + 2)
+#endif
 
 inline find_place()
 {
@@ -171,61 +168,22 @@ inline find_place()
        reached = 1;
        slot = 0;
        do
-       :: slot < SLOTS && reached ->
+       :: slot + 1 < SLOTS && reached ->
           round = 1;
           do
-          :: round <= ROUNDS && reached -> measure(placing[slot], round * num_groups); round++
+          :: round <= ROUNDS && reached -> measure(); round++
           :: else -> break
           od;
           if :: best = slot :: slot != 0 fi;
-          slot++
+          slot = NEXT_PAIR
        :: else -> break
        od;
        round = 0;
        if
        :: !reached -> place = DEFAULT
-       :: else ->
-#if FORM == 1
-          agree(MEASURED | best)
-#else
-#ifdef BUG_MEASURED_BY_HALF
-          agree(MEASURED | best);
-#else
-          agree(best);
-#endif
-          best = FIRST(place);
-          d_step {
-#ifdef BUG_TARGETS_FROM_ZERO
-              first_target = 0;
-#else
-              first_target = ROUNDS * num_groups;
-#endif
-              second = (best == 0 -> 1 : 0);
-              reached = 1;
-              slot = 0
-          };
-          do
-          :: slot < SLOTS && slot == best -> slot++
-          :: slot < SLOTS && slot != best && reached ->
-             round = 1;
-             other_target = ROUNDS * num_groups;
-             do
-             :: round <= ROUNDS && reached -> measure_pair(); round++
-             :: else -> break
-             od;
-             if :: second = slot :: skip fi;
-             slot++
-          :: slot == SLOTS || !reached -> break
-          od;
-          skip;
-          d_step { round = 0; first_target = 0; other_target = 0 };
-          if
-          :: !reached -> place = DEFAULT
-          :: else -> agree(MEASURED | best | second << 2)
-          fi
-#endif
+       :: else -> agree(MEASURED | best | (best + 1) << 2)
        fi;
-       d_step { best = 0; second = 0; slot = 0; reached = 0 }
+       d_step { best = 0; slot = 0; reached = 0 }
     fi
 }
 
@@ -245,7 +203,7 @@ inline find_place()
 
 proctype group(byte me)
 {
-    byte place, best, second, slot, round, before, other, first_target, other_target;
+    byte place, best, slot, round, before, other;
     bit reached;
 end:
     do

@@ -7,10 +7,10 @@
    REPLICATED there are two such words, as the barriers of these names have counters.
 
    Mirrors: cl_templates/device_barrier/vote.mako eb98abe401e1
-   Mirrors: cl_templates/device_barrier/sharded.mako 6b3a4ebb4558
-   Mirrors: cl_templates/device_barrier/replicated.mako 292d1b1ca583
+   Mirrors: cl_templates/device_barrier/sharded.mako d035bed491eb
+   Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako d72ae85f7e81
+   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
    Run: GROUPS=3 ROUNDS=4
    Run: GROUPS=3 NARROW
    Run: GROUPS=3 LIMITED=1 SKIPS ROUNDS=2 LAUNCHES=1

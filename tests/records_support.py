@@ -7,11 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from portbar.records import measured, missing, validate
-from portbar.records.reading import STATUSES, UNITS
+from portbar.records import measured, missing, schema, validate
 from tests.report_support import Json, occupancy_row, step
 from tests.report_support import device as whole_device
 from tests.report_support import record as whole_record
+
+_READING = schema()["$defs"]["reading"]
+STATUSES = _READING["then"]["properties"]["status"]["enum"]
+UNITS = _READING["else"]["properties"]["unit"]["enum"]
 
 #: The driver's facts of the device: with text that looks like an address, and with unknown members.
 FACTS: Json = whole_device("Test GPU (R) 5", "10.20.30.40", bound=16)["facts"] | {

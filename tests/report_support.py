@@ -1,4 +1,4 @@
-"""Builds records of format 2 for the tests of `portbar show`, `compare` and `report`."""
+"""Builds whole records of format 2, and runs commands on them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from copy import deepcopy
 from statistics import median
 from typing import Any
 
+from click.testing import CliRunner, Result
+
+from portbar.cli import cli
 from portbar.records.reading import measured, missing
 
 Json = dict[str, Any]
@@ -15,6 +18,11 @@ LOCKS = ("packed", "ticket", "spin")
 #: How much of the bound each lock finds, with and without patience.
 RECALL = {"packed": (1.0, 0.97), "ticket": (1.0, 0.75), "spin": (1.0, 0.25)}
 ALGORITHMS = {"counter": 1.0, "flag": 1.4, "tree": 2.0}
+
+
+def run(*arguments: object) -> Result:
+    """Run the `portbar` command in this process."""
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def times(value: float, unit: str = "us") -> Json:

@@ -73,7 +73,7 @@ FILES = {
         "test_split_barrier*.py",
         "test_votes.py",
     ),
-    "once": ("test_benching.py", "test_benchmarks*.py", "test_soak.py"),
+    "once": ("test_barrier_times.py", "test_benchmarks*.py", "test_soak.py"),
     "few": (
         "test_*docs.py",
         "test_c_host.py",

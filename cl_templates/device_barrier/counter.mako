@@ -38,4 +38,7 @@ static inline uint portbar_missing(const portbar_grid *grid, volatile global uin
 <%def name="acquire()">
     portbar_word_acquire(counter);
 </%def>
-<%def name="place_pair()"></%def>
+<%def name="place_round()">
+            if (portbar_word_arrive(counter) + 1u != round * count && !portbar_place_wait(counter, round * count))
+                return PORTBAR_PLACE_DEFAULT;
+</%def>

@@ -75,8 +75,8 @@ ${acquire_lines}\
 /* The wait with its limit; portbar_wait_counters says the rest. */
 static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type}, uint phase)
 {
-    uint missing = 0u;
-    for (uint round = 0; round < grid->limit; ++round) {
+    uint missing = 0u, status = PORTBAR_STATUS_TIMEOUT;
+    for (uint round = 0; round < grid->limit && status == PORTBAR_STATUS_TIMEOUT; ++round) {
 % if pauses:
         /* The limit counts rounds, which take as long with pauses as without. */
 % endif
@@ -90,11 +90,11 @@ static inline bool portbar_wait_longer(const portbar_grid *grid, ${counters_type
             i -= min(i - 1u, portbar_relax(missing));
 % endif
         }
-        if (portbar_draining(grid))
-            return false;
+        if (${relaxed_poll}(grid->state + PORTBAR_STATE_ABORT) != 0u)
+            status = PORTBAR_STATUS_OVERWRITTEN;
         portbar_yield(round);
     }
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT,
+    portbar_report_fault(grid->state, grid->epoch, status,
                          grid->num_groups - min(missing, grid->num_groups), grid->group_id);
     return false;
 }

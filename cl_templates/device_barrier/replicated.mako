@@ -36,14 +36,12 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
 <%def name="acquire()">
     portbar_word_acquire(counters->own);
 </%def>
-<%def name="place_pair()">
-            first_target += count;
-            other_target += count;
-            portbar_word_arrive_twice(first, other);
+<%def name="place_round()">
+            portbar_word_arrive_twice(counter, counter + PORTBAR_SLOT_WORDS);
 % if holds:
             portbar_hold(count, count);
 % endif
-            if (!portbar_place_wait(odd ? other : first, odd ? other_target : first_target))
+            if (!portbar_place_wait(counter + (id & 1u) * PORTBAR_SLOT_WORDS, round * count))
                 return PORTBAR_PLACE_DEFAULT;
 </%def>
 <%def name="votes()">

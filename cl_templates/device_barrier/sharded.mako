@@ -55,16 +55,16 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
     portbar_word_acquire(counters->second);
 % endif
 </%def>
-<%def name="place_pair()">
-            first_target += (count + 1u) / 2u;
-            other_target += count / 2u;
-            const uint before = portbar_word_arrive(odd ? other : first);
+<%def name="place_round()">
+            const uint members = (count + 1u - (id & 1u)) / 2u;
+            const uint before = portbar_word_arrive(counter + (id & 1u) * PORTBAR_SLOT_WORDS);
 % if holds:
-            portbar_hold(((odd ? other_target : first_target) - before - 1u) * 2u, count);
+            portbar_hold((round * members - before - 1u) * 2u, count);
 % else:
             (void)before;
 % endif
-            if (!portbar_place_wait(first, first_target) || !portbar_place_wait(other, other_target))
+            if (!portbar_place_wait(counter, round * ((count + 1u) / 2u))
+                || !portbar_place_wait(counter + PORTBAR_SLOT_WORDS, round * (count / 2u)))
                 return PORTBAR_PLACE_DEFAULT;
 </%def>
 <%def name="votes()">

@@ -46,13 +46,17 @@ static inline bool portbar_draining(const portbar_grid *grid)
    PORTBAR_WAIT_LIMIT when this one should. Caller: a leader. */
 static inline uint portbar_wait_word(const portbar_grid *grid, volatile global uint *word, uint target)
 {
-${polls("PORTBAR_WAIT_REACHED", "PORTBAR_WAIT_DRAIN")}\
+${polls("PORTBAR_WAIT_REACHED")}\
+        if (portbar_draining(grid))
+            return PORTBAR_WAIT_DRAIN;
+        portbar_yield(round);
+    }
     return PORTBAR_WAIT_LIMIT;
 }
 </%def>
-<%def name="polls(reached, draining)">\
+<%def name="polls(reached, goes_on='')">\
 ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {reached}")}\
-    for (uint round = 0; round < grid->limit; ++round) {
+    for (uint round = 0; round < grid->limit${goes_on}; ++round) {
         bool reached = false;
 % if pauses:
         /* The limit counts rounds, which take as long with pauses as without. */
@@ -80,10 +84,6 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 % endif
             return ${reached};
         }
-        if (portbar_draining(grid))
-            return ${draining};
-        portbar_yield(round);
-    }
 </%def>
 <%def name="wait_counted()">
 /* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
@@ -92,10 +92,15 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {
-${polls("true", "false")}\
+    uint status = PORTBAR_STATUS_TIMEOUT;
+${polls("true", " && status == PORTBAR_STATUS_TIMEOUT")}\
+        if (${relaxed_poll}(grid->state + PORTBAR_STATE_ABORT) != 0u)
+            status = PORTBAR_STATUS_OVERWRITTEN;
+        portbar_yield(round);
+    }
     const uint beyond = portbar_word_load(arrivals) - complete;
     const uint missing = beyond < grid->num_groups ? 0u : min(0u - beyond, grid->num_groups);
-    portbar_report_fault(grid->state, grid->epoch, PORTBAR_STATUS_TIMEOUT, grid->num_groups - missing, grid->group_id);
+    portbar_report_fault(grid->state, grid->epoch, status, grid->num_groups - missing, grid->group_id);
     return false;
 }
 </%def>

@@ -13,7 +13,7 @@ static inline uint portbar_await_publication(volatile global uint *state, volati
         for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && PORTBAR_TAG_OF(launch.x, seen) != tag; --i) {
             seen = ${poll}(word);
             if (PORTBAR_TAG_OF(launch.x, seen) != tag)
-                portbar_sleep(min((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) / 2u, 2000u));
+                portbar_sleep(min(launch.y / 2u, 2000u));
         }
 % else:
         for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, launch.w); i != 0u && PORTBAR_TAG_OF(launch.x, seen) != tag; --i)

@@ -24,9 +24,9 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
 }
 </%def>
 <%def name="place()">
-/* Finds the slots at which barriers are fastest, once per state: an H200's cache is partitioned, and a barrier through
-   some partitions takes 5% less. Caller: the leader of a participating group. Result: two slots, the same in all
-   groups. Cost: one load; the first time 0.2 ms or more, 0.33 ms for two counters. */
+/* Finds the pair of slots at which barriers are fastest, once per state: caches have partitions, and an H200's barrier
+   takes 5% less through some. Two counters that are both near are not always fast together. Caller: the leader of a
+   participating group. Result: two slots, the same in all groups. Cost: one load; 0.1 ms the first time. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
     const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
@@ -35,36 +35,11 @@ static inline uint portbar_place(volatile global uint *state, uint id, uint coun
     /* Negligible with few groups, dominated by other costs with many. */
     if (count < ${placing[0]}u || count > ${placing[1]}u)
         return PORTBAR_PLACE_DEFAULT;
-    uint best = 0u, best_cycles = 0xffffffffu;
+    uint best = PORTBAR_PLACE_DEFAULT, best_cycles = 0xffffffffu;
     const uint slots = PORTBAR_ROLLED(PORTBAR_SLOTS, limit), rounds = PORTBAR_ROLLED(${placing[2]}u, limit);
-    for (uint slot = 0; slot < slots; ++slot) {
+    for (uint slot = 0; slot < slots; slot += 2u) {
         volatile global uint *counter = state + PORTBAR_SLOT_AT(slot) + PORTBAR_SLOT_PLACING;
         uint begin = 0u;
-        for (uint round = 1; round <= rounds; ++round) {
-            if (portbar_word_arrive(counter) + 1u != round * count && !portbar_place_wait(counter, round * count))
-                return PORTBAR_PLACE_DEFAULT;
-            if (round == 1u)
-                begin = portbar_clock();
-        }
-        const uint cycles = portbar_clock() - begin;
-        if (cycles < best_cycles) {
-            best = slot;
-            best_cycles = cycles;
-        }
-    }
-% if place_lines:
-    /* Two counters that are both near are not always fast together, so the best one is tried with each of the others.
-       */
-    best = PORTBAR_PLACE_FIRST(portbar_place_agree(state, id, best, count));
-    volatile global uint *first = state + PORTBAR_SLOT_AT(best) + PORTBAR_SLOT_PLACING;
-    const bool odd = (id & 1u) != 0u;
-    uint first_target = rounds * count, second = best == 0u ? 1u : 0u;
-    best_cycles = 0xffffffffu;
-    for (uint slot = 0; slot < slots; ++slot) {
-        if (slot == best)
-            continue;
-        volatile global uint *other = state + PORTBAR_SLOT_AT(slot) + PORTBAR_SLOT_PLACING;
-        uint other_target = rounds * count, begin = 0u;
         for (uint round = 1; round <= rounds; ++round) {
 ${place_lines}\
             if (round == 1u)
@@ -72,12 +47,10 @@ ${place_lines}\
         }
         const uint cycles = portbar_clock() - begin;
         if (cycles < best_cycles) {
-            second = slot;
+            best = slot | (slot + 1u) << 8;
             best_cycles = cycles;
         }
     }
-    best |= second << 8;
-% endif
     return portbar_place_agree(state, id, PORTBAR_PLACE_MEASURED | best, count);
 }
 </%def>

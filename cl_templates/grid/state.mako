@@ -31,7 +31,9 @@ static inline bool portbar_is_smaller(void)
 /* True in the one work-item of each work-group that talks to the other groups. */
 static inline bool portbar_is_leader(void)
 {
-${work_of_all}\
+% if work_of_all:
+    ${work_of_all}
+% endif
     return (get_local_id(0) | get_local_id(1) | get_local_id(2)) == 0;
 }
 </%def>
@@ -42,7 +44,7 @@ ${work_of_all}\
 
 % if counts_in_slots:
 /* Sets the counters in slots. Caller: as for portbar_state_prepare. */
-static inline void portbar_slots_prepare(volatile global uint *state)
+static inline void portbar_slots_prepare(volatile global uint *state, uint4 launch)
 {
     /* Slots other than this launch's hold what they did when the state was made, or are not counted in again. */
 % if placing:
@@ -50,10 +52,11 @@ static inline void portbar_slots_prepare(volatile global uint *state)
     if ((place & PORTBAR_PLACE_MEASURED) == 0u) {
         place = PORTBAR_PLACE_DEFAULT;
         portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED, 0u);
-        for (uint slot = 0; slot < PORTBAR_SLOTS; ++slot)
+        for (uint slot = PORTBAR_ROLLED(PORTBAR_SLOTS, launch.w); slot-- != 0u;)
             portbar_word_store(state + PORTBAR_SLOT_AT(slot) + PORTBAR_SLOT_PLACING, 0u);
     }
 % else:
+    (void)launch;
     const uint place = PORTBAR_PLACE_DEFAULT;
 % endif
 % for slot in ["FIRST", "SECOND"][:shards]:
@@ -88,7 +91,7 @@ static inline void portbar_slices_prepare(volatile global uint *state)
 static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
 % if counts_in_slots:
-    portbar_slots_prepare(state);  /* where first_slot is used */
+    portbar_slots_prepare(state, launch);  /* where first_slot is used */
 % else:
     portbar_word_store(state + PORTBAR_STATE_SPLIT, 0u);  /* where portbar_device_token is used */
     portbar_votes_prepare(state + PORTBAR_STATE_VOTES);  /* where portbar_meet_votes is used */

@@ -49,7 +49,7 @@ static inline uint portbar_litmus_disturb(volatile global uint *scratch, global 
 </%def>
 <%def name="across()">
 /* ${test.name}: the members of a team are in different work-groups, and take turns in the roles.
-   mem: the locations, all 0. regs: a column for each register, all ${unread}. meet: a word a team, 0, then one a work-item, which gets
+   mem: the locations, all 0. regs: a column for each register, all ${unread}. meet: a word per team, 0, then one per work-item, which gets
    the rounds that it ran. Columns of work-groups beyond the test's threads only disturb. Every wait is bounded. */
 kernel void ${kernel_name}(global uint *mem, global uint *regs, volatile global uint *meet,
     volatile global uint *scratch, global const uint *n)

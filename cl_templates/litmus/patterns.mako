@@ -1,9 +1,9 @@
 ## -*- coding: utf-8 -*-
 ## Two patterns that programs build on release and acquire at device scope. Arguments as for the kernels of instances.mako.
 <%def name="last_block()">
-/* Last-block reduction: every work-item of a team's groups leaves a plain value, one work-item a group counts the group in by an
-   acquire-release addition, and the group that counts last adds up all values by plain loads. regs: a sum a work-item, of what the
-   next work-item of every group left. mem: a counter an instance, then the values; all 0 before. */
+/* Last-block reduction: every work-item of a team's groups leaves a plain value, one work-item per group counts the group in by
+   an acquire-release addition, and the group that counts last adds up all values by plain loads. regs: a sum per work-item, of the
+   values of the next work-item of every group. mem: a counter per instance, then the values; all 0 before. */
 kernel void ${kernel_name}(global uint *mem, global uint *regs, volatile global uint *meet,
     volatile global uint *scratch, global const uint *n)
 {

@@ -3,7 +3,7 @@
 <%def name="barrier()">
 /* Each round every work-item writes a plain word of global memory and one of local memory, meets all others, and checks what
    work-items of the next group, of the opposite group and of its own group wrote. A second barrier keeps the next round's writes
-   away from this round's checks. `data`: a word a work-item. report[2 i]: rounds whose barriers held for work-item i; then
+   away from this round's checks. `data`: a word per work-item. report[2 i]: rounds whose barriers held for work-item i; then
    those of them in which it read stale data. The barrier is not under a condition: some compilers abort on that. */
 kernel void portbar_probe_barrier(PORTBAR_GRID_PARAM, global uint *data, global uint *report, uint rounds, uint seed)
 {

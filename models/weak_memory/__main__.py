@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -46,10 +47,7 @@ def main() -> int:
         name = f"{case.target.name} | {case.name}"
         if not given.names or any(re.search(pattern, name) for pattern in given.names):
             chosen.append((replace(case, groups=given.groups) if given.groups else case, weakens, given.nightly))
-    # Solvers in processes of their own, since one does not use a second processor.
-    workers = min(os.cpu_count() or 1, max(1, len(chosen)))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    for (case, _, _), (verdict, outcomes) in zip(chosen, pool.map(report.checked, chosen), strict=True):
+    for (case, _, _), (verdict, outcomes) in _checked(chosen):
         name = f"{case.target.name} | {case.name}"
         unexplained = [outcome for outcome in outcomes if not outcome.explained]
         wrong += len(unexplained) + len(verdict.trail)
@@ -92,6 +90,13 @@ def main() -> int:
             for line in outcome.trail:
                 print(f"  {line}")
     return 1 if wrong else 0
+
+
+def _checked(chosen: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each case with its verdict, solved in processes of their own, since one does not use a second processor."""
+    workers = min(os.cpu_count() or 1, max(1, len(chosen)))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from zip(chosen, pool.map(report.checked, chosen), strict=True)
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -49,7 +49,7 @@ TARGETS: Final = (
 
 
 #: So that three groups make a tree of two levels, and have flags to share.
-_FEWER: Final = {"PORTBAR_TREE_FAN": 2, "PORTBAR_RELEASE_FLAGS": 2, "PORTBAR_SLOTS": 2}
+_FEWER: Final = {"PORTBAR_TREE_FAN": 2, "PORTBAR_RELEASE_FLAGS": 2, "PORTBAR_SLOTS": 4}
 
 
 @dataclass(frozen=True)

@@ -19,26 +19,25 @@ from click.shell_completion import CompletionItem
 from portbar import __version__
 from portbar.errors import DeviceError, Error
 
-#: Command -> module that holds it: each is imported when it is called, so that `portbar --help` touches no driver.
+#: Command -> its summary. The module of the same name is imported at the call: `portbar --help` touches no driver.
 _COMMANDS: Final = {
-    "advise": ("portbar.cli.advise", "Predict whether a loop pays in one kernel with barriers, or by relaunching."),
-    "bench": ("portbar.cli.bench", "Measure barrier algorithms on a device and store the times."),
-    "check": ("portbar.cli.check", "Run litmus tests of how atomics order memory."),
-    "compare": ("portbar.cli.compare", "Compare the devices of two or more records."),
-    "devices": ("portbar.cli.devices", "List OpenCL devices and check that each works."),
-    "doctor": ("portbar.cli.doctor", "Report problems of this machine's OpenCL, with remedies."),
-    "export": ("portbar.cli.export", "Write the headers for a device as plain OpenCL C."),
-    "index": ("portbar.cli.index", "Write the index page of a folder of records, or check it."),
-    "report": ("portbar.cli.report", "Make a page with plots from a folder of records."),
-    "show": ("portbar.cli.show", "Show a record: a file, or one included in portbar."),
-    "submit": ("portbar.cli.submit", "Validate a record and file it in a folder; sends nothing."),
-    "survey": ("portbar.cli.survey", "Measure what this machine's devices do between work-groups."),
-    "validate": ("portbar.cli.validate", "Check that files are valid records, and list their problems."),
+    "advise": "Predict whether a loop pays in one kernel with barriers, or by relaunching.",
+    "bench": "Measure barrier algorithms on a device and store the times.",
+    "check": "Run litmus tests of how atomics order memory.",
+    "compare": "Compare the devices of two or more records.",
+    "devices": "List OpenCL devices and check that each works.",
+    "doctor": "Report problems of this machine's OpenCL, with remedies.",
+    "export": "Write the headers for a device as plain OpenCL C.",
+    "index": "Write the index page of a folder of records, or check it.",
+    "report": "Make a page with plots from a folder of records.",
+    "show": "Show a record: a file, or one included in portbar.",
+    "submit": "Validate a record and file it in a folder; sends nothing.",
+    "survey": "Measure what this machine's devices do between work-groups.",
+    "validate": "Check that files are valid records, and list their problems.",
 }
 
-
 #: Exit status of a command that Ctrl-C ended.
-_INTERRUPTED: Final = 130
+INTERRUPTED: Final = 130
 
 #: Errors of writing to standard output: the disk or quota is full, the terminal or the descriptor is gone.
 _OUTPUT_LOST: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF}
@@ -52,28 +51,26 @@ class _Lazy(click.Group):
             sys.stdout.flush()
         except KeyboardInterrupt:
             # Click would make status 1 of it.
-            _leave(_INTERRUPTED, "interrupted")
+            _leave(INTERRUPTED, "interrupted")
         return result
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        return list(_COMMANDS)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(_COMMANDS[cmd_name][0]).command
+        command: click.Command = importlib.import_module(f"portbar.cli.{cmd_name}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         # Click would import every command to ask it for its help.
-        named = [
-            CompletionItem(name, help=_COMMANDS[name][1]) for name in sorted(_COMMANDS) if name.startswith(incomplete)
-        ]
+        named = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
+            formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(

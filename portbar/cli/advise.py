@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from portbar.choices.advice import Advice, advise, us_text
-from portbar.cli.shared import chosen, device_option, err, examples, json_option, number, print_json, show
+from portbar.cli.options import device_option, examples, json_option
+from portbar.cli.output import print_json, say, show
+from portbar.cli.selected import chosen, number
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceAddress
 
 _UNITS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _WIDTH: Final = 80
@@ -31,8 +31,8 @@ class Duration(click.ParamType[float]):
         if isinstance(value, float):
             return value
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(s|ms|us|ns)", str(value).strip())
-        seconds = float(found[1]) * _UNITS[found[2]] if found and len(found[1]) < 20 else None
-        if seconds is None or seconds > 1e6:
+        seconds = float(found[1]) * _UNITS[found[2]] if found and len(found[1]) < 20 else math.inf
+        if seconds > 1e6:
             self.fail(f"{value!r} is not a time with a unit, such as 2us, 350ns or 1.5ms.", param, ctx)
         return seconds
 
@@ -85,13 +85,14 @@ def command(devices: tuple[str, ...], as_json: bool, record: str | None, work: f
     if record is not None and devices:
         raise click.UsageError("--record and --device exclude each other.")
     found: list[dict[str, Any]] = []
-    named: list[tuple[DeviceAddress | None, Any]] = [(None, record)] if record is not None else list(chosen(devices))
-    for address, device in named:
-        which = "" if address is None else number(address)
+    known: list[tuple[str, Any]] = [("", record)]
+    if record is None:
+        known = [(number(address), device) for address, device in chosen(devices)]
+    for which, device in known:
         try:
             advice = advise(device, work_per_iteration=work, **asked)
         except Error as error:
-            err().print(f"portbar: {which}: {error}" if which else f"portbar: {error}")
+            say(f"{which}: {error}" if which else str(error))
             found.append({"device": which, "error": str(error)})
             continue
         found.append({"device": which, "name": advice.device} | advice.to_json() | {"device": which})

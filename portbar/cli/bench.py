@@ -8,37 +8,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from portbar.choices.strategy import choose
+from portbar.cli import INTERRUPTED
+from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
+from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    INTERRUPTED,
-    device_option,
-    each_device,
-    examples,
-    json_option,
-    print_json,
-    seconds_option,
-    show,
-    store_option,
-)
+from portbar.cli.selected import each_device
 from portbar.device.facts import DeviceAddress
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
-from portbar.survey.measuring.benching import barrier_table, store_table
+from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
 from portbar.survey.measuring.probe import probe
-from portbar.survey.step import run_step
 from portbar.survey.steps.barrier import UNSTEADY, Barrier, notes, times_table
-from portbar.survey.tasks.barrier import keep_costs, times_of, unsteady
+from portbar.survey.steps.step import run_step
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
 
-@click.group(
-    name="bench",
-    epilog=examples(
-        "portbar bench barrier",
-    ),
-)
+@click.group(name="bench", epilog=examples("portbar bench barrier"))
 def command() -> None:
     """Measure portbar's own algorithms on a device."""
 
@@ -72,10 +59,10 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
 
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
         steps.step(str(address), "measuring", seconds)
-        _measure_into(entry, address, device, list(local_sizes), seconds, store=store)
+        payload = {"address": address.to_json(), "local_sizes": list(local_sizes), "budget_s": seconds}
+        _measure_into(entry, device, payload, store=store)
 
-    words = ("all was measured", "the results so far are shown")
-    found, interrupted = each_device(devices, work, *words, barrier_table=[], stored=False, rows=[])
+    found, interrupted = each_device(devices, work, "all was measured", barrier_table=[], stored=False, rows=[])
     found = [anonymous(entry) for entry in found]
     if as_json:
         print_json(found)
@@ -85,15 +72,7 @@ def barrier(devices: tuple[str, ...], as_json: bool, local_sizes: tuple[int, ...
     sys.exit(INTERRUPTED if interrupted else _status(found))
 
 
-def _measure_into(
-    entry: dict[str, Any],
-    address: DeviceAddress,
-    device: cl.Device,
-    local_sizes: list[int],
-    seconds: float,
-    *,
-    store: bool,
-) -> None:
+def _measure_into(entry: dict[str, Any], device: cl.Device, payload: dict[str, Any], *, store: bool) -> None:
     """Measure one device; on Ctrl-C its entry holds the rows so far, and the interrupt goes on."""
     try:
         profile = probe(device)
@@ -102,21 +81,15 @@ def _measure_into(
         entry |= {"status": "refused", "reason": str(error)}
         return
     rows = entry["rows"]
-    payload = {
-        "address": address.to_json(),
-        "findings": profile.findings.to_json() if profile.findings is not None else None,
-        "local_sizes": local_sizes,
-        "budget_s": seconds,
-    }
-    entry |= {"reason": "", **run_step(Barrier(), payload, 3 * seconds + 30, rows)}
-    if not one_group:
-        entry["barrier_table"] = [list(line) for line in barrier_table(times_of(rows))]
-    if store and entry["barrier_table"] and entry["status"] == "ok":
+    payload["findings"] = profile.findings.to_json() if profile.findings is not None else None
+    entry |= {"reason": "", **run_step(Barrier(), payload, 3 * payload["budget_s"] + 30, rows)}
+    table = () if one_group else barrier_table(rows)
+    entry["barrier_table"] = [list(line) for line in table]
+    if store and table and entry["status"] == "ok":
         if unsteady(rows):
             entry["reason"] = f"the times were not stored: {UNSTEADY}"
         else:
-            store_table(device, barrier_table(times_of(rows)))
-            keep_costs(device, rows)
+            store_table(device, table, rows)
             entry["stored"] = True
 
 
@@ -130,7 +103,7 @@ def _status(found: list[dict[str, Any]]) -> int:
 
 
 def _show(entry: dict[str, Any]) -> None:
-    show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
+    show_title(entry)
     times = times_table({"barrier": entry})
     if times is None:
         show(f"  no times: {entry['reason'] or 'no algorithm could be measured'}")

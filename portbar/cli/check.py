@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from portbar.choices.strategy import ALTERNATIVES
+from portbar.cli import INTERRUPTED
+from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
+from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    INTERRUPTED,
-    device_option,
-    each_device,
-    examples,
-    json_option,
-    number,
-    platform_title,
-    print_json,
-    seconds_option,
-    show,
-    store_option,
-)
+from portbar.cli.selected import each_device, number, platform_title
 from portbar.device.facts import DeviceAddress, facts
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
@@ -37,6 +28,11 @@ if TYPE_CHECKING:
 
 #: Seconds a device, everything included: with what cannot be planned it stays under 30.
 _USUAL_S: Final = 22.0
+
+
+def _given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return None for an option that was not given."""
+    return values or None
 
 
 @click.command(
@@ -58,14 +54,16 @@ _USUAL_S: Final = 22.0
     "strategies",
     type=click.Choice(ALTERNATIVES["atomics"]),
     multiple=True,
+    callback=_given,
     help="Check this atomics strategy; may be repeated. By default all that build, with most of the time for the chosen one.",
 )
 @click.option(
     "--test",
     "-t",
-    "patterns",
+    "tests",
     metavar="PATTERN",
     multiple=True,
+    callback=_given,
     help="Run only these tests: a name, a prefix (MP) or wildcards (*-local-*); may be repeated.",
 )
 @click.option("--outcomes", is_flag=True, help="Show how often each outcome of each test occurred.")
@@ -77,12 +75,11 @@ def command(
     devices: tuple[str, ...],
     as_json: bool,
     seconds: float,
-    seed: int | None,
-    strategies: tuple[str, ...],
-    patterns: tuple[str, ...],
+    tests: tuple[str, ...] | None,
     outcomes: bool,
     store: bool,
     listing: bool,
+    **asked: Any,
 ) -> None:
     """Run litmus tests: check that a device's atomics order memory as OpenCL's memory model requires.
 
@@ -95,18 +92,17 @@ def command(
     Exit status 1: a forbidden outcome, or a driver failed; 3: no device works; 4: a time limit was hit.
     """
     try:
-        matching(NAMES, patterns or None)
+        names = matching(NAMES, tests)
     except Error as error:
         raise click.UsageError(str(error)) from None
     if listing:
-        _list(matching(NAMES, patterns or None), as_json=as_json)
+        _list(names, as_json=as_json)
         return
 
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
-        _check_into(entry, steps, address, device, seconds, seed, strategies, patterns, store=store)
+        _check_into(entry, steps, address, device, seconds, store=store, tests=tests, **asked)
 
-    words = ("it was checked", "the results so far are shown")
-    found, interrupted = each_device(devices, work, *words, stored=False, check=None)
+    found, interrupted = each_device(devices, work, "it was checked", stored=False, check=None)
     if as_json:
         print_json(found)
     else:
@@ -121,11 +117,9 @@ def _check_into(
     address: DeviceAddress,
     device: cl.Device,
     seconds: float,
-    seed: int | None,
-    strategies: tuple[str, ...],
-    patterns: tuple[str, ...],
     *,
     store: bool,
+    **asked: Any,
 ) -> None:
     """Check one device; on Ctrl-C its entry holds the tests that had ended, and the interrupt goes on."""
     started = time.monotonic()
@@ -148,14 +142,8 @@ def _check_into(
         entry.update(status=status, reason="", stored=store, check=result.to_json())
 
     try:
-        result = check(
-            device,
-            seconds=max(1.0, seconds - (time.monotonic() - started)),
-            seed=seed,
-            strategies=strategies or None,
-            tests=patterns or None,
-            on_progress=on_progress,
-        )
+        left = max(1.0, seconds - (time.monotonic() - started))
+        result = check(device, seconds=left, on_progress=on_progress, **asked)
         keep(result, _outcome(result))
     except KeyboardInterrupt:
         if done and entry["check"] is None:
@@ -167,12 +155,16 @@ def _check_into(
 
 
 def _cut_short(device: cl.Device, budget: float, seconds: float, done: list[dict[str, Any]]) -> CheckResult:
-    """The result of a check that Ctrl-C ended: a fault is a fault, but what passed proves less than all tests do."""
+    """Return the result of a check that Ctrl-C ended: a fault counts, but what passed proves less than all tests do."""
     reported = facts(device)
     by_strategy: dict[str, list[dict[str, Any]]] = {}
     for one in done:
         by_strategy.setdefault(one["strategy"], []).append(one)
-    failed = {name: any(one["status"] == "fail" for one in results) for name, results in by_strategy.items()}
+    verdicts = {}
+    for name, results in by_strategy.items():
+        failed = any(one["status"] == "fail" for one in results)
+        untested = f"untested: interrupted after {len(results)} tests"
+        verdicts[name] = verdict_of(results, all_tests=False) if failed else untested
     return CheckResult(
         device=reported.name,
         platform=platform_title(reported),
@@ -181,12 +173,7 @@ def _cut_short(device: cl.Device, budget: float, seconds: float, done: list[dict
         seconds=seconds,
         chosen=next(iter(by_strategy)),
         results=tuple(done),
-        verdicts={
-            name: verdict_of(results, all_tests=False)
-            if failed[name]
-            else f"untested: interrupted after {len(results)} tests"
-            for name, results in by_strategy.items()
-        },
+        verdicts=verdicts,
         complete=False,
     )
 
@@ -212,7 +199,7 @@ def _status(found: list[dict[str, Any]]) -> int:
 
 
 def _show(entry: dict[str, Any], *, outcomes: bool) -> None:
-    show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
+    show_title(entry)
     checked = entry["check"]
     if checked is None:
         show(f"  not checked: {entry['reason']}", "")
@@ -242,15 +229,12 @@ def _show(entry: dict[str, Any], *, outcomes: bool) -> None:
         if result["reason"] and result["status"] != "fail":
             reasons.setdefault(result["reason"], []).append(f"{result['strategy']} {result['test']}")
     for reason, names in reasons.items():
-        show(f"  {_several(names)}: {reason}")
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        show(f"  {names[0]}{more}: {reason}")
     for name, verdict in checked["verdicts"].items():
         show(f"  {name}: {verdict}")
     kept = "verdicts stored; portbar chooses by them" if entry["stored"] else "verdicts not stored"
     show(f"  seed {checked['seed']}, {checked['seconds']:.1f} s; {kept}", "")
-
-
-def _several(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _list(names: tuple[str, ...], *, as_json: bool) -> None:

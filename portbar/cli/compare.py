@@ -14,7 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from portbar.cli.shared import FiniteRange, examples, json_option, print_json, show
+from portbar.cli.options import FiniteRange, examples, json_option
+from portbar.cli.output import print_json, show
 from portbar.cli.show import named, slugs
 from portbar.records.files import Named
 from portbar.survey.report.compare import FACTOR, Comparison, Item, compare
@@ -48,9 +49,8 @@ def command(records: tuple[Named, ...], factor: float, check: bool, as_json: boo
     """Compare the devices of records: each of the others with the first.
 
     A and B are files or slugs, as for `portbar show`. Numbers whose samples overlap count as equal. Lost features, and times
-    that
-    are slower by --factor, are marked "worse", but only if both records are of the same device, as before and after a driver
-    update. Equal values are only counted.
+    that are slower by --factor, are marked "worse", but only if both records are of the same device, as before and after a
+    driver update. Equal values are only counted.
 
     Exit status 1: with --check, a value is worse; or a file is not a record. 2: a name that matches no record.
     """

@@ -9,23 +9,12 @@ import click
 from rich.padding import Padding
 from rich.table import Table
 
-from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    CHECK_S,
-    device_json,
-    device_option,
-    err,
-    examples,
-    explained,
-    json_option,
-    listed,
-    print_json,
-    show,
-    tell_faulty,
-)
+from portbar.cli.options import device_option, examples, json_option
+from portbar.cli.output import explained, print_json, show
+from portbar.cli.selected import check_devices, device_json, empty_json, listed, tell_faulty
 from portbar.device.facts import DeviceAddress, DeviceFacts, select
 from portbar.device.quirks import loop_notice
-from portbar.device.usable import Usability, check_listed, explain_empty
+from portbar.device.usable import Usability, explain_empty
 from portbar.errors import DeviceError
 
 
@@ -47,17 +36,9 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
     if found.problem:
         tell_faulty(found.faulty)
         raise DeviceError(found.problem)
-    known = select(found.devices, devices)
-    with Steps(err()) as steps:
-        steps.step("", f"checking {_counted(len(known))}", CHECK_S * len(known) if refresh else 0.0)
-        verdicts = check_listed(known, refresh=refresh)
-    reported = dict(known)
     report = {
-        "devices": [_device(address, reported[address], verdict) for address, verdict in verdicts],
-        "empty_platforms": [
-            {"name": platform.name, "reason": platform.reason, "remedy": platform.remedy}
-            for platform in map(explain_empty, () if devices else found.empty)
-        ],
+        "devices": [_device(*one) for one in check_devices(select(found.devices, devices), refresh=refresh)],
+        "empty_platforms": [empty_json(explain_empty(one)) for one in (() if devices else found.empty)],
         "faulty_drivers": [fault.to_json() for fault in found.faulty],
     }
     if as_json:
@@ -69,12 +50,8 @@ def command(devices: tuple[str, ...], as_json: bool, refresh: bool) -> None:
         sys.exit(3)
 
 
-def _counted(devices: int) -> str:
-    return "1 device" if devices == 1 else f"{devices} devices"
-
-
 def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
-    """A device as JSON values, with what to know of one that works, from findings that are there already."""
+    """Return a device as JSON values, with what to know of one that works, from findings that are there already."""
     from portbar.choices.profile import profile_of  # noqa: PLC0415 (`listed` imports it while the drivers are listed)
 
     profile, notice = profile_of(of), ""
@@ -98,15 +75,17 @@ def _show(report: dict[str, Any]) -> None:
     for platform in report["empty_platforms"]:
         table.add_row("", "no device", platform["name"], "", "no")
     show(table)
-    # Reasons take sentences, and sentences take the whole width.
+
+    def remark(title: str, text: str) -> None:
+        # Reasons take sentences, and sentences take the whole width.
+        show(f"\n{title}", style="bold")
+        show(Padding(text, (0, 0, 0, 2)))
+
     for entry in report["devices"]:
-        title = f"\n{entry['device']} {entry['name']}"
+        title = f"{entry['device']} {entry['name']}"
         if not entry["usable"]:
-            show(f"{title} does not work:", style="bold")
-            show(Padding(explained(entry["reason"], entry["remedy"]), (0, 0, 0, 2)))
+            remark(f"{title} does not work:", explained(entry["reason"], entry["remedy"]))
         elif entry["notice"]:
-            show(f"{title} works, but:", style="bold")
-            show(Padding(f"{entry['notice']}.", (0, 0, 0, 2)))
+            remark(f"{title} works, but:", f"{entry['notice']}.")
     for platform in report["empty_platforms"]:
-        show(f"\n{platform['name']} has no device:", style="bold")
-        show(Padding(explained(platform["reason"], platform["remedy"]), (0, 0, 0, 2)))
+        remark(f"{platform['name']} has no device:", explained(platform["reason"], platform["remedy"]))

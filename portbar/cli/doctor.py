@@ -4,60 +4,35 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 from rich.padding import Padding
 
 from portbar.choices.profile import profile_of
 from portbar.choices.strategy import choose
-from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    CHECK_S,
-    device_json,
-    err,
-    examples,
-    explained,
-    json_option,
-    listed,
-    print_json,
-    show,
-)
+from portbar.cli.options import examples, json_option
+from portbar.cli.output import explained, print_json, show, show_title
+from portbar.cli.selected import check_devices, device_json, empty_json, listed
 from portbar.device import icd, quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts
-from portbar.device.usable import Usability, check_listed, explain_empty
+from portbar.device.usable import Usability, explain_empty
 from portbar.errors import DeviceError, UnsupportedFeatureError
 from portbar.records import cache
 
 #: Variables that change what OpenCL or portbar do; shown when they are set.
-_VARIABLES = (
-    "OCL_ICD_VENDORS",
-    "OCL_ICD_FILENAMES",
-    "OPENCL_VENDOR_PATH",
-    "PYOPENCL_CTX",
-    "PYOPENCL_NO_CACHE",
-    "PYOPENCL_BUILD_OPTIONS",
-    "POCL_DEVICES",
-    "POCL_MAX_PTHREAD_COUNT",
-    "POCL_CPU_MAX_CU_COUNT",
-    "POCL_WORK_GROUP_METHOD",
-    "POCL_AFFINITY",
-    "RUSTICL_ENABLE",
-    "LP_NUM_THREADS",
-    "OCLGRIND_NUM_THREADS",
-    "PORTBAR_CACHE_DIR",
-    "PORTBAR_STRATEGY",
+_VARIABLES: Final = (
+    *("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"),
+    *("PYOPENCL_CTX", "PYOPENCL_NO_CACHE", "PYOPENCL_BUILD_OPTIONS"),
+    *("POCL_DEVICES", "POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_WORK_GROUP_METHOD", "POCL_AFFINITY"),
+    *("RUSTICL_ENABLE", "LP_NUM_THREADS", "OCLGRIND_NUM_THREADS"),
+    *("PORTBAR_CACHE_DIR", "PORTBAR_STRATEGY"),
 )
 
 
 @click.command(
     name="doctor",
-    epilog=examples(
-        "portbar doctor",
-        "portbar doctor -v",
-        "portbar doctor --json",
-    ),
+    epilog=examples("portbar doctor", "portbar doctor -v", "portbar doctor --json"),
 )
 @click.option("--verbose", "-v", is_flag=True, help="Describe the known faults; by default only their ids are listed.")
 @json_option
@@ -117,17 +92,9 @@ def _examine() -> dict[str, Any]:
         found = listed()
         report["problem"] = found.problem
         report["faulty_drivers"] = [fault.to_json() for fault in found.faulty]
-        with Steps(err()) as steps:
-            steps.step("", "checking every device", CHECK_S * len(found.devices))
-            verdicts = check_listed(found.devices, refresh=True)
-        reported = dict(found.devices)
-        report["devices"] = [_device(address, reported[address], verdict) for address, verdict in verdicts]
-        report["empty_platforms"] = [
-            {"name": p.name, "reason": p.reason, "remedy": p.remedy, "is_fault": p.is_fault}
-            for p in map(explain_empty, found.empty)
-        ]
-        for entry, (_, of) in zip(report["devices"], found.devices, strict=True):
-            _add_strategy(entry, of)
+        report["devices"] = [_device(*one) for one in check_devices(found.devices, refresh=True)]
+        empty = [explain_empty(platform) for platform in found.empty]
+        report["empty_platforms"] = [empty_json(platform) | {"is_fault": platform.is_fault} for platform in empty]
     except DeviceError as error:
         # The rest of the report says what there is to go by.
         report["problem"] = str(error)
@@ -135,31 +102,25 @@ def _examine() -> dict[str, Any]:
 
 
 def _device(address: DeviceAddress, of: DeviceFacts, verdict: Usability) -> dict[str, Any]:
-    return {
-        **device_json(address, of, verdict),
+    """Return a device as JSON values: whether it works, its known faults, and the strategy that portbar chooses."""
+    profile, strategy, refused = profile_of(of), None, ""
+    if verdict.usable:
+        try:
+            strategy = choose(profile).summary()
+        except UnsupportedFeatureError as error:
+            refused = str(error)
+    return device_json(address, of, verdict) | {
         "quirks": [
             {name: getattr(quirk, name) for name in ("name", "fault", "seen", "workaround", "retire")}
             for quirk in quirks.matching(of, "" if verdict.usable else verdict.reason)
         ],
+        "findings": profile.findings.source if profile.findings is not None else None,
+        "strategy": strategy,
+        "refused": refused,
     }
 
 
-def _add_strategy(entry: dict[str, Any], of: DeviceFacts) -> None:
-    profile = profile_of(of)
-    entry["findings"] = profile.findings.source if profile.findings is not None else None
-    entry["strategy"] = None
-    entry["refused"] = ""
-    if entry["usable"]:
-        try:
-            entry["strategy"] = choose(profile).summary()
-        except UnsupportedFeatureError as error:
-            entry["refused"] = str(error)
-
-
 def _show(report: dict[str, Any], *, verbose: bool) -> None:
-    def indented(text: str, style: str = "", depth: int = 2) -> None:
-        show(Padding(text, (0, 0, 0, depth), style=style, expand=False))
-
     said, style = _headline(report)
     show(said, style=style)
     if report["problem"]:
@@ -175,42 +136,49 @@ def _show(report: dict[str, Any], *, verbose: bool) -> None:
         show(f"{runtime['name']} from a Python package: {state}")
     for entry in report["devices"]:
         show("")
-        show(f"{entry['device']} {entry['name']} ({entry['platform']})", style="bold")
-        if entry["usable"]:
-            known = entry["findings"] or f"none yet: `portbar survey --device {entry['device']}` measures it"
-            indented(f"works; findings: {known}", "green")
-            if entry["strategy"]:
-                indented(f"strategy: {entry['strategy']}")
-            elif entry["findings"] is None:
-                indented("until then it is unknown whether it can synchronise work-groups", "yellow")
-            else:
-                indented(f"no barrier between work-groups: {entry['refused']}", "yellow")
-        else:
-            indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
+        show_title(entry)
+        _show_state(entry)
         if verbose:
-            _show_faults(entry, indented)
+            _show_faults(entry)
         elif entry["quirks"]:
-            indented(f"known faults: {', '.join(quirk['name'] for quirk in entry['quirks'])}", "dim")
+            _indented(f"known faults: {', '.join(quirk['name'] for quirk in entry['quirks'])}", "dim")
     for platform in report["empty_platforms"]:
         show("")
         show(f"{platform['name']}: no device", style="bold")
-        indented(explained(platform["reason"], platform["remedy"]))
+        _indented(explained(platform["reason"], platform["remedy"]))
     for fault in report["faulty_drivers"]:
         show("")
         show(f"{fault['file']}: a driver that cannot be listed", style="bold")
-        named = f"{fault['library']}: {fault['reason']}"
-        indented(explained(named, fault["remedy"]), "red")
+        _indented(explained(f"{fault['library']}: {fault['reason']}", fault["remedy"]), "red")
     if not verbose and any(entry["quirks"] for entry in report["devices"]):
         show("")
         show("`portbar doctor -v` describes the known faults and what portbar does about them.", style="dim")
 
 
-def _show_faults(entry: dict[str, Any], indented: Callable[..., None]) -> None:
+def _show_state(entry: dict[str, Any]) -> None:
+    if not entry["usable"]:
+        _indented(f"does not work: {explained(entry['reason'], entry['remedy'])}", "red")
+        return
+    known = entry["findings"] or f"none yet: `portbar survey --device {entry['device']}` measures it"
+    _indented(f"works; findings: {known}", "green")
+    if entry["strategy"]:
+        _indented(f"strategy: {entry['strategy']}")
+    elif entry["findings"] is None:
+        _indented("until then it is unknown whether it can synchronise work-groups", "yellow")
+    else:
+        _indented(f"no barrier between work-groups: {entry['refused']}", "yellow")
+
+
+def _show_faults(entry: dict[str, Any]) -> None:
     # A fault that makes the device unusable has said its remedy already.
     said = {entry["remedy"], *quirks.only_another_runtime()}
     for quirk in entry["quirks"]:
         if entry["usable"] or quirk["workaround"] not in said:
-            indented(f"known fault {quirk['name']}: {quirk['fault']}.")
-            indented(f"workaround: {quirk['workaround']}", depth=4)
-            indented(f"seen: {quirk['seen']}", depth=4)
-            indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)
+            _indented(f"known fault {quirk['name']}: {quirk['fault']}.")
+            _indented(f"workaround: {quirk['workaround']}", depth=4)
+            _indented(f"seen: {quirk['seen']}", depth=4)
+            _indented(f"gone when this fails, in portbar's checkout: {quirk['retire']}", depth=4)
+
+
+def _indented(text: str, style: str = "", depth: int = 2) -> None:
+    show(Padding(text, (0, 0, 0, depth), style=style, expand=False))

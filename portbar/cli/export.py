@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from portbar.choices.strategy import parse_overrides
-from portbar.cli.shared import chosen, device_option, examples, json_option, number, print_json
+from portbar.cli.options import device_option, examples, json_option
+from portbar.cli.output import print_json
+from portbar.cli.selected import chosen, number
 from portbar.errors import UnsupportedFeatureError
 from portbar.launching.export import export
 

@@ -7,21 +7,14 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import examples, json_option, print_json
+from portbar.cli.options import FOLDER, examples, json_option
+from portbar.cli.output import print_json
 from portbar.survey.report.index import PAGE, write
 from portbar.survey.report.index import index as index_of
 
 
-@click.command(
-    name="index",
-    epilog=examples("portbar index", "portbar index --check vendor_matrix"),
-)
-@click.argument(
-    "folder",
-    metavar="[DIR]",
-    default="vendor_matrix",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-)
+@click.command(name="index", epilog=examples("portbar index", "portbar index --check vendor_matrix"))
+@click.argument("folder", metavar="[DIR]", default="vendor_matrix", type=FOLDER)
 @click.option("--check", is_flag=True, help="Write nothing; exit with status 1 if the page is not up to date.")
 @json_option
 def command(folder: Path, check: bool, as_json: bool) -> None:

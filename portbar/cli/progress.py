@@ -17,13 +17,9 @@ WORTH_SAYING_S: Final = 2.0
 
 
 class Steps:
-    """A context in which `step` says what is done now.
+    """A context in which `step` shows the user what the command does, on a console for messages.
 
-    Parameters
-    ----------
-    console : rich.console.Console
-        The console for messages (`portbar.cli.shared.err`). A bar is drawn if its stream is a terminal that can move its
-        cursor, even where a variable such as FORCE_COLOR asks for colours in a file.
+    A bar is drawn if the console is a terminal that can move its cursor, even where FORCE_COLOR asks for colours in a file.
     """
 
     def __init__(self, console: Console) -> None:
@@ -46,7 +42,7 @@ class Steps:
         )
 
     def step(self, name: str, text: str, seconds_expected: float | None = None) -> None:
-        """Begin a step, which ends the one before; `name` is what it is done to, such as a device, and may be empty."""
+        """Begin a step, which ends the last one; `name` is its subject, such as a device, and may be empty."""
         self._end_step()
         self._title = f"{name}: {text}" if name else text
         if seconds_expected is None or seconds_expected >= WORTH_SAYING_S:
@@ -57,7 +53,7 @@ class Steps:
         self._later.start()
 
     def note(self, text: str) -> None:
-        """Show how far the step is; on a terminal only, where it replaces the note before."""
+        """Show the progress of the step, on a terminal only; it replaces the last note."""
         if self._task is not None:
             self._bar.update(self._task, note=text)
 
@@ -95,7 +91,7 @@ class Steps:
 
 
 def about(seconds: float) -> str:
-    """A duration in words, as far as an estimate is worth saying."""
+    """Return a duration in words, as exact as an estimate is."""
     if seconds < 90:
         return f"about {max(1.0, seconds):.0f} s"
     minutes = seconds / 60

@@ -1,7 +1,7 @@
 """Fixtures for people who test OpenCL kernels of their own: every usable device, a context and a queue on it.
 
 pytest loads this by itself where portbar is installed. Nothing looks for devices, and PyOpenCL is not imported, unless a test
-asks for one of the fixtures. Not for portbar's own tests, which choose their device in `tests/conftest.py`.
+asks for one of the fixtures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Nothing:
-    """Stands for the device where there is none: why, and whether that is a failure."""
+    """A placeholder for a missing device: why it is missing, and whether that is a failure."""
 
     reason: str
     fails: bool
@@ -69,20 +69,16 @@ class _Devices:
         return _find(self.selectors)
 
     def parameters(self) -> list[Any]:
-        """Return the parameters of the fixture: usable devices, or a placeholder for their absence."""
-        found = self.found
-        values = [pytest.param(entry, id=_id(entry[0])) for entry in found.usable]
+        """Return the parameters of the fixture: usable devices, or a placeholder for each that is missing."""
+        usable = [pytest.param(entry, id=_id(entry[0])) for entry in self.found.usable]
+        missing = {}
         if self.required:
-            values += [
-                pytest.param(
-                    _Nothing(f"--portbar-require: no usable device for {one!r}: {_why(found)}", fails=True), id=one
-                )
-                for one in found.empty
-            ]
-        if not values:
-            text = f"no usable OpenCL device: {_why(found)}"
-            values = [pytest.param(_Nothing(text, fails=self.required), id="no-device")]
-        return values
+            missing = {one: f"--portbar-require: no usable device for {one!r}" for one in self.found.empty}
+        if not usable and not missing:
+            missing = {"no-device": "no usable OpenCL device"}
+        why = "; ".join(self.found.problems) or "this machine has none"
+        absent = [pytest.param(_Nothing(f"{what}: {why}", self.required), id=name) for name, what in missing.items()]
+        return usable + absent
 
 
 _KEY: Final = pytest.StashKey[_Devices]()
@@ -118,7 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Let each test that asks for a device run once for each that works."""
+    """Run each test that asks for a device once per device that works."""
     if _FIXTURE in metafunc.fixturenames:
         devices = metafunc.config.stash[_KEY].parameters()
         metafunc.parametrize(_FIXTURE, devices, indirect=True, scope="session")
@@ -200,7 +196,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _needs(
     *, groups: int | None = None, local_size: int = 64, extensions: str | Iterable[str] = ()
 ) -> tuple[int | None, int, tuple[str, ...]]:
-    """The arguments of the marker."""
+    """Return the arguments of the marker."""
     return groups, int(local_size), (extensions,) if isinstance(extensions, str) else tuple(extensions)
 
 
@@ -240,13 +236,9 @@ def _find(selectors: tuple[str, ...]) -> _Found:
     return _Found(tuple(working), tuple(dict.fromkeys(problems)), empty)
 
 
-def _why(found: _Found) -> str:
-    return "; ".join(found.problems) or "this machine has none"
-
-
 @cache
 def _groups(device: cl.Device, local_size: int) -> int | str:
-    """How many work-groups of a small kernel meet at a barrier, or why none do; measured once a session."""
+    """Return how many work-groups of a small kernel meet at a barrier, or why none do; measured once per session."""
     import pyopencl as cl  # noqa: PLC0415 (this module is loaded by every pytest)
 
     import portbar  # noqa: PLC0415 (the same)

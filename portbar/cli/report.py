@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import err, examples, json_option, print_json
+from portbar.cli.options import FOLDER, examples, json_option
+from portbar.cli.output import print_json, say
 from portbar.records import writing
 from portbar.survey.report.build import build
 
@@ -22,7 +23,7 @@ from portbar.survey.report.build import build
         "portbar report records --json",
     ),
 )
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=FOLDER)
 @click.option(
     "--output",
     "-o",
@@ -42,18 +43,17 @@ def command(folder: Path, output: Path | None, as_markdown: bool, no_plots: bool
     """
     if as_markdown and as_json:
         raise click.UsageError("--markdown and --json exclude each other; choose one")
+    if as_json and output is not None:
+        raise click.UsageError("--json writes to standard output; omit --output")
     if not (as_json or as_markdown or no_plots):
         _import_matplotlib()
     made = build(folder)
     if as_json:
-        if output is None:
-            print_json(made.to_json())
-        else:
-            raise click.UsageError("--json writes to standard output; omit --output")
+        print_json(made.to_json())
     else:
         _write(made.to_markdown() if as_markdown else made.to_html(plots=not no_plots), output)
     for name, why in made.unread:
-        err().print(f"portbar: {name} is not a record: {why}")
+        say(f"{name} is not a record: {why}")
     sys.exit(int(bool(made.unread)))
 
 

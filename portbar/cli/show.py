@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from portbar.cli.shared import examples, json_option, print_json, show
+from portbar.cli.options import examples, json_option
+from portbar.cli.output import print_json, show
 from portbar.records.files import Named, NoSuchRecordError, find, shipped
-from portbar.survey.table import record_view
+from portbar.survey.views import record_view
 
 
 def named(_ctx: click.Context, _parameter: click.Parameter, value: str | tuple[str, ...]) -> Named | tuple[Named, ...]:

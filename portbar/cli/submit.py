@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from portbar.cli.shared import examples, json_option, print_json
+from portbar.cli.options import FOLDER, examples, json_option
+from portbar.cli.output import print_json
 from portbar.errors import RecordError
 from portbar.records import load
 from portbar.records.placing import Placement, place
@@ -32,7 +33,7 @@ _SAID = {
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--matrix",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=FOLDER,
     default="vendor_matrix",
     show_default=True,
     help="Folder of records to file it in.",
@@ -48,7 +49,8 @@ def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
     Exit status 1: the file is not a valid record, holds no measured device, or a newer file is in its place.
     """
     placed = place(load(file), matrix, force=force)
-    note = _index(matrix) if any(placement.outcome != "kept" for placement in placed) else ""
+    filed = [one for one in placed if one.outcome != "kept"]
+    note = _index(matrix) if filed else ""
     if as_json:
         print_json(
             [
@@ -62,30 +64,26 @@ def command(file: Path, matrix: Path, force: bool, as_json: bool) -> None:
             click.echo(f"{click.format_filename(one.path)}: {_SAID[one.outcome]}{reason}")
     if not placed:
         click.echo("portbar: no device of this record was measured; nothing was filed", err=True)
-    elif not as_json:
-        click.echo(_next([one for one in placed if one.outcome != "kept"], matrix, note), nl=False)
-    sys.exit(int(not placed or any(one.outcome == "kept" for one in placed)))
+    elif filed and not as_json:
+        click.echo(_next(filed, matrix, note))
+    sys.exit(int(not placed or filed != placed))
 
 
 def _index(matrix: Path) -> str:
-    """Bring the folder's page up to date; why that could not be done, or nothing."""
+    """Bring the folder's page up to date; empty, or why that could not be done."""
     try:
-        _, text = index(matrix)
-        write(matrix, text)
+        write(matrix, index(matrix)[1])
     except RecordError as error:
         return str(error)
     return ""
 
 
-def _next(placed: list[Placement], matrix: Path, note: str) -> str:
-    if not placed:
-        return ""
-    files = [one.path for one in placed] + ([] if note else [matrix / PAGE])
-    what = placed[0].slug if len(placed) == 1 else f"{len(placed)} devices"
-    return (
-        (f"\nThe index was not written: {note}\n" if note else "")
-        + "\nNothing was sent. To share the record, run in your copy of portbar's repository:\n"
-        + f"  git add {' '.join(shlex.quote(str(path)) for path in files)}\n"
-        + f"  git commit -m {shlex.quote(f'Record of {what}')}\n"
-        + "  git push, and open a pull request with that commit\n"
-    )
+def _next(filed: list[Placement], matrix: Path, note: str) -> str:
+    files = [str(one.path) for one in filed] + ([] if note else [str(matrix / PAGE)])
+    what = filed[0].slug if len(filed) == 1 else f"{len(filed)} devices"
+    index_note = f"\nThe index was not written: {note}\n" if note else ""
+    return f"""{index_note}
+Nothing was sent. To share the record, run in your copy of portbar's repository:
+  git add {shlex.join(files)}
+  git commit -m {shlex.quote(f"Record of {what}")}
+  git push, and open a pull request with that commit"""

@@ -7,35 +7,25 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from portbar import records
-from portbar.cli import survey_check, survey_cluster
+from portbar.cli import INTERRUPTED, survey_check, survey_cluster
+from portbar.cli.options import FiniteRange, device_option, examples, json_option, seconds_option
+from portbar.cli.output import err, print_json, say, show
 from portbar.cli.progress import Steps
-from portbar.cli.shared import (
-    INTERRUPTED,
-    FiniteRange,
-    chosen,
-    device_option,
-    err,
-    examples,
-    json_option,
-    print_json,
-    seconds_option,
-    show,
-)
+from portbar.cli.selected import chosen
 from portbar.cli.show import slugs
 from portbar.errors import Error
 from portbar.records import writing
 from portbar.survey.fleet.cluster import Job
 from portbar.survey.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
 from portbar.survey.run import Survey
-from portbar.survey.summary import OneScreen
-from portbar.survey.table import record_view
+from portbar.survey.views import OneScreen, record_view
 
 #: How many times slower is a fault for `--check` unless the user says otherwise: shared machines vary by less than that.
 FACTOR: Final = 2.0
@@ -129,18 +119,17 @@ def command(
 
 
 def status_of(record: dict[str, Any]) -> int:
-    """The exit status that a record calls for."""
+    """Return the exit status for a record."""
     entries = record["devices"]
-    steps = [
-        step["status"] for entry in entries for step in entry.values() if isinstance(step, dict) and "rows" in step
-    ]
+    parts = [part for entry in entries for part in entry.values()]
+    steps = {part["status"] for part in parts if isinstance(part, dict) and "rows" in part}
     if record["interrupted"]:
         return INTERRUPTED
     if not any(entry.get("usable", {}).get("usable") for entry in entries):
         return 3
     if "timeout" in steps:
         return 4
-    return 1 if {"crash", "error"} & set(steps) or any(entry["status"] == "failed" for entry in entries) else 0
+    return 1 if {"crash", "error"} & steps or any(entry["status"] == "failed" for entry in entries) else 0
 
 
 def _here(
@@ -152,30 +141,28 @@ def _here(
     if check is not None and folder is not None:
         raise click.UsageError("--check applies to one machine: name a file with --output, not a folder")
     file = None if output is None else Path(output)
-    if folder is None and not many:
-        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json, full=full)
-    name = host_name()
-    with only_here(Path() if folder is None else folder.path, name) as alone:
-        if not alone:
-            _say("another process surveys this host; nothing to do")
-            return 0
-        _tell_withheld_cores()
+    with ExitStack() as locked:
+        if folder is not None or many:
+            name = host_name()
+            if not locked.enter_context(only_here(Path() if folder is None else folder.path, name)):
+                say("another process surveys this host; nothing to do")
+                return 0
+            _tell_withheld_cores()
         if folder is not None:
             label = folder.label(name)
             file = folder.file(label)
             if folder.is_finished(label, job.invocation):
-                _say(f"this host was surveyed before: remove {file} to survey it again")
+                say(f"this host was surveyed before: remove {file} to survey it again")
                 return 0
-            _say(f"this host is {label}")
-        return _measured(_WrittenSurvey(job, file), matrix, check, factor, as_json=as_json, full=full)
+            say(f"this host is {label}")
+        run = _WrittenSurvey(job, file)
+        if check is not None:
+            return survey_check.run(check, factor, job, run.survey, as_json=as_json) or int(run.is_lost)
+        return _measured(run, matrix, as_json=as_json, full=full)
 
 
-def _measured(
-    run: _WrittenSurvey, matrix: Path | None, check: str | None, factor: float, *, as_json: bool, full: bool
-) -> int:
-    if check is not None:
-        status = survey_check.run(check, factor, run.job, run.survey, as_json=as_json)
-        return status or int(run.is_lost)
+def _measured(run: _WrittenSurvey, matrix: Path | None, *, as_json: bool, full: bool) -> int:
+    """Survey the devices that were asked for, place their records in the matrix, and print the whole; the exit status."""
     record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
     placed = {matrix / f"{slug}.json": one for slug, one in records.split(record)} if matrix is not None else {}
@@ -183,18 +170,16 @@ def _measured(
         try:
             _write(path, one)
         except OSError as error:
-            _say(f"{path} cannot be written ({error.strerror or error}) and is unchanged")
+            say(f"{path} cannot be written ({error.strerror or error}) and is unchanged")
             lost = True
     if lost:
-        _say("writing the whole record to standard output, as JSON")
+        say("writing the whole record to standard output, as JSON")
     if as_json or lost:
         print_json(record)
-    elif full:
-        show(record_view(record))
     else:
-        show(OneScreen(record, run.details))
+        show(record_view(record) if full else OneScreen(record, run.details))
     if record["interrupted"]:
-        _say("interrupted; the record is partial and marked so")
+        say("interrupted; the record is partial and marked so")
     return status_of(record) or int(lost)
 
 
@@ -210,7 +195,7 @@ class _WrittenSurvey:
 
     @property
     def details(self) -> str:
-        """The command that shows everything that was measured."""
+        """Return the command that shows everything that was measured."""
         if self._file is None:
             return "portbar survey --full, or -o FILE and portbar show"
         return f"portbar show {self._file}"
@@ -225,14 +210,13 @@ class _WrittenSurvey:
                     # If this process is killed now, this is what there is.
                     self._keep({**survey.record, "partial": True, "interrupted": True})
 
-            survey = Survey(
-                self.job.quick if quick is None else quick, self.job.timeout, on_step, selectors=self.job.devices
-            )
+            quick = self.job.quick if quick is None else quick
+            survey = Survey(quick, self.job.timeout, on_step, selectors=self.job.devices)
             record = survey.run(devices)
         if keep:
             self._keep(record)
             if self.is_lost:
-                _say(f"{self._file} holds the record of an earlier step, marked partial")
+                say(f"{self._file} holds the record of an earlier step, marked partial")
         return record
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -246,7 +230,7 @@ class _WrittenSurvey:
             if not self._is_written:
                 raise click.UsageError(f"{why}; name another file with --output") from error
             if not self.is_lost:
-                _say(f"{why}; the survey continues and tries again after each step")
+                say(f"{why}; the survey continues and tries again after each step")
             self.is_lost = True
         else:
             self._is_written, self.is_lost = True, False
@@ -257,7 +241,7 @@ def _tell_withheld_cores() -> None:
     cores = os.cpu_count() or 1
     mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     if mine < cores:
-        _say(
+        say(
             f"bound to {mine} of {cores} cores, which also limits CPU devices; srun --cpu-bind=none or mpirun --bind-to none "
             "gives all cores"
         )
@@ -273,10 +257,6 @@ def _folder(output: str, *, always: bool) -> Any:
 def _write(path: Path, record: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     writing.write(path, records.text(record))
-
-
-def _say(text: str) -> None:
-    err().print(f"portbar: {text}")
 
 
 @contextmanager

@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from portbar.cli import INTERRUPTED
 from portbar.cli.compare import print_comparisons
-from portbar.cli.shared import INTERRUPTED, chosen, err
+from portbar.cli.output import say
+from portbar.cli.selected import chosen
 from portbar.device.facts import facts
 from portbar.errors import DeviceError, RecordError
 from portbar.records.files import Named, NoSuchRecordError, find
@@ -18,16 +20,9 @@ from portbar.survey.report.compare import Comparison, compare, matched
 
 
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:
-    """Survey the devices of a record and say what has become worse; the exit status.
+    """Survey the devices of a record and print what has become worse; the exit status.
 
     `survey` surveys a list of devices, quickly or not, and writes the record or not.
-
-    Raises
-    ------
-    RecordError
-        The file is not a record, or holds nothing to compare with.
-    DeviceError
-        None of its devices is here.
     """
     try:
         stored = find(name)
@@ -59,11 +54,11 @@ def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]
     pairs = zip(found, record["devices"], strict=True)
     doubtful = [index for index, entry in pairs if Device(entry).title in comparison.doubtful]
     if doubtful and not record["interrupted"]:
-        err().print("portbar: some values are worse; measuring these devices once more")
+        say("some values are worse; measuring these devices once more")
         again, record = measured(doubtful, keep=False)
         comparison = comparison.confirmed_by(again)
     if record["interrupted"]:
-        err().print("portbar: interrupted; nothing was compared")
+        say("interrupted; nothing was compared")
         return INTERRUPTED
     print_comparisons(stored, [(Named("this machine", record), comparison)], as_json=as_json)
     return int(bool(comparison.regressions))

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from portbar.cli.shared import examples, json_option, print_json
+from portbar.cli.options import examples, json_option
+from portbar.cli.output import print_json
 from portbar.errors import RecordError
 from portbar.records import validate
 from portbar.records.files import parse, read_bytes
@@ -16,8 +17,7 @@ from portbar.records.plain import printable
 
 
 @click.command(
-    name="validate",
-    epilog=examples("portbar validate record.json", "portbar validate --json vendor_matrix/*.json"),
+    name="validate", epilog=examples("portbar validate record.json", "portbar validate --json vendor_matrix/*.json")
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
@@ -43,11 +43,11 @@ def _result(path: Path) -> dict[str, Any]:
         value = parse(read_bytes(path))
         problems = validate(value)
     except RecordError as error:
-        return {"file": str(path), "valid": False, "problems": [str(error)]}
-    if problems:
-        return {"file": str(path), "valid": False, "problems": problems}
-    about = {"format": value["format"], "devices": len(value["devices"]), "partial": value["partial"]}
-    return {"file": str(path), "valid": True, **about, "problems": []}
+        problems = [str(error)]
+    about = {}
+    if not problems:
+        about = {"format": value["format"], "devices": len(value["devices"]), "partial": value["partial"]}
+    return {"file": str(path), "valid": not problems, **about, "problems": problems}
 
 
 def _show(result: dict[str, Any]) -> None:

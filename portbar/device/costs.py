@@ -34,7 +34,7 @@ class ShapeCosts:
     relaunch : float
         A launch of an empty kernel, of many enqueued in a row.
     enqueue, gap, launch, grid, check : float or None
-        As in `portbar.survey.measuring.launches.LaunchTimes`.
+        As in `portbar.survey.measuring.launches.LaunchTimer`.
     """
 
     local_size: int

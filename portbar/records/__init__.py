@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from portbar.records.files import checked, load, read_folder, text
+from portbar.records.mending import mended
 from portbar.records.placing import slug, split
 from portbar.records.reading import measured, missing, samples_of, value_of
-from portbar.records.scrubbing import mended
 from portbar.records.validation import FORMAT, SCHEMA, schema, validate
 
 __all__ = [

@@ -1,14 +1,14 @@
-"""Bounds on every record, whatever its source: sizes, hidden characters, and data that identify a person or a machine."""
+"""Looks through a record from any source: sizes, hidden characters, and personal data."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from portbar.records.plain import HIDDEN
+from portbar.records.scrubbing import fault_of_name, told_by
 
 #: Objects and arrays inside each other.
 MAX_DEPTH: Final = 24
@@ -27,52 +27,10 @@ MAX_NUMBER: Final = 1e18
 #: Faults that are reported per record; more would hide the first.
 MAX_FAULTS: Final = 20
 
-#: Containers of other values.
-CONTAINERS: Final = frozenset([dict, list])
+_CONTAINERS: Final = frozenset([dict, list])
 
 #: The place of a value: that of its container, and its name or index there; None for the whole.
 Place: TypeAlias = "tuple[Place, Any] | None"
-
-#: Members that name a person or one machine, anywhere in a record.
-_TELLING: Final = frozenset(
-    {
-        *("argv", "cwd", "directory", "folder", "home", "path", "paths"),
-        *("host_name", "hostname", "ip", "ip_address", "mac", "mac_address", "node", "nodename"),
-        *("e_mail", "email", "login", "user", "user_name", "username"),
-        *("machine_id", "serial", "serial_number", "uuid"),
-    }
-)
-
-#: Folders that are the same everywhere; remedies name files in them.
-COMMON: Final = ("/etc/", "/dev/", "/proc/", "/sys/")
-
-_PATH: Final = re.compile(
-    r"(?<![\w./~])(?:~[\w.-]*|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+){2,}/?|(?<![\w./])~[\w.-]*/[^\s'\"`]+"
-)
-_WINDOWS: Final = re.compile(r"file:/|(?<!\w)[A-Za-z]:[\\/][^\s:;,'\"`()<>]+|\\\\[\w.-]+\\\S+")
-_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}")
-_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-IPV4: Final = re.compile(rf"(?<![\w.]){_OCTET}(?:\.{_OCTET}){{3}}(?![\w.]*\d)")
-_IPV6: Final = re.compile(
-    r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){4,7}[0-9A-Fa-f]{1,4}(?![\w:])|(?<![\w:])[0-9A-Fa-f]{2,4}::[0-9A-Fa-f:]+"
-)
-_UUID: Final = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])")
-_HOST: Final = re.compile(
-    r"(?<![\w.-])[\w-]+\.(?:local|localdomain|lan|internal|intranet|corp)(?![\w-])", re.IGNORECASE
-)
-
-KINDS: Final = (
-    (_EMAIL, "an e-mail address"),
-    (_PATH, "a path"),
-    (_WINDOWS, "a path"),
-    (_UUID, "the identity of one device or machine"),
-    (_HOST, "a host's name"),
-    (_IPV6, "a network address"),
-    (IPV4, "a network address"),
-)
-
-#: Members with versions, in which four numbers with dots are not an address.
-VERSIONS: Final = frozenset({"driver_version", "numpy", "platform_version", "pyopencl", "python", "release", "version"})
 
 
 class Examined(NamedTuple):
@@ -104,9 +62,9 @@ def examined(value: Any) -> Examined:
             if type(item) is dict:
                 if fault := _fault_of_name(key):
                     found.faults.append(f"{_pointer(place)}: {fault}")
-                elif what := _private_by_name(key):
+                elif what := fault_of_name(key):
                     found.private.append(f"{_pointer((place, key))}: {what}; remove it")
-            if type(entry) in CONTAINERS:
+            if type(entry) in _CONTAINERS:
                 continue
             if fault := _fault_of_scalar(entry):
                 found.faults.append(f"{_pointer((place, key))}: {fault}")
@@ -125,12 +83,12 @@ def _walk(value: Any) -> Iterator[tuple[Any, list[tuple[Any, Any]], Place, int]]
 
     Its parts are pairs of name or index and value. An array of plain numbers counts as one that holds nothing.
     """
-    waiting: list[tuple[Any, Place, int]] = [(value, None, 1)] if type(value) in CONTAINERS else []
+    waiting: list[tuple[Any, Place, int]] = [(value, None, 1)] if type(value) in _CONTAINERS else []
     while waiting:
         item, place, depth = waiting.pop()
         held = _held(item)
         yield item, held, place, depth
-        waiting += [(entry, (place, key), depth + 1) for key, entry in reversed(held) if type(entry) in CONTAINERS]
+        waiting += [(entry, (place, key), depth + 1) for key, entry in reversed(held) if type(entry) in _CONTAINERS]
 
 
 def _held(item: Any) -> list[tuple[Any, Any]]:
@@ -195,30 +153,4 @@ def _member(place: Place) -> str:
         place, part = place
         if isinstance(part, str):
             return part
-    return ""
-
-
-@lru_cache(maxsize=2048)
-def _private_by_name(name: str) -> str:
-    """Return the fault of a member's name, in words; empty if it has none."""
-    if name.lower().replace("-", "_") in _TELLING:
-        return "a record has no member of this name, which would identify the machine or its owner"
-    what = told_by(name)
-    return f"the member's name looks like {what}, which identifies the machine or its owner" if what else ""
-
-
-@lru_cache(maxsize=8192)
-def told_by(text: str, name: str = "") -> str:
-    """Return the personal data that a text holds, in words; empty if none. Most texts of records are the same few.
-
-    In members of versions, which `name` may be, four numbers with dots are not an address.
-    """
-    if not any(mark in text for mark in "/\\@.:-"):
-        return ""
-    for pattern, what in KINDS:
-        if pattern is IPV4 and name in VERSIONS:
-            continue
-        for match in pattern.finditer(text):
-            if not match[0].startswith(COMMON):
-                return what
     return ""

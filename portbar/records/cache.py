@@ -1,7 +1,7 @@
 """Keeps findings about a device from one run to the next, as JSON files in the user's cache folder.
 
-Not for anything that cannot be measured again: a file may vanish or be ignored at any time, and no error
-of the file system ever reaches the caller.
+A file may vanish or be ignored at any time, and no error of the file system reaches the caller: what is kept here can be
+measured again.
 """
 
 from __future__ import annotations
@@ -72,32 +72,25 @@ def load(kind: str, key: str) -> dict[str, Any] | None:
     with _lock:
         kept = _memory.get((folder, kind, key))
     if kept is not None:
-        return _entry_of(kept)
+        entry: dict[str, Any] = json.loads(kept)
+        return entry
     if folder is None:
         return None
     path = _path(folder, kind, key)
     try:
-        text = _read(path)
+        record = json.loads(_read(path))
+        header, value = record["header"], record["value"]
+        if isinstance(value, dict) and (header["kind"], header["key"]) == (kind, key):
+            return value if header["portbar"] == __version__ else None
+        why = "its key differs" if isinstance(value, dict) else "its value is not a JSON object"
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, UnicodeDecodeError, _DistrustedError) as error:
-        _ignore(path, str(error))
-        return None
-    try:
-        record = json.loads(text)
-        header, value = record["header"], record["value"]
-        if not isinstance(value, dict):
-            _ignore(path, "its value is not a JSON object")
-            return None
-        if (header["kind"], header["key"]) != (kind, key):
-            _ignore(path, "its key differs")
-            return None
-        if header["portbar"] != __version__:
-            return None
+    except (OSError, _DistrustedError) as error:
+        why = str(error)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        _ignore(path, f"{type(error).__name__}: {error}")
-        return None
-    return value
+        why = f"{type(error).__name__}: {error}"
+    _ignore(path, why)
+    return None
 
 
 def store(kind: str, key: str, value: dict[str, Any]) -> None:
@@ -206,11 +199,6 @@ def _distrust(about: os.stat_result) -> str:
 
 def _path(folder: Path, kind: str, key: str) -> Path:
     return folder / safe_name(kind) / f"{safe_name(key)}.json"
-
-
-def _entry_of(text: str) -> dict[str, Any]:
-    entry: dict[str, Any] = json.loads(text)
-    return entry
 
 
 def _ignore(path: Path, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Files of records, whatever their source: reading within bounds, finding by name, and a reproducible text."""
+"""Files of records from any source: reads them within bounds, finds them by name, and writes a record as text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WIDTH: Final = 120
 
 
 class NoSuchRecordError(RecordError):
-    """Nothing, or more than one record, goes by a name."""
+    """No record, or more than one, has a name."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def checked(value: Any) -> dict[str, Any]:
 
 
 def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
-    """Every record in a folder, by file name; files that do not end with `.json` are left alone.
+    """Return every record in a folder, by file name; other files than `*.json` are ignored.
 
     Raises
     ------
@@ -92,25 +92,21 @@ def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file that is not a link and not too large.
+    """Return the bytes of a regular file that is not a link and not too large.
 
     Raises
     ------
     RecordError
         It is something else, too large, or cannot be read.
     """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        if path.is_symlink():
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
             raise RecordError(f"{path.name!r} is a link: name its target")
-        descriptor = os.open(path, flags)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise RecordError(f"{path.name!r} is not a regular file: records are files of JSON")
-            with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        if not stat.S_ISREG(mode):
+            raise RecordError(f"{path.name!r} is not a regular file: records are files of JSON")
+        with open(path, "rb", opener=_opened) as file:
+            data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise RecordError(f"{path.name!r} cannot be read: {why}") from None
@@ -121,14 +117,19 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
+def _opened(name: str, flags: int) -> int:
+    # It may have become a link or a pipe meanwhile.
+    return os.open(name, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
 def parse(data: bytes) -> Any:
-    """The JSON value in some bytes.
+    """Return the JSON value in some bytes.
 
     Raises
     ------
     RecordError
         The data are not JSON in UTF-8, nest deeper than Python can read, name a member twice, or hold a whole number of more
-        than 50 digits. `faults` finds the rest.
+        than 50 digits. `validate` finds the rest.
     """
     if len(data) > MAX_BYTES:
         raise RecordError(f"a record has at most {MAX_BYTES} bytes, this has {len(data)}")
@@ -163,20 +164,13 @@ def _constant(name: str) -> Any:
 
 
 def shipped() -> dict[str, Traversable]:
-    """Return slug -> file of the records included in portbar, without figures of code that was only compiled."""
-    found: dict[str, Traversable] = {}
-    folders = [importlib.resources.files("portbar.vendor_matrix")]
-    while folders:
-        for entry in folders.pop().iterdir():
-            if entry.is_dir() and not entry.name.startswith((".", "__")) and entry.name != "compiled":
-                folders.append(entry)
-            elif entry.name.endswith(".json"):
-                found[entry.name.removesuffix(".json")] = entry
-    return dict(sorted(found.items()))
+    """Return slug -> file of the records included in portbar."""
+    files = sorted(importlib.resources.files("portbar.vendor_matrix").iterdir(), key=lambda file: file.name)
+    return {file.name.removesuffix(".json"): file for file in files if file.name.endswith(".json")}
 
 
 def find(name: str) -> Named:
-    """Read the record that goes by `name`.
+    """Read the record of this name.
 
     Parameters
     ----------
@@ -202,9 +196,9 @@ def find(name: str) -> Named:
 def _only(name: str, matches: list[str], known: list[str]) -> str:
     if len(matches) == 1:
         return matches[0]
-    shown = matches or known
-    more = f", and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
-    slugs = f"{', '.join(shown[:_NAMED])}{more}"
+    named = matches or known
+    more = f", and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    slugs = f"{', '.join(named[:_NAMED])}{more}"
     if matches:
         raise NoSuchRecordError(
             f"{len(matches)} records have {name!r} in their names: {slugs}; pass a longer part of the name"
@@ -213,7 +207,7 @@ def _only(name: str, matches: list[str], known: list[str]) -> str:
 
 
 def text(record: Mapping[str, Any]) -> str:
-    """A record as JSON text that ends with a newline; lists of numbers and other short values are on one line."""
+    """Return a record as JSON text that ends with a newline; lists of numbers and other short values are on one line."""
     return f"{_text(record, 0)}\n"
 
 
@@ -228,11 +222,10 @@ def _text(value: Any, indent: int, named: int = 0) -> str:
             return flat
     inner = " " * (indent + 1)
     if isinstance(value, dict):
-        names = [f"{_flat(name)}: " for name in value]
-        lines = [
-            f"{inner}{name}{_text(item, indent + 1, len(name))}"
-            for name, item in zip(names, value.values(), strict=True)
-        ]
+        lines = []
+        for key, item in value.items():
+            name = f"{_flat(key)}: "
+            lines.append(f"{inner}{name}{_text(item, indent + 1, len(name))}")
         return "{\n" + ",\n".join(lines) + f"\n{' ' * indent}}}"
     lines = [f"{inner}{_text(item, indent + 1)}" for item in value]
     return "[\n" + ",\n".join(lines) + f"\n{' ' * indent}]"

@@ -25,17 +25,9 @@ _PART: Final = 64
 
 @dataclass(frozen=True)
 class Placement:
-    """The outcome for the record of one device.
+    """The outcome for the record of one device, whose file is `path`: "new", "replaced", "unchanged", or "kept".
 
-    Attributes
-    ----------
-    slug : str
-    path : Path
-        The file that holds it, or would.
-    outcome : {"new", "replaced", "unchanged", "kept"}
-        `kept`: the file that is there was left as it is, or none could be written.
-    reason : str
-        Why it was kept; empty otherwise.
+    With `kept` the old file is as it was, or none could be written; the `reason` says why.
     """
 
     slug: str
@@ -45,30 +37,18 @@ class Placement:
 
 
 def place(record: Mapping[str, Any], folder: Path, *, force: bool = False) -> list[Placement]:
-    """Write the record of each device into a folder, under its slug.
+    """Write the part of a valid record for each measured device into a folder, under its slug.
 
-    Parameters
-    ----------
-    record : mapping
-        Valid, as `portbar.records.load` returns it.
-    folder : Path
-    force : bool
-        Replace files even if they hold newer or more complete data, or are not records.
-
-    Returns
-    -------
-    list of Placement
-        One for each device that says something of use to others; empty if none does.
+    With `force`, files are replaced even if they hold newer or more complete data, or are not records.
     """
     placed: list[Placement] = []
     for slug, one in split(record):
         path = folder / f"{slug}.json"
         if path in {placement.path for placement in placed}:
-            placed.append(
-                Placement(slug, path, "kept", "the record has this device and driver twice; the first is used")
-            )
-            continue
-        placed.append(_place(slug, one, path, force))
+            why = "the record has this device and driver twice; the first is used"
+            placed.append(Placement(slug, path, "kept", why))
+        else:
+            placed.append(_place(slug, one, path, force))
     return placed
 
 
@@ -97,7 +77,7 @@ def _objection(record: Mapping[str, Any], path: Path) -> str:
         old = load(path)
     except RecordError as error:
         return f"the existing file is not a record ({error})"
-    if _created(old) > _created(record):
+    if datetime.fromisoformat(old["created"]) > datetime.fromisoformat(record["created"]):
         return f"the existing file is newer, of {old['created']}"
     if record["partial"] and not old["partial"]:
         return "the existing file is complete, and this record is not"
@@ -106,20 +86,11 @@ def _objection(record: Mapping[str, Any], path: Path) -> str:
     return ""
 
 
-def _created(record: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(record["created"])
-
-
 def slug(device: Mapping[str, Any]) -> str:
-    """File name, without its ending, of the record of a device: platform, device and driver in lower case.
+    """Return the file name, without its ending, for an entry of a record's `devices`: platform, device and driver.
 
-    That of a published one is `published`, vendor and device. Whatever the parts hold, the name has only `[a-z0-9._-]`, starts
-    and ends with a letter or digit, and so leads nowhere.
-
-    Parameters
-    ----------
-    device : mapping
-        An entry of a record's `devices`.
+    That of a published one is `published`, vendor and device. The name has only `[a-z0-9._-]`, and starts and ends with a
+    letter or digit, so it never leads out of its folder.
     """
     facts = device["facts"]
     if device.get("status") == PUBLISHED:
@@ -139,15 +110,9 @@ def _part(text: str) -> str:
 
 
 def split(record: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The record as one record for each device that says something of use to others, with the slug of each.
+    """Yield the slug of each measured device of a valid record, and the record with that device only.
 
-    Left out are devices that could not be used, that failed, and that were never reached. Steps that were not measured to
-    their end are kept, marked as they are.
-
-    Parameters
-    ----------
-    record : mapping
-        Valid.
+    Devices that could not be used, that failed, and that were never reached are left out.
     """
     for device in record["devices"]:
         if device["status"] == PUBLISHED or (device.get("findings") and device["status"] in {"complete", "partial"}):

@@ -1,6 +1,6 @@
 """A reading: one measured value with its unit and samples, or the status and the reason of a value that is missing.
 
-Not for checking (`portbar.records.validation`): these functions trust what they are given.
+These functions trust their arguments; `portbar.records.validation` checks.
 """
 
 from __future__ import annotations
@@ -8,25 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-#: Units that a reading may have; plain words and truth values have none.
-UNITS: Final = ("us", "ns", "s", "work-groups", "work-items", "bytes", "1", "1/s", "polls/s", "instances")
-
 #: Seconds in a unit of time.
 TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
 
-#: Why a value may be missing.
-STATUSES: Final = ("unsupported", "skipped", "refused", "error", "crash", "timeout", "interrupted")
-
 
 def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
-    """A reading that holds a value.
+    """Return a reading that holds a value.
 
     Parameters
     ----------
     value : number, str or bool
         Of several samples, their median unless `more` says otherwise.
     unit : str, optional
-        One of `UNITS`; left out for words and truth values.
+        One of the schema's; left out for words and truth values.
     samples : iterable, optional
         What was measured, in the same unit and in the order it was measured.
     **more
@@ -43,23 +37,34 @@ def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), *
 
 
 def missing(status: str, reason: str) -> dict[str, Any]:
-    """A reading without a value: one of `STATUSES`, and why in words."""
+    """Return a reading without a value: one of the schema's statuses, and why in words."""
     return {"status": status, "reason": reason}
 
 
 def value_of(reading: Mapping[str, Any] | None, default: Any = None) -> Any:
-    """The value of a reading; `default` where there is none, or no reading at all."""
+    """Return the value of a reading; `default` where it has none, or is None."""
     return default if reading is None else reading.get("value", default)
 
 
+def is_missing(value: Any) -> bool:
+    """Whether this is a reading that has a reason in place of a value."""
+    return isinstance(value, Mapping) and "value" not in value and "status" in value
+
+
+def unit_of(reading: Any) -> str | None:
+    """Return the unit of a reading; None where it has none, and for plain values."""
+    found = reading.get("unit") if isinstance(reading, Mapping) else None
+    return found if isinstance(found, str) else None
+
+
 def number_of(reading: Any) -> float | None:
-    """The number that a reading holds, or that a plain value is."""
+    """Return the number that a reading holds, or that a plain value is; None for other values."""
     value = reading.get("value") if isinstance(reading, Mapping) else reading
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:
-    """The samples of a reading; its value alone where it has no samples, nothing where it has no value."""
+    """Return the samples of a reading; only its value where it has none, and nothing without a value."""
     if reading is None or "value" not in reading:
         return []
     return list(reading.get("samples") or [reading["value"]])

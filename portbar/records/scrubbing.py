@@ -1,52 +1,66 @@
-"""Prepares records of this machine for sharing: removes personal data, and fits values to the format.
+"""Personal data in records: finds and removes what identifies a person or a machine, such as paths, hosts and addresses.
 
-Drivers' messages and tracebacks quote paths and hosts, so whole JSON values are cleaned rather than texts where they are made.
+Drivers' messages and tracebacks quote them, so whole JSON values are cleaned rather than texts where they are made.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import socket
+from functools import lru_cache, partial
 from typing import Any, Final
 
-from portbar.records.bounds import (
-    COMMON,
-    IPV4,
-    KINDS,
-    MAX_ENTRIES,
-    MAX_INTEGER,
-    MAX_NAME,
-    MAX_NUMBER,
-    MAX_TEXT,
-    VERSIONS,
-    told_by,
+#: Members that name a person or one machine, anywhere in a record.
+_TELLING: Final = frozenset(
+    {
+        *("argv", "cwd", "directory", "folder", "home", "path", "paths"),
+        *("host_name", "hostname", "ip", "ip_address", "mac", "mac_address", "node", "nodename"),
+        *("e_mail", "email", "login", "user", "user_name", "username"),
+        *("machine_id", "serial", "serial_number", "uuid"),
+    }
 )
-from portbar.records.plain import plain_text
-from portbar.records.reading import missing
-from portbar.records.validation import schema, schema_errors
 
-#: The reason for the format if the driver gave none.
-_NO_REASON: Final = "no reason was given"
+#: Folders that are the same everywhere; remedies name files in them.
+_COMMON: Final = ("/etc/", "/dev/", "/proc/", "/sys/")
+
+_PATH: Final = re.compile(
+    r"(?<![\w./~])(?:~[\w.-]*|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+){2,}/?|(?<![\w./])~[\w.-]*/[^\s'\"`]+"
+)
+_WINDOWS: Final = re.compile(r"file:/|(?<!\w)[A-Za-z]:[\\/][^\s:;,'\"`()<>]+|\\\\[\w.-]+\\\S+")
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}")
+_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_IPV4: Final = re.compile(rf"(?<![\w.]){_OCTET}(?:\.{_OCTET}){{3}}(?![\w.]*\d)")
+_IPV6: Final = re.compile(
+    r"(?<![\w:])(?:[0-9A-Fa-f]{1,4}:){4,7}[0-9A-Fa-f]{1,4}(?![\w:])|(?<![\w:])[0-9A-Fa-f]{2,4}::[0-9A-Fa-f:]+"
+)
+_UUID: Final = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])")
+_HOST: Final = re.compile(
+    r"(?<![\w.-])[\w-]+\.(?:local|localdomain|lan|internal|intranet|corp)(?![\w-])", re.IGNORECASE
+)
+
+#: Network addresses are last: texts of versions are not searched for them.
+_KINDS: Final = (
+    (_EMAIL, "an e-mail address"),
+    (_PATH, "a path"),
+    (_WINDOWS, "a path"),
+    (_UUID, "the identity of one device or machine"),
+    (_HOST, "a host's name"),
+    (_IPV6, "a network address"),
+    (_IPV4, "a network address"),
+)
+
+#: Members with versions, in which four numbers with dots are not an address.
+_VERSIONS: Final = frozenset(
+    {"driver_version", "numpy", "platform_version", "pyopencl", "python", "release", "version"}
+)
 
 #: Members that hold what drivers and systems call themselves, which a host may be called too.
 _NAMES: Final = {"address", "environment", "facts", "host", "name", "platform"}
 
 #: Members that hold portbar's own words wherever they hold text, so that a host called `us` or `ok` makes no record invalid.
 _WORDS: Final = {
-    "algorithm",
-    "command",
-    "implementation",
-    "kind",
-    "level",
-    "lock",
-    "operation",
-    "schema",
-    "space",
-    "status",
-    "strategy",
-    "type",
-    "unit",
+    *("algorithm", "command", "implementation", "kind", "level", "lock", "operation"),
+    *("schema", "space", "status", "strategy", "type", "unit"),
 }
 
 _POSIX_FILE: Final = re.compile(r"(?<![\w./])(?:~|\.{1,2})?(?:/[^\s/:;,'\"`()<>]+)+/([^\s/:;,'\"`()<>]*)")
@@ -54,13 +68,9 @@ _WINDOWS_FILE: Final = re.compile(r"(?<!\w)(?:[A-Za-z]:|\\)(?:[\\/][^\s\\/:;,'\"
 
 
 def anonymous(value: Any, host: str | None = None) -> Any:
-    """A copy of a JSON value in which every path is cut to its last part, and the host's name to `host`.
+    """Return a copy of a JSON value in which each path is cut to its last part, and the name of this host is `host`.
 
-    Parameters
-    ----------
-    value : JSON value
-    host : str, optional
-        The host name to remove; by default that of this machine.
+    `host` is another name to remove.
     """
     name = socket.gethostname() if host is None else host
     pattern = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE) if name else None
@@ -82,86 +92,41 @@ def _scrubbed(value: Any, host: re.Pattern[str] | None) -> Any:
 
 
 def _last_part(match: re.Match[str]) -> str:
-    return match[0] if match[0].startswith(COMMON) else match[1]
+    return match[0] if match[0].startswith(_COMMON) else match[1]
 
 
-def mended(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with texts, numbers and lists as the format allows them.
-
-    Texts lose line breaks, hidden characters, personal data, and excess length. Whole numbers of 2^63 and more become the
-    largest that a record can hold; a reading that is no number becomes one of status `error`.
-
-    Parameters
-    ----------
-    record : dict
-        JSON values; NaN and infinity are allowed.
-    """
-    plain: dict[str, Any] = _plain(record, "")
-    # Lists last: until then every error still points to something.
-    for error in sorted(schema_errors(plain), key=lambda error: error["schemaLocation"].endswith("/maxItems")):
-        _shorten(plain, error)
-    return plain
+@lru_cache(maxsize=2048)
+def fault_of_name(name: str) -> str:
+    """Return why a record may not have a member of this name, in words; empty if it may."""
+    if name.lower().replace("-", "_") in _TELLING:
+        return "a record has no member of this name, which would identify the machine or its owner"
+    what = told_by(name)
+    return f"the member's name looks like {what}, which identifies the machine or its owner" if what else ""
 
 
-def _plain(value: Any, name: str) -> Any:
-    kind = type(value)
-    if kind is str:
-        return _without_personal_data(plain_text(value, MAX_TEXT), name)
-    if kind is int:
-        return max(1 - MAX_INTEGER, min(value, MAX_INTEGER - 1))
-    if kind is float:
-        return None if _is_no_number(value) else max(-MAX_NUMBER, min(value, MAX_NUMBER))
-    if kind is dict:
-        if _is_no_number(value.get("value")):
-            return missing("error", f"the measurement gave {value['value']}")
-        members = {plain_text(str(key), MAX_NAME): _plain(item, key) for key, item in value.items()}
-        # A reading may leave out its mean, but not have one of null.
-        return {key: item for key, item in members.items() if item is not None} if "value" in value else members
-    if kind is list:
-        return [_plain(item, name) for item in value[:MAX_ENTRIES] if not _is_no_number(item)]
-    return value
+@lru_cache(maxsize=8192)
+def told_by(text: str, member: str = "") -> str:
+    """Return the personal data in the text of a member, in words; empty if none. Most texts of records are the same few."""
+    if not any(mark in text for mark in "/\\@.:-"):
+        return ""
+    for pattern, what in _kinds(member):
+        if any(not match[0].startswith(_COMMON) for match in pattern.finditer(text)):
+            return what
+    return ""
 
 
-def _is_no_number(value: Any) -> bool:
-    return type(value) is float and not math.isfinite(value)
-
-
-def _shorten(record: dict[str, Any], error: dict[str, str]) -> None:
-    """Fix values that are too long or empty for the schema; other problems stay."""
-    rule = error["schemaLocation"].partition("#")[2]
-    keyword = rule.rpartition("/")[2]
-    if keyword not in {"maxLength", "maxItems", "minLength"}:
-        return
-    above, _, last = error["instanceLocation"].rpartition("/")
-    holder, limit = _at(record, above), _at(schema(), rule)
-    place = int(last) if isinstance(holder, list) else _member(last)
-    if keyword == "maxLength":
-        holder[place] = plain_text(holder[place], limit)
-    elif keyword == "maxItems":
-        holder[place] = holder[place][:limit]
-    else:
-        holder[place] = _NO_REASON
-
-
-def _at(value: Any, pointer: str) -> Any:
-    """The value that a JSON pointer leads to."""
-    for part in pointer.split("/")[1:]:
-        value = value[int(part) if isinstance(value, list) else _member(part)]
-    return value
-
-
-def _member(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")
-
-
-def _without_personal_data(text: str, name: str) -> str:
-    """A text of a member in which whatever `told_by` would find has been replaced by words for what it was."""
-    while told_by(text, name):
-        for pattern, what in KINDS:
-            if pattern is not IPV4 or name not in VERSIONS:
-                text = pattern.sub(lambda match, what=what: _replaced(match, what), text)  # type: ignore[misc]
+def without_personal_data(text: str, member: str) -> str:
+    """Return the text of a member in which words replace what `told_by` would find."""
+    while told_by(text, member):
+        for pattern, what in _kinds(member):
+            text = pattern.sub(partial(_replaced, f"[{what}]"), text)
     return text
 
 
-def _replaced(match: re.Match[str], what: str) -> str:
-    return match[0] if match[0].startswith(COMMON) else f"[{what}]"
+def _replaced(by: str, match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith(_COMMON) else by
+
+
+def _kinds(member: str) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The patterns for a member's text: in versions, four numbers with dots are not an address."""
+    return _KINDS[:-1] if member in _VERSIONS else _KINDS

@@ -1,4 +1,4 @@
-"""Says what is wrong with a record: bounds first, then the schema, then what a schema cannot say."""
+"""Finds what is wrong with a record: bounds first, then the schema, then what a schema cannot say."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
-from itertools import islice
 from typing import Any, Final
 
-from portbar.records.bounds import examined
+from portbar.records.bounds import MAX_FAULTS, examined
 
 #: The values of a record's members `schema` and `format`.
 SCHEMA: Final = "portbar-record"
 FORMAT: Final = 2
 
-#: Problems that are reported per record; more would hide the first.
-_MOST: Final = 20
-#: Characters of one.
+#: Characters of one problem.
 _LONGEST: Final = 400
 
 
@@ -70,7 +67,7 @@ def schema_errors(value: dict[str, Any]) -> list[dict[str, str]]:
 
 def validate(value: Any) -> list[str]:
     """Return the problems of a record, as sentences that begin with a JSON pointer; none if it is valid."""
-    return [_fit(problem) for problem in islice(_problems(value), _MOST)]
+    return [_fit(problem) for problem in [*_problems(value)][:MAX_FAULTS]]
 
 
 def _problems(value: Any) -> Iterator[str]:
@@ -84,23 +81,18 @@ def _problems(value: Any) -> Iterator[str]:
     elif errors := schema_errors(value):
         yield from (f"{error['instanceLocation'] or '/'}: {error['error']}" for error in errors)
     else:
-        yield from _impossible(value)
+        try:
+            datetime.fromisoformat(value["created"])
+        except ValueError:
+            # Such as the 30th of February, which fits the schema.
+            yield f"/created: {value['created']!r} is not a valid timestamp"
         yield from found.private
 
 
 def _fit(problem: str) -> str:
-    """A sentence that quotes a stranger, fit to be printed: no code that a terminal may not know, and no endless one."""
+    """Return a sentence that quotes a stranger so that it can be printed: no hidden characters, and not too long."""
     plain = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in problem)
     return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST // 2]} ... {plain[-_LONGEST // 2 :]}"
-
-
-def _impossible(value: dict[str, Any]) -> list[str]:
-    """Yield the problems of a record that its schema does not catch."""
-    try:
-        datetime.fromisoformat(value["created"])
-    except ValueError:
-        return [f"/created: {value['created']!r} is not a valid timestamp"]
-    return []
 
 
 def _no_format(value: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ _TAKEN: Final = {errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file has this name. A name that no file can have, such as one that is too long, has none."""
+    """Whether a file has this name; False for a name that no file can have, such as one that is too long."""
     return os.path.isfile(path)  # noqa: PTH113 (pathlib's raises for such a name)
 
 
@@ -56,15 +56,8 @@ def write(path: Path, text: str) -> None:
 def replace(path: Path, content: bytes, *, mode: int = 0o600, like: os.stat_result | None = None) -> None:
     """Put a new file in the place of whatever has this name; readers see the old content or the new, never a part.
 
-    Parameters
-    ----------
-    path : Path
-        In a folder that exists.
-    content : bytes
-    mode : int
-        Permissions of the file, less the process's mask.
-    like : os.stat_result, optional
-        The file whose owner and permissions the new one gets, as far as this user may give them.
+    Its folder must exist. It gets the owner and permissions of `like` as far as this user may give them; without, the
+    permissions are `mode`, less the process's mask.
 
     Raises
     ------
@@ -89,17 +82,10 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600, like: os.stat_resu
 
 
 def lock(path: Path, wait_s: float = 0.0) -> int | None:
-    """Lock a file, which is made where it is missing, until the descriptor that this returns is closed.
+    """Lock a file until the descriptor that this returns is closed; None if another process has the lock for `wait_s`.
 
-    The lock ends with the process, however that ends. The file stays: removing it would let a third process lock another of
-    the same name.
-
-    Parameters
-    ----------
-    path : Path
-        In a folder that exists; a link is refused.
-    wait_s : float
-        Seconds after which this returns None where another process has the lock.
+    The file is made where it is missing, in a folder that exists; a link is refused. The lock ends with the process,
+    however that ends. The file stays: removing it would let a third process lock another of the same name.
 
     Raises
     ------

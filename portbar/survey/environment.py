@@ -1,7 +1,4 @@
-"""The environment of a survey: operating system, interpreter, packages and the OpenCL loader; the machine, not its owner.
-
-Not for devices (`portbar.device.facts.facts`).
-"""
+"""The environment of a survey: operating system, interpreter, packages and the OpenCL loader; the machine, not its owner."""
 
 from __future__ import annotations
 

@@ -17,15 +17,16 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceAddress, DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
-from portbar.records.scrubbing import anonymous, mended
+from portbar.records.mending import mended
+from portbar.records.scrubbing import anonymous
 from portbar.records.validation import FORMAT, SCHEMA
 from portbar.survey.device import Device
 from portbar.survey.environment import environment
 from portbar.survey.measuring.probe import TIMED_OUT, probe_with_faults
 from portbar.survey.measuring.rounds import NO_TIME
-from portbar.survey.probe import probe_rows, settled_findings
-from portbar.survey.step import START_S, Running, Step
+from portbar.survey.probe_rows import probe_rows, settled_findings
 from portbar.survey.steps import STEPS, in_turn
+from portbar.survey.steps.step import START_S, Running, Step
 
 if TYPE_CHECKING:
     import pyopencl as cl

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import log2
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
-
-from rich.text import Text
+from typing import Any, Final
 
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import loop_notice
@@ -20,9 +17,6 @@ from portbar.survey.steps.barrier import Barrier
 from portbar.survey.steps.occupancy import Occupancy, found, most_groups
 from portbar.survey.tables import digits, us_of
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
 Entry = Mapping[str, Any]
 
 #: Local size that the summary is about, on CPUs and elsewhere; the measured one nearest to it is shown.
@@ -31,14 +25,7 @@ USUAL_LOCAL_SIZE: Final = {True: 64, False: 256}
 #: How a step ends that failed.
 _LOST: Final = {"error", "crash", "timeout"}
 
-#: Columns that the labels of a summary take, and the lines of each text in a summary of one screen.
-_LABEL: Final = 10
-_MOST_LINES: Final = {"Verdict": 2, "Barrier": 2, "Problem": 2, "Remedy": 2, "Faults": 1}
-
-#: Lines that one device takes in a summary: three devices and the last line fit a terminal of 24.
-MOST_LINES: Final = 7
-
-UNKNOWN: Final = "the reason is unknown"
+_UNKNOWN: Final = "the reason is unknown"
 
 
 @dataclass(frozen=True)
@@ -71,7 +58,7 @@ def summary(entry: dict[str, Any]) -> list[Line]:
     """The labelled lines of one device: `Verdict`, `Barrier`, `Problem`, `Remedy` and `Faults`, each where it applies."""
     device = Device(entry)
     if device.status == "failed":
-        return [Line("Verdict", f"survey failed: {entry.get('reason', UNKNOWN)}", "red")]
+        return [Line("Verdict", f"survey failed: {entry.get('reason', _UNKNOWN)}", "red")]
     if device.status == "published":
         return [Line("Verdict", _published(entry), "green")]
     if device.is_usable is None:
@@ -81,7 +68,7 @@ def summary(entry: dict[str, Any]) -> list[Line]:
         lines = [Line("Verdict", f"unusable: {usable['reason']}", "red")]
         return [*lines, Line("Remedy", usable["remedy"])] if usable["remedy"] else lines
     if device.status == "refused":
-        refused = f"usable, but portbar refuses barriers between work-groups: {entry.get('reason', UNKNOWN)}"
+        refused = f"usable, but portbar refuses barriers between work-groups: {entry.get('reason', _UNKNOWN)}"
         return [Line("Verdict", refused, "yellow"), *_faults(device)]
     style = "green" if device.status == "complete" else "yellow"
     lines = [Line("Verdict", _meeting(device), style)]
@@ -198,55 +185,3 @@ def _published(entry: Entry) -> str:
     return f"published: {bound} work-groups run concurrently" + (
         f"; discovery found {', '.join(shares)}" if shares else ""
     )
-
-
-def verdict(entry: dict[str, Any]) -> str:
-    """The summary of a device as one text."""
-    first, *rest = summary(entry)
-    return ". ".join([first.text, *(f"{line.label}: {line.text}" for line in rest)])
-
-
-class SummaryView:
-    """Labelled lines as a terminal shows them; with `most`, each text is cut so that a device takes that many lines."""
-
-    def __init__(self, lines: Sequence[Line], most: int | None = None) -> None:
-        self._lines = lines
-        self._most = most
-
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        """Wrap each text beside its label."""
-        width, left = max(20, options.max_width - _LABEL), self._most
-        for number, line in enumerate(self._lines):
-            after = len(self._lines) - number - 1
-            allowed = None if left is None else max(1, min(_MOST_LINES[line.label], left - after))
-            text = " ".join(line.text.split())
-            more = {} if allowed is None else {"max_lines": allowed, "placeholder": " ..."}
-            parts = wrap(text, width, break_on_hyphens=False, **more) or [""]  # type: ignore[arg-type]
-            for part, beginning in zip(parts, [line.label, *[""] * len(parts)], strict=False):
-                yield Text(f"{beginning:<{_LABEL}}{part}", style=line.style)
-            left = None if left is None else left - len(parts)
-
-
-class OneScreen:
-    """The summary of a whole record: a title and at most seven lines per device, and where the details are."""
-
-    def __init__(self, record: Mapping[str, Any], details: str) -> None:
-        self._record = record
-        self._details = details
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """A title per device, its lines, and a last line that counts the verdicts."""
-        entries = self._record["devices"]
-        for entry in entries:
-            device = Device(entry)
-            (title, *_) = wrap(
-                f"{device.number} {device.label}".strip(), options.max_width, max_lines=1, placeholder=" ..."
-            )
-            yield Text(title, style="bold")
-            inner = options.update_width(max(22, options.max_width - 2))
-            for line in console.render_lines(SummaryView(summary(entry), MOST_LINES - 1), inner, pad=False):
-                yield Text.assemble("  ", *((part.text, part.style or "") for part in line))
-        if self._record["interrupted"]:
-            yield Text("Interrupted: this record is partial.", style="red")
-        works = sum(Device(entry).is_usable is True for entry in entries)
-        yield Text(f"{works} of {len(entries)} devices usable. Details: {self._details}")

@@ -97,11 +97,9 @@ def terminal_table(
 def us_of(reading: Mapping[str, Any] | None) -> float | None:
     """The microseconds of a reading, if it has a number."""
     value = number_of(reading)
-    return (
-        None
-        if value is None or reading is None
-        else value * (TIMES.get(reading.get("unit", ""), TIMES["us"]) / TIMES["us"])
-    )
+    if value is None or reading is None:
+        return None
+    return value * (TIMES.get(reading.get("unit", ""), TIMES["us"]) / TIMES["us"])
 
 
 def name_cell(device: Json, remark: str = "") -> Cell:

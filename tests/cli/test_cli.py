@@ -8,6 +8,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,9 +20,9 @@ import pyopencl as cl
 import portbar
 from portbar import cli
 from portbar.choices import profile
-from portbar.cli import devices, doctor, export, shared
+from portbar.cli import devices, doctor, export, selected
 from portbar.device import icd, listing, quirks
-from portbar.device.facts import DeviceAddress, DeviceFacts, address_of, list_devices, select_devices
+from portbar.device.facts import DeviceAddress, DeviceFacts, list_devices, select_devices
 from portbar.device.listing import Listing
 from portbar.device.usable import EmptyPlatform, Usability
 from portbar.errors import DeviceError
@@ -65,26 +66,26 @@ def no_platform(monkeypatch):
 
 
 @pytest.fixture
-def two_devices(monkeypatch):
-    """One device that works and one that does not, and a platform without devices."""
-    facts = {
-        address: DeviceFacts(
-            name=address.device_name,
-            platform_name=address.platform_name,
-            platform_version=address.platform_version,
-            compute_units=4,
-        )
-        for address in (GOOD, BAD)
-    }
-    empty = EmptyPlatform("Empty", "1", "it lists no devices", "set SOME_VARIABLE=1")
-    there = Listing(tuple(facts.items()), (DeviceFacts(platform_name="Empty"),))
-    verdicts = {GOOD: WORKS, BAD: FAILS}
+def machine(monkeypatch):
+    """One device that works and one that does not, and a platform without devices; a test may change each."""
+    known = []
+    for where in (GOOD, BAD):
+        platform = {"platform_name": where.platform_name, "platform_version": where.platform_version}
+        known.append((where, DeviceFacts(name=where.device_name, compute_units=4, **platform)))
+    one = SimpleNamespace(
+        listing=Listing(tuple(known), (DeviceFacts(platform_name="Empty"),)),
+        verdicts={GOOD: WORKS, BAD: FAILS},
+        empty=EmptyPlatform("Empty", "1", "it lists no devices", "set SOME_VARIABLE=1"),
+    )
     for module in (devices, doctor):
-        monkeypatch.setattr(module, "listed", lambda: there)
-        monkeypatch.setattr(module, "check_listed", lambda known, **_: [(one, verdicts[one]) for one, _ in known])
-        monkeypatch.setattr(module, "explain_empty", lambda _: empty)
+        monkeypatch.setattr(module, "listed", lambda: one.listing)
+        monkeypatch.setattr(module, "explain_empty", lambda _: one.empty)
+    monkeypatch.setattr(
+        selected, "check_listed", lambda known, **_: [(where, one.verdicts[where]) for where, _ in known]
+    )
     monkeypatch.setattr(profile, "profile_of", portbar.DeviceProfile)
     monkeypatch.setattr(doctor, "profile_of", portbar.DeviceProfile)
+    return one
 
 
 @pytest.mark.parametrize(
@@ -153,22 +154,22 @@ def test_a_drivers_error_is_a_message_and_status_1(portbar_command, monkeypatch)
     def broken(_patterns):
         raise cl.MemoryError("clSomething failed: OUT_OF_HOST_MEMORY")
 
-    monkeypatch.setattr(shared, "chosen", broken)
+    monkeypatch.setattr(selected, "chosen", broken)
     code, out, err = portbar_command("bench", "barrier")
     assert (code, out) == (1, "")
     assert "OUT_OF_HOST_MEMORY" in err
     assert "portbar doctor" in err
 
 
-def test_a_warning_is_one_line_on_standard_error(portbar_command, monkeypatch, two_devices):
-    empty = EmptyPlatform("Empty", "1", "it lists no devices", "")
-    monkeypatch.setattr(devices, "explain_empty", lambda _: warnings.warn("the cache is full", stacklevel=1) or empty)
+def test_a_warning_is_one_line_on_standard_error(portbar_command, monkeypatch, machine):
+    warn = warnings.warn
+    monkeypatch.setattr(devices, "explain_empty", lambda _: warn("the cache is full", stacklevel=1) or machine.empty)
     _, out, err = portbar_command("devices", "--json")
     assert json.loads(out)["devices"]
     assert err == "portbar: the cache is full\n"
 
 
-def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command, two_devices):
+def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command, machine):
     code, out, err = portbar_command("devices")
     assert (code, err) == (0, "")
     assert "A Device [x]" in out
@@ -181,7 +182,7 @@ def test_devices_shows_names_with_brackets_and_remedies_in_full(portbar_command,
 
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])
-def test_devices_warns_of_loops_that_end_early(portbar_command, two_devices, monkeypatch, extra):
+def test_devices_warns_of_loops_that_end_early(portbar_command, machine, monkeypatch, extra):
     found = portbar.Findings(loop_limit=65_535)
     monkeypatch.setattr(profile, "profile_of", lambda _: portbar.DeviceProfile(DeviceFacts(name="x"), found))
     code, out, _ = portbar_command("devices", *extra)
@@ -193,7 +194,7 @@ def test_devices_warns_of_loops_that_end_early(portbar_command, two_devices, mon
     assert text.count("65535") == 1
 
 
-def test_devices_json_is_complete(portbar_command, two_devices):
+def test_devices_json_has_the_devices_that_were_asked_for(portbar_command, machine):
     code, out, _ = portbar_command("devices", "--json")
     listed = json.loads(out)
     assert code == 0
@@ -202,15 +203,11 @@ def test_devices_json_is_complete(portbar_command, two_devices):
     assert listed["devices"][1]["remedy"] == FAILS.remedy
     assert listed["devices"][0]["facts"]["compute_units"] == 4
     assert listed["empty_platforms"][0]["name"] == "Empty"
-
-
-def test_devices_is_status_3_when_none_that_was_asked_for_works(portbar_command, two_devices):
     code, out, _ = portbar_command("devices", "-d", "another", "--json")
-    assert code == 3
-    assert [entry["device"] for entry in json.loads(out)["devices"]] == ["1:0"]
+    assert (code, [entry["device"] for entry in json.loads(out)["devices"]]) == (3, ["1:0"])
 
 
-def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
+def test_doctor_finds_the_fault_and_is_status_1(portbar_command, machine):
     code, out, _ = portbar_command("doctor")
     assert code == 1
     assert "does not work: error: unknown target CPU" in out
@@ -223,29 +220,27 @@ def test_doctor_finds_the_fault_and_is_status_1(portbar_command, two_devices):
 
 
 @pytest.mark.parametrize(("is_fault", "status"), [(True, 1), (False, 0)])
-def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, two_devices, monkeypatch, is_fault, status):
-    empty = EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)
-    monkeypatch.setattr(doctor, "explain_empty", lambda _: empty)
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+def test_doctor_is_status_0_where_nothing_is_lost(portbar_command, machine, is_fault, status):
+    machine.empty = EmptyPlatform("Clover", "1", "it has no device here", "nothing is lost", is_fault)
+    machine.verdicts[BAD] = WORKS
     code, out, _ = portbar_command("doctor")
     assert code == status
     assert "nothing is lost" in out
 
 
-def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, two_devices, monkeypatch):
+def test_doctor_does_not_tell_to_install_what_it_names(portbar_command, machine):
     facts = DeviceFacts(name="B Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.0-rc2")
-    monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, facts), (BAD, facts))))
-    verdict = Usability(False, "compiling: error: unknown target CPU 'generic'", "use 0:0 in its place", 0.5)
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, verdict)])
+    machine.listing = Listing(((GOOD, facts), (BAD, facts)))
+    reason, remedy = "compiling: error: unknown target CPU 'generic'", "use 0:0 in its place"
+    machine.verdicts[BAD] = Usability(False, reason, remedy, 0.5)
     _, out, _ = portbar_command("doctor")
     assert "use 0:0 in its place" in " ".join(out.split())
     assert "pip install" not in out
 
 
-def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, two_devices, monkeypatch):
+def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, machine):
     of = DeviceFacts(name="A Device", platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1")
-    monkeypatch.setattr(doctor, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    machine.listing, machine.verdicts[BAD] = Listing(((GOOD, of), (BAD, of))), WORKS
     _, out, _ = portbar_command("doctor", "--json")
     names = ("name", "fault", "seen", "workaround", "retire")
     known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
@@ -267,10 +262,9 @@ def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, 
     "words", [("doctor",), ("doctor", "-v"), ("devices",), ("show", "h200"), ("show", "-v", "h200")]
 )
 @pytest.mark.parametrize("columns", ["80", None])
-def test_output_fits_80_columns(portbar_command, two_devices, monkeypatch, words, columns):
+def test_output_fits_80_columns(portbar_command, machine, monkeypatch, words, columns):
     of = DeviceFacts(name="A Device " * 6, platform_name="P", platform_version="OpenCL 3.0 PoCL 3.1", compute_units=4)
-    for module in (devices, doctor):
-        monkeypatch.setattr(module, "listed", lambda: Listing(((GOOD, of), (BAD, of))))
+    machine.listing = Listing(((GOOD, of), (BAD, of)))
     if columns is None:
         monkeypatch.delenv("COLUMNS", raising=False)
     else:
@@ -280,25 +274,24 @@ def test_output_fits_80_columns(portbar_command, two_devices, monkeypatch, words
     assert max(map(len, out.splitlines())) <= 80, max(out.splitlines(), key=len)
 
 
-def test_doctor_says_first_whether_all_is_well(portbar_command, two_devices, monkeypatch):
+def test_doctor_says_first_whether_all_is_well(portbar_command, machine):
     _, out, _ = portbar_command("doctor")
     assert " ".join(out.split()).startswith("1 of 2 OpenCL devices work. Problems: 1:0 B Device does not work")
-    monkeypatch.setattr(doctor, "explain_empty", lambda _: EmptyPlatform("Clover", "1", "none here", "nothing", False))
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, WORKS), (BAD, WORKS)])
+    machine.empty = EmptyPlatform("Clover", "1", "none here", "nothing", False)
+    machine.verdicts[BAD] = WORKS
     _, out, _ = portbar_command("doctor")
     assert out.splitlines()[0] == "All is well: 2 of 2 OpenCL devices work."
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [(GOOD, FAILS), (BAD, FAILS)])
+    machine.verdicts = {GOOD: FAILS, BAD: FAILS}
     code, out, _ = portbar_command("doctor")
     assert code == 3
     assert out.splitlines()[0].startswith("No OpenCL device works: 0:0 A Device [x] does not work")
-    monkeypatch.setattr(doctor, "listed", lambda: Listing((), problem="no platform is here"))
-    monkeypatch.setattr(doctor, "check_listed", lambda *_, **__: [])
+    machine.listing = Listing((), problem="no platform is here")
     _, out, _ = portbar_command("doctor")
     assert out.splitlines()[:2] == ["No OpenCL device works.", "no platform is here"]
 
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])
-def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, two_devices, monkeypatch, extra):
+def test_doctor_names_a_variable_that_hides_runtimes(portbar_command, machine, monkeypatch, extra):
     monkeypatch.setattr(icd, "hiding_variable", lambda _: "OCL_ICD_VENDORS")
     _, out, _ = portbar_command("doctor", *extra)
     assert "unset OCL_ICD_VENDORS" in " ".join(out.split())
@@ -315,20 +308,14 @@ def test_an_unknown_device_lists_what_there_is(portbar_command):
     assert "0:0" in err
 
 
-def test_benchmarks_of_devices_that_fail_say_why(portbar_command, monkeypatch, two_devices):
-    monkeypatch.setattr(shared, "chosen", lambda _: [(BAD, BAD)])
-    monkeypatch.setattr(shared, "facts", lambda _: DeviceFacts(name="B Device"))
-    monkeypatch.setattr(shared, "check", lambda _: FAILS)
+def test_benchmarks_of_devices_that_fail_say_why(portbar_command, monkeypatch, machine):
+    monkeypatch.setattr(selected, "chosen", lambda _: [(BAD, BAD)])
+    monkeypatch.setattr(selected, "facts", lambda _: DeviceFacts(name="B Device"))
+    monkeypatch.setattr(selected, "check", lambda _: FAILS)
     code, out, err = portbar_command("bench", "barrier", "--json")
     assert code == 3
     assert json.loads(out)[0]["status"] == "unusable"
     assert "unknown target CPU" in err
-
-
-@pytest.fixture
-def selector(device, findings):
-    address = address_of(device)
-    return f"{address.platform_index}:{address.device_index}"
 
 
 @pytest.mark.device

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import click
@@ -30,34 +31,26 @@ from tests.checkout import ROOT, environment
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals and shells")
 
 
-def commands() -> Iterator[tuple[str, ...]]:
-    """Every command, those of groups included."""
+def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from walk(found, (*path, name))
 
-    def walk(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        context = click.Context(group)
-        for name in group.list_commands(context):
-            yield (*path, name)
-            found = group.get_command(context, name)
-            if isinstance(found, click.Group):
-                yield from walk(found, (*path, name))
 
+@cache
+def commands() -> dict[tuple[str, ...], click.Command]:
+    """Every command by its words, `portbar` itself and groups included."""
     pytest.importorskip("pyopencl")
-    yield from walk(cli, ())
-
-
-def command_at(path: tuple[str, ...]) -> click.Command:
-    found: click.Command = cli
-    for name in path:
-        assert isinstance(found, click.Group)
-        following = found.get_command(click.Context(found), name)
-        assert following is not None, path
-        found = following
-    return found
+    return dict(walk(cli, ()))
 
 
 def help_of(path: tuple[str, ...]) -> str:
-    found = command_at(path)
-    return found.get_help(click.Context(found, info_name=" ".join(("portbar", *path)), max_content_width=100))
+    command = commands()[path]
+    return command.get_help(click.Context(command, info_name=" ".join(("portbar", *path)), max_content_width=100))
 
 
 def words_of(example: str) -> list[str]:
@@ -70,20 +63,17 @@ def test_every_command_has_examples_and_each_of_them_parses() -> None:
     for path in commands():
         text = help_of(path)
         lines = text.partition("Examples:")[2].splitlines()
-        examples = [line.strip() for line in lines if line.strip().startswith("portbar")]
-        assert examples, f"portbar {' '.join(path)} has no examples"
+        parts = [part for line in lines if line.strip().startswith("portbar") for part in line.split("&&")]
+        examples = [words_of(part) for part in parts]
+        assert any(words[1 : 1 + len(path)] == [*path] for words in examples), f"{path} has no examples"
         assert "\b" not in text
-        assert any(words_of(part)[1 : 1 + len(path)] == [*path] for line in examples for part in line.split("&&")), path
-        for part in (part for line in examples for part in line.split("&&")):
-            words = words_of(part)
-            assert words[0] == "portbar", part
-            inner, rest = command_at(()), words[1:]
-            while isinstance(inner, click.Group) and rest and not rest[0].startswith("-"):
-                following = inner.get_command(click.Context(inner), rest.pop(0))
-                assert following is not None, part
-                inner = following
+        for name, *words in examples:
+            assert name == "portbar"
+            inner = max((one for one in commands() if words[: len(one)] == [*one]), key=len)
+            assert inner or words[0] in {"COMMAND", "--help"}, words
             # Unknown options and too many arguments raise; whether files and devices exist is not asked.
-            inner.make_parser(click.Context(inner)).parse_args(list(rest))
+            command = commands()[inner]
+            command.make_parser(click.Context(command)).parse_args(words[len(inner) :])
             seen += 1
     assert seen > 20
 
@@ -91,13 +81,11 @@ def test_every_command_has_examples_and_each_of_them_parses() -> None:
 def test_every_command_takes_json_and_says_what_it_does() -> None:
     listing = help_of(())
     assert max(map(len, listing.splitlines())) <= 100
-    for path in commands():
-        found = command_at(path)
-        assert len(path) > 1 or re.search(rf"^  {path[0]} ", listing, re.MULTILINE), path
+    for path, found in commands().items():
+        assert len(path) != 1 or re.search(rf"^  {path[0]} ", listing, re.MULTILINE), path
         assert (found.help or "").strip(), path
         if not isinstance(found, click.Group):
-            options = {option for parameter in found.params for option in parameter.opts}
-            assert "--json" in options, path
+            assert "--json" in {option for parameter in found.params for option in parameter.opts}, path
             for parameter in found.params:
                 if isinstance(parameter, click.Option):
                     assert parameter.help or parameter.hidden, f"{path}: {parameter.name}"
@@ -105,7 +93,7 @@ def test_every_command_takes_json_and_says_what_it_does() -> None:
 
 def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for path in ((), *commands()):
+    for path in commands():
         assert max(map(len, help_of(path).splitlines())) <= 80, path
 
 
@@ -228,7 +216,7 @@ def plain_environment(**more: str) -> dict[str, str]:
 
 STEPS = f"""
 import time
-from portbar.cli.shared import err
+from portbar.cli.output import err
 from portbar.cli.progress import Steps
 with Steps(err()) as steps:
     steps.step("0:0 A [red]device[/red]", "measuring [x]", 3.0)
@@ -313,7 +301,7 @@ def test_estimates_are_as_rough_as_they_are() -> None:
     ]
 
 
-COLOURED = "from portbar.cli.shared import err, show; show('data', style='bold red'); err().print('said', style='red')"
+COLOURED = "from portbar.cli.output import err, show; show('data', style='bold red'); err().print('said', style='red')"
 
 
 @pytest.mark.parametrize(("more", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
@@ -342,20 +330,20 @@ DEVICES = """
 import sys, time
 from types import SimpleNamespace
 from portbar import cli
-from portbar.cli import shared
+from portbar.cli import selected
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability
 one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
-shared.chosen = lambda _: [(one, one), (other, other)]
-shared.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
-shared.check = lambda _: Usability(True, "", "", 0.1)
+selected.chosen = lambda _: [(one, one), (other, other)]
+selected.facts = lambda where: DeviceFacts(name=where.device_name, platform_name="P")
+selected.check = lambda _: Usability(True, "", "", 0.1)
 """
 CHECK = (
     DEVICES
     + """
 from portbar.cli import check as command
 from portbar.survey.litmus.results import blank
-command.facts = shared.facts
+command.facts = selected.facts
 command.store_verdicts = lambda _, verdicts: print("STORED", verdicts, file=sys.stderr, flush=True)
 def check(device, *, on_progress, **_):
     for name, status in (("MP-work_group-global-fences", "pass"), ("SB-device-global-ops", STATUS)):
@@ -373,12 +361,13 @@ BENCH = (
     DEVICES
     + """
 from portbar.cli import bench as command
-from portbar.survey.measuring.benching import BarrierTime
+from portbar.records.reading import measured
 command.probe = lambda _: SimpleNamespace(findings=None)
 command.choose = lambda _: SimpleNamespace(max_groups=None)
 command.store_table = lambda *_: print("STORED", file=sys.stderr, flush=True)
 def run_step(task, payload, limit, rows):
-    rows.append(BarrierTime("flag", 2, 64, 2.5, (2.5, 2.6), 9.0, (9.0, 9.1), 100, "", "").to_row())
+    rows.append({"algorithm": "flag", "groups": 2, "local_size": 64, "rounds": 100,
+                 "barrier_time": measured(2.5, "us", [2.5, 2.6]), "relaunch_time": measured(9.0, "us", [9.0, 9.1])})
     print("READY", file=sys.stderr, flush=True)
     time.sleep(60)
 command.run_step = run_step
@@ -448,21 +437,14 @@ def test_bench_keeps_the_times_on_ctrl_c(extra: tuple[str, ...]) -> None:
 
 
 @pytest.mark.device
-def test_check_of_a_device_keeps_what_is_done_on_ctrl_c(device: object, findings: object, tmp_path: Path) -> None:
-    from portbar.device.facts import address_of  # noqa: PLC0415 (needs PyOpenCL)
-
-    where = address_of(device)
+def test_check_of_a_device_keeps_what_is_done_on_ctrl_c(selector: str) -> None:
     program = """
 import sys
 from portbar import cli
-from portbar.cli import check
-def say(self, text):
-    print("READY", file=sys.stderr, flush=True)
 from portbar.cli import progress
-progress.Steps.note = say
+progress.Steps.note = lambda self, text: print("READY", file=sys.stderr, flush=True)
 cli.main()
 """
-    selector = f"{where.platform_index}:{where.device_index}"
     code, out, err = interrupted(program, "check", "-d", selector, "--seconds", "60", "--no-store", "--json")
     (entry,) = json.loads(out)
     assert (code, entry["status"]) == (130, "interrupted"), err

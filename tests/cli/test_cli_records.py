@@ -9,28 +9,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from click.testing import CliRunner, Result
 
 from portbar import records
-from portbar.cli.index import command as index_command
-from portbar.cli.report import command as report_command
-from portbar.cli.submit import command as submit_command
-from portbar.cli.validate import command as validate_command
 from portbar.errors import RecordError
 from portbar.records.placing import place
-from portbar.survey.report.index import BEGIN, END, index_of
+from portbar.survey.report.index import index_of
 from tests.checkout import ROOT
+from tests.cli.support import PAGE, SLUG
 from tests.records_support import FACTS, device, record, stopped_record
-
-PAGE = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nafter\n"
-SLUG = "test-platform--test-gpu-r-5--10.20.30.40"
+from tests.report_support import run
 
 #: Names of files as a stranger may choose them, and as they are shown.
 ODD_NAMES = [("a\x1b[2J\nb.json", r"a\x1b[2J\nb.json"), ("\udcff.json", r"\udcff.json")]
-
-
-def run(command, *arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(argument) for argument in arguments])
 
 
 def written(path: Path, value: object) -> Path:
@@ -38,29 +28,21 @@ def written(path: Path, value: object) -> Path:
     return path
 
 
-@pytest.fixture
-def matrix(tmp_path: Path) -> Path:
-    folder = tmp_path / "matrix"
-    folder.mkdir()
-    (folder / "README.md").write_text(PAGE, encoding="utf-8")
-    return folder
-
-
 def test_validate_says_what_is_wrong_and_exits_with_1(tmp_path: Path):
     good = written(tmp_path / "good.json", record())
     part = written(tmp_path / "part.json", stopped_record())
     bad = written(tmp_path / "bad.json", record(device(facts=FACTS | {"hostname": "x", "compute_units": -1})))
     none = tmp_path / "none.json"
-    result = run(validate_command, good, part)
+    result = run("validate", good, part)
     assert result.exit_code == 0
     assert f"{good}: valid, format 2, 1 device\n" in result.stdout
     assert f"{part}: valid, format 2, 3 devices, partial\n" in result.stdout
-    result = run(validate_command, good, bad, none)
+    result = run("validate", good, bad, none)
     assert result.exit_code == 1
     assert f"{good}: valid" in result.stdout
     assert f"{bad}: not valid\n  /devices/0/facts/compute_units: -1 is less than the minimum of 0\n" in result.stdout
     assert "No such file" in result.stdout
-    result = run(validate_command, "--json", good, bad)
+    result = run("validate", "--json", good, bad)
     assert result.exit_code == 1
     first, second = json.loads(result.stdout)
     assert (first["valid"], first["format"], first["devices"], first["problems"]) == (True, 2, 1, [])
@@ -70,7 +52,7 @@ def test_validate_says_what_is_wrong_and_exits_with_1(tmp_path: Path):
 
 def test_submit_places_each_device_says_what_comes_next_and_brings_the_index_up_to_date(tmp_path: Path, matrix: Path):
     whole = record(device(), device(status="unusable", facts=FACTS | {"name": "Broken"}), partial=True)
-    result = run(submit_command, written(tmp_path / "r.json", whole), "--matrix", matrix)
+    result = run("submit", written(tmp_path / "r.json", whole), "--matrix", matrix)
     assert result.exit_code == 0, result.output
     assert [path.name for path in matrix.glob("*.json")] == [f"{SLUG}.json"]
     placed = records.load(matrix / f"{SLUG}.json")
@@ -83,7 +65,7 @@ def test_submit_places_each_device_says_what_comes_next_and_brings_the_index_up_
     assert f"git add {matrix}/{SLUG}.json {matrix}/README.md\n" in result.stdout
     assert f"git commit -m 'Record of {SLUG}'\n" in result.stdout
     assert "pull request" in result.stdout
-    assert run(index_command, "--check", matrix).exit_code == 0
+    assert run("index", "--check", matrix).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -102,13 +84,13 @@ def test_existing_files_are_not_lost_without_force(tmp_path: Path, matrix: Path,
     target.write_text(before, encoding="utf-8")
     status = "partial" if new.get("partial") else "complete"
     file = written(tmp_path / "r.json", record(device(status=status), seed=8, **new))
-    result = run(submit_command, file, "--matrix", matrix)
+    result = run("submit", file, "--matrix", matrix)
     assert result.exit_code == 1
     assert why in result.stdout
     assert "--force" in result.stdout
     assert "git add" not in result.stdout
     assert target.read_text(encoding="utf-8") == before
-    result = run(submit_command, file, "--matrix", matrix, "--force")
+    result = run("submit", file, "--matrix", matrix, "--force")
     assert result.exit_code == 0, result.output
     assert records.load(target)["seed"] == 8
 
@@ -117,7 +99,7 @@ def test_an_older_record_is_replaced_and_the_same_one_left_alone(tmp_path: Path,
     first = written(tmp_path / "a.json", record())
     second = written(tmp_path / "b.json", record(created="2026-11-21T11:00:00Z"))
     for file, said in [(first, "written\n"), (first, "already there"), (second, "replacing an older one")]:
-        result = run(submit_command, file, "--matrix", matrix)
+        result = run("submit", file, "--matrix", matrix)
         assert result.exit_code == 0
         assert said in result.stdout
 
@@ -132,14 +114,14 @@ def test_two_devices_of_one_name_do_not_overwrite_each_other(tmp_path: Path, mat
 def test_a_link_in_the_folder_is_not_written_through(tmp_path: Path, matrix: Path):
     elsewhere = tmp_path / "elsewhere.json"
     (matrix / f"{SLUG}.json").symlink_to(elsewhere)
-    result = run(submit_command, written(tmp_path / "r.json", record()), "--matrix", matrix, "--force")
+    result = run("submit", written(tmp_path / "r.json", record()), "--matrix", matrix, "--force")
     assert result.exit_code == 1
     assert not elsewhere.exists()
 
 
 def test_a_record_without_measurements_is_not_placed(tmp_path: Path, matrix: Path):
     file = written(tmp_path / "r.json", record(device(status="unusable")))
-    result = run(submit_command, file, "--matrix", matrix)
+    result = run("submit", file, "--matrix", matrix)
     assert result.exit_code == 1
     assert "nothing was filed" in result.stderr
     assert list(matrix.glob("*.json")) == []
@@ -147,18 +129,18 @@ def test_a_record_without_measurements_is_not_placed(tmp_path: Path, matrix: Pat
 
 def test_a_strangers_record_places_nothing_when_it_is_damaged(tmp_path: Path, matrix: Path):
     value = record(device(facts=FACTS | {"name": "x\x1b[2J"}))
-    result = run(submit_command, written(tmp_path / "r.json", value), "--matrix", matrix)
+    result = run("submit", written(tmp_path / "r.json", value), "--matrix", matrix)
     assert isinstance(result.exception, RecordError)
     assert list(matrix.glob("*.json")) == []
 
 
 def test_submit_without_a_folder_is_wrong_usage(tmp_path: Path):
-    result = run(submit_command, written(tmp_path / "r.json", record()), "--matrix", tmp_path / "none")
+    result = run("submit", written(tmp_path / "r.json", record()), "--matrix", tmp_path / "none")
     assert result.exit_code == 2
 
 
 def test_a_folder_without_a_page_takes_records_all_the_same(tmp_path: Path):
-    result = run(submit_command, written(tmp_path / "r.json", record()), "--matrix", tmp_path)
+    result = run("submit", written(tmp_path / "r.json", record()), "--matrix", tmp_path)
     assert result.exit_code == 0
     assert "The index was not written" in result.stdout
     assert "README.md" not in result.stdout.partition("git add")[2]
@@ -166,22 +148,22 @@ def test_a_folder_without_a_page_takes_records_all_the_same(tmp_path: Path):
 
 def test_index_check_fails_when_the_page_is_stale_and_writes_nothing(matrix: Path):
     (matrix / "a.json").write_text(records.text(record()), encoding="utf-8")
-    result = run(index_command, "--check", matrix)
+    result = run("index", "--check", matrix)
     assert result.exit_code == 1
     assert "portbar index" in result.stderr
     assert (matrix / "README.md").read_text(encoding="utf-8") == PAGE
-    result = run(index_command, matrix)
+    result = run("index", matrix)
     assert (result.exit_code, "written" in result.stdout) == (0, True)
-    result = run(index_command, "--check", "--json", matrix)
+    result = run("index", "--check", "--json", matrix)
     assert result.exit_code == 0
     assert json.loads(result.stdout) == {"page": str(matrix / "README.md"), "outcome": "up to date"}
     (matrix / "a.json").unlink()
-    assert run(index_command, "--check", matrix).exit_code == 1
+    assert run("index", "--check", matrix).exit_code == 1
 
 
 def test_index_of_a_folder_with_a_damaged_record_is_refused(matrix: Path):
     (matrix / "a.json").write_text("{}", encoding="utf-8")
-    result = run(index_command, matrix)
+    result = run("index", matrix)
     assert isinstance(result.exception, RecordError)
     assert "a.json" in str(result.exception)
 
@@ -195,13 +177,13 @@ def test_index_of_a_folder_whose_page_never_ends_is_refused(matrix: Path, odd: s
         os.mkfifo(matrix / "README.md")
     else:
         (matrix / "README.md").symlink_to("/dev/zero")
-    result = run(index_command, matrix)
+    result = run("index", matrix)
     assert isinstance(result.exception, RecordError)
     assert "lacks the two lines" in str(result.exception)
 
 
 def test_the_page_of_the_vendor_matrix_says_what_its_records_say():
-    result = run(index_command, "--check", ROOT / "vendor_matrix")
+    result = run("index", "--check", ROOT / "vendor_matrix")
     assert result.exit_code == 0, result.stderr
 
 
@@ -220,15 +202,15 @@ def test_the_index_leads_to_the_record_of_each_device_and_nothing_of_theirs_is_m
 @pytest.mark.parametrize(("name", "shown"), ODD_NAMES)
 def test_any_name_of_a_file_is_printed_on_one_line_and_written(matrix: Path, name: str, shown: str):
     file = written(matrix / name, record())
-    result = run(validate_command, file)
+    result = run("validate", file)
     assert result.stdout == f"{matrix / shown}: valid, format 2, 1 device\n"
-    assert run(index_command, matrix).exit_code == 0
+    assert run("index", matrix).exit_code == 0
     assert f"]({quote(os.fsencode(name))}) | usable" in (matrix / "README.md").read_text(encoding="utf-8")
     file.write_text("{")
     for command, *more in (
-        (report_command,),
-        (report_command, "--markdown"),
-        (report_command, "--no-plots", "-o", matrix / "report"),
+        ("report",),
+        ("report", "--markdown"),
+        ("report", "--no-plots", "-o", matrix / "report"),
     ):
         written(matrix / "good.json", record())
         result = run(command, matrix, *more)

@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from portbar import records
-from portbar.cli import cli
 from portbar.cli import survey as survey_module
 from portbar.errors import Error, RenderError
 from portbar.launching import export
 from portbar.records import cache, writing
 from portbar.survey.fleet import hosts
-from portbar.survey.report.index import BEGIN, END
+from tests.cli.support import PAGE, SLUG
 from tests.records_support import device, record
+from tests.report_support import run
 
 resource = pytest.importorskip("resource", reason="file sizes are limited by POSIX systems only")
-
-SLUG = "test-platform--test-gpu-r-5--10.20.30.40"
-PAGE = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nafter\n"
 
 
 @contextmanager
@@ -38,11 +34,7 @@ def full_disk(room: int = 16) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
-
-
-def run_on_full_disk(*arguments: object) -> Result:
+def run_on_full_disk(*arguments: object) -> Any:
     with full_disk():
         return run(*arguments)
 
@@ -52,12 +44,9 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.fixture
-def matrix(tmp_path: Path) -> Path:
-    folder = tmp_path / "matrix"
-    folder.mkdir()
-    (folder / "README.md").write_text(PAGE, encoding="utf-8")
-    (folder / "a.json").write_text(records.text(record()), encoding="utf-8")
-    return folder
+def matrix(matrix: Path) -> Path:
+    (matrix / "a.json").write_text(records.text(record()), encoding="utf-8")
+    return matrix
 
 
 def test_the_limit_is_one_that_writing_in_place_does_not_survive(tmp_path: Path) -> None:

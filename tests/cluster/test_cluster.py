@@ -93,7 +93,8 @@ def fakes(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_HOSTS", json.dumps(HOSTS))
     monkeypatch.setattr(cluster, "DESCRIBE", "cluster_fakes:describe")
     monkeypatch.setattr(cluster, "SURVEY", "cluster_fakes:survey_host")
-    monkeypatch.setattr(cluster, "_COME_BACK_S", 4.0)
+    # A nanny takes some seconds to start a worker on a busy machine.
+    monkeypatch.setattr(cluster, "_COME_BACK_S", 8.0)
     return folder
 
 
@@ -126,7 +127,7 @@ async def nothing():
 
 def run(folder, address, job=None, heard=lambda *_event: None):
     survey = ClusterSurvey(folder, job or Job(quick=True), heard)
-    asyncio.run(asyncio.wait_for(survey.run(address), 60))
+    asyncio.run(asyncio.wait_for(survey.run(address), 90))
     return survey
 
 
@@ -159,7 +160,7 @@ def test_workers_that_die_cost_their_own_host_only_and_the_next_run_goes_on(fake
         old: "failed",
     }
     assert hosts[twice].attempts == 2
-    assert "none returned within 4 s" in hosts[dies].reason
+    assert "none returned within 8 s" in hosts[dies].reason
     assert "died during the survey" in hosts[always].reason
     assert "no driver at (address) in drivers" in hosts[fails].reason
     assert f"it has portbar 0.0.1, this is {__version__}: install the same version" in hosts[old].reason
@@ -224,29 +225,25 @@ main()
 @pytest.mark.parametrize("whose", ["local", "another's"])
 def test_ctrl_c_ends_the_survey_on_the_workers_too(fakes, tmp_path, whose):
     """Also where the cluster goes on without this client, so that the workers' death ends nothing."""
-    with contextlib.ExitStack() as stack:
-        address = whose if whose == "local" else stack.enter_context(start("dies")).scheduler_address
-        interrupt(fakes, tmp_path, address, host_name() if whose == "local" else "dies")
-
-
-def interrupt(fakes, tmp_path, address, name):
     folder = HostFolder(tmp_path / "records")
-    label = folder.label(name)
+    label = folder.label(host_name() if whose == "local" else "dies")
     (fakes / "plan.json").write_text(json.dumps({label: {"1": "hang"}}), encoding="utf-8")
-    arguments = ["survey", "--dask", address, "--quick", "--json", "-o", f"{folder.path}/"]
-    process = interruptible([sys.executable, "-c", PATCHED, *arguments], start_new_session=True)
-    deadline = time.monotonic() + 60
-    while not (fakes / "log").exists() and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.1)
-    # The whole group, as a terminal does.
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=40)
-    assert process.returncode == 130, err
-    assert "Traceback" not in err
-    host = json.loads(out)["hosts"][label]
-    assert (host["status"], host["devices"], host["attempts"]) == ("interrupted", None, 1)
-    assert have_ended(log_of(fakes)[1])
+    with contextlib.nullcontext() if whose == "local" else start("dies") as workers:
+        address = "local" if workers is None else workers.scheduler_address
+        arguments = ["survey", "--dask", address, "--quick", "--json", "-o", f"{folder.path}/"]
+        process = interruptible([sys.executable, "-c", PATCHED, *arguments], start_new_session=True)
+        deadline = time.monotonic() + 60
+        while not (fakes / "log").exists() and time.monotonic() < deadline:
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.1)
+        # The whole group, as a terminal does.
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=40)
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        host = json.loads(out)["hosts"][label]
+        assert (host["status"], host["devices"], host["attempts"]) == ("interrupted", None, 1)
+        assert have_ended(log_of(fakes)[1])
 
 
 def test_a_local_survey_lets_no_other_user_in():

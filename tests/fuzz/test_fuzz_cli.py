@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pyopencl")
 
 from portbar import records
-from portbar.cli import cli, shared, survey_cluster
+from portbar.cli import cli, selected, survey_cluster
 from portbar.errors import DeviceError, Error
 from portbar.survey.report.build import FolderReport
 from portbar.survey.report.index import BEGIN, END
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made)
         patch.setenv("PORTBAR_CACHE_DIR", str(made / "cache"))
-        patch.setattr(shared.listing, "look", nothing)
+        patch.setattr(selected.listing, "look", nothing)
         patch.setattr(survey_cluster, "run", nothing)
         patch.setattr(FolderReport, "to_html", lambda *_, **__: "<html>")
         yield made

@@ -15,7 +15,7 @@ from portbar.choices import profile  # noqa: E402
 from portbar.device import icd  # noqa: E402
 from portbar.device.facts import address_of, list_devices  # noqa: E402
 from portbar.records import cache  # noqa: E402
-from portbar.survey.tasks.session import context_of  # noqa: E402
+from portbar.survey.measuring.session import context_of  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.checkout import ROOT  # noqa: E402
 from tests.launch.support import SOURCE  # noqa: E402
@@ -55,7 +55,7 @@ import numpy as np
 import pyopencl as cl
 import portbar
 from portbar.device.facts import DeviceAddress
-from portbar.survey.measuring.benching import Relaunch
+from portbar.survey.measuring.barrier_timer import Relaunch
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
 from portbar.device.tuning import WaitTuning

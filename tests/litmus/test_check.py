@@ -15,7 +15,7 @@ pytest.importorskip("pyopencl")
 
 from portbar import cli
 from portbar.cli import check as command_module
-from portbar.cli import shared
+from portbar.cli import selected
 from portbar.device.facts import DeviceAddress, DeviceFacts
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
@@ -74,9 +74,9 @@ class FakeDevice:
         facts = DeviceFacts(
             name=ADDRESS.device_name, platform_name=ADDRESS.platform_name, platform_version=ADDRESS.platform_version
         )
-        monkeypatch.setattr(shared, "chosen", lambda _: [(ADDRESS, ADDRESS)])
-        monkeypatch.setattr(shared, "facts", lambda _: facts)
-        monkeypatch.setattr(shared, "check", lambda _: self.verdict)
+        monkeypatch.setattr(selected, "chosen", lambda _: [(ADDRESS, ADDRESS)])
+        monkeypatch.setattr(selected, "facts", lambda _: facts)
+        monkeypatch.setattr(selected, "check", lambda _: self.verdict)
         monkeypatch.setattr(command_module, "check", self.check)
         monkeypatch.setattr(command_module, "store_verdicts", lambda _, verdicts: self.stored.update(verdicts))
 
@@ -125,7 +125,7 @@ def test_a_forbidden_outcome_is_status_1_and_is_stored(portbar_command: Run, fak
     assert "c11 SB-device-global-ops: fail" in err
 
 
-def test_nothing_is_stored_by_default(portbar_command: Run, fake: FakeDevice) -> None:
+def test_nothing_is_stored_with_no_store(portbar_command: Run, fake: FakeDevice) -> None:
     code, out, _ = portbar_command("check", "--no-store", "--json")
     (entry,) = json.loads(out)
     assert (code, entry["status"], entry["stored"]) == (0, "pass", False)
@@ -181,7 +181,7 @@ def test_list_names_every_test_and_its_forbidden_outcome(portbar_command: Run, m
     def nothing(_patterns: object) -> None:
         raise DeviceError("no platform")
 
-    monkeypatch.setattr(shared, "chosen", nothing)
+    monkeypatch.setattr(selected, "chosen", nothing)
     code, out, _ = portbar_command("check", "--list", "--json")
     listed = json.loads(out)
     assert code == 0

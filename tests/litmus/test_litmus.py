@@ -25,7 +25,7 @@ from portbar.errors import BuildError, Error, UnsupportedFeatureError
 from portbar.launching import compiled
 from portbar.records import cache
 from portbar.survey import litmus
-from portbar.survey.litmus import checking, model, patterns, results, running, sizes, source, stress
+from portbar.survey.litmus import checking, children, model, patterns, results, running, sizes, source, stress
 from portbar.survey.litmus.model import UNREAD, Litmus, Operation
 from portbar.survey.litmus.tests import TESTS, matching
 from tests.weakened import weaken
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
     import pyopencl as cl
 
+    from portbar.primitives.strategy import Strategy
+
 SEED = 20261121
-ALL = list(TESTS.values())
 
 
-def names(test: Any) -> str:
-    return test.name
+each_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 
-@pytest.mark.parametrize("test", ALL, ids=names)
+@each_test
 def test_no_order_of_whole_operations_gives_a_forbidden_outcome(test: Litmus) -> None:
     possible = model.sequential(test)
     assert model.serial(test) <= possible
@@ -60,20 +60,16 @@ def unordered(test: Litmus) -> set[model.Values]:
     return {model._run(test, order) for threads in shuffled for order in model._interleavings(threads)}
 
 
-@pytest.mark.parametrize("test", ALL, ids=names)
+@each_test
 def test_operations_out_of_order_give_every_forbidden_outcome(test: Litmus) -> None:
-    if test.name.startswith("IRIW"):
-        # Its readers' loads can be swapped like any others, so it is reached in the same way.
-        assert len(test.threads) == 4
+    if test.name.startswith("NEIGHBOUR"):
+        pytest.skip("a lost store is not an order of operations: the test of unwritten values covers it")
     reached = [model.as_mapping(test, values) for values in unordered(test)]
     for part in test.forbidden:
-        if test.name.startswith("NEIGHBOUR"):
-            # A lost store is not an order of operations: the test of unwritten values covers it.
-            continue
         assert any(all(found[name] == value for name, value in part.items()) for found in reached), part
 
 
-@pytest.mark.parametrize("test", ALL, ids=names)
+@each_test
 def test_only_what_the_test_is_about_keeps_its_outcome_away(test: Litmus) -> None:
     """Every order is the weakest that forbids the outcome: none is stronger than its family needs."""
     orders = {op.order for op in test.operations}
@@ -88,7 +84,7 @@ def test_only_what_the_test_is_about_keeps_its_outcome_away(test: Litmus) -> Non
         assert "release" in orders
 
 
-@pytest.mark.parametrize("test", ALL, ids=names)
+@each_test
 def test_plain_accesses_never_race(test: Litmus) -> None:
     plain = [op for op in test.operations if op.order == "plain"]
     for op in plain:
@@ -99,7 +95,7 @@ def test_plain_accesses_never_race(test: Litmus) -> None:
 
 
 def test_every_family_is_there_and_message_passing_in_all_eight_combinations() -> None:
-    found = {(test.scope, test.space, test.form) for test in ALL if test.name.startswith("MP")}
+    found = {(test.scope, test.space, test.form) for test in TESTS.values() if test.name.startswith("MP")}
     assert found >= set(itertools.product(("work_group", "device"), ("global", "local"), ("ops", "fences")))
     families = {name.partition("-")[0] for name in running.NAMES}
     assert families == {
@@ -127,21 +123,30 @@ def test_an_unwritten_value_and_a_lost_store_are_forbidden(name: str, outcome: m
     assert TESTS[name].is_forbidden(outcome) == forbidden
 
 
+def chosen(device: cl.Device) -> Strategy:
+    return portbar.choose(portbar.describe(device))
+
+
+def skip_where_it_cannot_run(runner: running.Runner, name: str) -> None:
+    size = runner.size(name)
+    if isinstance(size, str):
+        pytest.skip(size)
+
+
 @pytest.mark.device
 def test_a_store_to_the_whole_word_is_caught_as_a_lost_neighbour(
     queue: cl.CommandQueue, findings: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Shows that the tests of 8 and 16 bits can fail: here each object's store covers its neighbour too."""
-    strategy = portbar.choose(portbar.describe(queue.device))
     kept = source._statement
     wide = "portbar_atomic_store_explicit(&mem[y], 0x10000u, memory_order_relaxed, memory_scope_device);"
     monkeypatch.setattr(
         source, "_statement", lambda test, op: wide if op.kind == "store" and op.location == "z" else kept(test, op)
     )
-    runner = running.Runner(queue, strategy, seed=SEED, names=["MP-device-global-16bit"])
-    if isinstance(runner.size("MP-device-global-16bit"), str):
-        pytest.skip(str(runner.size("MP-device-global-16bit")))
-    told = runner.run("MP-device-global-16bit", 0.2)
+    name = "MP-device-global-16bit"
+    runner = running.Runner(queue, chosen(queue.device), seed=SEED, names=[name])
+    skip_where_it_cannot_run(runner, name)
+    told = runner.run(name, 0.2)
     assert told["status"] == "fail"
     assert any("y=0 z=1" in outcome for outcome in told["forbidden"]), told
 
@@ -257,16 +262,18 @@ def test_verdict_fails_by_one_forbidden_outcome_and_passes_only_when_all_ran() -
     failed = result("fail", instances=1000, reason="12 of 1000 forbidden (seed 7)")
     lost = result("skipped", reason=results.NO_TIME)
     cannot = result("skipped", reason="needs 4 concurrent work-groups, the device runs 2")
-    assert (
-        results.verdict_of([passed, failed, lost], all_tests=False)
-        == "fail: SB-device-global-ops: 12 of 1000 forbidden (seed 7)"
-    )
-    assert results.verdict_of([failed, failed], all_tests=True).endswith("; and 1 more")
-    assert results.verdict_of([passed, cannot], all_tests=True) == "pass: 1 tests, 1,000 instances, 1 skipped (seed 7)"
-    assert results.verdict_of([passed], all_tests=False).startswith("untested: only some")
-    assert results.verdict_of([passed, lost], all_tests=True).startswith("untested: 1 of 2")
-    assert results.verdict_of([passed, result("crash", reason="gone")], all_tests=True).startswith("untested")
-    assert results.verdict_of([cannot], all_tests=True).startswith("untested")
+
+    def verdict(*found: dict[str, Any], all_tests: bool = True) -> str:
+        return results.verdict_of(found, all_tests=all_tests)
+
+    forbidden = "fail: SB-device-global-ops: 12 of 1000 forbidden (seed 7)"
+    assert verdict(passed, failed, lost, all_tests=False) == forbidden
+    assert verdict(failed, failed) == f"{forbidden}; and 1 more"
+    assert verdict(passed, cannot) == "pass: 1 tests, 1,000 instances, 1 skipped (seed 7)"
+    assert verdict(passed, all_tests=False).startswith("untested: only some")
+    assert verdict(passed, lost).startswith("untested: 1 of 2")
+    assert verdict(passed, result("crash", reason="gone")).startswith("untested")
+    assert verdict(cannot).startswith("untested")
 
 
 def strategies(device: cl.Device) -> tuple[str, ...]:
@@ -276,15 +283,14 @@ def strategies(device: cl.Device) -> tuple[str, ...]:
 @pytest.mark.device
 def test_chosen_strategy_comes_first_and_all_that_build_are_checked(device: cl.Device, findings: Findings) -> None:
     found = strategies(device)
-    assert found[0] == portbar.choose(portbar.describe(device)).atomics.value
+    assert found[0] == chosen(device).atomics.value
     assert set(found) <= set(ALTERNATIVES["atomics"])
     assert len(set(found)) == len(found)
 
 
 @pytest.mark.device
 def test_every_test_passes_with_the_chosen_strategy(queue: cl.CommandQueue, findings: Findings) -> None:
-    strategy = portbar.choose(portbar.describe(queue.device))
-    runner = running.Runner(queue, strategy, seed=SEED)
+    runner = running.Runner(queue, chosen(queue.device), seed=SEED)
     for name in running.NAMES:
         told = runner.run(name, 0.02)
         assert told["status"] in {"pass", "skipped", "unfinished"}, told
@@ -299,7 +305,7 @@ def test_every_test_passes_with_the_chosen_strategy(queue: cl.CommandQueue, find
 def weakened(queue: cl.CommandQueue, how: str, monkeypatch: pytest.MonkeyPatch) -> running.Runner:
     right = compiled.resolve_includes
     monkeypatch.setattr(compiled, "resolve_includes", lambda *args, **named: weaken(right(*args, **named), how))
-    return running.Runner(queue, portbar.choose(portbar.describe(queue.device)), seed=SEED)
+    return running.Runner(queue, chosen(queue.device), seed=SEED)
 
 
 def caught(runner: running.Runner, tests: list[str], seconds: float) -> int:
@@ -324,11 +330,9 @@ def is_gpu(device: cl.Device) -> bool:
 def test_store_buffering_catches_relaxed_where_seq_cst_is_due(
     queue: cl.CommandQueue, findings: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strategy = portbar.choose(portbar.describe(queue.device))
     runner = weakened(queue, "relaxed_seq_cst", monkeypatch)
-    if isinstance(runner.size("SB-device-global-ops"), str):
-        pytest.skip(str(runner.size("SB-device-global-ops")))
-    if strategy.atomics.value == "cl12" and not is_gpu(queue.device):
+    skip_where_it_cannot_run(runner, "SB-device-global-ops")
+    if chosen(queue.device).atomics.value == "cl12" and not is_gpu(queue.device):
         pytest.skip("stores of cl12 are read-modify-writes, which the host's processor orders whatever is asked for")
     if runner.scale.kind == "simulator":
         pytest.skip("the simulator runs one access after the other")
@@ -343,7 +347,7 @@ def test_message_passing_catches_a_missing_release_and_a_narrow_scope_on_a_gpu(
 ) -> None:
     if not is_gpu(queue.device) or "Oclgrind" in queue.device.name or "llvmpipe" in queue.device.name:
         pytest.skip("the host's processor keeps stores in order and its caches coherent, whatever is asked for")
-    if how == "work_group_fence" and portbar.choose(portbar.describe(queue.device)).atomics.value == "cl12":
+    if how == "work_group_fence" and chosen(queue.device).atomics.value == "cl12":
         pytest.skip("OpenCL 1.2's fences have no scope that could be too narrow")
     assert caught(weakened(queue, how, monkeypatch), ["MP-device-global", "LAST-BLOCK", "LOOK-BACK"], 20.0)
 
@@ -355,14 +359,9 @@ def test_check_reports_each_test_and_its_json_form_is_stable(device: cl.Device, 
     told = litmus.check(
         device, seconds=5, seed=SEED, strategies=[first], tests=["CoRR", "MP-device-local"], on_progress=seen.append
     )
-    assert [one["test"] for one in told.results] == [
-        "MP-device-local-ops",
-        "MP-device-local-fences",
-        "CoRR-device-global-ops",
-    ]
-    assert [message["result"]["test"] for message in seen if "result" in message] == [
-        one["test"] for one in told.results
-    ]
+    names = ["MP-device-local-ops", "MP-device-local-fences", "CoRR-device-global-ops"]
+    assert [one["test"] for one in told.results] == names
+    assert [message["result"] for message in seen if "result" in message] == list(told.results)
     value = json.loads(json.dumps(told.to_json()))
     assert set(value) == {
         *("schema", "format", "name", "platform", "seed", "budget_s", "seconds", "chosen", "complete", "verdicts"),
@@ -425,11 +424,12 @@ def ended(status: Any, message: str = "") -> child.ChildResult:
 
 def run_jobs(monkeypatch: pytest.MonkeyPatch, fake: FakeChildren, count: int) -> list[dict[str, Any]]:
     monkeypatch.setattr(child, "run_task", fake)
-    jobs = [checking.Job("c11", name, 1.0) for name in running.NAMES[:count]]
+    names = list(running.NAMES[:count])
+    jobs = [children.Job("c11", name, 1.0) for name in names]
     address = portbar.device.facts.DeviceAddress(0, 0, "P", "D")
-    found = checking.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
-    assert [job for job, _ in found] == jobs
-    return [one for _, one in found]
+    found = children.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
+    assert [one["test"] for one in found] == names
+    return found
 
 
 def begin(index: int) -> dict[str, Any]:
@@ -492,7 +492,7 @@ def test_a_forbidden_outcome_rejects_a_strategy_from_then_on(
     # A later pass does not undo it.
     assert litmus.store_verdicts(device, {first: "pass: all"}).litmus == {first: verdict}
     with contextlib.suppress(UnsupportedFeatureError):  # where nothing else is left
-        assert portbar.choose(portbar.describe(device)).atomics.value != first
+        assert chosen(device).atomics.value != first
     with pytest.raises(UnsupportedFeatureError, match="12 of 1000000 forbidden"):
         portbar.choose(portbar.describe(device), {"atomics": first})
     # It is still there to be checked again by name.
@@ -513,9 +513,7 @@ def test_a_refused_program_is_a_result_with_the_reason(
     )
     monkeypatch.setitem(TESTS, broken.name, broken)  # type: ignore[arg-type]
     monkeypatch.setattr(running, "NAMES", (*running.NAMES, broken.name))
-    runner = running.Runner(
-        queue, portbar.choose(portbar.describe(queue.device)), names=["MP-device-local-ops", broken.name]
-    )
+    runner = running.Runner(queue, chosen(queue.device), names=["MP-device-local-ops", broken.name])
     told = runner.run("MP-device-local-ops", 0.01)
     assert told["status"] in {"pass", "skipped"}
     if told["status"] == "pass":

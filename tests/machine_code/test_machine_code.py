@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from portbar.survey.report.compiled import compiled_table
+from portbar.survey.report.tables import compiled_table
 from tests.machine_code.__main__ import FILE
 from tests.machine_code.cases import CASES
 from tests.machine_code.expected import EXPECTED

@@ -1,4 +1,4 @@
-"""Runs benchmarks and pieces of them in processes of their own."""
+"""Runs benchmarks and pieces of them in processes of their own, and checks their lines."""
 
 from __future__ import annotations
 
@@ -51,6 +51,20 @@ def rows_of(done: Done) -> list[dict[str, Any]]:
     """The lines of a benchmark that ended well."""
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def measured(module: str, selector: str, *arguments: str, **environment: str) -> tuple[list[dict[str, Any]], str]:
+    """The lines of a quick run of a benchmark on a device, and what it said beside them."""
+    done = run(module, "--json", "--quick", "--device", selector, *arguments, **environment)
+    return rows_of(done), done.stderr
+
+
+def check_row(row: dict[str, Any]) -> None:
+    """A line of a benchmark with a peer."""
+    assert set(row) >= REQUIRED
+    assert row["samples"] >= 5
+    assert min(row["ours_us"], row["peer_us"]) > 0
+    assert row["ratio"] == pytest.approx(row["ours_us"] / row["peer_us"])
 
 
 def check_targeted(row: dict[str, Any]) -> None:

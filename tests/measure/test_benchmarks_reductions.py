@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.measure.conftest import Done, check_targeted, python, rows_of, run
+from tests.measure.conftest import Done, check_targeted, measured, python, run
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _is_fast_enough(request: pytest.FixtureRequest) -> None:
 @pytest.mark.device
 @pytest.mark.slow
 def test_every_line_is_valid(selector: str) -> None:
-    rows = rows_of(run("reductions", "--json", "--quick", "--device", selector))
+    rows, _ = measured("reductions", selector)
     for row in rows:
         check_targeted(row)
         scale = row["threads"] if row["peer"] == "NumPy, one thread" else 1

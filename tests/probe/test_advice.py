@@ -21,8 +21,8 @@ from portbar.device.costs import CACHE_KIND, Costs, ShapeCosts, known_costs, sto
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.records import cache
 from portbar.records.files import find
-from portbar.survey.measuring.benching import BarrierTime, time_barriers
-from portbar.survey.tasks.barrier import keep_costs
+from portbar.survey.measuring.barrier import time_barriers
+from portbar.survey.measuring.barrier_table import keep_costs
 from tests import support
 from tests.checkout import ROOT
 
@@ -269,18 +269,17 @@ def test_a_bench_leaves_what_advice_needs(context, queue, tmp_path, monkeypatch)
     profile = portbar.describe(device)
     monkeypatch.setattr(advice, "describe", lambda _: profile)
     with support.skipped_where_refused():
-        (time,) = time_barriers(queue, ["counter"], (1,), (1,), budget_s=2)
-    if time.us is None:
-        pytest.skip(f"no barrier was timed: {time.note}")
-    assert time.launches is not None
-    assert min(min(getattr(time.launches, name)) for name in ("enqueue", "launch", "grid", "check")) > 0
-    assert min(time.launches.gap) >= 0
-    assert BarrierTime.from_row(time.to_row()).launches is not None
+        (row,) = time_barriers(queue, ["counter"], (1,), (1,), budget_s=2)
+    time = row["barrier_time"]
+    if "value" not in time:
+        pytest.skip(f"no barrier was timed: {time['reason']}")
+    assert min(min(row[f"{name}_time"]["samples"]) for name in ("enqueue", "launch", "grid", "check")) > 0
+    assert min(row["gap_time"]["samples"]) >= 0
     monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path))
-    keep_costs(device, [time.to_row()])
+    keep_costs(device, [row])
     costs = known_costs(facts(device))
     assert costs is not None
     assert costs.source.startswith("measured ")
     found = portbar.advise(device, work_per_iteration=1e-6, groups=1)
     assert (found.complete, found.groups) == (True, 1)
-    assert found.costs["barrier"] == pytest.approx(time.us * 1e-6)
+    assert found.costs["barrier"] == pytest.approx(time["value"] * 1e-6)

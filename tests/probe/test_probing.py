@@ -21,8 +21,8 @@ from portbar.launching import compiled
 from portbar.primitives.atomics import WORDS
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.records import cache
-from portbar.survey.measuring import kernels
 from portbar.survey.measuring import probe as probing
+from portbar.survey.measuring import probe_behaviour
 from portbar.survey.measuring.probe import STEPS, probe
 from tests import support
 
@@ -162,9 +162,9 @@ class ShortLoops:
 
 @pytest.mark.parametrize("late_call", range(1, 9))
 def test_one_late_launch_does_not_hide_a_loop_limit(monkeypatch, late_call):
-    device, probes = ShortLoops(late_call), kernels.Probes.__new__(kernels.Probes)
-    monkeypatch.setattr(kernels.cl, "Kernel", lambda *_: None)
-    monkeypatch.setattr(kernels.cl, "Buffer", lambda *_, **__: None)
+    device, probes = ShortLoops(late_call), probe_behaviour.Probes.__new__(probe_behaviour.Probes)
+    monkeypatch.setattr(probe_behaviour.cl, "Kernel", lambda *_: None)
+    monkeypatch.setattr(probe_behaviour.cl, "Buffer", lambda *_, **__: None)
     probes.context = None
     for name, value in {
         "_build": lambda *_: None,
@@ -258,7 +258,7 @@ def test_a_child_that_cannot_begin_is_not_started_again(children, monkeypatch):
 
 def test_probes_render_every_word_function_that_headers_use():
     for atomics in VARIANTS:
-        text = kernels.words_text(atomics)
+        text = probe_behaviour.words_text(atomics)
         assert all(f"portbar_{name}(" in text for name in WORDS)
 
 
@@ -273,7 +273,7 @@ def found(device, context):
 
 @pytest.fixture
 def probes(device, found):
-    return kernels.Probes(device, found)
+    return probe_behaviour.Probes(device, found)
 
 
 def best_of(probes):
@@ -352,7 +352,7 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
     needs_two_groups(found)
     if change is plain_load and probes.facts.name.startswith("Oclgrind"):
         pytest.skip("the simulator runs every load that is written")
-    atomics, right = best_of(probes), kernels.words_text
+    atomics, right = best_of(probes), probe_behaviour.words_text
 
     def wrong(name):
         text = right(name)
@@ -360,7 +360,7 @@ def test_the_probe_sees_a_load_that_does_not_wait_or_that_a_compiler_may_hoist(
         end = text.index("}", start)
         return text[:start] + change(text[start:end]) + text[end:]
 
-    monkeypatch.setattr(kernels, "words_text", wrong)
+    monkeypatch.setattr(probe_behaviour, "words_text", wrong)
     assert re.match(noticed, probes.ordering(atomics))
 
 

@@ -13,7 +13,8 @@ import pytest
 from portbar import records
 from portbar.device.matrix import version_numbers
 from portbar.errors import RecordError
-from portbar.records import bounds, files
+from portbar.records import files
+from portbar.records.scrubbing import told_by
 from tests.records_support import device, record
 
 #: Doublings between the small and the large input, and how much longer the large one may take: it is about 16 times where
@@ -42,30 +43,19 @@ def assert_linear(read: Callable[[Any], object], make: Callable[[int], Any], siz
 @pytest.mark.parametrize(
     ("make", "size"),
     [
-        (lambda n: '"' + '\\"' * n, 1_000),
-        (lambda n: '"' + '\\"' * n + '"', 20_000),
-        (lambda n: '["' + '\\",[{"' * n, 1_000),
-        (lambda n: '{"a":"' + "\\" * n, 5_000),
-        (lambda n: '{"": 1,' * n, 20_000),
-        (lambda n: "[" * n, 20_000),
-        (lambda n: "[" * 20 + "[],{}," * n, 2_000),
-        (lambda n: "{" + ",".join(f'"{k}":1' for k in range(n)) + f',"{n - 1}":2}}', 1_000),
-        (lambda n: "9" * n, 20_000),
-        (lambda n: "0." + "9" * n, 20_000),
-        (lambda n: "\n" * n + "?", 20_000),
-    ],
-    ids=[
-        "open string of escapes",
-        "string of escapes",
-        "brackets in strings",
-        "backslashes",
-        "objects in objects",
-        "arrays in arrays",
-        "empty ones",
-        "a name twice",
-        "long whole number",
-        "long fraction",
-        "lines",
+        pytest.param(lambda n: '"' + '\\"' * n, 1_000, id="open string of escapes"),
+        pytest.param(lambda n: '"' + '\\"' * n + '"', 20_000, id="string of escapes"),
+        pytest.param(lambda n: '["' + '\\",[{"' * n, 1_000, id="brackets in strings"),
+        pytest.param(lambda n: '{"a":"' + "\\" * n, 5_000, id="backslashes"),
+        pytest.param(lambda n: '{"": 1,' * n, 20_000, id="objects in objects"),
+        pytest.param(lambda n: "[" * n, 20_000, id="arrays in arrays"),
+        pytest.param(lambda n: "[" * 20 + "[],{}," * n, 2_000, id="empty ones"),
+        pytest.param(
+            lambda n: "{" + ",".join(f'"{k}":1' for k in range(n)) + f',"{n - 1}":2}}', 1_000, id="a name twice"
+        ),
+        pytest.param(lambda n: "9" * n, 20_000, id="long whole number"),
+        pytest.param(lambda n: "0." + "9" * n, 20_000, id="long fraction"),
+        pytest.param(lambda n: "\n" * n + "?", 20_000, id="lines"),
     ],
 )
 def test_reading_json(make: Callable[[int], str], size: int) -> None:
@@ -79,7 +69,7 @@ REPEATED = ("a", "a.", "-", "a-", "~a", "/a", "/", "\\\\a", "1.", "1:", "f:", ":
 @pytest.mark.parametrize("unit", REPEATED)
 @pytest.mark.parametrize("beginning", ["", "@", "/", "~", "a@"])
 def test_searching_a_text_for_its_owner(beginning: str, unit: str) -> None:
-    search = bounds.told_by.__wrapped__
+    search = told_by.__wrapped__
     assert_linear(lambda text: search(text + " :", "reason"), lambda n: beginning + unit * (n // len(unit)), 1_000)
 
 

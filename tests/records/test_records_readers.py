@@ -23,7 +23,7 @@ from portbar.survey.report.build import FolderReport
 from portbar.survey.report.collect import collect, in_order
 from portbar.survey.report.compare import compare
 from portbar.survey.report.index import index_of
-from portbar.survey.table import record_view
+from portbar.survey.views import record_view
 from tests.records_support import Json, device, record, unlikely
 
 #: Seconds of processor time that any reader may take for one record, on a slow machine.

@@ -11,7 +11,7 @@ import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.reduction.operators import OPERATORS, BuiltIn
 from portbar.primitives.reduction.strategies import VARIANTS, Lanes
-from portbar.survey.tasks.reduction import usable_strategies
+from portbar.survey.measuring.reduction import usable_strategies
 from tests.support import host_array, to_device
 
 pytestmark = pytest.mark.device

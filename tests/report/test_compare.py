@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from portbar.cli import cli
 from portbar.records.reading import measured, missing
 from portbar.survey.report.compare import Comparison, compare
 from tests.checkout import ROOT
@@ -23,6 +21,7 @@ from tests.report_support import (
     occupancy_row,
     put,
     record,
+    run,
     step,
     times,
     without,
@@ -251,11 +250,11 @@ def files(tmp_path: Path) -> tuple[str, str]:
 def test_check_fails_only_where_something_is_worse(files: tuple[str, str]) -> None:
     old, new = files
     for arguments, status in (((old, new), 0), ((old, new, "--check"), 1), ((new, old, "--check"), 0)):
-        assert CliRunner().invoke(cli, ["compare", *arguments]).exit_code == status
+        assert run("compare", *arguments).exit_code == status
 
 
 def test_the_text_names_the_loss_and_fits_80_columns(files: tuple[str, str]) -> None:
-    text = CliRunner().invoke(cli, ["compare", *files]).stdout
+    text = run("compare", *files).stdout
     assert "1 worse, 0 better, 1 otherwise different." in text
     assert "worse   counter, 1 group of 64: barrier" in text
     assert "crash (signal 11)" in text
@@ -264,7 +263,7 @@ def test_the_text_names_the_loss_and_fits_80_columns(files: tuple[str, str]) -> 
 
 def test_several_records_are_compared_with_the_first(files: tuple[str, str], tmp_path: Path) -> None:
     third = written(tmp_path, "third.json", record(device("Another GPU")))
-    result = CliRunner().invoke(cli, ["compare", "--json", *files, third])
+    result = run("compare", "--json", *files, third)
     value = json.loads(result.stdout)
     assert [(one["old"], one["new"]) for one in value] == [("old.json", "new.json"), ("old.json", "third.json")]
     assert value[0]["regressions"] == 1
@@ -272,8 +271,8 @@ def test_several_records_are_compared_with_the_first(files: tuple[str, str], tmp
 
 
 def test_wrong_usage(files: tuple[str, str]) -> None:
-    assert CliRunner().invoke(cli, ["compare", files[0]]).exit_code == 2
-    result = CliRunner().invoke(cli, ["compare", files[0], "no-such-record"])
+    assert run("compare", files[0]).exit_code == 2
+    result = run("compare", files[0], "no-such-record")
     assert result.exit_code == 2
     assert "there is no file 'no-such-record'" in " ".join(result.stderr.split())
 
@@ -290,5 +289,5 @@ def test_the_page_of_the_documentation_shows_what_is_printed(tmp_path: Path) -> 
     old, new = changed(both(CRASH_ALGORITHM, LOSE_BUILD, change))
     names = written(tmp_path, "before.json", old), written(tmp_path, "after.json", new)
     page = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
-    printed = CliRunner().invoke(cli, ["compare", "--check", *names]).stdout
+    printed = run("compare", "--check", *names).stdout
     assert f"$ portbar compare --check before.json after.json\n{printed.strip()}\n```" in page

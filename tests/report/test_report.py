@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
-import time
-from copy import deepcopy
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from portbar.cli import cli
 from portbar.errors import RecordError
-from portbar.records import text
 from portbar.records.reading import measured, missing
 from portbar.survey.report.build import FolderReport, build
 from portbar.survey.report.collect import collect, in_order
-from portbar.survey.report.plots import MOST_BARRIERS, MOST_RECALL, barrier_plots, representatives
 from portbar.survey.report.tables import tables
 from portbar.survey.tables import MOST_COLUMNS, Table
-from tests.report_support import MEASURED, Json, device, occupancy_row, published, record, without
+from tests.report_support import MEASURED, Json, device, occupancy_row, published, record, run, without
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&| [x](javascript:alert(3)) $\\frac{1}{"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with two measured devices and a published chip."""
-    slow = device("Slow GPU", "2.0", bound=4)
-    slow["strategy"]["max_groups"] = {"value": "1", "reason": "loops end: after 65535"}
-    for name, one in (
-        ("a-test", record()),
-        ("b-slow", record(slow)),
-        ("published--gtx", published("GTX 980", "Nvidia", 16, 32, 3.1, 32.0)),
-    ):
-        (tmp_path / f"{name}.json").write_text(text(one))
-    return tmp_path
 
 
 def by_name(devices: list[Json]) -> dict[str, Table]:
@@ -267,167 +244,22 @@ def test_many_names_do_not_make_many_columns() -> None:
     assert "more capabilities" in shown.notes[0]
 
 
-# --- plots ---
-
-
-def test_without_matplotlib_the_error_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = CliRunner().invoke(cli, ["report", str(folder)])
-    assert 'pip install "portbar[plot]"' in str(result.exception)
-    assert CliRunner().invoke(cli, ["report", str(folder), "--no-plots"]).exit_code == 0
-
-
-def test_plots_have_their_numbers_in_words(folder: Path) -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    html = build(folder).to_html()
-    assert 'aria-label="Published chips. GTX 980 (Nvidia): spin 10 %, ticket 100 %"' in html
-    assert (
-        "counter 0.500 at 1, 1.41 at 8; flag 0.700 at 1, 1.98 at 8; tree 1.00 at 1, 2.83 at 8; relaunch 6.00 at 1, 6.00 at 8"
-        in html
-    )
-
-
-def test_plots_take_their_colours_from_the_page(folder: Path) -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    html = build(folder).to_html()
-    drawn = "".join(re.findall(r"<svg.*?</svg>", html, re.DOTALL))
-    assert set(re.findall(r"#[0-9a-f]{6}\b", drawn)) == set()
-    assert {"s-s1", "s-s0", "f-ink"} <= set(re.findall(r"[fs]-\w+", drawn))
-    assert "<text" in drawn
-    identities = re.findall(r' id="([^"]*)"', html)
-    assert len(identities) == len(set(identities))
-    assert set(re.findall(r'href="#([^"]*)"', html)) <= set(identities)
-
-
-def test_only_so_many_devices_are_drawn_and_the_page_says_which() -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    many = [device(f"GPU {n}", bound=2 * n + 4) for n in range(40)]
-    many.append(device("GPU 39", "0.9", bound=82))
-    devices = collect([("a", record(*many))])
-    html = FolderReport(devices, 1).to_html()
-    assert html.count("<svg") == 1 + MOST_BARRIERS
-    assert f"{MOST_RECALL} of 41 records are drawn" in html
-
-
-def test_of_a_device_its_newest_record_is_drawn() -> None:
-    old, new = record(device(driver="1")), record(device(driver="2"))
-    new["created"] = "2026-12-01T00:00:00+00:00"
-    assert [one["driver"] for one in representatives(collect([("n", new), ("o", old)]), 5)] == ["2"]
-
-
-# --- many records ---
-
-
-def test_a_thousand_records_make_a_page_of_less_than_five_megabytes() -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    one = device(bound=1024)
-    one["findings"]["builds"] |= {f"feature{n}": bool(n % 3) for n in range(30)}
-    (summary,) = collect([("a", record(one))])
-    devices = []
-    for n in range(1000):
-        devices.append(deepcopy(summary))
-        devices[-1] |= {
-            "name": f"An accelerator with a long name, model {n // 4}",
-            "driver": f"{n % 4}.15.3 build 160000",
-        }
-    started = time.process_time()
-    html = FolderReport(devices, 1000).to_html()
-    assert len(html.encode()) < 5e6
-    assert time.process_time() - started < 10
-
-
-def test_nothing_of_the_current_folder_is_run_or_obeyed(tmp_path: Path) -> None:
-    """The folder of a stranger: modules by names that Python or matplotlib import, and a configuration that asks for LaTeX."""
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    for n in range(110):
-        (tmp_path / f"{n:03}.json").write_text(text(record(device(f"GPU {n}"))))
-    for name in ("multiprocessing", "concurrent", "matplotlib", "json", "latex"):
-        (tmp_path / f"{name}.py").write_text("open('run', 'w').close()")
-    (tmp_path / "latex").write_text("#!/bin/sh\ntouch run")
-    (tmp_path / "latex").chmod(0o755)
-    (tmp_path / "matplotlibrc").write_bytes(
-        b"text.usetex: True\nfigure.dpi: 1\nbackend: module://latex\nlines.color: \xff\n"
-    )
-    script = (
-        "import sys; sys.argv = ['portbar', 'report', '.', '-o', 'page.html']; from portbar.cli import main; main()"
-    )
-    command = [sys.executable, "-P", "-c", script]
-    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert not (tmp_path / "run").exists()
-    html = (tmp_path / "page.html").read_text()
-    assert "<svg" in html
-    assert "110 records of 110 devices" in html
-
-
-def test_a_style_of_the_user_changes_no_plot(folder: Path) -> None:
-    mpl = pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    devices = build(folder).devices
-
-    def drawn() -> list[str]:
-        return [re.sub(r' (id|href|clip-path)="[^"]*"', "", plot.svg) for plot in barrier_plots(devices).plots]
-
-    usual = drawn()
-    with mpl.rc_context({"text.usetex": True, "font.size": 40, "axes.grid": False}):
-        assert drawn() == usual
-
-
-def test_a_record_with_many_algorithms_of_its_own_costs_its_own_plot_only() -> None:
-    """As many names as there are markers, and all before those that portbar knows."""
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    odd = device("Odd GPU", bound=4)
-    rows = odd["barrier"]["rows"]
-    odd["barrier"]["rows"] = [{**line, "algorithm": f"a{n}"} for n in range(12) for line in rows]
-    for others in ([device(), device("Other GPU")], [device()], []):
-        devices = collect([(str(n), record(one)) for n, one in enumerate([odd, odd, *others])])
-        plots = {plot.title.partition(" (")[0]: plot.text for plot in barrier_plots(devices).plots}
-        for other in others:
-            assert "counter 0.500 at 1" in plots[other["facts"]["name"]]
-        assert "Odd GPU" in FolderReport(devices, 1).to_html()
-
-
-@pytest.mark.parametrize("us", [0.0, -1.0, 5e-324, 1e18])
-def test_times_that_cannot_be_are_in_no_plot(us: float) -> None:
-    pytest.importorskip("matplotlib", reason="plots need matplotlib")
-    one = device()
-    for line in one["barrier"]["rows"]:
-        line["barrier_time"] = line["relaunch_time"] = measured(us, "us")
-        line["groups"] = 2**62 + line["groups"]
-    (summary,) = collect([("a", record(one))])
-    assert barrier_plots([summary]).plots == []
-    assert "Test GPU" in FolderReport([summary], 1).to_html()
-
-
 # --- the command ---
-
-
-def invoke(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(cli, ["report", *map(str, arguments)])
 
 
 def test_forms_and_their_files(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     out = tmp_path_factory.mktemp("out")
-    assert invoke(folder, "--no-plots", "-o", out / "r.html").exit_code == 0
+    assert run("report", folder, "--no-plots", "-o", out / "r.html").exit_code == 0
     checked_page((out / "r.html").read_text())
-    assert invoke(folder, "--markdown", "-o", out / "r.md").exit_code == 0
+    assert run("report", folder, "--markdown", "-o", out / "r.md").exit_code == 0
     assert "| Test GPU (Test platform, 1.0) | usable | 8 | 4.24 |" in (out / "r.md").read_text()
-    value = json.loads(invoke(folder, "--json").stdout)
+    value = json.loads(run("report", folder, "--json").stdout)
     assert (value["records"], len(value["devices"]), value["unread"]) == (3, 3, [])
 
 
 def test_a_file_that_is_not_a_record_is_named_and_the_others_are_shown(folder: Path) -> None:
     (folder / "bad.json").write_text('{"schema": "portbar-record", "format": 2}')
-    result = invoke(folder, "--markdown")
+    result = run("report", folder, "--markdown")
     assert result.exit_code == 1
     assert "## Files that are not records\n\n- bad.json" in result.stdout
     assert "bad.json is not a record" in result.stderr
@@ -435,13 +267,20 @@ def test_a_file_that_is_not_a_record_is_named_and_the_others_are_shown(folder: P
 
 
 def test_wrong_usage(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert invoke(folder, "--markdown", "--json").exit_code == 2
-    assert invoke(folder, "--no-plots", "-o", folder / "no" / "such" / "folder.html").exit_code == 2
-    assert invoke(folder / "none").exit_code == 2
+    assert run("report", folder, "--markdown", "--json").exit_code == 2
+    assert run("report", folder, "--no-plots", "-o", folder / "no" / "such" / "folder.html").exit_code == 2
+    assert run("report", folder / "none").exit_code == 2
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(RecordError, match=r"it has no \.json files"):
         build(empty)
     (empty / "x.json").write_text("not JSON")
     with pytest.raises(RecordError, match="none of its 1 files is valid"):
         build(empty)
-    assert invoke(empty).exit_code == 1
+    assert run("report", empty).exit_code == 1
+
+
+def test_without_matplotlib_the_error_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    result = run("report", folder)
+    assert 'pip install "portbar[plot]"' in str(result.exception)
+    assert run("report", folder, "--no-plots").exit_code == 0

@@ -4,39 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from rich.table import Table
 
-from portbar.cli import cli
-from portbar.cli.shared import err, show
+from portbar.cli.output import err, show
 from portbar.records import text, validate
 from portbar.records.files import NoSuchRecordError, find, shipped
-from tests.report_support import device, record
-
-
-def invoke(*arguments: str | Path) -> Any:
-    return CliRunner().invoke(cli, ["show", *map(str, arguments)])
+from tests.report_support import device, record, run
 
 
 def test_a_file_is_shown(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     file.write_text(text(record(device("My own GPU"))))
     assert find(str(file)).name == "mine.json"
-    shown = invoke(file)
+    shown = run("show", file)
     assert shown.exit_code == 0, shown.exception
     assert "My own GPU" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
-    assert json.loads(invoke(file, "--json").stdout)["devices"][0]["facts"]["name"] == "My own GPU"
+    assert json.loads(run("show", file, "--json").stdout)["devices"][0]["facts"]["name"] == "My own GPU"
 
 
 @pytest.mark.parametrize("slug", sorted(shipped()))
 def test_every_shipped_record_can_be_shown(slug: str) -> None:
-    value = json.loads(invoke("--json", slug).stdout)
+    value = json.loads(run("show", "--json", slug).stdout)
     assert validate(value) == []
-    shown = invoke(slug)
+    shown = run("show", slug)
     assert shown.exit_code == 0, shown.exception
     assert value["devices"][0]["facts"]["name"] in " ".join(shown.stdout.split())
 
@@ -48,15 +41,15 @@ def test_a_part_of_a_slug_names_a_record_in_any_case() -> None:
 def test_a_part_that_many_have_or_none_is_wrong_usage() -> None:
     with pytest.raises(NoSuchRecordError, match="records have '--' in their names"):
         find("--")
-    assert invoke("no-such-device").exit_code == 2
+    assert run("show", "no-such-device").exit_code == 2
     # No file system has names of this length.
-    assert invoke("x" * 5000).exit_code == 2
+    assert run("show", "x" * 5000).exit_code == 2
 
 
 def test_a_file_that_is_not_a_record_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "bad.json"
     file.write_text("{}")
-    result = invoke(file)
+    result = run("show", file)
     assert result.exit_code == 1
     assert "bad.json" in str(result.exception)
 

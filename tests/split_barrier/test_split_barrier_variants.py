@@ -9,7 +9,7 @@ import pytest
 import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.split_barrier.selection import VARIANTS, SplitBarrier
-from portbar.survey.tasks.split_barrier import usable_strategies
+from portbar.survey.measuring.split_barrier import usable_strategies
 from tests.split_barrier.support import PRELUDE, Promise, keep
 
 pytestmark = pytest.mark.device

@@ -12,15 +12,10 @@ from rich.console import Console
 
 from portbar.device.facts import DeviceFacts
 from portbar.records.reading import measured, missing
-from portbar.survey.table import record_view
+from portbar.survey.summary import summary
+from portbar.survey.views import record_view
 
-ADDRESS = {
-    "platform_index": 0,
-    "device_index": 0,
-    "platform_name": "P",
-    "device_name": "D",
-    "platform_version": "1",
-}
+ADDRESS = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D", "platform_version": "1"}
 
 
 def entry(**more: Any) -> dict[str, Any]:
@@ -35,8 +30,7 @@ def entry(**more: Any) -> dict[str, Any]:
 
 
 UNUSABLE = entry(
-    status="unusable",
-    usable={"usable": False, "reason": "nothing compiles", "remedy": 'pip install "portbar[cpu]"'},
+    status="unusable", usable={"usable": False, "reason": "nothing compiles", "remedy": 'pip install "portbar[cpu]"'}
 )
 
 
@@ -50,6 +44,12 @@ def shown(*entries: dict[str, Any], width: int = 80, **more: Any) -> str:
     console = Console(width=width, record=True, markup=False, file=io.StringIO())
     console.print(record_view(record(*entries, **more)))
     return console.export_text()
+
+
+def verdict(entry: dict[str, Any]) -> str:
+    """The summary of a device as one text."""
+    first, *rest = summary(entry)
+    return ". ".join([first.text, *(f"{line.label}: {line.text}" for line in rest)])
 
 
 def barrier_row(samples: list[float], relaunch: float = 4.0, algorithm: str = "counter", **more: Any) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The survey: nothing of one device's failure reaches another's rows, and what was measured is kept.
-
-Its other parts have tests of their own: `test_survey_steps.py`, `test_survey_table.py`, `test_survey_steady.py`.
-"""
+"""The survey: nothing of one device's failure reaches another's rows, and what was measured is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ import random
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -33,18 +29,19 @@ from portbar.device.usable import Usability
 from portbar.errors import DeviceError
 from portbar.records.scrubbing import anonymous
 from portbar.survey import run
-from portbar.survey import step as step_module
-from portbar.survey.measuring.benching import BarrierTime
+from portbar.survey.litmus.results import blank
+from portbar.survey.litmus.short_run import LitmusRun
+from portbar.survey.measuring import barrier, barrier_table
+from portbar.survey.measuring.barrier import barrier_sizes
+from portbar.survey.measuring.occupancy import LOCKS, occupancy_cells
+from portbar.survey.measuring.session import Session
 from portbar.survey.run import GRACE_S, Survey
-from portbar.survey.step import Step, run_step
 from portbar.survey.steps import STEPS
-from portbar.survey.tasks import barrier
-from portbar.survey.tasks.barrier import barrier_sizes
-from portbar.survey.tasks.litmus import LitmusRun
-from portbar.survey.tasks.occupancy import LOCKS, occupancy_cells
-from portbar.survey.tasks.session import Session
-from tests.checkout import ROOT, portbar, python_path
-from tests.survey.support import UNUSABLE, entry, record, shown
+from portbar.survey.steps import step as step_module
+from portbar.survey.steps.step import Step, run_step
+from tests.checkout import ROOT, interruptible, portbar, python_path
+from tests.report_support import step as stored
+from tests.survey.support import UNUSABLE, barrier_row, entry, record, shown
 
 CPU = DeviceFacts(name="a CPU", type=("CPU",), max_work_group_size=4096, local_mem_size=65536, compute_units=2)
 GPU = DeviceFacts(name="a GPU", type=("GPU",), max_work_group_size=1024, local_mem_size=49152, compute_units=132)
@@ -141,26 +138,21 @@ def test_whatever_ends_a_step_its_rows_are_kept_and_the_reason_says_what_was_mea
 
 
 @pytest.mark.parametrize("facts", [CPU, GPU])
-@pytest.mark.parametrize("quick", [True, False])
-def test_cells_cover_every_lock_with_and_without_patience_and_the_informative_ones_come_first(facts, quick):
-    cells = occupancy_cells(DeviceProfile(facts, Findings(groups_in_flight=2)), quick=quick)
-    assert {(cell.lock, cell.patience) for cell in cells} == {(lock, p) for lock in LOCKS for p in (True, False)}
-    assert len({cell.local_size for cell in cells}) >= 2
-    assert len({cell.local_bytes for cell in cells}) >= 2
-    assert len(set(cells)) == len(cells)
-    assert (cells[0].lock, cells[0].patience) == ("packed", True)
-
-
-def test_a_quick_survey_has_fewer_cells_and_runs():
-    quick, full = (occupancy_cells(DeviceProfile(GPU), quick=quick) for quick in (True, False))
+def test_cells_cover_every_lock_the_informative_ones_first_and_a_quick_survey_has_fewer_runs(facts):
+    profile = DeviceProfile(facts, Findings(groups_in_flight=2))
+    quick, full = (occupancy_cells(profile, quick=quick) for quick in (True, False))
+    for cells in (quick, full):
+        assert {(cell.lock, cell.patience) for cell in cells} == {(lock, p) for lock in LOCKS for p in (True, False)}
+        assert min(len({cell.local_size for cell in cells}), len({cell.local_bytes for cell in cells})) >= 2
+        assert len(set(cells)) == len(cells)
+        assert (cells[0].lock, cells[0].patience) == ("packed", True)
     assert sum(cell.runs for cell in quick) < sum(cell.runs for cell in full) / 5
 
 
 @pytest.mark.parametrize(("findings", "most"), [(Findings(groups_in_flight=1), None), (None, 1)])
 def test_where_grids_have_one_group_locks_are_run_once(findings, most):
     cells = occupancy_cells(DeviceProfile(CPU, findings), quick=False, max_groups=most)
-    assert {cell.runs for cell in cells} == {1}
-    assert {cell.patience for cell in cells} == {True}
+    assert {(cell.runs, cell.patience) for cell in cells} == {(1, True)}
 
 
 def test_no_local_size_is_above_what_a_kernel_can_have():
@@ -199,20 +191,16 @@ def test_no_device_is_an_error_that_names_the_remedy():
         Survey().run([])
 
 
-def step_of(status):
-    return {"status": status, "rows": []}
-
-
 @pytest.mark.parametrize(
     ("entries", "status"),
     [
         ([entry(), UNUSABLE], 0),
         ([UNUSABLE], 3),
-        ([entry(), entry(occupancy=step_of("crash"))], 1),
-        ([entry(), entry(atomics=step_of("error"))], 1),
+        ([entry(), entry(occupancy=stored([], "crash"))], 1),
+        ([entry(), entry(atomics=stored([], "error"))], 1),
         ([entry(status="failed", reason="x")], 1),
-        ([entry(occupancy=step_of("crash"), reduction=step_of("timeout"))], 4),
-        ([entry(status="partial", barrier=step_of("partial"))], 0),
+        ([entry(occupancy=stored([], "crash"), reduction=stored([], "timeout"))], 4),
+        ([entry(status="partial", barrier=stored([], "partial"))], 0),
     ],
 )
 def test_exit_status(entries, status):
@@ -289,7 +277,7 @@ def fake_tasks(monkeypatch, **others):
 @pytest.mark.device
 def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, monkeypatch):
     fake_tasks(monkeypatch, occupancy="abort_once", barrier="barriers")
-    monkeypatch.setattr(barrier, "store_table", lambda *_: None)
+    monkeypatch.setattr(barrier_table, "store_table", lambda *_: None)
     told = []
     survey = Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
     found = survey.run([(address, device), (address, device)])
@@ -315,13 +303,11 @@ def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, mo
 @pytest.mark.parametrize("extensions", [("cl_intel_concurrent_dispatch",), ()])
 def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, context, monkeypatch, extensions):
     reports = []
-    measured = [BarrierTime("counter", groups, 3, 0.5, (0.5,), 4.0, (4.0,), 10) for groups in (1, 2)]
+    measured = [barrier_row([0.5], groups=groups, local_size=3) for groups in (2, 1)]
 
-    def time_barriers(_queue, *, local_sizes, on_row, **_):
+    def time_barriers(_queue, *, local_sizes, **_):
         assert local_sizes == [3]
-        for one in measured:
-            on_row(one)
-        return measured
+        yield from measured
 
     monkeypatch.setattr(barrier, "time_barriers", time_barriers)
     monkeypatch.setattr(child, "progress", reports.append)
@@ -330,7 +316,7 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
     barrier.measure(session)
     assert session.skipped == 0
     rows = [report["row"] for report in reports if "row" in report]
-    assert rows[:2] == [one.to_row() for one in measured]
+    assert rows[:2] == measured
     assert [(row["algorithm"], row["groups"], row["barrier_time"]["status"]) for row in rows[2:]] == (
         [("intel_device_barrier", 2, "skipped")] if extensions else []
     )
@@ -340,9 +326,9 @@ def test_a_barrier_without_a_spin_limit_has_a_row_with_the_reason(address, conte
 @pytest.mark.few
 @pytest.mark.device
 @pytest.mark.slow
-def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp_path):
+def test_a_quick_survey_of_a_device_makes_a_complete_record(selector, tmp_path):
     output = tmp_path / "out" / "record.json"
-    done = portbar("survey", "--quick", "--json", "-o", output, "-d", selector(address), timeout=110)
+    done = portbar("survey", "--quick", "--json", "-o", output, "-d", selector, timeout=110)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found == json.loads(output.read_text(encoding="utf-8"))
@@ -375,7 +361,8 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(device, address, tmp
 @pytest.mark.device
 def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, monkeypatch):
     def stopped(of, *_):
-        of.results.append(litmus_result("SB-device-global-ops", forbidden={"r0=0": 2}))
+        failed = {"status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {"r0=0": 2}}
+        of.results.append(blank("SB-device-global-ops", "c11", 1) | failed)
         raise KeyboardInterrupt
 
     fake_tasks(monkeypatch)
@@ -390,11 +377,6 @@ def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, 
     assert records.validate(found) == []
 
 
-def litmus_result(test, **more):
-    blank = {"strategy": "c11", "status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {}, "seed": 1}
-    return blank | {"test": test} | more
-
-
 INTERRUPTED = """
 import sys
 from portbar.survey.steps import Barrier, Occupancy
@@ -407,18 +389,11 @@ main()
 @pytest.mark.once
 @pytest.mark.device
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(selector, fakes, tmp_path, monkeypatch):
     pid_file, output = tmp_path / "pid", tmp_path / "record.json"
     monkeypatch.setenv("FAKE_PID", str(pid_file))
-    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector(address)]
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that starts tests in the background has them ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
+    arguments = ["survey", "--quick", "--json", "-o", str(output), "-d", selector]
+    process = interruptible([sys.executable, "-c", INTERRUPTED, *arguments])
     deadline = time.monotonic() + 90
     while not (pid_file.exists() and pid_file.read_text(encoding="utf-8")) and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
@@ -431,8 +406,7 @@ def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, t
     assert found["partial"]
     assert found["interrupted"]
     (one,) = found["devices"]
-    assert one["status"] == "partial"
-    assert one["occupancy"]["status"] == "ok"
+    assert (one["status"], one["occupancy"]["status"]) == ("partial", "ok")
     assert one["occupancy"]["rows"][0]["recall"]["value"] > 0.5
     assert (one["barrier"]["status"], one["barrier"]["reason"]) == ("interrupted", "stopped by Ctrl-C")
     assert "atomics" not in one
@@ -440,7 +414,3 @@ def test_ctrl_c_keeps_the_record_so_far_and_leaves_no_children(address, fakes, t
     assert "interrupted" in err
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid_file.read_text(encoding="utf-8")), 0)
-
-
-def selector(address):
-    return f"{address.platform_index}:{address.device_index}"

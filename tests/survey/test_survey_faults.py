@@ -14,7 +14,7 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar.survey.run import GRACE_S
-from tests.checkout import environment, have_ended
+from tests.checkout import environment, have_ended, interruptible
 from tests.fake_icd import vendors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
@@ -22,20 +22,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders 
 
 def start(folder: Path, output: Path, *devices: str, limit: float = 30.0) -> subprocess.Popen[str]:
     chosen = [part for name in devices for part in ("-d", name)]
-    command = [
-        sys.executable,
-        "-m",
-        "portbar",
-        "survey",
-        "--quick",
-        "--timeout",
-        str(limit),
-        "-o",
-        str(output),
-        *chosen,
-    ]
+    arguments = ["survey", "--quick", "--timeout", str(limit), "-o", str(output), *chosen]
     env = environment(OCL_ICD_VENDORS=str(folder), PORTBAR_CACHE_DIR=str(output.parent / "cache"))
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return interruptible([sys.executable, "-m", "portbar", *arguments], env=env)
 
 
 def children_of(pid: int) -> list[int]:

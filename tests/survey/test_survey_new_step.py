@@ -19,14 +19,13 @@ from portbar.survey.report.collect import collect
 from portbar.survey.report.compare import compare
 from portbar.survey.report.tables import tables
 from portbar.survey.run import Survey
-from portbar.survey.step import Step, Turn, as_used
 from portbar.survey.steps import STEPS, in_turn
-from portbar.survey.summary import verdict
+from portbar.survey.steps.step import Step, Turn, as_used
 from portbar.survey.tables import Table, cells, name_cell
 from tests.checkout import python_path
 from tests.report_support import device as surveyed
 from tests.report_support import record, times
-from tests.survey.support import shown
+from tests.survey.support import shown, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

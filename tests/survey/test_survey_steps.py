@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,13 +21,17 @@ from portbar.errors import Error
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.survey import run
+from portbar.records.reading import missing
 from portbar.survey.environment import environment, loader
+from portbar.survey.litmus import short_run
+from portbar.survey.litmus.short_run import LitmusRun
+from portbar.survey.measuring import atomics, reduction, session, split_barrier
 from portbar.survey.measuring.rounds import NO_TIME, Budget, most_rounds
-from portbar.survey.step import run_step
-from portbar.survey.steps import STEPS
-from portbar.survey.tasks import atomics, litmus, reduction, session, split_barrier
-from tests.survey.support import entry
+from portbar.survey.steps import STEPS, Occupancy
+from portbar.survey.steps.step import run_step
+from tests.report_support import device as surveyed
+from tests.report_support import record
+from tests.survey.support import occupancy_row
 
 KINDS = {kind.name: kind for kind in TYPES}
 
@@ -76,9 +81,7 @@ def test_how_an_operation_is_done_is_what_the_rendered_header_does(name):
 def test_cases_have_every_type_in_both_spaces_and_no_operation_that_it_lacks():
     every = list(atomics.cases())
     assert len(every) == len(set(every))
-    assert {(case.kind.name, case.space) for case in every} == {
-        (name, space) for name in KINDS for space in atomics.SPACES
-    }
+    assert {(case.kind.name, case.space) for case in every} == set(product(KINDS, atomics.SPACES))
     of = {name: set(atomics.operations_of(kind)) for name, kind in KINDS.items()}
     assert of["uint"] - of["int"] == {"fetch_inc", "fetch_dec"}
     assert of["int"] - of["float"] == {"fetch_and", "fetch_or", "fetch_xor"}
@@ -92,11 +95,9 @@ def test_no_two_operations_could_be_taken_for_each_other(kind):
         operation: atomics.expected_of(atomics.Case(operation, KINDS[kind], "global")).tobytes()
         for operation in atomics.operations_of(KINDS[kind])
     }
-    changing = {
-        name: bits for name, bits in left.items() if name not in {"load", "store", "exchange", "compare_exchange"}
-    }
-    assert len(set(changing.values())) == len(changing)
-    assert left["load"] != left["store"]
+    assert left["load"] != left["store"] == left["exchange"] == left["compare_exchange"]
+    changing = [bits for name, bits in left.items() if name.startswith("fetch_")]
+    assert len(set(changing)) == len(changing)
 
 
 @pytest.mark.device
@@ -109,7 +110,7 @@ def test_every_atomic_operation_of_the_device_leaves_what_it_should(payload):
     for row in rows:
         offered = row["implementation"] != atomics.NONE
         assert row["result"] == {"value": True} or (not offered and row["result"]["status"] == "unsupported"), row
-    assert valid(atomics=outcome | {"rows": rows}) == []
+    assert faults_of(atomics=outcome | {"rows": rows}) == []
 
 
 @pytest.mark.device
@@ -127,9 +128,8 @@ def test_a_wrong_result_is_an_error_with_both_values(context, queue, monkeypatch
 def test_a_failed_build_costs_only_itself(context, queue, monkeypatch):
     good, bad = (atomics.Case(name, KINDS["int"], "global") for name in ("fetch_add", "fetch_nonsense"))
     monkeypatch.setitem(atomics.AFTER, "fetch_nonsense", lambda old, _: old)
-    readings = atomics._results(queue, [good, bad])
-    assert readings[0] == {"value": True}
-    assert readings[1]["status"] == "error"
+    right, wrong = atomics._results(queue, [good, bad])
+    assert (right, wrong["status"]) == ({"value": True}, "error")
 
 
 # Loops of rounds.
@@ -159,21 +159,19 @@ class FakeSide:
 
 def test_sides_are_timed_in_turns_and_each_has_rounds_of_its_own():
     sides = {"fast": FakeSide(1e-7), "slow": FakeSide(1e-4), "broken": FakeSide(1e-6, 64)}
-    taken, wrong = session.time_in_turns(sides, 1 << 20, Budget(1.0))
-    assert set(taken) == {"fast", "slow"}
-    assert wrong == {"broken": "wrong values"}
-    assert np.median(taken["fast"]) == pytest.approx(1e-7, rel=0.2)
-    assert np.median(taken["slow"]) == pytest.approx(1e-4, rel=0.2)
+    times = session.time_in_turns(sides, 1 << 20, Budget(1.0))
+    assert times["broken"] == missing("error", "wrong values")
+    assert {times[name]["unit"] for name in ("fast", "slow")} == {"ns"}
+    assert times["fast"]["value"] == pytest.approx(100, rel=0.2)
+    assert times["slow"]["value"] == pytest.approx(1e5, rel=0.2)
     assert max(sides["fast"].launched) > 100 * max(sides["slow"].launched)
-    assert session.reading_of("broken", taken, wrong)["status"] == "error"
-    assert session.reading_of("fast", taken, wrong)["value"] == pytest.approx(100, rel=0.2)
 
 
 def test_no_launch_has_more_rounds_than_the_device_may_loop():
     side = FakeSide(1e-9)
-    taken, _ = session.time_in_turns({"": side}, 50, Budget(0.0))
+    times = session.time_in_turns({"": side}, 50, Budget(0.0))
     assert max(side.launched) == 50
-    assert len(taken[""]) == 3
+    assert len(times[""]["samples"]) == 3
     assert most_rounds(DeviceProfile(DeviceFacts(), Findings(loop_limit=65_535))) < 65_535 / 32
 
 
@@ -232,23 +230,9 @@ def step_of(name: str, payload: dict[str, Any], seconds: float) -> tuple[dict[st
     return run_step(step, payload | {"budget_s": seconds}, 2 * seconds + 60, rows), rows
 
 
-def valid(**steps: Any) -> list[str]:
-    """Return the faults of a record of these steps."""
-    value = {
-        "schema": run.SCHEMA,
-        "format": run.FORMAT,
-        "kind": "measured",
-        "created": "2026-11-21T00:00:00+00:00",
-        "seconds": 1.0,
-        "seed": 1,
-        "portbar": {"version": "1"},
-        "invocation": {"command": "survey", "quick": True, "timeout_s": 1.0, "devices": []},
-        "environment": environment(),
-        "partial": False,
-        "interrupted": False,
-        "devices": [entry(seconds=1.0, findings=None, **steps)],
-    }
-    return records.validate(value)
+def faults_of(**steps: Any) -> list[str]:
+    """The faults of a record of these steps."""
+    return records.validate(record(surveyed() | steps))
 
 
 @pytest.mark.device
@@ -261,7 +245,7 @@ def test_split_barriers_have_a_time_or_a_reason_and_the_chosen_one_a_time(payloa
             assert row["time"]["value"] > 0
             assert row["barrier_time"]["value"] > 0
         assert "value" in row["time"] or row["time"]["reason"]
-    assert valid(split_barrier=outcome | {"rows": rows}) == []
+    assert faults_of(split_barrier=outcome | {"rows": rows}) == []
 
 
 @pytest.mark.device
@@ -269,14 +253,12 @@ def test_reductions_have_a_time_or_a_reason_at_every_level(payload):
     outcome, rows = step_of("reduction", payload, 20)
     assert outcome["status"] == "ok", outcome
     chosen = [row for row in rows if row["chosen"]]
-    assert {(row["level"], row["type"]) for row in chosen} == {
-        (level, kind) for level in reduction.LEVELS for kind in reduction.TYPES
-    }
+    assert {(row["level"], row["type"]) for row in chosen} == set(product(reduction.LEVELS, reduction.TYPES))
     for row in chosen:
         assert row["time"]["value"] > 0, row
         assert (row["time"]["unit"] == "us") is (row["level"] == "device")
         assert ("built_in_time" in row) is (row["level"] == "work_group")
-    assert valid(reduction=outcome | {"rows": rows}) == []
+    assert faults_of(reduction=outcome | {"rows": rows}) == []
 
 
 @pytest.mark.device
@@ -293,6 +275,21 @@ def test_without_time_a_step_measures_something_and_says_so_of_the_rest(payload,
     assert f"before {len(late)} of {len(rows)} rows" in outcome["reason"]
 
 
+# Occupancy.
+
+
+def test_recall_is_of_the_most_that_any_run_found_and_of_the_vendors_answer():
+    rows = [*map(occupancy_row, ([2, 2, 2], [4, 1, 1], [])), occupancy_row([3], vendor=None, local_size=64)]
+    Occupancy().complete({"rows": rows})
+    first, second, empty, other = rows
+    assert (first["best_known_groups"], first["recall"]["value"]) == (4, 0.5)
+    assert first["recall_of_vendor_bound"]["value"] == 0.25
+    assert second["recall"]["value"] == 0.5
+    assert "recall" not in empty
+    assert (other["best_known_groups"], other["recall"]["value"]) == (3, 1.0)
+    assert other["recall_of_vendor_bound"]["status"] == "unsupported"
+
+
 # Litmus tests.
 
 
@@ -301,8 +298,8 @@ def result(test: str, status: str, strategy: str = "c11", **more: Any) -> dict[s
     return {"test": test, "status": status, "strategy": strategy, **blank, **more}
 
 
-def litmus_run(*results: dict[str, Any], **verdicts: str) -> litmus.LitmusRun:
-    return litmus.LitmusRun(3, quick=False, results=list(results), verdicts=verdicts)
+def litmus_run(*results: dict[str, Any], **verdicts: str) -> LitmusRun:
+    return LitmusRun(3, quick=False, results=list(results), verdicts=verdicts)
 
 
 def test_litmus_results_become_a_row_a_strategy():
@@ -316,7 +313,7 @@ def test_litmus_results_become_a_row_a_strategy():
     assert first["forbidden"] == [{"test": "SB", "count": 3}]
     assert (second["verdict"]["value"], second["forbidden"]) == ("pass", [])
     assert made.outcome() == {"status": "ok"}
-    assert valid(litmus=made.outcome() | {"rows": made.rows(), "seed": 3}) == []
+    assert faults_of(litmus=made.outcome() | {"rows": made.rows(), "seed": 3}) == []
 
 
 def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is_none():
@@ -326,8 +323,7 @@ def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is
 
 
 def test_the_outcome_of_litmus_tests_is_that_of_the_worst():
-    lost = result("SB", "skipped", reason=NO_TIME)
-    crash = result("SB", "crash", reason="ended by SIGSEGV")
+    lost, crash = result("SB", "skipped", reason=NO_TIME), result("SB", "crash", reason="ended by SIGSEGV")
     assert litmus_run(result("MP", "pass"), lost).outcome()["status"] == "partial"
     assert litmus_run(lost, crash).outcome() == {"status": "crash", "reason": "c11 SB: ended by SIGSEGV"}
 
@@ -335,19 +331,19 @@ def test_the_outcome_of_litmus_tests_is_that_of_the_worst():
 def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
     """An order that a device does not claim needs more proof than a survey has time for."""
     kept: dict[str, str] = {}
-    monkeypatch.setattr(litmus.checking, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
+    monkeypatch.setattr(short_run, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
     claims = DeviceProfile(
         DeviceFacts(name="a CPU", type=("CPU",), atomic_memory_capabilities=("relaxed",)),
         Findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"}),
     )
-    monkeypatch.setattr(litmus, "describe", lambda _: claims)
+    monkeypatch.setattr(short_run, "describe", lambda _: claims)
     device: Any = SimpleNamespace()
     litmus_run(c11="pass: 24 tests", cl12="pass: 24 tests", ptx="untested: x").keep(device)
     assert kept == {"cl12": "pass: 24 tests"}
     litmus_run(c11="fail: SB").keep(device)
     assert kept["c11"] == "fail: SB"
     known = replace(claims.facts, atomic_memory_capabilities=("relaxed", "acq_rel", "scope_device"))
-    monkeypatch.setattr(litmus, "describe", lambda _: replace(claims, facts=known))
+    monkeypatch.setattr(short_run, "describe", lambda _: replace(claims, facts=known))
     litmus_run(c11="pass: 24 tests").keep(device)
     assert kept["c11"] == "pass: 24 tests"
 

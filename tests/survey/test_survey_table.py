@@ -12,16 +12,14 @@ from rich.console import Console
 from portbar import records
 from portbar.device.findings import Findings
 from portbar.records.reading import measured, missing
-from portbar.survey.summary import MOST_LINES, Line, OneScreen, SummaryView, summary, usual_grid, verdict
-from portbar.survey.table import record_view
+from portbar.survey.summary import Line, summary, usual_grid
+from portbar.survey.views import MOST_LINES, OneScreen, SummaryView, record_view
 from tests.checkout import ROOT
-from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, record, shown
+from tests.report_support import step
+from tests.survey.support import UNUSABLE, barrier_row, entry, occupancy_row, record, shown, verdict
 
 MATRIX = sorted((ROOT / "vendor_matrix").glob("*.json"))
-STRATEGY = {
-    "atomics": {"value": "c11", "reason": "claimed"},
-    "device_barrier": {"value": "flag", "reason": "measured"},
-}
+STRATEGY = {"atomics": {"value": "c11", "reason": "claimed"}, "device_barrier": {"value": "flag", "reason": "measured"}}
 
 
 def test_the_table_says_why_not_and_what_would_help():
@@ -32,7 +30,7 @@ def test_the_table_says_why_not_and_what_would_help():
 
 
 def test_the_table_says_what_became_of_a_step_and_that_the_record_is_partial():
-    text = shown(entry(occupancy={"status": "crash", "rows": [], "reason": "ended by SIGABRT"}), interrupted=True)
+    text = shown(entry(occupancy=step([], "crash") | {"reason": "ended by SIGABRT"}), interrupted=True)
     assert "occupancy: crash: ended by SIGABRT" in text
     assert "Interrupted" in text
 
@@ -48,30 +46,27 @@ def test_the_table_says_that_loops_of_the_users_kernels_end_early_and_what_would
 def test_the_table_says_why_an_algorithm_has_no_time():
     why = missing("error", "7281 of 8191 rounds ran")
     rows = [barrier_row([0.5]), *(barrier_row([0.5], algorithm="xf", barrier_time=why) for _ in range(2))]
-    text = shown(entry(barrier={"status": "ok", "rows": rows}))
+    text = shown(entry(barrier=step(rows)))
     assert text.count("No time of xf: 7281 of 8191 rounds ran") == 1
     assert "No time of counter" not in text
 
 
 def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
     assert "interrupted before it was checked" in verdict({"status": "waiting"})
-    refused = verdict(entry(status="refused", reason="no ordering"))
-    assert "refuses" in refused
-    assert "no ordering" in refused
+    assert "refuses barriers between work-groups: no ordering" in verdict(entry(status="refused", reason="no ordering"))
     one = {"max_groups": {"value": "1", "reason": "loops end early: one group"}}
     assert "grids of one work-group" in verdict(entry(strategy=one))
     assert "loops end early" in verdict(entry(strategy=one))
     assert "before its strategy was known" in verdict(entry())
     assert "was not measured" in verdict(entry(strategy=STRATEGY))
     assert "cannot" in verdict(entry(status="failed", reason="cannot"))
-    alone = {"status": "ok", "rows": [occupancy_row([1], occupancy=1)]}
+    alone = step([occupancy_row([1], occupancy=1)])
     assert "no two at the same time" in verdict(entry(strategy=STRATEGY, occupancy=alone))
 
 
 def working(**more: Any) -> dict[str, Any]:
-    occupancy = {"status": "ok", "rows": [occupancy_row([2, 3])]}
-    rows = [barrier_row([0.5]), barrier_row([8.0], local_size=64, algorithm="tree")]
-    return entry(strategy=STRATEGY, occupancy=occupancy, barrier={"status": "ok", "rows": rows}, **more)
+    barrier = step([barrier_row([0.5]), barrier_row([8.0], local_size=64, algorithm="tree")])
+    return entry(strategy=STRATEGY, occupancy=step([occupancy_row([2, 3])]), barrier=barrier, **more)
 
 
 def test_the_summary_says_how_many_groups_meet_at_what_cost_and_by_what():
@@ -98,8 +93,7 @@ def gpu(units: int, *counts: int, local_sizes: tuple[int, ...] = (32, 256)) -> d
     occupancy = [occupancy_row([most], most, local_size=size, best_known_groups=most) for size, most in found]
     times = [(size, count) for size in local_sizes for count in counts]
     rows = [barrier_row([0.001 * size + count / 1000], local_size=size, groups=count) for size, count in times]
-    steps = {"occupancy": {"status": "ok", "rows": occupancy}, "barrier": {"status": "ok", "rows": rows}}
-    return entry(strategy=STRATEGY, facts=facts, **steps)
+    return entry(strategy=STRATEGY, facts=facts, occupancy=step(occupancy), barrier=step(rows))
 
 
 def test_the_summary_is_about_one_group_per_compute_unit():
@@ -130,9 +124,9 @@ WORST = entry(
     strategy=STRATEGY,
     facts=entry()["facts"] | {"name": LONG},
     quirks=[{"name": f"a-known-fault-{number}"} for number in range(40)],
-    barrier={"status": "ok", "rows": [barrier_row([0.5])], "unsteady": True},
-    reduction={"status": "crash", "reason": LONG, "rows": []},
-    litmus={"status": "ok", "rows": [{"strategy": "c11", "verdict": measured("fail", note=LONG)}]},
+    barrier=step([barrier_row([0.5])]) | {"unsteady": True},
+    reduction=step([], "crash") | {"reason": LONG},
+    litmus=step([{"strategy": "c11", "verdict": measured("fail", note=LONG)}]),
 )
 
 
@@ -145,13 +139,8 @@ def test_the_summary_of_three_devices_fits_one_screen(one: dict[str, Any]):
     assert max(map(len, text)) <= 80
     assert text[-1].endswith("Details: portbar show record.json")
     if one is WORST:
-        assert [line.split()[0] for line in text[: 1 + MOST_LINES] if line.startswith("  ") and line[2] != " "] == [
-            "Verdict",
-            "Barrier",
-            "Problem",
-            "Remedy",
-            "Faults",
-        ]
+        labels = [line.split()[0] for line in text[: 1 + MOST_LINES] if line.startswith("  ") and line[2] != " "]
+        assert labels == ["Verdict", "Barrier", "Problem", "Remedy", "Faults"]
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -181,67 +170,46 @@ def test_known_faults_are_ids_unless_one_asks_for_more():
     assert "Known fault some-quirk: it fails. Workaround: leave it" in " ".join(verbose.split())
 
 
-def test_the_verdict_says_what_is_wrong():
-    litmus = {
-        "status": "ok",
-        "rows": [{"strategy": "c11", "verdict": measured("fail", note="SB: 3 of 9 forbidden")}],
-    }
-    broken = {"operation": "load", "type": "uint", "space": "global", "implementation": "instruction"}
-    atomics = {"status": "ok", "rows": [broken | {"result": missing("error", "found 1")}]}
-    quirk = {"name": "some-quirk", "fault": "f", "workaround": "w"}
-    said = verdict(
-        working(
-            litmus=litmus, atomics=atomics, quirks=[quirk], reduction={"status": "crash", "reason": "x", "rows": []}
-        )
-    )
-    for part in (
-        "refuted c11 SB: 3 of 9 forbidden",
-        "1 atomic operations do not work",
-        "to the end: reductions",
-        "some-quirk",
-    ):
-        assert part in said, part
-
-
 def atomic(
     operation: str, kind: str, space: str, result: dict[str, Any], implementation: str = "loop"
 ) -> dict[str, Any]:
     return {"operation": operation, "type": kind, "space": space, "implementation": implementation, "result": result}
 
 
-def test_the_new_steps_have_tables():
+def test_the_verdict_says_what_is_wrong():
+    said = verdict(
+        working(
+            litmus=step([{"strategy": "c11", "verdict": measured("fail", note="SB: 3 of 9 forbidden")}]),
+            atomics=step([atomic("load", "uint", "global", missing("error", "found 1"))]),
+            quirks=[{"name": "some-quirk", "fault": "f", "workaround": "w"}],
+            reduction=step([], "crash") | {"reason": "x"},
+        )
+    )
+    assert "refuted c11 SB: 3 of 9 forbidden" in said
+    assert "1 atomic operations do not work" in said
+    assert "to the end: reductions" in said
+    assert "some-quirk" in said
+
+
+def test_every_step_has_a_table():
     split = {"strategy": "uniform", "local_size": 64, "chosen": True}
+    split |= {"time": measured(30.0, "ns"), "barrier_time": measured(20.0, "ns")}
     reduction = {"level": "work_group", "operation": "add", "type": "float", "local_size": 64, "groups": 2}
+    tree = {"strategy": "tree", "chosen": True, "time": measured(99.5, "ns"), "built_in_time": measured(44, "ns")}
+    shuffle = {"strategy": "shuffle", "chosen": False, "time": missing("unsupported", "no PTX")}
+    atomics = [
+        atomic("fetch_add", "float", "global", measured(True), "instruction"),
+        atomic("fetch_add", "float", "local", measured(True)),
+        atomic("fetch_add", "half", "global", missing("unsupported", "lacks it"), "none"),
+        atomic("fetch_add", "uint", "global", missing("error", "left 3"), "instruction"),
+        atomic("fetch_add", "long", "global", missing("skipped", "no time")),
+    ]
     text = shown(
         working(
-            split_barrier={
-                "status": "ok",
-                "rows": [split | {"time": measured(30.0, "ns"), "barrier_time": measured(20.0, "ns")}],
-            },
-            reduction={
-                "status": "ok",
-                "rows": [
-                    reduction
-                    | {
-                        "strategy": "tree",
-                        "chosen": True,
-                        "time": measured(99.5, "ns"),
-                        "built_in_time": measured(44, "ns"),
-                    },
-                    reduction | {"strategy": "shuffle", "chosen": False, "time": missing("unsupported", "no PTX")},
-                ],
-            },
-            atomics={
-                "status": "ok",
-                "rows": [
-                    atomic("fetch_add", "float", "global", measured(True), "instruction"),
-                    atomic("fetch_add", "float", "local", measured(True)),
-                    atomic("fetch_add", "half", "global", missing("unsupported", "lacks it"), "none"),
-                    atomic("fetch_add", "uint", "global", missing("error", "left 3"), "instruction"),
-                    atomic("fetch_add", "long", "global", missing("skipped", "no time"), "loop"),
-                ],
-            },
-            litmus={"status": "ok", "rows": [{"strategy": "c11", "verdict": measured("pass", note="24 tests")}]},
+            split_barrier=step([split]),
+            reduction=step([reduction | tree, reduction | shuffle]),
+            atomics=step(atomics),
+            litmus=step([{"strategy": "c11", "verdict": measured("pass", note="24 tests")}]),
         )
     )
     assert "1.50" in text  # of the split barrier to the whole one
@@ -255,23 +223,10 @@ def test_the_new_steps_have_tables():
 
 
 def test_a_published_record_shows_its_source_and_what_its_locks_found():
-    row = occupancy_row(
-        [4],
-        16,
-        None,
-        local_size=None,
-        local_bytes=None,
-        lock="spin",
-        patience=False,
-        best_known_groups=16,
-        recall=measured(0.25, "1"),
-    )
-    device = {
-        "facts": {"name": "Chip", "vendor": "V"},
-        "status": "published",
-        "findings": None,
-        "occupancy": {"status": "ok", "rows": [row]},
-    }
+    shape = {"local_size": None, "local_bytes": None, "lock": "spin", "patience": False}
+    row = occupancy_row([4], 16, None, **shape, best_known_groups=16, recall=measured(0.25, "1"))
+    facts = {"name": "Chip", "vendor": "V"}
+    device = {"facts": facts, "status": "published", "findings": None, "occupancy": step([row])}
     source = {"title": "Barriers", "authors": ["A. Author"], "year": 2016, "venue": "Somewhere"}
     text = shown(device, kind="published", source=source)
     assert "A. Author: Barriers (Somewhere, 2016)" in text

@@ -306,7 +306,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     context["prepare_lines"] = fragment(*prepare, context) if prepare else ""
     context["enter_lines"] = fragment(*algorithm.entered, context) if algorithm.entered else ""
     context["acquire_lines"] = fragment(*_counting(strategy, "acquire"), context)
-    context["place_lines"] = fragment(*_counting(strategy, "place_pair"), context)
+    context["place_lines"] = fragment(*_counting(strategy, "place_round"), context)
     return context
 
 

@@ -53,16 +53,7 @@ Listener = Callable[[str, str, bool], None]
 
 @dataclass(frozen=True)
 class Job:
-    """The job that runs on every host.
-
-    Attributes
-    ----------
-    quick : bool
-    timeout : float
-        Seconds that one device may take.
-    devices : tuple of str
-        Selectors, as of `--device`.
-    """
+    """The options of the survey on every host: seconds that one device may take, and selectors as of `--device`."""
 
     quick: bool = False
     timeout: float = 120.0
@@ -70,7 +61,7 @@ class Job:
 
     @property
     def limit_s(self) -> float:
-        """Seconds that a host may take in all: longer than half an hour where thirty devices may take longer."""
+        """Return the seconds that a host may take in all; at least half an hour for a full survey."""
         return 600.0 if self.quick else max(1800.0, 30 * self.timeout)
 
     @property
@@ -83,64 +74,41 @@ class Job:
 class Host:
     """A host of the cluster.
 
-    Attributes
-    ----------
-    status : {"waiting", "surveying", "done", "failed", "lost", "interrupted"}
-        `failed`: it responded, but has no complete record; `lost`: its workers disconnected.
-    reason : str
-        Why it is not done; empty if it is.
-    attempts : int
-        How many times the survey was started.
-    seconds : float
-        What the last attempt took.
-    where : str
-        Its network address.
-    survey : distributed.Future or None
-        Of its survey, while it lasts.
-    seen, began, deadline : float
-        When it last had a worker, when the last attempt began, and when it is given up.
+    Its `status` is "waiting", "surveying", "done", "failed" (it responded, but has no complete record), "lost" (its workers
+    disconnected) or "interrupted"; `reason` is empty if it is done.
     """
 
-    status: str = "waiting"
-    reason: str = ""
+    #: Its network address.
+    where: str
+    #: When it last had a worker, when it is given up, and when the last attempt began.
+    seen: float
+    deadline: float
+    began: float = 0.0
+    #: How many times the survey was started, and the seconds of the last attempt.
     attempts: int = 0
     seconds: float = 0.0
-    where: str = ""
+    status: str = "waiting"
+    reason: str = ""
+    #: The future of its survey, until it ends.
     survey: Any = None
-    seen: float = 0.0
-    began: float = 0.0
-    deadline: float = 0.0
 
 
 class ClusterSurvey:
     """The survey of every host of a cluster: run it once, look at `hosts` at any time.
 
-    Parameters
-    ----------
-    folder : HostFolder
-        Where records are written as they come, and hosts that are finished are found.
-    job : Job
-    listener : callable
-        Called with a label, a text, and whether that is more than a step of a survey.
-
-    Attributes
-    ----------
-    hosts : dict of str to Host
-        Label -> what became of the host.
+    Records are written into the folder as they come; it also shows which hosts are finished.
     """
 
     def __init__(self, folder: HostFolder, job: Job, listener: Listener) -> None:
+        #: Label -> host.
         self.hosts: dict[str, Host] = {}
         self._folder, self._job, self._report = folder, job, listener
         self._topic = f"portbar-survey-{uuid.uuid4().hex}"
 
     async def run(self, address: str) -> None:
-        """Survey all hosts, including those that join meanwhile; `hosts` says how that went.
+        """Survey all hosts, including those that join meanwhile.
 
-        Parameters
-        ----------
-        address : str
-            Of the scheduler, or a scheduler file, or ``local`` for one worker in this process.
+        The address is that of the scheduler, or a scheduler file, or ``local`` for one worker in this process.
 
         Raises
         ------
@@ -196,7 +164,7 @@ class ClusterSurvey:
             # A host has several workers, which may have several network addresses.
             return
         now = time.monotonic()
-        host = self.hosts[label] = Host(where=where, seen=now, deadline=now + _BEGIN_S)
+        host = self.hosts[label] = Host(where, now, now + _BEGIN_S)
         # Messages are for the person who started this; records do not have the name.
         self._report(label, f"is {name}", True)
         if problem := _problem(said):
@@ -206,9 +174,7 @@ class ClusterSurvey:
             self._report(label, "was surveyed before", True)
         else:
             payload = {"topic": self._topic, "label": label, "limit_s": self._job.limit_s, **self._job.invocation}
-            key = f"portbar-{uuid.uuid4().hex}"
-            options = {"workers": [where], "allow_other_workers": False, "pure": False}
-            host.survey = client.submit(_by_name(SURVEY), payload, key=key, **options)
+            host.survey = client.submit(_by_name(SURVEY), payload, workers=[where], pure=False)
 
     async def _look(self, label: str, host: Host, present: set[str]) -> None:
         """See whether the survey of a host has ended, or must be."""
@@ -229,7 +195,7 @@ class ClusterSurvey:
             await self._end(label, "failed", f"{busy}: try again when the cluster is idle")
 
     async def _result(self, label: str, host: Host) -> tuple[str, str]:
-        """Keep the record of a survey that has ended; the host's status, and why it is not done."""
+        """Keep the record of a survey that has ended; the host's status, and why it is not "done"."""
         error = await host.survey.exception()
         if isinstance(error, _dask().KilledWorker):
             return "lost", "its worker died during the survey, in every attempt that the cluster allows"
@@ -259,7 +225,7 @@ class ClusterSurvey:
             self._report(label, f"{message['device']}: {message['step']}", False)
 
     async def _end(self, label: str, status: str, reason: str) -> None:
-        """Note how a host has ended, and end its survey."""
+        """Note the outcome for a host, and end its survey."""
         host = self.hosts[label]
         host.status, host.reason = status, _nameless(reason)
         host.seconds = time.monotonic() - host.began if host.attempts else 0.0
@@ -272,7 +238,7 @@ class ClusterSurvey:
 
 
 def _problem(said: Any) -> str:
-    """Why a worker that gave this answer cannot survey its host; empty where it can."""
+    """Return why a worker that gave this answer cannot survey its host; empty if it can."""
     if isinstance(said, ImportError):
         return f"it cannot import portbar ({said}): install portbar {__version__} there"
     if isinstance(said, TimeoutError):
@@ -285,12 +251,12 @@ def _problem(said: Any) -> str:
 
 
 def _network_address(worker: str) -> str:
-    """The host of a worker, as Dask tells hosts apart."""
+    """Return the host of a worker, as Dask tells hosts apart."""
     return str(import_module("distributed.comm.addressing").get_address_host(worker))
 
 
 def _by_name(function: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A function that calls the named one: Dask sends it as code, so that the scheduler does without portbar."""
+    """Return a function that calls the named one: Dask sends it as code, so that the scheduler needs no portbar."""
     module, _, name = function.partition(":")
 
     def call(payload: dict[str, Any]) -> dict[str, Any]:
@@ -303,7 +269,7 @@ def _by_name(function: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 async def _workers(client: Any) -> list[str]:
-    """Addresses of all workers."""
+    """Return the addresses of all workers."""
     try:
         return list(await asyncio.wait_for(client.nthreads(), _ANSWER_S))
     except (OSError, TimeoutError, ValueError) as error:
@@ -311,10 +277,9 @@ async def _workers(client: Any) -> list[str]:
 
 
 def _nameless(text: str) -> str:
-    """A text without addresses and host names."""
-    text = re.sub(r"\b\w+://[^\s'\",)]+", "(address)", text)
-    text = re.sub(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b", "(address)", text)
-    return str(anonymous(text))
+    """Return a text without addresses and host names."""
+    address = r"\b\w+://[^\s'\",)]+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"
+    return str(anonymous(re.sub(address, "(address)", text)))
 
 
 def _dask() -> Any:
@@ -326,7 +291,7 @@ def _dask() -> Any:
 
 @asynccontextmanager
 async def _connected(address: str) -> AsyncIterator[Any]:
-    """A client of the cluster at an address."""
+    """Connect to the cluster at an address."""
     dask = _dask()
     if address == "local":
         # All in this process: a port would run what any user of this machine sends, and a worker process, which
@@ -354,9 +319,8 @@ async def _connected(address: str) -> AsyncIterator[Any]:
         # Something else that listens at the address may send anything.
         await _close(client)
         raise Error(
-            f"no Dask scheduler responds at {address} ({type(error).__name__}: {error}): name the address that `dask "
-            "scheduler` "
-            "prints, the file that its option --scheduler-file writes, or `local`"
+            f"no Dask scheduler responds at {address} ({type(error).__name__}: {error}): name the address that "
+            "`dask scheduler` prints, the file that its option --scheduler-file writes, or `local`"
         ) from error
     try:
         yield client
@@ -371,7 +335,7 @@ async def _close(client: Any) -> None:
 
 
 def _where(address: str) -> str:
-    """An address, or the one that a scheduler's file holds."""
+    """Return an address, or the one in a scheduler's file."""
     file = Path(address)
     if not is_file(file):
         return address

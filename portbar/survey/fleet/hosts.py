@@ -46,14 +46,9 @@ _NOBODY: Final = {"", "localhost", "localhost.localdomain", "localhost6", "local
 
 @dataclass
 class HostFolder:
-    """A folder with one record per host.
+    """A folder with one record per host, made when something is written.
 
-    Parameters
-    ----------
-    path : Path
-        The folder; made when something is written.
-    pattern : str
-        Name of a record, in which `{host}` stands for the label.
+    In the pattern of the records' names, `{host}` stands for the label.
     """
 
     path: Path
@@ -62,10 +57,10 @@ class HostFolder:
 
     @classmethod
     def of(cls, output: str, *, always: bool = False) -> HostFolder | None:
-        """The folder that a file name on the command line asks for; None where it names one file.
+        """Return the folder that a name on the command line asks for; None if it names one file.
 
-        A name asks for a folder if it ends with a slash, is a folder, or has `{host}` in its last part; with `always`, every
-        name does: `record.json` then stands for `record-{host}.json`.
+        A name asks for a folder if it ends with a slash, is a folder, or has `{host}` in its last part. With `always`, every
+        name does, and `record.json` stands for `record-{host}.json`.
 
         Raises
         ------
@@ -84,7 +79,7 @@ class HostFolder:
         return cls(path.parent, f"{path.stem}-{PLACEHOLDER}{path.suffix}") if path.suffix else cls(path)
 
     def label(self, name: str) -> str:
-        """The label of a host: always the same in this folder, and no way back to the name without the folder's salt.
+        """Return the label of a host: always the same in this folder, and no way back to the name without the salt.
 
         Raises
         ------
@@ -95,7 +90,7 @@ class HostFolder:
         return f"host-{hmac.new(self._salt, name.encode(), hashlib.sha256).hexdigest()[:10]}"
 
     def file(self, label: str) -> Path:
-        """Where a host's record is."""
+        """Return the path of a host's record."""
         return self.path / self.pattern.replace(PLACEHOLDER, label)
 
     def is_finished(self, label: str, invocation: dict[str, Any]) -> bool:
@@ -157,10 +152,10 @@ def is_one_of_many(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def only_here(folder: Path, name: str) -> Iterator[bool]:
-    """Whether this is the only process on the host of this name that surveys it into a folder, as long as the block runs.
+    """Yield whether this is the only process that surveys the host of this name into a folder, while the block runs.
 
-    The lock is a file of the host's own temporary folder, not of the shared one, where locks may not work or outlive a
-    process that was killed.
+    The lock is a file of the host's own temporary folder. In a shared folder, locks may not work, or outlive a process that
+    was killed.
 
     Raises
     ------
@@ -185,7 +180,7 @@ def only_here(folder: Path, name: str) -> Iterator[bool]:
 
 
 def _shared_salt(path: Path) -> bytes:
-    """The salt of a folder, which the first process of any host writes."""
+    """Return the salt of a folder, which the first process of any host writes."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_salt(path)

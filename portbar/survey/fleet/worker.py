@@ -1,6 +1,6 @@
 """The code that runs on a Dask worker: the survey of its host, in a child process with a time limit.
 
-No driver is loaded into the worker itself, so that one that aborts costs no worker.
+The worker itself loads no driver, so that one that aborts ends no worker.
 """
 
 from __future__ import annotations
@@ -32,15 +32,8 @@ def describe(_payload: dict[str, Any]) -> dict[str, str]:
 def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
     """Survey the host of the worker that runs this task.
 
-    Parameters
-    ----------
-    payload : dict
-        `topic`: of the progress events; `label`: whose they are; `limit_s`; `quick`, `timeout_s`, `devices`: of the survey.
-
-    Returns
-    -------
-    dict
-        `status` and `message` of the child process, and its `record` (None unless it ended well).
+    The payload has the `topic` and the `label` of progress events, `limit_s`, and the options of the survey. The answer has
+    `status` and `message` of the child process, and its `record` (None unless it ended well).
     """
     psutil, worker = _psutil(), import_module("distributed").get_worker()
     key = worker.get_current_task()
@@ -75,7 +68,7 @@ def survey_host(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def child_task(payload: dict[str, Any]) -> dict[str, Any]:
-    """Survey this machine: the child's side of `survey_host`."""
+    """Survey this machine, in the child process of `survey_host`."""
     _end_with_parent(time.monotonic() + float(payload["limit_s"]) - _EARLIER_S)
     child.progress({"pid": os.getpid()})
     from portbar.device import listing  # noqa: PLC0415 (the child's work, not the worker's)
@@ -111,7 +104,7 @@ def _end_with_parent(deadline: float) -> None:
 
 
 def _psutil() -> Any:
-    """The module, which comes with Dask's distributed; portbar itself does without."""
+    """Return the module, which comes with Dask's distributed; portbar itself does not need it."""
     return import_module("psutil")
 
 

@@ -1,7 +1,4 @@
-"""Litmus tests: whether a device's atomics, as portbar writes them, order memory as OpenCL's memory model says.
-
-Not for choosing a strategy by the verdicts: `portbar.choices.strategy` does.
-"""
+"""Litmus tests: whether a device's atomics, as portbar writes them, order memory as OpenCL's memory model says."""
 
 from portbar.survey.litmus.checking import CheckResult, check, store_verdicts
 

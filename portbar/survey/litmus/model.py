@@ -16,29 +16,18 @@ UNREAD: Final = 3
 
 @dataclass(frozen=True)
 class Operation:
-    """One step of a thread.
-
-    Attributes
-    ----------
-    kind : str
-        `load`, `store`, `exchange`, `add` (fetch-and-add) or `fence`.
-    location : str
-        `x`, `y` or `z`; empty for a fence.
-    value : int
-        What is stored or added; 0 for a load or a fence.
-    order : str
-        Memory order without its prefix; `plain` for a non-atomic access.
-    register : int
-        Where the result goes; -1 for none. Each register is written by one operation.
-    guard : (int, int), optional
-        The operation is made only where this register has this value, so that a plain access never races.
-    """
+    """One step of a thread."""
 
     kind: Kind
+    #: `x`, `y` or `z`; empty for a fence.
     location: str = ""
+    #: The operand: stored or added.
     value: int = 0
+    #: Memory order without its prefix; `plain` for a non-atomic access.
     order: str = "relaxed"
+    #: Where the result goes, -1 for nowhere. Each register is written by one operation.
     register: int = -1
+    #: The operation is made only where this register has this value, so that a plain access never races.
     guard: tuple[int, int] | None = None
 
 
@@ -50,41 +39,26 @@ Values = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Litmus:
-    """One litmus test. All locations are 0 before it.
+    """One litmus test. All locations are 0 before it."""
 
-    Attributes
-    ----------
-    name : str
-        Family, scope, space and form, such as `MP-device-global-ops`.
-    description : str
-        What it is about.
-    threads : tuple of tuple of Operation
-    forbidden : tuple of mapping of str to int
-        Partial outcomes; one that agrees with any of them in all its members is forbidden.
-    why : str
-        Why the memory model forbids it.
-    scope : str
-        `work_group` or `device`.
-    space : str
-        `global` or `local`.
-    form : str
-        How it is ordered: `ops`, `fences`, ...
-    bits : int
-        Size of the objects in `together`; all others have 32 bits.
-    together : tuple of str
-        Locations that lie side by side in one 32-bit word, in this order. Their final values belong to the outcome, since
-        an access to one must not undo a store to another.
-    """
-
+    #: Family, scope, space and form, such as `MP-device-global-ops`.
     name: str
     description: str
     threads: tuple[Thread, ...]
+    #: Partial outcomes; one that agrees with any of them in all its members is forbidden.
     forbidden: tuple[Outcome, ...]
+    #: Why the memory model forbids it.
     why: str
+    #: `work_group` or `device`.
     scope: str = "device"
+    #: `global` or `local`.
     space: str = "global"
+    #: How it is ordered: `ops`, `fences`, ...
     form: str = "ops"
+    #: Size of the objects in `together`; all others have 32 bits.
     bits: int = 32
+    #: Locations that lie side by side in one 32-bit word, in this order. Their final values belong to the outcome, since an
+    #: access to one must not undo a store to another.
     together: tuple[str, ...] = ()
 
     @property
@@ -110,7 +84,7 @@ class Litmus:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the parts of an outcome: registers, then final values."""
+        """The parts of an outcome: registers, then final values."""
         return (*(f"r{k}" for k in range(self.registers)), *self.finals)
 
     @property

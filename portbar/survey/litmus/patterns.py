@@ -1,7 +1,4 @@
-"""The last-block reduction and the look-back scan: whole patterns whose results the host knows.
-
-Not for tests of single operations (`portbar.survey.litmus.tests`).
-"""
+"""The last-block reduction and the look-back scan: whole patterns whose results the host knows."""
 
 from __future__ import annotations
 
@@ -22,30 +19,24 @@ FACTOR: Final = 2654435761
 
 @dataclass(frozen=True)
 class Pattern:
-    """One pattern.
-
-    Attributes
-    ----------
-    name, description, why : str
-        As of a litmus test.
-    forbidden : str
-        The outcome that must not occur.
-    definition : str
-        Its def in `cl_templates/litmus/patterns.mako`.
-    memory_words, result_words : callable
-        Words that a launch of some size needs.
-    tally : callable
-        Counts of outcomes, from the results, the size, the instances that were run, and the seed in the numbers.
-    """
+    """One pattern; the first members are those of a litmus test."""
 
     name: str
     description: str
     why: str
+    #: The outcome that must not occur.
     forbidden: str
+    #: Its def in `cl_templates/litmus/patterns.mako`.
     definition: str
+    #: Words that a launch of some size needs.
     memory_words: Callable[[Size], int]
     result_words: Callable[[Size], int]
+    #: Counts of outcomes, from the results, the size, the instances that were run, and the seed in the numbers.
     tally: Callable[[UInts, Size, int, int], dict[str, int]]
+    scope: str = "device"
+    space: str = "global"
+    form: str = "pattern"
+    across_groups: bool = True
 
 
 def _values(count: int, seed: int) -> UInts:

@@ -1,7 +1,4 @@
-"""Counts of outcomes, the result of one litmus test as JSON values, and the verdict on a strategy that results add up to.
-
-Not for running tests (`portbar.survey.litmus.running`).
-"""
+"""Counts of outcomes, the result of one litmus test as JSON values, and the verdict on a strategy that results add up to."""
 
 from __future__ import annotations
 
@@ -41,13 +38,13 @@ class Tally:
 
 def blank(name: str, strategy: str, seed: int) -> dict[str, Any]:
     """The result of a test that was not run."""
-    test = TESTS.get(name)
+    test = TESTS.get(name) or PATTERNS[name]
     return {
         "test": name,
-        "description": test.description if test is not None else PATTERNS[name].description,
-        "scope": test.scope if test is not None else "device",
-        "space": test.space if test is not None else "global",
-        "form": test.form if test is not None else "pattern",
+        "description": test.description,
+        "scope": test.scope,
+        "space": test.space,
+        "form": test.form,
         "strategy": strategy,
         "seed": seed,
         "status": "skipped",
@@ -68,14 +65,9 @@ def is_lost(result: dict[str, Any]) -> bool:
 
 
 def verdict_of(results: Sequence[dict[str, Any]], *, all_tests: bool) -> str:
-    """The verdict on one strategy: `fail: ...` with the first forbidden outcome, `pass: ...`, or `untested: ...` and why.
+    """Return the verdict on one strategy: `fail: ...` with the first forbidden outcome, `pass: ...`, `untested: ...`.
 
-    Parameters
-    ----------
-    results : sequence of dict
-        Results of that strategy.
-    all_tests : bool
-        Whether every test was asked for; fewer prove a fault, but not that there is none.
+    Unless `all_tests` were asked for, results prove a fault, but not that there is none.
     """
     failed = [result for result in results if result["status"] == "fail"]
     if failed:

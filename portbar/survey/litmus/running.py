@@ -1,7 +1,4 @@
-"""Runs litmus tests on a device in this process, and counts their
-
-Not for drivers that abort or hang: `portbar.survey.litmus.checking` runs this in child processes.
-"""
+"""Runs litmus tests on a device in this process, and counts their outcomes."""
 
 from __future__ import annotations
 
@@ -22,14 +19,12 @@ from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
 from portbar.primitives.strategy import Strategy
 from portbar.survey.litmus.model import UNREAD, Litmus, as_mapping, outcome_text, sequential, serial
-from portbar.survey.litmus.patterns import PATTERNS
+from portbar.survey.litmus.patterns import PATTERNS, UInts
 from portbar.survey.litmus.results import NAMES, Tally, blank
 from portbar.survey.litmus.sizes import Scale, Size
 from portbar.survey.litmus.source import collect_text, kernel_name, program_text
 from portbar.survey.litmus.stress import DISTURBED, NUMBERS, memory_words, stress_numbers
 from portbar.survey.litmus.tests import TESTS, matching
-
-UInts = np.ndarray[Any, np.dtype[np.uint32]]
 
 #: Tests in one program: a compiler reads the headers once for all of them.
 TOGETHER: Final = 8
@@ -67,18 +62,7 @@ def strategy_for(profile: DeviceProfile, atomics: str) -> Strategy:
 
 
 class Runner:
-    """Runs tests of one strategy on one device.
-
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-    strategy : Strategy
-    seed : int
-    names : sequence of str, optional
-        The tests that will be run, which are compiled some at a time; all by default.
-    together : int
-        How many of them are compiled at a time.
-    """
+    """Runs tests of one strategy on one device; `names` will be run (all by default), and are compiled `together` at a time."""
 
     def __init__(
         self,
@@ -111,13 +95,8 @@ class Runner:
         test = TESTS[name]
         return (self.scale.across if test.across_groups else self.scale.within)(len(test.threads))
 
-    def is_built(self, name: str) -> bool:
-        """Whether nothing is left to compile for a test."""
-        chunk = self._chunk(name)
-        return isinstance(self.size(name), str) or chunk in self._programs or chunk in self._refused
-
     def build(self, name: str) -> None:
-        """Compile a test's kernel, and some others with it; each alone where the driver refuses them together.
+        """Compile a test's kernel, if it can be run, and others with it; each alone where the driver refuses them together.
 
         Raises
         ------
@@ -127,7 +106,7 @@ class Runner:
         chunk = self._chunk(name)
         if chunk in self._refused:
             raise self._refused[chunk]
-        if chunk in self._programs:
+        if chunk in self._programs or isinstance(self.size(name), str):
             return
         sizes = [self.size(other) for other in chunk]
         local_sizes = [size.local_size for size in sizes if isinstance(size, Size)]

@@ -1,7 +1,4 @@
-"""How large launches of litmus tests are on a device: as much at once as it runs at once, for some milliseconds.
-
-Not for what is drawn from a seed (`portbar.survey.litmus.stress`).
-"""
+"""How large launches of litmus tests are on a device: as much at once as it runs at once, for some milliseconds."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _FIRST_MEETING_S: Final = 2e-2
 _MEETING_S: Final = 1e-3
 #: Polls of a rendezvous elsewhere.
 _POLLS_OTHER: Final = 200
-#: Polls a second that are assumed: where they were not measured, at most, and at most where a poll is a read-modify-write.
+#: Polls per second that are assumed: where they were not measured, at most, and at most where a poll is a read-modify-write.
 _ASSUMED_RATE: Final = 1e8
 _MOST_RATE: Final = 1e9
 _MOST_RATE_CL12: Final = 2e7
@@ -31,7 +28,8 @@ _MOST_WORDS: Final = 1 << 27
 _MOST_PART: Final = 1 / 8
 _MOST_WORDS_CPU: Final = 1 << 22
 _MOST_ROUNDS: Final = 1 << 15
-_MOST_BLOCK: Final = 64
+#: Most words of memory per instance.
+MOST_BLOCK: Final = 64
 
 #: Vain polls of a look-back: where loops are cut short, and at least elsewhere.
 _SPINS_SHORT: Final = 32
@@ -39,47 +37,31 @@ _LEAST_SPINS: Final = 1000
 #: Approximate iterations of loops in a round on devices that end loops early; the remainder is for the first rendezvous.
 _ITERATIONS_A_ROUND: Final = 160
 
-#: Polls a second below which a device is a simulator.
+#: Polls per second below which a device is a simulator.
 _SLOW_RATE: Final = 5e6
 
 
 @dataclass(frozen=True)
 class Size:
-    """The size of one launch.
-
-    Attributes
-    ----------
-    groups, local_size : int
-    teams : int
-        Instances of the test at the same time.
-    members : int
-        Work-items, or work-groups of a pattern, that make up a team.
-    rounds : int
-        Instances that each team runs, one after the other.
-    polls, first_polls : int
-        Limit of a rendezvous, and of a launch's first one; 0 for none.
-    always_meet : bool
-        Whether each launch has rendezvous, where otherwise the threads would hardly overlap.
-    before : int or None
-        Disturbing accesses before each instance; None where they are drawn.
-    most_block : int
-        Words of memory an instance, at most.
-    most_rounds : int
-    spins : int
-        Vain polls after which a look-back gives up.
-    """
+    """The size of one launch."""
 
     groups: int
     local_size: int
+    #: Instances of the test at the same time.
     teams: int
+    #: Work-items, or work-groups of a pattern, that make up a team.
     members: int
+    #: Instances that each team runs, one after the other.
     rounds: int
+    #: Limit of a rendezvous, and of a launch's first one; 0 for none.
     polls: int
     first_polls: int
+    #: Whether each launch has rendezvous: groups that are threads of the host would hardly overlap otherwise.
     always_meet: bool
+    #: Disturbing accesses before each instance; None where they are drawn.
     before: int | None
-    most_block: int
     most_rounds: int
+    #: Vain polls after which a look-back gives up.
     spins: int
 
     @property
@@ -189,8 +171,7 @@ class Scale:
         polls: tuple[int, int],
         words: int | None = None,
     ) -> Size:
-        gpu = self.kind == "gpu"
-        most = self.most_words // (teams * (words or _MOST_BLOCK))
+        most = self.most_words // (teams * (words or MOST_BLOCK))
         if self.loop_limit is not None:
             # The loops inside a round, such as that which clears local memory, count too.
             most = min(most, self.loop_limit // _ITERATIONS_A_ROUND)
@@ -205,10 +186,8 @@ class Scale:
             rounds=min(rounds, most),
             polls=polls[0],
             first_polls=polls[1],
-            # Where groups are threads of the host, they would hardly overlap otherwise.
-            always_meet=not gpu,
+            always_meet=self.kind != "gpu",
             before=0 if self.kind in {"simulator", "short loops"} else None,
-            most_block=_MOST_BLOCK,
             most_rounds=most,
             spins=_SPINS_SHORT if self.loop_limit is not None else max(_LEAST_SPINS, polls[1]),
         )

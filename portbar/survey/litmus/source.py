@@ -1,7 +1,4 @@
-"""Writes the OpenCL C of litmus tests on top of `portbar/atomics.h`.
-
-Not for compiling or running it (`portbar.survey.litmus.running`).
-"""
+"""Writes the OpenCL C of litmus tests on top of `portbar/atomics.h`."""
 
 from __future__ import annotations
 
@@ -28,16 +25,9 @@ def kernel_name(name: str) -> str:
 
 
 def program_text(names: Sequence[str], local_sizes: Sequence[int], unroll: int = 1) -> str:
-    """A program with the kernels of some tests.
+    """A program with the kernels of some tests and patterns, whose local memory is laid out for these `local_sizes`.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of tests and patterns.
-    local_sizes : sequence of int
-        Work-items a group for each of them: local memory is laid out for that many.
-    unroll : int
-        Polls in one iteration of a rendezvous.
+    `unroll` polls are in one iteration of a rendezvous.
     """
     common = {
         "number": NUMBERS,

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from portbar.survey.litmus.sizes import Size
+from portbar.survey.litmus.sizes import MOST_BLOCK, Size
 
 #: Words that each work-item disturbs; a power of two.
 DISTURBED: Final = 8
@@ -23,31 +23,21 @@ DISTURBED: Final = 8
 MOST_THREADS: Final = 4
 MOST_LOCATIONS: Final = 3
 
-#: Numbers with one word for each location or thread; all others have one.
+#: Numbers of one word each, and those with a word for each location or thread.
+_SINGLE: Final = (
+    *("teams", "rounds", "polls", "first_polls", "block", "group_mul", "group_add", "before", "disturb", "warm"),
+    *("pattern", "items", "mixed", "seed", "members", "spins"),
+)
 _WIDE: Final = {
     **dict.fromkeys(("slot_mul", "slot_add", "offset"), MOST_LOCATIONS),
     **dict.fromkeys(("lane_mul", "lane_add"), MOST_THREADS),
 }
-_NAMES: Final = (
-    *(
-        "teams",
-        "rounds",
-        "polls",
-        "first_polls",
-        "block",
-        "group_mul",
-        "group_add",
-        "before",
-        "disturb",
-        "warm",
-        "pattern",
-    ),
-    *("items", "mixed", "seed", "members", "spins", *_WIDE),
-)
-_ENDS: Final = tuple(accumulate(_WIDE.get(name, 1) for name in _NAMES))
+_ENDS: Final = tuple(accumulate(_WIDE.values(), initial=len(_SINGLE)))
 
 #: Number -> its word in the buffer that kernels get, `n` in the templates; of those with several the first.
-NUMBERS: Final[Mapping[str, int]] = dict(zip(_NAMES, (0, *_ENDS[:-1]), strict=True))
+NUMBERS: Final[Mapping[str, int]] = {name: at for at, name in enumerate(_SINGLE)} | dict(
+    zip(_WIDE, _ENDS[:-1], strict=True)
+)
 
 #: Above this a product of a multiplier and a team could exceed 32 bits.
 _MOST_MULTIPLIER: Final = 4093
@@ -64,14 +54,7 @@ def _coprime(draw: random.Random, length: int) -> int:
 
 
 def stress_numbers(seed: str, size: Size) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    """The numbers of one launch; the same for the same seed and size.
-
-    Parameters
-    ----------
-    seed : str
-        Seed, test and launch.
-    size : Size
-    """
+    """The numbers of one launch; the same for the same size and `seed`, which names the seed, the test and the launch."""
     draw = random.Random(seed)  # noqa: S311 (permutations, no secrets)
     numbers: dict[str, int | list[int]] = {
         "teams": size.teams,
@@ -110,11 +93,11 @@ def _offsets(draw: random.Random, size: Size) -> tuple[int, list[int]]:
     A location's word and the next one belong to it, so offsets are even.
     """
     if draw.random() < 1 / 3:
-        block = draw.choice([b for b in (2, 8, 16, 32) if b * MOST_LOCATIONS <= size.most_block] or [2])
+        block = draw.choice([b for b in (2, 8, 16, 32) if b * MOST_LOCATIONS <= MOST_BLOCK])
         region = size.rounds * size.teams * block
         order = draw.sample(range(MOST_LOCATIONS), MOST_LOCATIONS)
         return block, [region * k + 2 * draw.randrange(block // 2) for k in order]
-    block = draw.choice([b for b in (8, 16, 32, 64) if b <= size.most_block] or [8])
+    block = draw.choice((8, 16, 32, MOST_BLOCK))
     return block, [2 * place for place in draw.sample(range(block // 2), MOST_LOCATIONS)]
 
 

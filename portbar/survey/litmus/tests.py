@@ -32,18 +32,9 @@ def _operation(text: str) -> Operation:
 
 
 def _litmus(name: str, description: str, threads: Sequence[str], forbidden: str, why: str) -> Litmus:
-    """A test from its notation.
+    """A test from its notation: threads of operations with semicolons between them, outcomes such as `r0=1 x=2 or x=1`.
 
-    Parameters
-    ----------
-    name : str
-        Family, scope, space and form. Forms that end in `bit` have `y` and `z` side by side, of that many bits.
-    description : str
-    threads : sequence of str
-        Operations, with semicolons between them.
-    forbidden : str
-        Outcomes, such as `r0=1 x=2`, with `or` between them.
-    why : str
+    Names whose form ends in `bit` have `y` and `z` side by side, of that many bits.
     """
     _, scope, space, form = name.split("-", 3)
     bits = int(form.removesuffix("bit")) if form.endswith("bit") else 32
@@ -109,11 +100,7 @@ _TESTS: Final = (
     _litmus(
         "MP-device-global-sequence",
         "message passing through another thread's read-modify-write",
-        (
-            "store x 1 plain; store y 1 release",
-            "r0 = add y 1",
-            "r1 = load y acquire; r2 = load x plain if r1 == 2",
-        ),
+        ("store x 1 plain; store y 1 release", "r0 = add y 1", "r1 = load y acquire; r2 = load x plain if r1 == 2"),
         "r1=2 r2=0",
         "y is 2 only where the relaxed addition continued the release sequence, so the acquire synchronises with its head",
     ),

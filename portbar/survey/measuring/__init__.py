@@ -1,1 +1,1 @@
-"""Measurements by running kernels: rounds and samples, barrier times, probes."""
+"""Measurements by running kernels: the modules `atomics` to `split_barrier` for the steps of a survey, and the probe."""

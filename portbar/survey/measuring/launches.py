@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from time import perf_counter
@@ -15,8 +14,7 @@ import pyopencl as cl
 
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.records.reading import measured, samples_of, value_of
-from portbar.survey.measuring.rounds import Budget, in_turns, profiled_queue
+from portbar.survey.measuring.rounds import Budget, in_turns, profiled_queue, time_reading
 
 _WORK_SOURCE: Final = """
 kernel void portbar_work(global uint *out, uint rounds, uint never)
@@ -37,47 +35,6 @@ _LEAST_REPEATS: Final = 3
 
 #: How many times as long as an enqueue a launch works where the gap between launches is measured, so that none comes late.
 _LONGER: Final = 6
-
-
-@dataclass(frozen=True)
-class LaunchTimes:
-    """The cost of launches of one shape beside their work: microseconds, one number per sample.
-
-    Attributes
-    ----------
-    enqueue : tuple of float
-        The host, for each plain launch with three arguments that does not wait.
-    gap : tuple of float
-        The device, from the end of one launch's work to the start of the next one's, both enqueued before: by their events,
-        with the duration of an empty launch. If those have no times, by launches of some work and of twice as much.
-    launch : tuple of float
-        A plain launch that does nothing, from its call to the end of a wait for it.
-    grid : tuple of float
-        The same for a launch with a grid that enters it and meets at no barrier.
-    check : tuple of float
-        A word set by the host, a launch that does nothing, and the word read by the host.
-    """
-
-    enqueue: tuple[float, ...]
-    gap: tuple[float, ...]
-    launch: tuple[float, ...]
-    grid: tuple[float, ...]
-    check: tuple[float, ...]
-
-    def to_readings(self) -> dict[str, Any]:
-        """The members of a record's row: `enqueue_time` and so on, each the median and the samples."""
-        return {
-            f"{name}_time": measured(round(statistics.median(times), 4), "us", list(times))
-            for name, times in ((one.name, getattr(self, one.name)) for one in fields(self))
-        }
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> LaunchTimes | None:
-        """Read what `to_readings` made; None from rows of surveys that did not measure it."""
-        readings = {one.name: row.get(f"{one.name}_time") for one in fields(cls)}
-        if any(value_of(reading) is None for reading in readings.values()):
-            return None
-        return cls(**{name: tuple(samples_of(reading)) for name, reading in readings.items()})
 
 
 class LaunchTimer:
@@ -101,8 +58,22 @@ class LaunchTimer:
         self._out = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4)
         self._word = np.zeros(1, np.uint32)
 
-    def __call__(self, groups: int, budget: Budget) -> LaunchTimes:
-        """Measure; takes about 0.1 s on devices that launch within some microseconds."""
+    def __call__(self, groups: int, budget: Budget) -> dict[str, Any]:
+        """Measure; takes about 0.1 s on devices that launch within some microseconds.
+
+        Returns
+        -------
+        dict
+            Readings for a row of a record, microseconds with a sample per repeat:
+
+            - `enqueue_time`: the host, for each plain launch with three arguments that does not wait.
+            - `gap_time`: the device, from the end of one launch's work to the start of the next one's, both enqueued before: by
+              their events, with the duration of an empty launch. If those have no times, by launches of some work and of
+              twice as much.
+            - `launch_time`: a plain launch that does nothing, from its call to the end of a wait for it.
+            - `grid_time`: the same for a launch with a grid that enters it and meets at no barrier.
+            - `check_time`: a word set by the host, a launch that does nothing, and the word read by the host.
+        """
         total = (groups * self._local[0],)
         rounds = self._long_enough(total)
         sides: dict[str, Callable[[], float]] = {
@@ -115,7 +86,7 @@ class LaunchTimer:
         for side in sides.values():
             side()
         taken = in_turns(sides, _REPEATS, least=_LEAST_REPEATS, budget=budget)
-        return LaunchTimes(**{name: tuple(round(us, 4) for us in times) for name, times in taken.items()})
+        return {f"{name}_time": time_reading(times, "us") for name, times in taken.items()}
 
     def _work(self, total: tuple[int], rounds: int, queue: cl.CommandQueue | None = None) -> Any:
         return self._kernel(queue or self._queue, total, self._local, self._out, np.uint32(rounds), np.uint32(0))
@@ -158,7 +129,7 @@ class LaunchTimer:
         return max(0.0, 2 * self._in_a_row(total, rounds) - self._in_a_row(total, 2 * rounds))
 
     def _in_a_row(self, total: tuple[int], rounds: int) -> float:
-        """Microseconds a launch of so much work, of several that were enqueued at once."""
+        """Microseconds per launch of so much work, of several that were enqueued at once."""
         start = perf_counter()
         for _ in range(_LAUNCHES):
             self._work(total, rounds)

@@ -22,7 +22,7 @@ from portbar.records import cache
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.survey.measuring.kernels import Probes
+    from portbar.survey.measuring.probe_behaviour import Probes
 
 #: Those that the barriers of the ordering probe are written with.
 _FIRST_FEATURES: Final = ("one_way_fences", "volatile_polls")
@@ -61,7 +61,7 @@ _MAPPINGS: Final = {
 
 #: Seconds that one step may take in a child, compilation included, before it counts as hanging.
 _STEP_S: Final = 10.0
-#: Why there is no finding where a measurement took longer, or the probe.
+#: The reason of a finding that is missing because its measurement took longer, or the probe.
 TIMED_OUT: Final = "timed out"
 _CUT_SHORT: Final = ", cut short"
 
@@ -121,7 +121,7 @@ def probe_with_faults(
 
 def probe_task(payload: dict[str, Any]) -> None:
     """Make some measurements and report each: the child's side of `probe`."""
-    from portbar.survey.measuring.kernels import Probes  # noqa: PLC0415 (the parent runs no kernels)
+    from portbar.survey.measuring.probe_behaviour import Probes  # noqa: PLC0415 (the parent runs no kernels)
 
     probes = Probes(DeviceAddress.from_json(payload["address"]).resolve(), Findings.from_json(payload["known"]))
     for step in payload["steps"]:

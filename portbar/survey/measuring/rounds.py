@@ -1,20 +1,22 @@
-"""How long things take on a device: how many rounds a launch needs, samples in turns, and the time for all of it."""
+"""The engine of all timings: how many rounds a launch needs, samples in turns, and the time for all of it."""
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 import pyopencl as cl
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.errors import Error
+from portbar.records.reading import measured
 
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: Why there is no time of what a spent budget left out.
+#: The reason of a time that a spent budget left out.
 NO_TIME: Final = "no time was left"
 
 _MOST_ROUNDS: Final = 1 << 20
@@ -56,26 +58,16 @@ def device_s(event: cl.Event, wall: float) -> float:
 def most_rounds(profile: DeviceProfile, iterations: int = 64) -> int:
     """Rounds of a kernel's loop that one launch may have on a device, which may end loops early.
 
-    Parameters
-    ----------
-    profile : DeviceProfile
-    iterations : int
-        Iterations that one round may take, those of inner loops included.
+    A round takes at most `iterations`, those of inner loops included.
     """
     limit = profile.loop_limit
     return _MOST_ROUNDS if limit is None else max(1, min(_MOST_ROUNDS, limit // iterations))
 
 
 def rounds_for(launch: Callable[[int], float | None], seconds: float, most: int) -> int:
-    """Rounds that make one launch take about `seconds`; an estimate, which a busy machine makes too low.
+    """At most `most` rounds that make one launch take about `seconds`; an estimate, which a busy machine makes too low.
 
-    Parameters
-    ----------
-    launch : callable
-        Rounds -> seconds that a launch took; None for one that does not count.
-    seconds : float
-    most : int
-        Rounds that one launch may have.
+    `launch` takes rounds and returns the seconds that they took; None for a launch that does not count.
     """
     rounds = min(4, most)
     while True:
@@ -96,18 +88,10 @@ def in_turns(
     budget: Budget | None = None,
     failed: Callable[[K, Exception], None] | None = None,
 ) -> dict[K, list[T]]:
-    """Samples of each side, its own in turns with those of the others, so that a busy machine is unfair to none.
+    """Take samples of each side in turns with those of the others, so that a busy machine is unfair to none.
 
-    Parameters
-    ----------
-    sides : mapping of name to callable
-        A call takes one sample. Each side comes first in its turn.
-    repeats : int
-    least : int
-        Samples of each side that are taken even if the budget is spent.
-    budget : Budget, optional
-    failed : callable, optional
-        Called with the side and its error; the side is then left out. Without, the error goes to the caller.
+    A call of a side takes one sample; each side comes first in its turn. Once the budget is spent, only the `least` samples are
+    taken. A side that fails is left out, and `failed` is called with it and its error; without `failed` the error is raised.
     """
     taken: dict[K, list[T]] = {side: [] for side in sides}
     for repeat in range(repeats):
@@ -126,6 +110,12 @@ def in_turns(
     return taken
 
 
+def time_reading(times: Iterable[float], unit: str) -> dict[str, Any]:
+    """A reading of the median of some times."""
+    samples = [round(time, 4) for time in times]
+    return measured(round(statistics.median(samples), 4), unit, samples)
+
+
 def in_one_line(error: Exception) -> str:
-    """Return an error's message, for a note beside a number."""
+    """An error's message, for a note beside a number."""
     return " ".join(str(error).split())[:400]

@@ -1,7 +1,4 @@
-"""Makes a report of a folder of records: reads them, and puts tables and plots together.
-
-Not for the form: `portbar.survey.report.page` and `portbar.survey.report.markdown` write it.
-"""
+"""Makes a report of a folder of records: reads them, and puts tables and plots together."""
 
 from __future__ import annotations
 
@@ -15,11 +12,10 @@ from portbar.records import load
 from portbar.records.plain import printable
 from portbar.records.writing import is_folder
 from portbar.survey.report.collect import Json, collect, in_order
-from portbar.survey.report.compiled import compiled_table
 from portbar.survey.report.markdown import markdown
 from portbar.survey.report.page import page
 from portbar.survey.report.plots import barrier_plots, recall_plots
-from portbar.survey.report.tables import VERDICTS, tables
+from portbar.survey.report.tables import VERDICTS, compiled_table, tables
 from portbar.survey.tables import Table
 
 TITLE: Final = "How OpenCL devices synchronise work-groups"
@@ -27,8 +23,10 @@ TITLE: Final = "How OpenCL devices synchronise work-groups"
 
 @dataclass(frozen=True)
 class FolderReport:
-    """The content of a folder of records: a summary of each device, the number of files read, and why others are not
-    records.
+    """The content of a folder of records.
+
+    A summary of each device, the number of records, the files that are not records with the reason, and the table of
+    machine code that was only compiled.
     """
 
     devices: list[Json]
@@ -37,11 +35,11 @@ class FolderReport:
     compiled: Table | None = None
 
     def tables(self) -> list[Table]:
-        """All tables: those of devices, and that of code which was compiled only."""
+        """Return all tables: those of devices, and that of code which was only compiled."""
         return [*tables(self.devices), *([self.compiled] if self.compiled else [])]
 
     def to_json(self) -> dict[str, Any]:
-        """The collected data as JSON values."""
+        """Return the collected data as JSON values."""
         unread = [{"file": name, "problem": why} for name, why in self.unread]
         return {"records": self.records, "devices": self.devices, "unread": unread}
 
@@ -55,11 +53,11 @@ class FolderReport:
         return [f"{of}{when}. Verdicts: {said or 'none'}."]
 
     def to_markdown(self) -> str:
-        """The tables as Markdown."""
+        """Return the tables as Markdown."""
         return markdown(TITLE, self.intro(), self.tables(), self.unread)
 
     def to_html(self, *, plots: bool = True) -> str:
-        """The whole page.
+        """Return the whole page.
 
         Raises
         ------
@@ -86,10 +84,12 @@ def build(folder: Path) -> FolderReport:
     devices: list[Json] = []
     unread: list[tuple[str, str]] = []
     for file in files:
-        found, problem = _read(file)
-        devices += found
-        if problem is not None:
-            unread.append((printable(file.name), problem))
+        try:
+            # Not all records first: a thousand of them would take gigabytes.
+            devices += collect([(file.stem, load(file))])
+        except RecordError as error:
+            name = printable(file.name)
+            unread.append((name, str(error).removeprefix(f"{name}: ")))
     count = len(files) - len(unread)
     if not count:
         what = (
@@ -99,11 +99,3 @@ def build(folder: Path) -> FolderReport:
         )
         raise RecordError(f"no record is in {folder.name!r}: {what}")
     return FolderReport(in_order(devices), count, unread, compiled_table(folder))
-
-
-def _read(file: Path) -> tuple[list[Json], str | None]:
-    """Return summaries of a file's devices, or why it is not a record. A thousand whole records would take gigabytes."""
-    try:
-        return collect([(file.stem, load(file))]), None
-    except RecordError as error:
-        return [], str(error).removeprefix(f"{printable(file.name)}: ")

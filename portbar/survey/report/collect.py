@@ -1,4 +1,4 @@
-"""Draws out of many records what a page shows of each device: one flat summary a device."""
+"""Collects what a page shows of each device in many records: one flat summary per device."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ Json = dict[str, Any]
 
 
 def collect(records: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Json]:
-    """Summaries of all devices of records, which come with their names."""
-    return [summary(name, record, Device(entry)) for name, record in records for entry in record["devices"]]
+    """Return summaries of all devices of records, which come with their names."""
+    return [_summary(name, record, Device(entry)) for name, record in records for entry in record["devices"]]
 
 
 def in_order(devices: Iterable[Json]) -> list[Json]:
-    """The published ones first, in the order in which they came; then by platform, name, driver and time."""
-    return sorted(devices, key=lambda one: (one["kind"] != "published", *_order(one)))
+    """Sort summaries: published ones first, as they came; then by platform, name, driver and time."""
+
+    def order(one: Json) -> list[str]:
+        names = () if one["kind"] == "published" else ("platform", "name", "driver", "created")
+        return [str(one[name] or "").lower() for name in names]
+
+    return sorted(devices, key=order)
 
 
-def _order(one: Json) -> tuple[str, ...]:
-    if one["kind"] == "published":
-        return ("",)
-    return tuple(str(one[name] or "").lower() for name in ("platform", "name", "driver", "created"))
-
-
-def summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
-    """Return the content of a page about one device."""
+def _summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
     facts = device.facts
     return {
         "record": name,
         "kind": record["kind"],
-        "source": citation(record),
+        "source": _citation(record),
         "year": (record.get("source") or {}).get("year"),
         "created": record["created"][:10],
         "portbar": (record.get("portbar") or {}).get("version"),
@@ -56,8 +54,7 @@ def summary(name: str, record: Mapping[str, Any], device: Device) -> Json:
     }
 
 
-def citation(record: Mapping[str, Any]) -> str | None:
-    """Where a published record comes from, as one would cite it."""
+def _citation(record: Mapping[str, Any]) -> str | None:
     source = record.get("source")
     if source is None:
         return None

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from portbar.records.reading import TIMES, rows_of
+from portbar.records.reading import TIMES, is_missing, rows_of, unit_of
 from portbar.survey.device import Device
-from portbar.survey.report.differences import BETTER, WORSE, Leaf, is_missing, judge, said, unit
+from portbar.survey.report.differences import BETTER, WORSE, Leaf, judge, said
 from portbar.survey.steps import STEPS
 
 #: How many times slower counts as a regression unless the user says otherwise.
@@ -21,7 +21,6 @@ _GROUPS: Final = ("devices", "status", "facts", "findings", "quirks", "strategy"
 
 #: Findings by the names of the probe's rows.
 _PROBE_NAMES: Final = {"builds": "build", "progress": "progress", "ordering": "ordering", "litmus": "litmus"}
-Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -98,16 +97,22 @@ class Comparison:
 
     @property
     def doubtful(self) -> frozenset[str]:
-        """The devices with numbers that are worse, which may be so at the moment only."""
+        """Return the devices with numbers that are worse, which may be so at the moment only."""
         return frozenset(item.device for item in self.regressions if item.ratio is not None)
 
     def confirmed_by(self, again: Comparison) -> Comparison:
         """Call numbers worse only if they are so in both comparisons."""
         still = {(item.device, item.path) for item in again.regressions}
-        return replace(self, differences=tuple(_confirmed(item, still) for item in self.differences))
+        differences = [
+            item
+            if item.mark != WORSE or item.ratio is None or (item.device, item.path) in still
+            else replace(item, mark="", text=f"{item.text} (not so when measured again)")
+            for item in self.differences
+        ]
+        return replace(self, differences=tuple(differences))
 
     def to_json(self) -> dict[str, Any]:
-        """The comparison as JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "factor": self.factor,
             "pairs": [vars(pair) for pair in self.pairs],
@@ -116,12 +121,6 @@ class Comparison:
             "differences": [vars(item) for item in self.differences],
             "equal": dict(self.equal),
         }
-
-
-def _confirmed(item: Item, still: set[tuple[str, str]]) -> Item:
-    if item.mark != WORSE or item.ratio is None or (item.device, item.path) in still:
-        return item
-    return replace(item, mark="", text=f"{item.text} (not so when measured again)")
 
 
 def compare(
@@ -176,7 +175,7 @@ def compare(
 
 
 def matched(old: Sequence[Device], new: Sequence[Device]) -> dict[int, int]:
-    """The positions of the same devices in two lists: those with the same driver first, else the same with another driver."""
+    """Return the positions of the same devices in two lists: those with the same driver first, then with another driver."""
     pairs: dict[int, int] = {}
     for name in ("driver", "identity"):
         for index, device in enumerate(old):
@@ -191,11 +190,10 @@ def matched(old: Sequence[Device], new: Sequence[Device]) -> dict[int, int]:
     return dict(sorted(pairs.items()))
 
 
-def leaves(device: Device, *, only_used: bool = False) -> Iterator[Leaf]:
-    """Everything of a device that can be compared, or only what is used.
+def _leaves(device: Device, *, only_used: bool) -> Iterator[Leaf]:
+    """Yield everything of a device that can be compared, or only what is used.
 
-    Values that depend on the moment, such as a device's number or the duration of the survey, are left out, and so are derived
-    values, such as a recall.
+    Left out are values that depend on the moment, such as a device's number, and derived values, such as a recall.
     """
     entry = device.entry
     yield Leaf("status", "", "status", entry.get("status"))
@@ -218,7 +216,7 @@ def leaves(device: Device, *, only_used: bool = False) -> Iterator[Leaf]:
 
 
 def _once(found: Iterator[Leaf]) -> Iterator[Leaf]:
-    """Each leaf once, with a value if it has one: a common baseline of several rows is repeated in each of them."""
+    """Yield each leaf once, with a value if it has one: a common baseline of several rows is repeated in each of them."""
     kept: dict[str, Leaf] = {}
     for leaf in found:
         if leaf.path not in kept or (is_missing(kept[leaf.path].value) and not is_missing(leaf.value)):
@@ -228,8 +226,7 @@ def _once(found: Iterator[Leaf]) -> Iterator[Leaf]:
 
 def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
     found: dict[str, Any] = {}
-    findings = entry.get("findings") or {}
-    for field, value in findings.items():
+    for field, value in (entry.get("findings") or {}).items():
         if field in _PROBE_NAMES:
             found |= {f"{_PROBE_NAMES[field]} {name}": one for name, one in value.items()}
         elif field == "lost":
@@ -245,7 +242,7 @@ def _findings(entry: Mapping[str, Any]) -> Iterator[Leaf]:
 
 
 def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *, only_used: bool) -> Iterator[Item]:
-    before, after = ({leaf.path: leaf for leaf in leaves(device, only_used=only_used)} for device in (old, new))
+    before, after = ({leaf.path: leaf for leaf in _leaves(device, only_used=only_used)} for device in (old, new))
     # Only the barrier step records it; the times of the other steps were taken beside the same work.
     spoilt = any(device.part("barrier").get("unsteady") for device in (old, new))
     for path, leaf in before.items():
@@ -257,7 +254,7 @@ def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *
             equal[leaf.group] += 1
             continue
         mark, text = judgement.mark, judgement.text
-        if spoilt and unit(leaf.value) in TIMES and judgement.ratio is not None:
+        if spoilt and unit_of(leaf.value) in TIMES and judgement.ratio is not None:
             mark, text = "", f"{text} (measured on a busy machine)"
         if leaf.name == "status":
             reason = new.why_not if leaf.group == "status" else new.part(leaf.group).get("reason")
@@ -269,18 +266,18 @@ def _differences(old: Device, new: Device, factor: float, equal: Counter[str], *
 def _unmatched(
     device: str, before: Mapping[str, Leaf], after: Mapping[str, Leaf], strategies_known: bool
 ) -> Iterator[Item]:
-    """Return values in only one of the two: single values one by one, rows of a step counted."""
+    """Yield values in only one of the two: single values one by one, rows of a step counted."""
     counted: dict[str, tuple[list[Leaf], list[Leaf]]] = {}
-    for path in [*before, *(path for path in after if path not in before)]:
-        leaf = before.get(path) or after[path]
+    for path, leaf in (*before.items(), *after.items()):
+        is_new = path not in before
         if path in before and path in after:
             continue
         if leaf.row:
-            rows = counted.setdefault(leaf.group, ([], []))
-            rows[path not in before].append(leaf)
+            counted.setdefault(leaf.group, ([], []))[is_new].append(leaf)
             continue
-        item = _single(device, path, before.get(path), after.get(path))
-        yield item if strategies_known else replace(item, mark="")
+        old, new = (None, leaf.value) if is_new else (leaf.value, None)
+        text = f"only in the {'new' if is_new else 'old'} record: {said(leaf.value)}"
+        yield Item(device, leaf.group, path, old, new, text, _mark(leaf, is_new) if strategies_known else "")
     for group, (gone, come) in counted.items():
         parts = [
             f"{len(some)} values only in the {which} record ({some[0].row} ...)" if len(some) > 1
@@ -291,17 +288,11 @@ def _unmatched(
         yield Item(device, group, f"{group} / rows", len(gone), len(come), "; ".join(parts))
 
 
-def _single(device: str, path: str, old: Leaf | None, new: Leaf | None) -> Item:
-    leaf = old or new
-    assert leaf is not None
-    before, after = (None if one is None else one.value for one in (old, new))
-    mark = ""
-    if leaf.path == "strategy / max_groups":
+def _mark(leaf: Leaf, is_new: bool) -> str:
+    """Return whether it is worse or better that a value is in one record only, the new one or the old one."""
+    if leaf.group != "strategy" or is_missing(leaf.value):
+        return ""
+    if leaf.name == "max_groups":
         # With this choice a grid may have only this many work-groups, so barriers between them are gone.
-        mark = WORSE if old is None else BETTER
-    elif leaf.group == "strategy":
-        mark = WORSE if new is None else ""
-    text = f"only in the {'old' if new is None else 'new'} record: {said(leaf.value)}"
-    if is_missing(leaf.value):
-        mark = ""
-    return Item(device, leaf.group, path, before, after, text, mark)
+        return WORSE if is_new else BETTER
+    return "" if is_new else WORSE

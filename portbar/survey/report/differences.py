@@ -1,15 +1,15 @@
-"""Says of one value in two records whether it differs by more than noise, is better or worse, and by how much, in words."""
+"""Judges one value of two records: whether it differs by more than noise, is better or worse, and by how much, in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any, Final
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.records.reading import TIMES, number_of
+from portbar.records.reading import TIMES, is_missing, number_of, samples_of, unit_of
 
 WORSE: Final = "regression"
 BETTER: Final = "improvement"
@@ -61,7 +61,7 @@ class Judgement:
 
 
 def judge(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
-    """Compare two values of the same name; None where they are the same, or differ by no more than noise."""
+    """Compare two values of the same name; None if they differ by no more than noise."""
     if old.value == new.value or _plain(old.value) == _plain(new.value) is not None:
         return None
     if is_missing(old.value) or is_missing(new.value):
@@ -72,7 +72,7 @@ def judge(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
 
 
 def said(value: Any) -> str:
-    """A value or a reading in a few words."""
+    """Return a value or a reading in a few words."""
     if is_missing(value):
         return f"{value['status']} ({value.get('reason', 'no reason given')})"
     plain = _plain(value)
@@ -83,7 +83,7 @@ def said(value: Any) -> str:
     if isinstance(plain, list):
         return ", ".join(map(str, plain)) or "none"
     text = f"{plain:.4g}" if isinstance(plain, float) else str(plain)
-    of = unit(value)
+    of = unit_of(value)
     return text if of in {None, "1"} else f"{text} {of}"
 
 
@@ -109,24 +109,18 @@ def _judge_numbers(old: Leaf, new: Leaf, factor: float) -> Judgement | None:
     if old.name == "loop_limit":
         shorter = (number_of(new.value) or 0) < (number_of(old.value) or 0)
         return Judgement(WORSE if shorter else BETTER, text)
-    if within_noise(old.value, new.value):
+    if _within_noise(old.value, new.value):
         return None
-    change = ratio(old.value, new.value)
+    change = _ratio(old.value, new.value)
     if change is None:
         return Judgement("", text)
-    is_time = unit(old.value) in TIMES
-    if is_time:
-        text += f", {_times(change, 'slower', 'faster')}"
-    else:
-        text += f", {_times(change, 'more', 'less')}"
+    is_time = unit_of(old.value) in TIMES
+    above, below = ("slower", "faster") if is_time else ("more", "less")
+    text += f", {change:.3g} times {above}" if change > 1 else f", {1 / change:.3g} times {below}"
     bad = change if is_time else 1 / change
     if old.group == "facts" or old.name in _NEUTRAL:
         return Judgement("", text, change)
     return Judgement(WORSE if bad > factor else BETTER if bad < 1 / factor else "", text, change)
-
-
-def _times(change: float, above: str, below: str) -> str:
-    return f"{change:.3g} times {above}" if change > 1 else f"{1 / change:.3g} times {below}"
 
 
 def _judge_words(old: Leaf, new: Leaf) -> Judgement:
@@ -141,7 +135,10 @@ def _judge_words(old: Leaf, new: Leaf) -> Judgement:
     if old.name == "loop_limit":
         return Judgement(WORSE if before is None else BETTER, text)
     if old.group == "strategy":
-        return _judge_strategy(old.name, before, after, text)
+        order = tuple(ALTERNATIVES.get(old.name, ()))
+        if old.name in _RANKED and before in order and after in order:
+            return _judge_order(order.index(before), order.index(after), text)
+        return Judgement("", text)
     return _judge_order(_lack(before), _lack(after), text)
 
 
@@ -153,13 +150,6 @@ def _lack(value: Any) -> int:
     return 0 if value is True or (isinstance(value, str) and value.startswith(_GOOD)) else 1
 
 
-def _judge_strategy(name: str, before: Any, after: Any, text: str) -> Judgement:
-    order = tuple(ALTERNATIVES.get(name, ()))
-    if name in _RANKED and before in order and after in order:
-        return _judge_order(order.index(before), order.index(after), text)
-    return Judgement("", text)
-
-
 def _list_change(before: list[Any], after: list[Any]) -> str:
     gone = [str(one) for one in before if one not in after]
     come = [str(one) for one in after if one not in before]
@@ -167,23 +157,13 @@ def _list_change(before: list[Any], after: list[Any]) -> str:
     return "; ".join(part for part in parts if part) or "in another order"
 
 
-def is_missing(value: Any) -> bool:
-    """Whether this is a reading that has a reason in place of a value."""
-    return isinstance(value, Mapping) and "value" not in value and "status" in value
+def _samples(value: Any) -> list[float]:
+    """Return the samples of a reading that has a number, or the number alone."""
+    return samples_of(value) if isinstance(value, Mapping) else [value]
 
 
-def unit(reading: Any) -> str | None:
-    """The unit of a reading."""
-    found = reading.get("unit") if isinstance(reading, Mapping) else None
-    return found if isinstance(found, str) else None
-
-
-def _samples(reading: Any) -> Sequence[float]:
-    return reading.get("samples") or () if isinstance(reading, Mapping) else ()
-
-
-def middle(reading: Any) -> tuple[float, float]:
-    """The range in which a reading's middle half lies.
+def _middle(reading: Any) -> tuple[float, float]:
+    """Return the range of a reading's middle half.
 
     Of fewer than four samples it is all of them; without samples a time gets 10% to both sides and a count nothing.
     """
@@ -193,29 +173,33 @@ def middle(reading: Any) -> tuple[float, float]:
         return low, high
     if len(samples) >= 2:
         return min(samples), max(samples)
-    value = samples[0] if samples else number_of(reading) or 0.0
-    spread = _UNKNOWN_SPREAD * abs(value) if unit(reading) in TIMES or unit(reading) in {"1/s", "polls/s"} else 0.0
-    return value - spread, value + spread
+    is_time = unit_of(reading) in {*TIMES, "1/s", "polls/s"}
+    spread = _UNKNOWN_SPREAD * abs(samples[0]) if is_time else 0.0
+    return samples[0] - spread, samples[0] + spread
 
 
-def ratio(old: Any, new: Any) -> float | None:
-    """`new` over `old`, of the medians of their samples; None where that is no number or their units differ."""
-    if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
+def _have_other_units(old: Any, new: Any) -> bool:
+    return unit_of(old) != unit_of(new) and None not in {unit_of(old), unit_of(new)}
+
+
+def _ratio(old: Any, new: Any) -> float | None:
+    """Return `new` over `old`, of the medians of their samples; None where that is no number or their units differ."""
+    if _have_other_units(old, new):
         return None
-    values = [median(_samples(reading)) if _samples(reading) else number_of(reading) for reading in (old, new)]
-    if not values[0] or not values[1]:
+    before, after = median(_samples(old)), median(_samples(new))
+    if not before or not after:
         return None
-    change = values[1] / values[0]
+    change = after / before
     # Of numbers that are too far apart it is zero or infinite.
     return change if change and math.isfinite(change) else None
 
 
-def within_noise(old: Any, new: Any) -> bool:
+def _within_noise(old: Any, new: Any) -> bool:
     """Whether two readings are equal within their samples: their middle halves overlap."""
-    if unit(old) != unit(new) and None not in {unit(old), unit(new)}:
+    if _have_other_units(old, new):
         return False
-    (old_low, old_high), (new_low, new_high) = middle(old), middle(new)
+    (old_low, old_high), (new_low, new_high) = _middle(old), _middle(new)
     if old_low <= new_high and new_low <= old_high:
         return True
     gap = max(old_low - new_high, new_low - old_high)
-    return gap * TIMES.get(unit(old) or "", float("inf")) < _CLOCK_S
+    return gap * TIMES.get(unit_of(old) or "", float("inf")) < _CLOCK_S

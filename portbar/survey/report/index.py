@@ -23,7 +23,7 @@ _TABLES: Final = ("verdicts", "recall")
 
 
 def index(folder: Path) -> tuple[str, str]:
-    """The text of a folder's page as it is, and as it should be.
+    """Return the text of a folder's page as it is, and as it should be.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def index(folder: Path) -> tuple[str, str]:
 
 
 def index_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
-    """The tables as Markdown; each device leads to the file of its record."""
+    """Return the tables as Markdown; each device leads to the file of its record."""
     made = (table for table in tables(in_order(collect(records))) if table.name in _TABLES)
     return "\n\n".join(table_text(table, links=True) for table in made)
 

@@ -212,7 +212,7 @@ ${row | n}
 % endfor
 % if unread:
 <section aria-labelledby="unread-title">
-<h2 id="unread-title">Files that are no records</h2>
+<h2 id="unread-title">Files that are not records</h2>
 <ul>
 % for name, why in unread:
 <li>${name}: ${why}

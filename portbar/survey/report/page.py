@@ -32,17 +32,9 @@ def page(
     plots: Mapping[str, Plots],
     unread: Sequence[tuple[str, str]],
 ) -> str:
-    """The whole page; the plots are keyed by the table that they precede, and files that are not records come last."""
+    """Return the whole page; the plots are keyed by the table that they precede, and files that are not records come last."""
     css, js = (_template().get_def(name).render() for name in ("style", "script"))
-    policy = "; ".join(
-        (
-            "default-src 'none'",
-            f"style-src '{_hash(css)}'",
-            f"script-src '{_hash(js)}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
+    own = f"style-src '{_hash(css)}'; script-src '{_hash(js)}'"
     rows = {table.name: [_row(table, row) for row in table.rows] for table in tables}
     text = _template().render(
         title=title,
@@ -51,7 +43,7 @@ def page(
         plots={name: of for name, of in plots.items() if of.plots},
         rows=rows,
         unread=unread,
-        policy=policy,
+        policy=f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'",
         css=css,
         js=js,
     )
@@ -59,7 +51,7 @@ def page(
 
 
 def _hash(text: str) -> str:
-    """How a security policy names the one style or script that it allows."""
+    """Return the name of a style or script in a security policy that allows it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 

@@ -1,7 +1,6 @@
 """Draws the plots of a report with matplotlib, as SVG that takes its colours and fonts from the page.
 
-Not for choosing what is drawn beyond how many devices, and not for tables. Nothing outside the SVG is referred to, and it holds
-no style attributes, which the page's security policy would refuse.
+The SVG refers to nothing outside, and has no style attributes, which the page's security policy would refuse.
 """
 
 from __future__ import annotations
@@ -41,11 +40,8 @@ Times = Sequence[tuple[int, float]]
 _CLASSES: Final = {"#0000f0": "ink", "#0000f1": "faint", **{f"#0000a{n}": f"s{n}" for n in range(8)}}
 _INK, _FAINT = "#0000f0", "#0000f1"
 
-#: Colour and shape of what is drawn: neither alone tells two things apart.
-_LOCKS: Final = {"spin": ("#0000a2", "v"), "ticket": ("#0000a1", "s"), "packed": ("#0000a3", "o")}
-
-#: How far above or below its line a lock's mark is, so that equal ones do not hide each other.
-_APART: Final = {"spin": -0.1, "ticket": 0.04, "packed": 0.18}
+#: Colour and shape of a lock's mark, and how far below its line it is, so that equal ones do not hide each other.
+_LOCKS: Final = {"spin": ("#0000a2", "v", -0.1), "ticket": ("#0000a1", "s", 0.04), "packed": ("#0000a3", "o", 0.18)}
 _MARKERS: Final = "osv^Dph"
 _RELAUNCH: Final = "#0000a0"
 
@@ -85,14 +81,16 @@ def _own_style() -> Iterator[None]:
         yield
 
 
-def _figure(width: float, height: float) -> Figure:
+def _axes(width: float, height: float, place: tuple[float, float, float, float]) -> tuple[Figure, Axes]:
+    """Return a figure of this size in points, and axes at a place in it: left, bottom, width and height."""
     from matplotlib.figure import Figure  # noqa: PLC0415 (an extra, and slow to load)
 
-    return Figure(figsize=(width / 72, height / 72))
+    figure = Figure(figsize=(width / 72, height / 72))
+    return figure, figure.add_axes(place)
 
 
 def representatives(devices: Sequence[Json], most: int) -> list[Json]:
-    """At most `most` devices to draw: of each device its newest record, those with most work-groups first."""
+    """Return at most `most` devices to draw: of each device its newest record, those with most work-groups first."""
     newest: dict[tuple[Any, Any], Json] = {}
     for one in devices:
         key = (one["platform"], one["name"])
@@ -113,7 +111,7 @@ def _note(shown: Sequence[Json], of: Sequence[Json]) -> str:
 
 @_own_style()
 def recall_plots(devices: Sequence[Json]) -> Plots:
-    """Recall by lock without patience, of published chips and of measured devices."""
+    """Draw recall by lock without patience, of published chips and of measured devices."""
     found = [one for one in devices if one["recall"] and any(lock in one["recall"]["cells"] for lock in _LOCKS)]
     printed = [one for one in found if one["kind"] == "published"][:MOST_RECALL]
     measured = [one for one in found if one["kind"] != "published"]
@@ -123,24 +121,24 @@ def recall_plots(devices: Sequence[Json]) -> Plots:
 
 
 def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
-    figure = _figure(340, 62 + 34 * len(devices))
-    axes = figure.add_axes((0.04, 46 / (62 + 34 * len(devices)), 0.92, 34 * len(devices) / (62 + 34 * len(devices))))
+    rows = 34 * len(devices)
+    figure, axes = _axes(340, 62 + rows, (0.04, 46 / (62 + rows), 0.92, rows / (62 + rows)))
     said = []
     for row, one in enumerate(devices):
         cells = one["recall"]["cells"]
         axes.plot([0, 100], [row, row], color=_FAINT, linewidth=1, zorder=1)
-        axes.text(0, row - 0.36, _short(one), color=_INK, fontsize=8, parse_math=False)
-        for lock in _LOCKS:
-            if lock in cells and cells[lock]["recall"] is not None:
-                colour, marker = _LOCKS[lock]
-                axes.plot(100 * cells[lock]["recall"], row + _APART[lock], marker, color=colour, markersize=6, zorder=3)
+        name = shorten(f"{one['name']} {one['driver'] or ''}", 62, placeholder=" ...")
+        axes.text(0, row - 0.36, name, color=_INK, fontsize=8, parse_math=False)
+        for lock, (colour, marker, below) in _LOCKS.items():
+            if lock in cells:
+                axes.plot(100 * cells[lock]["recall"], row + below, marker, color=colour, markersize=6, zorder=3)
         shares = ", ".join(f"{lock} {100 * cells[lock]['recall']:.0f} %" for lock in _LOCKS if lock in cells)
         said.append(f"{one['label']}: {shares}")
     axes.set_ylim(len(devices) - 0.5, -0.75)
     axes.set_xlim(-3, 103)
     axes.set_yticks([])
     _finish(axes, "recall without patience, %")
-    for lock, (colour, marker) in _LOCKS.items():
+    for lock, (colour, marker, _) in _LOCKS.items():
         axes.plot([], [], marker, color=colour, markersize=6, label=lock)
     _legend(figure, axes, 3)
     return Plot(title, _svg(figure), "; ".join(said))
@@ -148,7 +146,7 @@ def _recall_plot(title: str, devices: Sequence[Json]) -> Plot:
 
 @_own_style()
 def barrier_plots(devices: Sequence[Json]) -> Plots:
-    """Barrier time over group count by algorithm, with relaunching as a line of its own; one plot a device."""
+    """Draw barrier time over group count by algorithm, with relaunching as a line of its own; one plot per device."""
     found = [one for one in devices if one["barrier"]]
     # Each algorithm has one colour in all plots. portbar's own come first, and of those the ones that most devices have.
     counted = Counter(name for one in found for name in one["barrier"]["algorithms"])
@@ -168,41 +166,35 @@ def _lines(curve: Json, names: Sequence[str]) -> list[tuple[str, Times]]:
 
 
 def _drawn(times: Times) -> Times:
-    """The times that a plot can show: from a picosecond to an hour, thinned out if they are very many."""
+    """Return the times that a plot can show: from a picosecond to an hour, thinned out if there are very many."""
     possible = [(groups, us) for groups, us in times if groups and 1e-6 <= us <= 3.6e9]
     return possible[:: 1 + len(possible) // _MOST_POINTS]
 
 
 def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
+    from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra, and slow to load)
+
     curve = device["barrier"]
-    figure = _figure(340, 260)
-    axes = figure.add_axes((0.15, 0.3, 0.82, 0.66))
+    figure, axes = _axes(340, 260, (0.15, 0.3, 0.82, 0.66))
     said = []
     lines = _lines(curve, names)
     for name, times in lines:
         at = names.index(name)
         style: dict[str, Any] = {"color": f"#0000a{at + 1}", "marker": _MARKERS[at], "markersize": 4, "linewidth": 1.4}
-        axes.plot([groups for groups, _ in times], [us for _, us in times], label=name, **style)
+        axes.plot(*zip(*times, strict=True), label=name, **style)
         said.append(f"{name} {_ends(times)}")
     again = _drawn(curve["relaunch"])
     if again:
-        axes.plot(
-            [groups for groups, _ in again],
-            [us for _, us in again],
-            label="relaunch",
-            color=_RELAUNCH,
-            linestyle="--",
-            linewidth=2,
-        )
+        axes.plot(*zip(*again, strict=True), label="relaunch", color=_RELAUNCH, linestyle="--", linewidth=2)
         said.append(f"relaunch {_ends(again)}")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     if high / low < 300:
-        axes.yaxis.set_major_locator(_log_locator((1, 2, 5) if high / low < 30 else (1, 3)))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 30 else (1, 3)))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.set_minor_formatter(lambda _value, _position: "")
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
     axes.set_ylabel("us per barrier", color=_INK, fontsize=8)
     axes.grid(color=_FAINT, linewidth=0.6)
     _finish(axes, f"work-groups of {curve['local_size']}")
@@ -212,20 +204,9 @@ def _barrier_plot(device: Json, names: Sequence[str]) -> Plot:
     )
 
 
-def _log_locator(steps: Sequence[float]) -> Any:
-    from matplotlib.ticker import LogLocator  # noqa: PLC0415 (an extra, and slow to load)
-
-    return LogLocator(subs=steps)
-
-
 def _ends(times: Sequence[Sequence[float]]) -> str:
     (first, start), (last, end) = times[0], times[-1]
     return f"{digits(start)} at {first:g}, {digits(end)} at {last:g}"
-
-
-def _short(device: Json) -> str:
-    driver = device["driver"] or ""
-    return shorten(f"{device['name']} {driver}".strip(), 62, placeholder=" ...")
 
 
 def _finish(axes: Axes, title: str) -> None:
@@ -254,7 +235,7 @@ def _legend(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def _svg(figure: Figure) -> str:
-    """The figure as an SVG element for a page."""
+    """Return the figure as an SVG element for a page."""
     import matplotlib as mpl  # noqa: PLC0415 (an extra, and slow to load)
 
     file = io.StringIO()

@@ -1,16 +1,26 @@
-"""The tables of a report, as rows of text: the same for the page and for Markdown."""
+"""The tables of a report, the same for the page and for Markdown: of measured devices, and of machine code not run."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.resources
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from textwrap import shorten
 from typing import Any, Final
 
+from portbar.errors import RecordError
+from portbar.records.bounds import examined
+from portbar.records.files import parse, read_bytes
 from portbar.survey.steps import STEPS
 from portbar.survey.steps.barrier import fastest
 from portbar.survey.tables import Cell, Table, cells, name_cell
 
 Json = dict[str, Any]
+
+#: Where a folder of records has the figures that a checkout's tests keep.
+_COMPILED: Final = Path("compiled") / "machine_code.json"
 
 #: Steps on the way from a device that does everything to one that does nothing, for sorting.
 VERDICTS: Final = (
@@ -26,7 +36,7 @@ VERDICTS: Final = (
 
 
 def tables(devices: Sequence[Json]) -> list[Table]:
-    """All tables; those without a row are left out."""
+    """Return the tables of devices that have rows."""
     made = [_verdicts(devices), *(step.table(devices) for step in STEPS)]
     return [table for table in made if table is not None and table.rows]
 
@@ -69,3 +79,48 @@ def _verdicts(devices: Sequence[Json]) -> Table:
         "the fastest barrier between the most work-groups, and of relaunching an empty kernel."
     )
     return Table("verdicts", "Features of each device", about, columns, rows)
+
+
+def compiled_table(folder: Path) -> Table | None:
+    """Return the table of machine code that was compiled for GPUs and not run; None if the folder has no valid file of it."""
+    try:
+        kept = parse(read_bytes(folder / _COMPILED))
+        if not _is_valid(kept):
+            return None
+        rows = [_compiled_row(entry) for entry in kept["targets"]]
+    except (RecordError, KeyError):
+        return None
+    columns = [
+        ("GPU", False),
+        ("Products", False),
+        ("Compilers", False),
+        ("Kernels", True),
+        ("Accesses in a loop of polls", True),
+        ("Loops with a read-modify-write", True),
+        ("Read-modify-writes", True),
+        ("Loops that acquire", True),
+        ("Bytes in private memory", True),
+    ]
+    about = (
+        "Machine code of every algorithm for GPUs that portbar was not run on: how it waits is known, whether it works is not. "
+        "Numbers are the most that one kernel has. Groups compete for a word by read-modify-writes in at most two loops; more "
+        "mean that polls write, as on Intel's GPUs until a probe has seen volatile loads suffice."
+    )
+    return Table("compiled", "Compiled, not run", about, columns, rows)
+
+
+def _is_valid(value: Any) -> bool:
+    """Whether a value, which may come from a stranger, is within the bounds of records and as its schema says."""
+    if examined(value).faults:
+        return False
+    schema = importlib.resources.files("portbar.records") / "schema" / "compiled" / "1.schema.json"
+    # Imported late: few commands need it.
+    validator = importlib.import_module("jsonschema_rs").validator_for(json.loads(schema.read_text(encoding="utf-8")))
+    return bool(validator.is_valid(value))
+
+
+def _compiled_row(entry: Json) -> list[Cell]:
+    figures = [of for of in entry["cases"].values() if of]
+    names = ("polls_in_loop", "writing_loops", "atomics", "acquiring_loops", "spills")
+    most = [max(of[name] for of in figures) if figures else None for name in names]
+    return cells(entry["name"], entry["gpus"], entry["compiler"], len(entry["cases"]), *most)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from portbar.survey.step import Step
 from portbar.survey.steps.atomics import Atomics
 from portbar.survey.steps.barrier import Barrier
 from portbar.survey.steps.litmus import Litmus
 from portbar.survey.steps.occupancy import Occupancy
 from portbar.survey.steps.reduction import Reduction
 from portbar.survey.steps.split_barrier import SplitBarrier
+from portbar.survey.steps.step import Step
 
 #: In the order in which they are shown. A step from outside of portbar may be added and taken away again.
 STEPS: list[Step] = [Occupancy(), Barrier(), Litmus(), Atomics(), SplitBarrier(), Reduction()]

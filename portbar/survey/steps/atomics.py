@@ -7,7 +7,7 @@ from textwrap import shorten
 from typing import Final
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.step import Entry, Json, Row, Step, Turn
+from portbar.survey.steps.step import Entry, Json, Row, Step, Turn
 from portbar.survey.tables import EMPTY, LONGEST, Cell, Table, common, name_cell, terminal_table
 
 #: Operations in the table; surveys write fewer.

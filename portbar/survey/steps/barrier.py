@@ -10,7 +10,8 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used, grid_of
+from portbar.survey.measuring.barrier_table import keep_table, unsteady
+from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
 from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table, us_of
 
 if TYPE_CHECKING:
@@ -41,14 +42,10 @@ class Barrier(Step):
 
     def complete(self, part: Json) -> None:
         """Add whether the times vary too much to go by."""
-        from portbar.survey.tasks.barrier import unsteady  # noqa: PLC0415 (as above)
-
         part["unsteady"] = unsteady(part["rows"])
 
     def keep(self, device: cl.Device, entry: Entry, *, quick: bool) -> bool:
         """Store which algorithm was fastest at which group count, if that was measured well enough to go by."""
-        from portbar.survey.tasks.barrier import keep_table  # noqa: PLC0415 (as above)
-
         part = entry[self.name]
         one_group = "max_groups" in entry["strategy"]
         return part["status"] == "ok" and not one_group and keep_table(device, part["rows"], quick=quick)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.step import START_S, Entry, Json, Row, Running, Step, Turn
+from portbar.survey.steps.step import START_S, Entry, Json, Row, Running, Step, Turn
 from portbar.survey.tables import Cell, Table, common, name_cell
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Litmus(Step):
 
     def run(self, running: Running) -> Json:
         """Run the tests, in children of their own, and keep their verdicts, so that the strategy goes by them."""
-        from portbar.survey.tasks.litmus import LitmusRun  # noqa: PLC0415 (records are read without OpenCL)
+        from portbar.survey.litmus.short_run import LitmusRun  # noqa: PLC0415 (records are read without OpenCL)
 
         part, of = running.entry[self.name], LitmusRun(running.seed, running.quick)
         chosen = running.entry.get("strategy", {}).get("atomics", {}).get("value")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.records.reading import mean_of, measured, missing, number_of, rows_of, samples_of, value_of
-from portbar.survey.step import Entry, Json, Row, Step, Turn
+from portbar.survey.steps.step import Entry, Json, Row, Step, Turn
 from portbar.survey.tables import EMPTY, Cell, Table, cells, name_cell, terminal_table
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from portbar.records.reading import rows_of
-from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used, grid_of
+from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
 from portbar.survey.tables import (
     Table,
     cells,

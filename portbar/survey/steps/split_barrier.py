@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from portbar.records.reading import rows_of, value_of
-from portbar.survey.step import Entry, Json, Row, Step, Turn, as_used
+from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used
 from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells, us_of
 
 
@@ -64,22 +64,13 @@ class SplitBarrier(Step):
         summaries = [(one, one["split_barrier"]) for one in devices if one["split_barrier"]]
         names, notes = common((of["times_ns"] for _, of in summaries), "strategies", most=8)
         rows = [
-            cells(
-                name_cell(one),
-                of["local_size"],
-                *timed_cells(of["times_ns"], of["chosen"], names),
-                of["barrier_ns"],
-            )
+            cells(name_cell(one), of["local_size"], *timed_cells(of["times_ns"], of["chosen"], names), of["barrier_ns"])
             for one, of in summaries
         ]
         about = (
             "Nanoseconds of an arrive and a wait within a work-group, by strategy, beside the work-group barrier of OpenCL. "
             "The one that portbar chooses is marked with *."
         )
-        columns = [
-            ("Device", False),
-            ("Local size", True),
-            *((name, True) for name in names),
-            ("OpenCL's barrier", True),
-        ]
+        columns = [("Device", False), ("Local size", True)]
+        columns += [*((name, True) for name in names), ("OpenCL's barrier", True)]
         return Table("split-barriers", "Split barriers", about, columns, rows, notes)

@@ -1,8 +1,7 @@
-"""A measuring task under way in its child process, and times of what a kernel repeats in a loop."""
+"""A survey's step under way in its child process, and times of what a kernel repeats in a loop."""
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,8 +19,17 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.program import Program
 from portbar.records import cache
-from portbar.records.reading import measured, missing
-from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, in_turns, profiled_queue, rounds_for
+from portbar.records.reading import missing
+from portbar.survey.measuring.rounds import (
+    NO_TIME,
+    Budget,
+    device_s,
+    in_one_line,
+    in_turns,
+    profiled_queue,
+    rounds_for,
+    time_reading,
+)
 
 #: Seconds that one timed launch should take, and timed launches of each side.
 _LAUNCH_S: Final = (0.001, 0.01)
@@ -45,7 +53,7 @@ def context_of(payload: Mapping[str, Any]) -> cl.Context:
 
 
 class Session:
-    """A task under way: its device, its time, and its rows, which are reported as they come.
+    """A step under way: its device, its time, and its rows, which are reported as they come.
 
     The queue has time stamps if the device has them; `skipped` counts rows that there was no time for.
     """
@@ -112,7 +120,7 @@ def largest_group(program: CompiledProgram, queue: cl.CommandQueue, name: str) -
     return int(kernel.get_work_group_info(cl.kernel_work_group_info.WORK_GROUP_SIZE, device))
 
 
-def possible_sizes(wanted: Sequence[int], profile: DeviceProfile, largest: int | None) -> list[int]:
+def possible_sizes(wanted: Sequence[int], profile: DeviceProfile, largest: int | None = None) -> list[int]:
     """The wanted local sizes, each cut to what is possible."""
     limit = largest or profile.facts.max_work_group_size or 1
     return sorted({min(size, limit) for size in wanted})
@@ -177,42 +185,33 @@ def repeated(factor: Any, term: Any, rounds: int, modulus: int | None = None) ->
 
 
 def time_in_turns(
-    sides: Mapping[str, Launch], most: int, budget: Budget
-) -> tuple[dict[str, list[float]], dict[str, str]]:
-    """Seconds a round of each side, its launches in turns with those of the others, so that a busy machine is unfair to none.
+    sides: Mapping[str, Launch], most: int, budget: Budget, unit: str = "ns"
+) -> dict[str, dict[str, Any]]:
+    """The time per round of each side as a reading, its launches in turns with those of the others: a busy machine is unfair to
+    none.
 
-    A launch has at most `most` rounds; the first samples are taken even if the budget is spent. Returned is for each side a
-    number a launch, or what went wrong in their place.
+    A launch has at most `most` rounds; the first samples, one per launch, are taken even if the budget is spent.
     """
+    scale = {"ns": 1e9, "us": 1e6}[unit]
     least, long = _LAUNCH_S
     wanted = max(least, min(long, budget.left() / (len(sides) * 2 * _REPEATS[1])))
     samplers: dict[str, Callable[[], float]] = {}
-    wrong: dict[str, str] = {}
+    wrong: dict[str, dict[str, Any]] = {}
 
     def failed(side: str, error: Exception) -> None:
-        wrong[side] = in_one_line(error)
+        wrong[side] = missing("error", in_one_line(error))
 
     for side, launch in sides.items():
         try:
             # The first launch of a kernel may compile it.
             launch(1)
-            samplers[side] = partial(_each_of, launch, rounds_for(launch, wanted, most))
+            rounds = rounds_for(launch, wanted, most)
+            samplers[side] = partial(_each_of, launch, rounds, scale)
         except (Error, cl.Error) as error:
             failed(side, error)
-    return in_turns(samplers, _REPEATS[1], least=_REPEATS[0], budget=budget, failed=failed), wrong
+    taken = in_turns(samplers, _REPEATS[1], least=_REPEATS[0], budget=budget, failed=failed)
+    return wrong | {side: time_reading(times, unit) for side, times in taken.items()}
 
 
-def _each_of(launch: Launch, rounds: int) -> float:
-    """Seconds a round in one launch."""
-    return launch(rounds) / rounds
-
-
-def reading_of(
-    side: str, taken: Mapping[str, list[float]], wrong: Mapping[str, str], unit: str = "ns"
-) -> dict[str, Any]:
-    """The time a round of one side, as a reading."""
-    if side in wrong:
-        return missing("error", wrong[side])
-    scale = {"ns": 1e9, "us": 1e6}[unit]
-    samples = [round(seconds * scale, 4) for seconds in taken[side]]
-    return measured(round(statistics.median(samples), 4), unit, samples)
+def _each_of(launch: Launch, rounds: int, scale: float) -> float:
+    return launch(rounds) / rounds * scale

@@ -1,7 +1,7 @@
 """The capability table of atomics as measured: each operation on each type and address space, compiled and run once.
 
-A task for a child process. One work-item runs each operation, and what it leaves is compared with NumPy. Whether operations are
-atomic and in order is the subject of the litmus tests and portbar's own tests.
+One work-item runs each operation, and its results are compared with NumPy's. Whether operations are atomic and in order is the
+subject of the litmus tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.strategy import Strategy
 from portbar.records.reading import measured, missing
 from portbar.survey.measuring.rounds import NO_TIME, in_one_line
-from portbar.survey.tasks.session import Session
+from portbar.survey.measuring.session import Session
 
 SPACES: Final = ("global", "local")
 
@@ -191,17 +191,14 @@ def _run(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]:
     after, olds = np.empty_like(room), np.empty_like(room)
     cl.enqueue_copy(queue, after, cells)
     cl.enqueue_copy(queue, olds, found)
-    readings = []
-    for index, case in enumerate(of):
-        wanted = (before[index], expected_of(case))
-        got = (olds[index], after[index])
-        right = all(one.tobytes() == other.tobytes() for one, other in zip(wanted, got, strict=True))
-        readings.append(
-            measured(True)
-            if right
-            else missing("error", f"it found {got[0]} and left {got[1]} in place of {wanted[0]} and {wanted[1]}")
-        )
-    return readings
+    wanted = [expected_of(case) for case in of]
+    return [_reading(*values) for values in zip(before, wanted, olds, after, strict=False)]
+
+
+def _reading(before: Any, wanted: Any, found: Any, left: Any) -> dict[str, Any]:
+    if (before.tobytes(), wanted.tobytes()) == (found.tobytes(), left.tobytes()):
+        return measured(True)
+    return missing("error", f"it found {found} and left {left} in place of {before} and {wanted}")
 
 
 def _results(queue: cl.CommandQueue, of: Sequence[Case]) -> list[dict[str, Any]]:

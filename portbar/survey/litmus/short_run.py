@@ -10,7 +10,7 @@ from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import UnsupportedFeatureError
 from portbar.records.reading import measured, missing
-from portbar.survey.litmus import checking
+from portbar.survey.litmus.checking import check, store_verdicts
 from portbar.survey.litmus.results import is_lost, verdict_of
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
 
 @dataclass
 class LitmusRun:
-    """Litmus tests under way; results and verdicts are kept as they come, as in `litmus.checking.CheckResult`."""
+    """Litmus tests under way; results and verdicts are kept as they come, as in `checking.CheckResult`."""
 
     seed: int
     quick: bool
@@ -36,7 +36,7 @@ class LitmusRun:
             if "result" in message:
                 self.results.append(message["result"])
 
-        checked = checking.check(
+        checked = check(
             device,
             seconds=seconds,
             seed=self.seed,
@@ -58,7 +58,7 @@ class LitmusRun:
         kept = {
             name: said for name, said in self.verdicts.items() if said.startswith("fail") or _is_allowed(profile, name)
         }
-        checking.store_verdicts(device, kept)
+        store_verdicts(device, kept)
 
     def outcome(self) -> dict[str, Any]:
         """How the step went: its `status`, with a `reason` unless that is ok."""

@@ -1,14 +1,12 @@
-"""Time of the short forms of reductions with each strategy that a device can use, beside OpenCL's own function for it.
+"""The time of the short forms of reductions with each strategy that a device can use, beside OpenCL's own function for it.
 
-A task for a child process. Results are checked only to ensure that a time is that of a reduction: the tests check the rest. Not
-for reductions of arrays (`benchmarks/reductions.py`).
+Results are checked only to ensure that a time is that of a reduction.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -23,16 +21,7 @@ from portbar.launching.program import Program
 from portbar.primitives.reduction import strategies
 from portbar.records.reading import missing
 from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
-from portbar.survey.tasks.session import (
-    Loop,
-    Session,
-    check,
-    failure,
-    possible_sizes,
-    reading_of,
-    repeated,
-    time_in_turns,
-)
+from portbar.survey.measuring.session import Loop, Session, check, failure, possible_sizes, repeated, time_in_turns
 
 #: In the order of measuring, so that a step that runs out of time has measured the most informative rows.
 LEVELS: Final = ("work_group", "device", "sub_group")
@@ -97,9 +86,7 @@ def source(level: str, local: int) -> str:
 
 
 def expected(kind: str, members: Any, rounds: int) -> Any:
-    """Return each work-item's result after `rounds` rounds, by the number of work-items that it is reduced with; at least one
-    round.
-    """
+    """Each work-item's result after at least one round; `members` holds the number of those that each is reduced with."""
     items = np.arange(len(members), dtype=np.int64)
     values = np.zeros(len(members), np.float64 if kind == "float" else np.uint32)
     for one in np.unique(members):
@@ -122,36 +109,31 @@ def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
 
 
-@dataclass
 class _Grid:
     """Launches of a kernel whose work-groups meet; as many as the device holds."""
 
-    queue: cl.CommandQueue
-    kernel: Kernel
-    local: int
-    kind: str
-
-    def __post_init__(self) -> None:
+    def __init__(self, queue: cl.CommandQueue, kernel: Kernel, local: int, kind: str) -> None:
+        self._queue, self._kernel, self._local, self._kind = queue, kernel, (local,), kind
         # More groups may meet with one barrier algorithm than with another, and the count decides which one it is.
-        room = 2 * self.kernel.occupancy(self.queue, (self.local,)).groups + 32
-        values = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, 4 * room * self.local)
-        launch = self.kernel(self.queue, None, (self.local,), values, np.uint32(1))
+        room = 2 * kernel.occupancy(queue, self._local).groups + 32
+        values = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4 * room * local)
+        launch = kernel(queue, None, self._local, values, np.uint32(1))
         launch.wait()
         self.groups = launch.num_groups
-        self._values = np.empty(self.groups * self.local, _DTYPES[self.kind])
-        self._left = cl.Buffer(self.queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
+        self._values = np.empty(self.groups * local, _DTYPES[kind])
+        self._left = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, self._values.nbytes)
 
     def launch(self, rounds: int) -> float:
         """Seconds that a launch of `rounds` rounds took; `Error` if it left wrong values or not all groups took part."""
         start = time.perf_counter()
-        launch = self.kernel(self.queue, None, (self.local,), self._left, np.uint32(rounds), num_groups=self.groups)
+        launch = self._kernel(self._queue, None, self._local, self._left, np.uint32(rounds), num_groups=self.groups)
         launch.event.wait()
         wall = time.perf_counter() - start
         launch.wait()
         if launch.num_groups != self.groups:
             raise Error(f"discovery found {launch.num_groups} of {self.groups} work-groups")
-        cl.enqueue_copy(self.queue, self._values, self._left)
-        check(self._values, expected(self.kind, np.zeros(len(self._values)), rounds), rounds)
+        cl.enqueue_copy(self._queue, self._values, self._left)
+        check(self._values, expected(self._kind, np.zeros(len(self._values)), rounds), rounds)
         return device_s(launch.event, wall)
 
 
@@ -164,22 +146,26 @@ class _Reductions:
         self.usable = usable_strategies(session.profile)
         self.units = session.profile.facts.compute_units or 1
 
-    def rows(self, level: str, local: int, budget: Budget) -> list[dict[str, Any]]:
+    def rows(self, level: str, local: int, budget: Budget) -> Iterator[dict[str, Any]]:
         """The rows of one level and local size."""
         where = level.replace("_", "-")
         text = source(level, local)
         what = f"reductions over a {where} by"
         programs, refused = self.session.programs("reduction", text, self.usable, what, late=False)
-        rows = []
         for index, kind in enumerate(TYPES):
             self.session.doing(f"reductions of {kind} over a {where}")
-            rows += self._rows(level, kind, local, programs, refused, budget.part(1 / (len(TYPES) - index)))
-        return rows
+            yield from self._rows(level, kind, local, programs, refused, budget.part(1 / (len(TYPES) - index)))
 
-    def row(
+    def skipped(self, level: str, local: int) -> Iterator[dict[str, Any]]:
+        """The rows of a level and local size without any time left."""
+        for kind in TYPES:
+            for name, why in self.usable.items():
+                time = missing("unsupported", why) if why else missing("skipped", NO_TIME)
+                yield self._row(level, kind, local, None, name, time)
+
+    def _row(
         self, level: str, kind: str, local: int, groups: int | None, name: str, time: dict[str, Any]
     ) -> dict[str, Any]:
-        """The row of one strategy."""
         return {
             "level": level,
             "operation": "add",
@@ -199,7 +185,7 @@ class _Reductions:
         programs: dict[str, Program],
         refused: dict[str, dict[str, Any]],
         budget: Budget,
-    ) -> list[dict[str, Any]]:
+    ) -> Iterator[dict[str, Any]]:
         """The rows of one type."""
         sides: dict[str, Callable[[int], float]] = {}
         groups = self.units
@@ -220,18 +206,14 @@ class _Reductions:
                 sides[""] = self._loop(self._own(kind, local), kind, local, np.zeros(local))
             except (Error, cl.Error) as error:
                 own = failure(error, "unsupported")
-        taken, failed = time_in_turns(sides, most_rounds(self.session.profile), budget) if sides else ({}, {})
         unit = "us" if level == "device" else "ns"
-        if "" in sides:
-            own = reading_of("", taken, failed, unit)
-        rows = []
+        times = time_in_turns(sides, most_rounds(self.session.profile), budget, unit) if sides else {}
+        own = times.get("", own)
         for name in strategies.VARIANTS:
-            time = wrong.get(name) or reading_of(name, taken, failed, unit)
-            row = self.row(level, kind, local, groups, name, time)
+            row = self._row(level, kind, local, groups, name, wrong.get(name) or times[name])
             if own is not None and name in sides:
                 row["built_in_time"] = own
-            rows.append(row)
-        return rows
+            yield row
 
     def _loop(self, built: cl.Program, kind: str, local: int, members: Any) -> Callable[[int], float]:
         kernel = cl.Kernel(built, f"sum_{kind}")
@@ -263,11 +245,9 @@ class _Reductions:
         return compile_program(self.queue.context, self.queue.device, text, (*others, std))
 
 
-def reduction_sizes(profile: DeviceProfile, largest: int | None = None, *, quick: bool = False) -> list[int]:
+def reduction_sizes(profile: DeviceProfile, *, quick: bool = False) -> list[int]:
     """Local sizes of the reduction step, whose functions are compiled for one each."""
-    if is_cpu(profile):
-        return possible_sizes((64,), profile, largest)
-    return possible_sizes((256,) if quick else (64, 256), profile, largest)
+    return possible_sizes((64,) if is_cpu(profile) else (256,) if quick else (64, 256), profile)
 
 
 def measure(session: Session) -> None:
@@ -281,10 +261,8 @@ def measure(session: Session) -> None:
     wanted = [(level, size) for level in LEVELS for size in reduction_sizes(session.profile, quick=session.quick)]
     for index, (level, size) in enumerate(wanted):
         if index and session.late:
-            for kind in TYPES:
-                for name, why in reductions.usable.items():
-                    time = missing("unsupported", why) if why else missing("skipped", NO_TIME)
-                    session.row(reductions.row(level, kind, size, None, name, time))
+            rows = reductions.skipped(level, size)
         else:
-            for row in reductions.rows(level, size, session.budget.part(1 / (len(wanted) - index))):
-                session.row(row)
+            rows = reductions.rows(level, size, session.budget.part(1 / (len(wanted) - index)))
+        for row in rows:
+            session.row(row)

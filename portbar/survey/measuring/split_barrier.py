@@ -1,7 +1,6 @@
-"""Time of an arrive and a wait with each split-barrier strategy that a device can use, beside the work-group barrier of OpenCL.
+"""The time of an arrive and a wait with each split-barrier strategy that a device can use, beside OpenCL's work-group barrier.
 
-A task for a child process. Whether the barrier orders memory is the subject of the tests. The loops are those of
-`benchmarks/split_barrier.py`, without its peers in CUDA.
+The loops are those of `benchmarks/split_barrier.py`, without its peers in CUDA.
 """
 
 from __future__ import annotations
@@ -18,15 +17,7 @@ from portbar.launching.build import build_options, compile_program
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.records.reading import missing
 from portbar.survey.measuring.rounds import NO_TIME, most_rounds
-from portbar.survey.tasks.session import (
-    Loop,
-    Session,
-    largest_group,
-    possible_sizes,
-    reading_of,
-    repeated,
-    time_in_turns,
-)
+from portbar.survey.measuring.session import Loop, Session, largest_group, possible_sizes, repeated, time_in_turns
 
 #: Register work between arrive and wait, which a loop cannot shorten.
 _FACTOR: Final = 1664525
@@ -61,7 +52,6 @@ _WHOLE: Final = _LOOP.format(
 
 
 def _expected(items: int, rounds: int) -> Any:
-    """Return each work-item's result."""
     factor, term = repeated(_FACTOR, _TERM, rounds, 1 << 32)
     return np.arange(items, dtype=np.uint32) * np.uint32(factor) + np.uint32(term)
 
@@ -105,8 +95,7 @@ def measure(session: Session) -> None:
                 for name, kernel in kernels.items()
             }
             part = session.budget.part(1 / (len(sizes) - index))
-            taken, wrong = time_in_turns(sides, most_rounds(profile), part)
-            times = {name: reading_of(name, taken, wrong) for name in sides}
+            times = time_in_turns(sides, most_rounds(profile), part)
         for name in programs if index else split_barrier.VARIANTS:
             time = refused.get(name) or times.get(name) or missing("skipped", NO_TIME)
             row = {"strategy": name, "local_size": size, "chosen": name == strategy.split_barrier.value, "time": time}

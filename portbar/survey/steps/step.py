@@ -1,6 +1,6 @@
-"""Steps of a survey: how each is measured, where it is in the record, and how every reader presents it.
+"""A step of a survey: how it is measured, where it is in the record, and how every reader presents it.
 
-Importing this needs no OpenCL, since records are read where there is none.
+Importing steps loads no OpenCL, since records are read where there is none.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyopencl as cl
     from rich.console import RenderableType
 
+    from portbar.survey.measuring.session import Session
     from portbar.survey.tables import Table
-    from portbar.survey.tasks.session import Session
 
 Json = dict[str, Any]
 Entry = Mapping[str, Any]
@@ -26,8 +26,7 @@ Row = Mapping[str, Any]
 
 #: Seconds of a step that are not measuring: starting an interpreter and loading every driver.
 START_S: Final = 0.8
-#: Seconds beyond twice its budget after which a step counts as hanging, in a full survey and in a quick one: compilers take
-#: their time.
+#: Seconds beyond twice its budget after which a step counts as hanging, in a full survey and in a quick one, for compilers.
 LIMIT_S: Final = (20.0, 8.0)
 
 
@@ -57,37 +56,25 @@ class Running:
 
 
 class Step:
-    """One step of a survey. A subclass in the list of `portbar.survey.steps` is all that there is to one.
+    """One step of a survey: a subclass in the list of `portbar.survey.steps`."""
 
-    Attributes
-    ----------
-    name : str
-        Its part of a device's entry in a record. The names of steps from outside of portbar begin with `x_`.
-    title, doing : str
-        What it is called in a sentence, and what is said while it runs.
-    full, quick : Turn
-        In a full survey and in a quick one.
-    typical_s : float
-        Typical seconds on CPU runtimes, if the step gets that much; shown to the user.
-    informative : bool
-        Whether it runs even if the time is spent, because the verdict on a device depends on it.
-    legend : str
-        The text that `portbar show` prints once below all devices.
-    summary_name : str
-        Its part of a report's summaries, if that is not its name.
-    """
-
+    #: Its part of a device's entry in a record. The names of steps from outside of portbar begin with `x_`.
     name: ClassVar[str]
+    #: Its name in a sentence, and the words while it runs.
     title: ClassVar[str]
     doing: ClassVar[str]
     full: ClassVar[Turn]
     quick: ClassVar[Turn]
+    #: Typical seconds on CPU runtimes, if the step gets that much; shown to the user.
     typical_s: ClassVar[float] = 1.0
+    #: Whether it runs even if the time is spent, because the verdict on a device depends on it.
     informative: ClassVar[bool] = False
+    #: The text that `portbar show` prints once below all devices.
     legend: ClassVar[str] = ""
+    #: Its part of a report's summaries, if that is not its name.
     summary_name: ClassVar[str] = ""
     #: The task of the child process.
-    task: ClassVar[str] = "portbar.survey.step:measure"
+    task: ClassVar[str] = "portbar.survey.steps.step:measure"
 
     def turn(self, *, quick: bool) -> Turn:
         """When it is run, and for how long."""
@@ -99,13 +86,13 @@ class Step:
         """Measure in a child process. Rows are reported as they are measured, and each measurement is announced before it may
         hang.
 
-        By default by the function `measure` of the module in `portbar.survey.tasks` that has the step's name.
+        By default by the function `measure` of the module in `portbar.survey.measuring` that has the step's name.
         """
         # Not at the top: records are read without OpenCL.
-        importlib.import_module(f"portbar.survey.tasks.{self.name}").measure(session)
+        importlib.import_module(f"portbar.survey.measuring.{self.name}").measure(session)
 
     def run(self, running: Running) -> Json:
-        """Run the step and return its outcome, as `run_step` does."""
+        """Run the step and return its outcome, that of `run_step`."""
         payload = {
             "address": running.entry["address"],
             "findings": running.entry["findings"],
@@ -163,7 +150,7 @@ class Step:
 
 def measure(payload: Json) -> Json:
     """Measure one step: what runs in its child process."""
-    from portbar.survey.tasks.session import Session  # noqa: PLC0415 (records are read without OpenCL)
+    from portbar.survey.measuring.session import Session  # noqa: PLC0415 (records are read without OpenCL)
 
     module, name = payload["step"]
     step: Step = getattr(importlib.import_module(module), name)()

@@ -1,8 +1,4 @@
-"""Occupancy by lock, local size and local memory.
-
-Each cell is reported as it comes, so that a driver's abort or hang costs what was not yet measured, and nothing else.
-Measurements that the time budget omits are marked so.
-"""
+"""Occupancy by lock, local size and local memory."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
 from portbar.records.reading import measured, missing
 from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s
-from portbar.survey.tasks.session import Session, failure, largest_group, possible_sizes
+from portbar.survey.measuring.session import Session, failure, largest_group, possible_sizes
 
 LOCKS: Final = ALTERNATIVES["discovery"]
 
@@ -100,7 +96,7 @@ def occupancy_cells(
 
 
 def measure(session: Session) -> None:
-    """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row a cell.
+    """Occupancy by lock kind, with and without patience, over local sizes and local memory; one row per cell.
 
     Rows: `local_size` (work-items), `local_bytes`, `lock`, `patience` (bool), `launched` (work-groups), and readings:
     `occupancy`, `found` (work-groups, one sample per run), `launch_time` (device time of each launch in us, wall-clock time

@@ -1,1 +1,0 @@
-"""The tasks of the survey's steps, which run on a device in child processes."""
