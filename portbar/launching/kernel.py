@@ -142,7 +142,8 @@ class Kernel:
         if signature.arrays:
             arrays = {place: args[place] for place in signature.arrays}
             args = without_arrays(self._compiled, signature, args)
-        check_exclusive(self._compiled, args)
+        if self._compiled.exclusive:
+            check_exclusive(self._compiled, args)
         if wait_for or arrays:
             wait_for = awaited(f"kernel {self.name!r}", wait_for, arrays, hidden=self._failures_hidden)
         check_memory_contexts(self.name, self.program.context, signature.memories, args)

@@ -50,9 +50,10 @@ class State:
         self.capacity = 1 << self.capacity_log2
         self.order: Order = previous.order if previous is not None else Order(queue)
 
-    def holds(self, groups: int) -> bool:
-        """Whether the next launch may have this many work-groups."""
-        return groups <= self.capacity
+    @property
+    def exhausted(self) -> bool:
+        """Whether no further launch may use the state, so that a new one is due."""
+        return False
 
     def give_up(self) -> None:
         """Leave the state to the launches that use it already."""
@@ -128,10 +129,6 @@ class QueueState(State):
     def exhausted(self) -> bool:
         """Whether the epochs are used up or the state was given up, so that a new one is due."""
         return self.epoch >= self.last_epoch
-
-    def holds(self, groups: int) -> bool:
-        """Whether the next launch may use the state and have this many work-groups."""
-        return not self.exhausted and groups <= self.capacity
 
     def give_up(self) -> None:
         """Leave the state to the launches that use it already: another one replaces it, or a fault left its words unusable."""

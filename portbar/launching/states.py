@@ -12,7 +12,7 @@ import pyopencl as cl
 
 from portbar.launching.gangs import GangState
 from portbar.launching.launch import Launch
-from portbar.launching.parameters import GANGS, SCAN
+from portbar.launching.parameters import GANGS
 from portbar.launching.plan import Plan
 from portbar.launching.scans import ScanState
 from portbar.launching.state import QueueState, State
@@ -40,7 +40,7 @@ class _Recent(Generic[_S]):
         """Return the state of a queue, large enough for `groups` launched work-groups. The caller holds the lock."""
         key = queue.int_ptr
         state = self._states.get(key)
-        if state is None or not state.holds(groups):
+        if state is None or groups > state.capacity or state.exhausted:
             if state is not None:
                 state.give_up()
             state = self._states[key] = self._make(queue, groups, state)
@@ -86,14 +86,14 @@ class States:
 
     def launch(self, plan: Plan, args: Sequence[Any], wait_for: Sequence[cl.Event] | None = None) -> Launch:
         """Enqueue a plan with its hidden arguments filled in."""
-        words = plan.words
+        words, hidden = plan.words, plan.hidden
         with self.lock:
-            if plan.hidden is GANGS:
-                return self.gang(plan.queue, plan.groups).launch(plan, args, wait_for)
-            if plan.hidden is SCAN:
-                return self.scan(plan.queue, plan.groups).launch(plan, args, wait_for)
-            if words is None:
+            if hidden is None:
                 return Launch(plan.call(*args, wait_for=wait_for), plan.label)
+            if words is None and hidden is GANGS:
+                return self.gang(plan.queue, plan.groups).launch(plan, args, wait_for)
+            if words is None:
+                return self.scan(plan.queue, plan.groups).launch(plan, args, wait_for)
             state = plan.state
             if state is None or state.exhausted:
                 state = plan.state = self.grid(plan.queue, plan.groups)
@@ -129,7 +129,7 @@ class DryRuns:
     def state(self, groups: int) -> QueueState:
         """The state for a launch of `groups` work-groups. The caller holds the lock."""
         state, table = self._state, layout.OFFSETS.table()
-        if state is None or not state.holds(groups) or table is not self._layout:
+        if state is None or groups > state.capacity or state.exhausted or table is not self._layout:
             state = self._state = QueueState(self.queue, groups, previous=state)
             self._layout = table
         return state
