@@ -73,6 +73,16 @@ TYPES: Final = (
 ALWAYS: Final = tuple(kind.name for kind in TYPES if kind.bits <= 32 and kind.name != "half")
 
 
+def pointer_to(space: str, kind: str) -> str:
+    """The beginning of a pointer's declaration; `PORTBAR_GENERIC` stands in the place of a named address space."""
+    return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *"
+
+
+def guards(space: str) -> tuple[str, str]:
+    """Lines before and after text of an address space that the author's `-cl-std` may lack."""
+    return ("#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n", "#endif\n") if space == "generic" else ("", "")
+
+
 def lacks_svm(name: str) -> str:
     """Why there is no system scope."""
     return (

@@ -64,11 +64,6 @@ class Form:
     wide: str = ""
 
     @property
-    def words(self) -> int:
-        """Words of 32 bits that hold a value."""
-        return -(-self.size // 4)
-
-    @property
     def combine(self) -> str:
         """The function that combines two values."""
         return f"portbar_combine_{self.op}"
@@ -79,8 +74,7 @@ class Form:
         return f"PORTBAR_NEUTRAL_{self.op}_{self.kind}"
 
 
-def short_form(scalar: Scalar, op: BuiltIn) -> Form:
-    """The form of a built-in operator on a scalar type."""
+def _short_form(scalar: Scalar, op: BuiltIn) -> Form:
     through = scalar.c
     if scalar.bits < 32 and scalar.kind != "float":
         through = "int" if scalar.kind == "int" else "uint"
@@ -99,12 +93,12 @@ def short_form(scalar: Scalar, op: BuiltIn) -> Form:
     )
 
 
-def short_forms(scalars: tuple[Scalar, ...], names: frozenset[str] | None = None) -> tuple[Form, ...]:
-    """Every built-in operator, or those of `names`, on every scalar type that it takes."""
+def short_forms(scalars: tuple[Scalar, ...], names: frozenset[str]) -> tuple[Form, ...]:
+    """The built-in operators of some names on every scalar type that they take."""
     return tuple(
-        short_form(scalar, op)
+        _short_form(scalar, op)
         for op in short_form_operators()
-        if names is None or op.name in names
+        if op.name in names
         for scalar in scalars
         if op.takes(scalar)
     )

@@ -1,7 +1,4 @@
-"""The declarations of a host program: the reductions that one loop computes together.
-
-Not for the OpenCL C that comes of it: `portbar.primitives.reduction.code` and `cl_templates/reduction/loops.mako`.
-"""
+"""The declarations of a host program: the reductions that one loop computes together."""
 
 from __future__ import annotations
 

@@ -256,13 +256,9 @@ def finders() -> tuple[tuple[str, str], ...]:
 
 def _names() -> list[str]:
     """How operators may be asked for: OpenACC's symbols, portbar's names, Fortran's names."""
-    each = [(op.symbol, op.name, op.spelled) for op in OPERATORS.values()]
-    names = [
-        *(symbol for symbol, _, _ in each),
-        *(name for _, name, _ in each),
-        *(s for _, _, more in each for s in more),
-    ]
-    return list(dict.fromkeys(names))
+    known = OPERATORS.values()
+    spelled = [name for op in known for name in op.spelled]
+    return list(dict.fromkeys([*(op.symbol for op in known), *(op.name for op in known), *spelled]))
 
 
 def operator_of(asked: Any) -> BuiltIn | Operator:
