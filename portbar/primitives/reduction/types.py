@@ -285,17 +285,21 @@ def array_of(kind: Type, shape: Any) -> Type:
     return Array(kind, count)
 
 
+def parts_in(kind: Type) -> Iterator[Scalar | Complex | Vector | Indexed]:
+    """Every part of a type that a built-in operator takes whole."""
+    if isinstance(kind, Array):
+        yield from parts_in(kind.element)
+    elif isinstance(kind, Struct):
+        for _, member in kind.members:
+            yield from parts_in(member)
+    else:
+        yield kind
+
+
 def scalars_in(kind: Type) -> Iterator[Scalar]:
     """Every scalar that a type is made of."""
-    if isinstance(kind, Scalar):
-        yield kind
-    elif isinstance(kind, Complex | Vector | Indexed):
-        yield kind.part
-    elif isinstance(kind, Array):
-        yield from scalars_in(kind.element)
-    else:
-        for _, member in kind.members:
-            yield from scalars_in(member)
+    for part in parts_in(kind):
+        yield part if isinstance(part, Scalar) else part.part
 
 
 def structs_in(kind: Type, *, defined: bool = False) -> Iterator[Struct]:
