@@ -100,24 +100,12 @@ def _closure(wanted: Wanted, by_sub_groups: bool) -> Wanted:
 
 
 def local_size_limit(strategy: Strategy, use: Use) -> int:
-    """Most work-items of a work-group for which there is scratch memory.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The device has too little local memory for what the author asks for, or for one sub-group.
-    """
+    """Most work-items of a work-group for which there is scratch memory; raises as `context` does."""
     return int(context(strategy, use)["limit"])
 
 
 def scratch_bytes(strategy: Strategy, use: Use) -> int:
-    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        As `context`.
-    """
+    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program; raises as `context` does."""
     return int(context(strategy, use)["scratch_bytes"])
 
 
@@ -184,7 +172,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     Raises
     ------
     UnsupportedFeatureError
-        The device lacks a type, or local memory.
+        The device lacks a type, locks, or local memory for what the author asks for or for one sub-group.
     """
     _refuse(strategy, use)
     lanes = lanes_of(strategy, use)

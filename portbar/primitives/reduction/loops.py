@@ -51,13 +51,7 @@ _VECTOR: Final = re.compile(r"(u?(char|short|int|long)|bool|half|float|double)(2
 
 
 def check_identifier(what: str, name: Any) -> None:
-    """Check that something may be called so in OpenCL C.
-
-    Raises
-    ------
-    Error
-        It is not an identifier, or one that is reserved.
-    """
+    """Raise `Error` for a name that is not an identifier in OpenCL C, or is reserved."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise Error(
             f"{what} is named {name!r}, which is not an OpenCL C identifier: use letters, digits and _, not starting with a "
@@ -229,13 +223,7 @@ class ReductionLoop:
 
 
 def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
-    """The loops of a program as a tuple.
-
-    Raises
-    ------
-    Error
-        An object is not a loop, or two loops would define the same name.
-    """
+    """The loops of a program as a tuple; `Error` if one is no loop, or two would define the same name."""
     if isinstance(loops, ReductionLoop):
         loops = (loops,)
     made = tuple(loops)

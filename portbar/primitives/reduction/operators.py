@@ -262,13 +262,7 @@ def _names() -> list[str]:
 
 
 def operator_of(asked: Any) -> BuiltIn | Operator:
-    """The operator that a caller asks for, by symbol, by name, or as an `Operator`.
-
-    Raises
-    ------
-    Error
-        There is none of that name; the message lists those that there are.
-    """
+    """The operator that a caller asks for, by symbol, by name, or as an `Operator`; `Error` if it is unknown."""
     if isinstance(asked, Operator | BuiltIn):
         return asked
     for op in OPERATORS.values():

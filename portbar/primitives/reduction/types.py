@@ -213,13 +213,7 @@ Type = Scalar | Complex | Vector | Array | Struct | Indexed
 
 
 def type_of(dtype: Any, name: str) -> Type:
-    """The type that OpenCL C has for a NumPy dtype; `name` is what a structure is called that has no name of its own.
-
-    Raises
-    ------
-    Error
-        There is none; the message names the dtype and says what would do.
-    """
+    """The type that OpenCL C has for a NumPy dtype, or `Error`; `name` is for a structure without a name of its own."""
     try:
         given = np.dtype(dtype)
     except Exception as error:  # noqa: BLE001 (NumPy raises whatever it comes across in what it takes for a description)
@@ -262,13 +256,7 @@ def _struct_of(dtype: np.dtype[Any], name: str) -> Struct:
 
 
 def array_of(kind: Type, shape: Any) -> Type:
-    """The type with the elements of `shape`, None for the type itself.
-
-    Raises
-    ------
-    Error
-        The shape is no number of elements above 0, or the array is larger than any value that a work-item has.
-    """
+    """The type of an array of some shape, the type itself for None; `Error` for a wrong shape or a too large array."""
     if shape is None:
         return kind
     try:
