@@ -67,7 +67,7 @@ ALWAYS: Final = tuple(kind.name for kind in TYPES if kind.bits <= 32 and kind.na
 
 
 def pointer_to(space: str, kind: str) -> str:
-    """The beginning of a pointer's declaration; `PORTBAR_GENERIC` stands in the place of a named address space."""
+    """The beginning of a pointer's declaration, where `PORTBAR_GENERIC` is in place of a named address space."""
     return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *"
 
 

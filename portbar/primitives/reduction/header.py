@@ -110,7 +110,7 @@ def scratch_bytes(strategy: Strategy, use: Use) -> int:
 
 
 def _limit(strategy: Strategy, use: Use, slot: int, slots: Callable[[int], int]) -> int:
-    """As `local_size_limit`, where `slots` says how many slots of that many bytes a work-group takes."""
+    """As `local_size_limit`: `slot` is bytes of a slot, `slots` how many of them are needed for a local size."""
     means = strategy.capabilities.reduction_means
     limit = use.local_size or min(means.local_size, USUAL_LOCAL_SIZE)
     while (needed := slot * slots(limit)) > means.local_memory:

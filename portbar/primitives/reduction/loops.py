@@ -223,7 +223,7 @@ class ReductionLoop:
 
 
 def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
-    """The loops of a program as a tuple; `Error` if one is no loop, or two would define the same name."""
+    """The loops of a program as a tuple; `Error` if one is not a loop, or two would define the same name."""
     if isinstance(loops, ReductionLoop):
         loops = (loops,)
     made = tuple(loops)
