@@ -181,14 +181,8 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
 % endfor
 </%def>
 <%!
-    def guard(space):
-        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
-
-    def end(space):
-        return "#endif\n" if space == "generic" else ""
-
-    def at(space, kind):
-        return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *"
+    from portbar.primitives.atomics.table import guards, pointer_to as at
+    from portbar.rendering.folding import begin, finish
 
     def flags(space):
         return {
@@ -196,8 +190,6 @@ static inline __attribute__((overloadable, always_inline)) bool portbar_is_nan($
             "local": "CLK_LOCAL_MEM_FENCE",
             "generic": "PORTBAR_BOTH_FENCES",
         }[space]
-
-    from portbar.rendering.folding import begin, finish
 
     def raw(kind, space, name, value):
         """A call of a raw operation on the bits of a whole word."""
@@ -220,7 +212,7 @@ PORTBAR_ATOMIC void portbar_atomic_work_item_fence(cl_mem_fence_flags flags, int
 
 /* Pointers to ${space} memory. */
 
-${guard(space)}\
+${guards(space)[0]}\
 % for kind in types:
 <%
     T, bits = kind.name, kind.bits_type
@@ -396,7 +388,7 @@ PORTBAR_ATOMIC void portbar_atomic_flag_clear_explicit(${at(space, kind)}p, int 
 }
 ${finish(folding)}\
 % endfor
-${end(space)}\
+${guards(space)[1]}\
 % endfor
 </%def>
 <%def name="rmw(kind, P, name, value)">\
@@ -440,7 +432,6 @@ ${rmw(kind, P, f"fetch_{op}", f"{inner}(p, v, order, scope)")}\
     T, bits = kind.name, kind.bits_type
     W = at(space, "uint")
     inner = f"portbar_float_{op}" if kind.kind == "float" and op in ("add", "min", "max") else f"portbar_small_{op}"
-    public = {"store": "store", "exchange": "exchange"}.get(op, f"fetch_{op}")
 %>\
 PORTBAR_ATOMIC ${T} ${inner}(${P}p, ${T} v, int order, int scope)
 {
@@ -467,7 +458,7 @@ PORTBAR_ATOMIC void portbar_atomic_store_explicit(${P}p, ${T} v, int order, int 
     (void)${inner}(p, v, order, scope);
 }
 % else:
-${rmw(kind, P, public, f"{inner}(p, v, order, scope)")}\
+${rmw(kind, P, "exchange" if op == "exchange" else f"fetch_{op}", f"{inner}(p, v, order, scope)")}\
 % endif
 </%def>
 <%def name="value_of(kind, op, found)" filter="trim">
@@ -520,7 +511,7 @@ ${finish(folding)}\
 % for kind, why in withheld:
 ${begin(folding, "WITHHELD")}\
 <% value = "float" if kind.name == "half" else kind.name %>\
-${kind.name if kind.name != "half" else "float"} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_load_explicit(volatile ${space} ${kind.name} *p, int order, int scope);
+${value} PORTBAR_UNAVAILABLE("${why}") portbar_atomic_load_explicit(volatile ${space} ${kind.name} *p, int order, int scope);
 void PORTBAR_UNAVAILABLE("${why}") portbar_atomic_store_explicit(volatile ${space} ${kind.name} *p, ${value} v, int order, int scope);
 bool PORTBAR_UNAVAILABLE("${why}") portbar_atomic_compare_exchange_strong_explicit(volatile ${space} ${kind.name} *p, private ${kind.name} *expected, ${value} desired, int success, int failure, int scope);
 uint PORTBAR_UNAVAILABLE("${why}") portbar_wait_watched(volatile global uint *abort, uint rounds, volatile ${space} ${kind.name} *p, ${value} old, int order, int scope, uint polls);

@@ -2,20 +2,12 @@
 ## The operations on 32 and 64 bits that portbar/atomics.h is made of, with any order and scope; the backend says how.
 <%namespace name="own" file="${context['backend']}"/>\
 <%!
-    def guard(space):
-        return "#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n" if space == "generic" else ""
-
-    def end(space):
-        return "#endif\n" if space == "generic" else ""
-
-    def pointer(space, kind):
-        return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *p"
-
+    from portbar.primitives.atomics.table import guards, pointer_to
     from portbar.rendering.folding import begin, finish
 %>\
 <%def name="raw(op, kind, space)">\
 <% value = "" if op == "load" else f"{kind} v, " %>\
-PORTBAR_RAW ${"void" if op == "store" else kind} portbar_raw_${op}(${pointer(space, kind)}, ${value}int order, int scope)
+PORTBAR_RAW ${"void" if op == "store" else kind} portbar_raw_${op}(${pointer_to(space, kind)}p, ${value}int order, int scope)
 {
 ${own.operation(op, kind, space)}\
 }
@@ -41,12 +33,12 @@ ${own.operation(op, kind, space)}\
 /* Public functions call these with constant orders and scopes, so that one branch is left. */
 ${own.fences()}
 % for space in spaces:
-${guard(space)}\
+${guards(space)[0]}\
 % for word in words:
 ${begin(folding, "RAW")}\
 ${raw("load", word, space)}\
 ${raw("store", word, space)}\
-PORTBAR_RAW ${word} portbar_raw_compare_exchange(${pointer(space, word)}, ${word} expected, ${word} desired,
+PORTBAR_RAW ${word} portbar_raw_compare_exchange(${pointer_to(space, word)}p, ${word} expected, ${word} desired,
                                               int success, int failure, int scope)
 {
 ${own.operation("compare_exchange", word, space)}\
@@ -77,7 +69,7 @@ ${raw(op, "uint", space)}\
 % endfor
 ${finish(folding)}\
 % endif
-${end(space)}\
+${guards(space)[1]}\
 % endfor
 % for kind, space in native_add:
 /* The device's own addition of ${kind} in ${space} memory. */

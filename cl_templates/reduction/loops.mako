@@ -2,12 +2,11 @@
 ## Declared loops: their types, the steps of each level, and their locks. After the reduction design of GCC's OpenACC
 ## (N. Sidwell, 2015).
 <%!
-    from portbar.primitives.reduction import code
+    from portbar.primitives.reduction import code, loops as declared
     from portbar.primitives.reduction.operators import finders
-    from portbar.primitives.reduction.types import Array, declaration
+    from portbar.primitives.reduction.types import Array
 
-    GROUP_LEVELS = ("vector", "worker", "worker_vector")
-    LEVELS = ("vector", "worker", "worker_vector", "gang", "gang_vector", "gang_worker", "gang_worker_vector")
+    LEVELS = sorted(declared.LEVELS, key=lambda level: level.startswith("gang"))
 
     #: Which work-item of a group has a level's first value, without the gangs.
     FIRST = {
@@ -20,11 +19,6 @@
     def inner(level):
         """A level without its gangs."""
         return level.removeprefix("gang").removeprefix("_")
-
-    def section(name, kind):
-        """The head of a loop over the elements of an array that take part."""
-        taking_part = f"results.{name}_length == 0u || i - results.{name}_offset < results.{name}_length"
-        return f"for (uint i = results.{name}_offset; i < {kind.count}u && ({taking_part}); ++i)"
 
     def arrays(loop):
         return [(name, kind) for name, kind in loop.types.items() if isinstance(kind, Array)]
@@ -192,7 +186,7 @@ ${transfer(each, "mine.{0}", "results.{0}[i]", "*results.{0}", reads=False)}\
 PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
 {
 % for name, kind in arrays(each):
-    ${section(name, kind)}
+    ${code.section(name, kind)}
         mine.${name}[i] = all.${name}[i];
     for (uint i = 0; i < ${kind.count}u; ++i)
         all.${name}[i] = mine.${name}[i];
@@ -208,7 +202,7 @@ PORTBAR_COLLECTIVE ${L} portbar_outside_${op}(${R} results, ${L} all, ${L} mine)
    Caller: the sub-group at the level vector (portable: the work-group), else all work-items of the work-group, in
    uniform control flow. Result: the new local object; after fini the same in every member. Cost: in fini, that of one
    reduction, however many fields. */
-% for level in GROUP_LEVELS[0 if vectors else 1:]:
+% for level in LEVELS[0 if vectors else 1:3]:
 <% first = FIRST["vector" if level == "vector" else "worker_vector"] %>\
 ${steps(each, level, level, first, FIRST[level], False)}\
 % endfor
@@ -222,7 +216,7 @@ ${steps(each, level, level, first, FIRST[level], False)}\
 %>\
     if (results.${name} != 0)
 % if held:
-        ${section(name, kind)}
+        ${code.section(name, kind)}
 % endif
         ${"    " if held else ""}${f"{inside} = {outside_}" if reads else f"{outside_} = {inside}"};
 % endfor

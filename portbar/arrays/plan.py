@@ -33,8 +33,8 @@ from portbar.errors import BuildError, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.order import Order
 from portbar.primitives.headers import resolve_includes
+from portbar.primitives.reduction.code import extensions_for
 from portbar.primitives.reduction.types import Indexed, Type, scalars_in
-from portbar.primitives.reduction.values import extensions_for
 from portbar.primitives.strategy import Strategy
 
 #: Rows that a CPU's thread takes one after another, and elements of rows that some work-items of a group share elsewhere.

@@ -16,10 +16,10 @@ import pyopencl.array
 
 from portbar.arrays.source import Output
 from portbar.errors import Error, LaunchError
+from portbar.primitives.reduction.code import literal
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import Array, Type, type_of
-from portbar.primitives.reduction.values import literal
 
 
 @dataclass(frozen=True)

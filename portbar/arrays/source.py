@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from portbar.arrays.shape import FIXED_PARTS, Layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.header import Piece
-from portbar.primitives.reduction.code import struct_lines
+from portbar.primitives.reduction.code import combined, neutral, struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (
     Array,
@@ -25,7 +25,6 @@ from portbar.primitives.reduction.types import (
     Vector,
     structs_in,
 )
-from portbar.primitives.reduction.values import combined, neutral
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.templates import render_def
 

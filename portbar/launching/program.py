@@ -24,8 +24,9 @@ from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
 from portbar.primitives import scan
 from portbar.primitives.headers import needed_ordering
+from portbar.primitives.reduction.checks import HEADER, check_source
 from portbar.primitives.reduction.loops import ReductionLoop, check_loops
-from portbar.primitives.reduction.use import HEADER, check_source, use_of
+from portbar.primitives.reduction.use import use_of
 from portbar.primitives.scan import DeviceScan
 from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.primitives.strategy import Strategy

@@ -97,23 +97,23 @@ def test_system_scope_needs_shared_memory_with_atomics_and_the_claim(facts):
     assert "all_svm_devices" not in atomics_table(facts, None, "c11").scopes
 
 
-def test_ptx_adds_floats_by_itself_and_cl12_never_does():
-    probed = Findings(builds={"float_atomics": True})
-    assert ("float", "local") in atomics_table(FULL, None, "ptx").native_add
-    assert ("float", "global") in atomics_table(FULL, None, "membar").native_add
-    assert atomics_table(FULL, probed, "cl12").native_add == frozenset()
+FLOAT, DOUBLE = ({(kind, space) for space in ("global", "local")} for kind in ("float", "double"))
 
 
-@pytest.mark.parametrize(("capability", "native"), [(5, False), (6, True), (9, True)])
-def test_ptx_adds_doubles_by_itself_from_sm_60_on(capability, native):
-    facts = replace(FULL, nvidia={"compute_capability_major": capability})
-    assert (("double", "global") in atomics_table(facts, None, "membar").native_add) is native
-
-
-def test_a_cpu_adds_floats_by_portbar_s_loop_whatever_its_built_in_is_called():
-    probed = Findings(builds={"float_atomics": True})
-    assert atomics_table(FULL, probed, "c11").native_add == {("float", "global")}
-    assert atomics_table(replace(FULL, type=("CPU",)), probed, "c11").native_add == frozenset()
+@pytest.mark.parametrize(
+    ("strategy", "facts", "native"),
+    [
+        ("ptx", FULL, FLOAT),
+        ("membar", replace(FULL, nvidia={"compute_capability_major": 5}), FLOAT),
+        *(("membar", replace(FULL, nvidia={"compute_capability_major": n}), FLOAT | DOUBLE) for n in (6, 9)),
+        ("c11", FULL, {("float", "global")}),
+        # A CPU's built-in is a loop too, without the pause of portbar's.
+        ("c11", replace(FULL, type=("CPU",)), set()),
+        ("cl12", FULL, set()),
+    ],
+)
+def test_floats_are_added_by_the_device_where_it_has_an_instruction_of_its_own(strategy, facts, native):
+    assert atomics_table(facts, Findings(builds={"float_atomics": True}), strategy).native_add == native
 
 
 def test_seq_cst_is_refused_where_it_is_neither_claimed_nor_shown():

@@ -20,13 +20,6 @@ from tests.atomics.support import Part, after, bits, cases, over, paired_cases  
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 
 
-@pytest.fixture
-def made(request, context, queue):
-    """Return the case to test, from (strategy, type, space) of `over`; skips where the device's capability table does not offer
-    it."""
-    return atomics.setting(context, queue, *request.param)
-
-
 STORE_AND_LOAD = (
     ("relaxed", "relaxed"),
     ("release", "acquire"),

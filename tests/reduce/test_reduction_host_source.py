@@ -11,10 +11,10 @@ import pytest
 
 from portbar.arrays.shape import Layout, Shape, cut, fixed_layout, layout_of
 from portbar.arrays.source import Job, Output, most_elements
+from portbar.primitives.reduction.code import extensions_for
 from portbar.primitives.reduction.loops import Reduction
 from portbar.primitives.reduction.operators import OPERATORS, Operator
 from portbar.primitives.reduction.types import type_of
-from portbar.primitives.reduction.values import extensions_for
 from tests import gpu_code
 from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, strategy_for
 

@@ -10,10 +10,11 @@ import pytest
 
 import portbar
 from portbar import Operator, Reduction, ReductionLoop
+from portbar.primitives.reduction.checks import check_source
 from portbar.primitives.reduction.header import context as render_context
 from portbar.primitives.reduction.loops import check_loops
 from portbar.primitives.reduction.strategies import Means
-from portbar.primitives.reduction.use import check_source, use_of
+from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from tests.reduction.support import head, kernel_text, launched, program
 from tests.support import skipped_where_refused, to_device

@@ -8,15 +8,13 @@ from __future__ import annotations
 import pytest
 
 import portbar
-from tests.split_barrier.support import OVERLAPPING, PRELUDE, Promise, by_mode, kept, kernel, program
+from tests.split_barrier.support import PRELUDE, Promise, by_mode, kept, kernel, program
 from tests.support import filled, uints
 
 pytestmark = pytest.mark.device
 
-DIVERGENT, SUBSET, SUB_GROUPS, SPIN = (
-    f"split_barrier.{name}" for name in ("divergent", "subset", "sub_groups", "spin")
-)
-FEATURES = (DIVERGENT, SUBSET, SUB_GROUPS, SPIN, OVERLAPPING)
+FEATURES = tuple(f"split_barrier.{name}" for name in ("divergent", "subset", "sub_groups", "spin", "overlapping"))
+DIVERGENT, SUBSET, SUB_GROUPS, SPIN, OVERLAPPING = FEATURES
 
 PLAIN = r"""
 kernel void plain(global uint *bad)
@@ -29,14 +27,13 @@ kernel void plain(global uint *bad)
 }
 """
 
-NAMES = ("DIVERGENT", "SUBSET", "SUB_GROUPS", "SPIN", "OVERLAPPING")
 MACROS = (
     '#include "portbar/split_barrier.h"\nkernel void macros(global uint *out)\n{\n'
     "out[0] = PORTBAR_SPLIT_BARRIER;\nout[1] = PORTBAR_COPY_ASYNC;\n"
     "out[2] = sizeof(portbar_split_barrier);\nout[3] = sizeof(portbar_arrival_token);\n"
     + "".join(
-        f"#ifdef PORTBAR_SPLIT_BARRIER_{name}\nout[{at}] = PORTBAR_SPLIT_BARRIER_{name};\n#else\nout[{at}] = 0u;\n#endif\n"
-        for at, name in enumerate(NAMES, start=4)
+        f"#ifdef PORTBAR_{name}\nout[{at}] = PORTBAR_{name};\n#else\nout[{at}] = 0u;\n#endif\n"
+        for at, name in enumerate((feature.replace(".", "_").upper() for feature in FEATURES), start=4)
     )
     + "}\n"
 )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from portbar.primitives.reduction.types import SCALARS
+
 
 @dataclass(frozen=True)
 class AtomicType:
@@ -55,22 +57,23 @@ class AtomicType:
 
 
 #: Every type that atomics are offered for, in the order in which tables list them.
-TYPES: Final = (
-    AtomicType("char", 8, "int"),
-    AtomicType("uchar", 8, "uint"),
-    AtomicType("short", 16, "int"),
-    AtomicType("ushort", 16, "uint"),
-    AtomicType("int", 32, "int"),
-    AtomicType("uint", 32, "uint"),
-    AtomicType("long", 64, "int"),
-    AtomicType("ulong", 64, "uint"),
-    AtomicType("float", 32, "float"),
-    AtomicType("double", 64, "float"),
-    AtomicType("half", 16, "float"),
+TYPES: Final = tuple(
+    AtomicType(scalar.c, scalar.bits, scalar.kind)
+    for scalar in sorted(SCALARS, key=lambda scalar: scalar.c == "half")  # half comes last
 )
 
 #: Types that every device has.
 ALWAYS: Final = tuple(kind.name for kind in TYPES if kind.bits <= 32 and kind.name != "half")
+
+
+def pointer_to(space: str, kind: str) -> str:
+    """The beginning of a pointer's declaration, where `PORTBAR_GENERIC` is in place of a named address space."""
+    return f"volatile {'PORTBAR_GENERIC' if space == 'generic' else space} {kind} *"
+
+
+def guards(space: str) -> tuple[str, str]:
+    """Lines before and after text of an address space that the author's `-cl-std` may lack."""
+    return ("#ifdef PORTBAR_GENERIC_ADDRESS_SPACE\n", "#endif\n") if space == "generic" else ("", "")
 
 
 def lacks_svm(name: str) -> str:

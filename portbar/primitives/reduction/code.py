@@ -1,36 +1,18 @@
-"""The OpenCL C of one loop's types and of how two of its local objects become one.
-
-Not for levels and strategies: `cl_templates/reduction` has those.
-"""
+"""Types and operators as OpenCL C: of one value, and of the local object of a loop, which has several fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from portbar.primitives.reduction.forms import Form
 from portbar.primitives.reduction.loops import Reduction, ReductionLoop
 from portbar.primitives.reduction.operators import BuiltIn, Operator
-from portbar.primitives.reduction.types import (
-    Array,
-    Complex,
-    Indexed,
-    Scalar,
-    Struct,
-    Type,
-    declaration,
-    scalars_in,
-    structs_in,
-)
+from portbar.primitives.reduction.types import Array, Indexed, Scalar, Struct, Type, declaration, scalars_in, structs_in
 
 
-def structs(loops: tuple[ReductionLoop, ...]) -> Iterator[Struct]:
+def structs(loops: tuple[ReductionLoop, ...]) -> tuple[Struct, ...]:
     """Every structure that portbar defines for some loops, inner ones first, the local objects among them."""
-    seen: set[str] = set()
-    for loop in loops:
-        for struct in structs_in(loop.struct):
-            if struct.c not in seen:
-                seen.add(struct.c)
-                yield struct
+    return tuple({struct.c: struct for loop in loops for struct in structs_in(loop.struct)}.values())
 
 
 def struct_lines(struct: Struct) -> list[str]:
@@ -40,15 +22,24 @@ def struct_lines(struct: Struct) -> list[str]:
 
 def indexed(loops: tuple[ReductionLoop, ...]) -> tuple[str, ...]:
     """The scalar types for which values with an index are needed."""
-    found = {part.part.c for loop in loops for kind in loop.types.values() for part in _indexed_in(kind)}
-    return tuple(sorted(found))
+    kinds = [_element(kind) for loop in loops for kind in loop.types.values()]
+    return tuple(sorted({kind.part.c for kind in kinds if isinstance(kind, Indexed)}))
 
 
-def _indexed_in(kind: Type) -> Iterator[Indexed]:
-    if isinstance(kind, Array):
-        yield from _indexed_in(kind.element)
-    elif isinstance(kind, Indexed):
-        yield kind
+def scalar_names(loops: tuple[ReductionLoop, ...]) -> set[str]:
+    """Every scalar type that some loops need."""
+    return {part.c for loop in loops for kind in loop.types.values() for part in scalars_in(kind)}
+
+
+def extensions_for(kinds: Sequence[Type]) -> tuple[str, ...]:
+    """Extensions that types need."""
+    names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
+    return tuple(extension for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")) if name in names)
+
+
+def _element(kind: Type) -> Type:
+    """The type of an array's elements; any other type itself."""
+    return kind.element if isinstance(kind, Array) else kind
 
 
 def each_part(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Type]]:
@@ -66,6 +57,37 @@ def each_part(kind: Type, depth: int = 0) -> Iterator[tuple[str, str, Type]]:
         yield "", "", kind
 
 
+def literal(value: Any) -> str:
+    """Return a neutral element as an OpenCL C literal."""
+    text = str(value).strip()
+    return {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN", "True": "1", "False": "0"}.get(text, text)
+
+
+def combined(kind: Type, op: BuiltIn | Operator) -> str:
+    """The body of a function that combines `a` and `b` by an operator that takes them whole."""
+    if isinstance(op, Operator):
+        return f"    return {op.expression};"
+    if isinstance(kind, Struct):
+        each = [
+            f"    {head}both{path} = {op.combine(part, f'a{path}', f'b{path}')};"
+            for head, path, part in each_part(kind)
+        ]
+        return "\n".join([f"    {kind.c} both;", *each, "    return both;"])
+    return f"    return {op.combine(kind, 'a', 'b')};"
+
+
+def neutral(kind: Type, op: BuiltIn | Operator, given: str | None = None) -> str:
+    """The body of a function that returns the neutral element, which is `given` in OpenCL C if not None."""
+    if given is not None:
+        return f"    return {given};"
+    if isinstance(op, Operator):
+        return f"    return {literal(op.neutral)};"
+    if isinstance(kind, Struct):
+        each = [f"    {head}none{path} = {op.neutral(part)};" for head, path, part in each_part(kind)]
+        return "\n".join([f"    {kind.c} none;", *each, "    return none;"])
+    return f"    return {op.neutral(kind)};"
+
+
 def parts(reduction: Reduction, kind: Type) -> list[tuple[str, str, Type]]:
     """As the operator sees a field: every element of an array for an `Operator`, every number for a built-in one."""
     if isinstance(reduction.operator, BuiltIn):
@@ -80,10 +102,8 @@ def custom(loop: ReductionLoop) -> Iterator[tuple[str, str, str, str, str]]:
     for name, reduction in loop.fields.items():
         op = reduction.operator
         if isinstance(op, Operator):
-            kind = loop.types[name]
-            kind = kind.element if isinstance(kind, Array) else kind
-            neutral = op.neutral if reduction.neutral is None else reduction.neutral
-            yield f"{loop.name}_{name}", kind.c, op.expression, str(neutral), f"{loop.name}.{name}"
+            given = op.neutral if reduction.neutral is None else reduction.neutral
+            yield f"{loop.name}_{name}", loop.types[name].c, op.expression, str(given), f"{loop.name}.{name}"
 
 
 def combine_lines(loop: ReductionLoop, into: str, a: str, b: str) -> list[str]:
@@ -92,11 +112,11 @@ def combine_lines(loop: ReductionLoop, into: str, a: str, b: str) -> list[str]:
     for name, reduction in loop.fields.items():
         for head, path, part in parts(reduction, loop.types[name]):
             x, y = f"{a}.{name}{path}", f"{b}.{name}{path}"
-            lines.append(f"{head}{into}.{name}{path} = {combined(loop, name, part, x, y)};")
+            lines.append(f"{head}{into}.{name}{path} = {_field_combined(loop, name, part, x, y)};")
     return lines
 
 
-def combined(loop: ReductionLoop, name: str, part: Type, x: str, y: str) -> str:
+def _field_combined(loop: ReductionLoop, name: str, part: Type, x: str, y: str) -> str:
     """Two parts of a field combined, an expression."""
     op = loop.fields[name].operator
     if isinstance(op, BuiltIn):
@@ -113,41 +133,6 @@ def neutral_lines(loop: ReductionLoop, into: str) -> list[str]:
             value = op.neutral(part) if isinstance(op, BuiltIn) else f"portbar_neutral_{loop.name}_{name}()"
             lines.append(f"{head}{into}.{name}{path} = {value};")
     return lines
-
-
-def is_symmetric(loop: ReductionLoop) -> bool:
-    """Whether `a op b` and `b op a` are the same to the last bit.
-
-    Products of complex numbers need not be where multiplications and additions are fused.
-    """
-    for name, reduction in loop.fields.items():
-        op = reduction.operator
-        if not isinstance(op, BuiltIn):
-            return False
-        if op.on_complex and any(isinstance(part, Complex) for _, _, part in parts(reduction, loop.types[name])):
-            return False
-    return True
-
-
-def form_of(loop: ReductionLoop, *, keeps: bool = False) -> Form:
-    """The loop as one operator on its local object, which the text says it keeps across barriers where `keeps` is true."""
-    struct = loop.struct
-    body = [f"{struct.c} both;", *combine_lines(loop, "both", "a", "b"), "return both;"]
-    return Form(
-        struct.c,
-        loop.name,
-        struct.size,
-        "\n    ".join(body),
-        f"{loop.name}_identity()",
-        symmetric=is_symmetric(loop),
-        commutative=loop.commutative,
-        prepare="\n    ".join([*(["PORTBAR_KEEP(x);"] if keeps else []), *_prepare_lines(loop)]),
-    )
-
-
-def scalar_names(loops: tuple[ReductionLoop, ...]) -> set[str]:
-    """Every scalar type that some loops need."""
-    return {part.c for loop in loops for kind in loop.types.values() for part in scalars_in(kind)}
 
 
 def copy(kind: Type, to: str, source: str) -> str:
@@ -172,7 +157,7 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
             start, at, owner = head, path, f"(*results.{name})"
             if isinstance(kind, Array):
                 start, at, owner = (
-                    _in_section(name, kind) + head.partition(") ")[2],
+                    f"{section(name, kind)} {head.partition(') ')[2]}",
                     path.replace("[i0]", "[i]", 1),
                     f"results.{name}",
                 )
@@ -180,7 +165,7 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
             if isinstance(op, BuiltIn) and op.atomic:
                 lines.append(f"    {start}portbar_atomic_{op.atomic}_explicit({place}, {value}, {relaxed});")
             else:
-                again = combined(loop, name, part, "seen", value)
+                again = _field_combined(loop, name, part, "seen", value)
                 # In a variable, since there may be `||` in it: the effect CONDITIONS_NOT_ARGUMENTS.
                 lines += [
                     f"    {start}{{",
@@ -199,16 +184,7 @@ def atomic_lines(loop: ReductionLoop, offered: tuple[str, ...]) -> list[str] | N
     return lines
 
 
-def _in_section(name: str, kind: Array) -> str:
+def section(name: str, kind: Array) -> str:
+    """The head of a loop over the elements `i` of a receiving array that take part."""
     taking_part = f"results.{name}_length == 0u || i - results.{name}_offset < results.{name}_length"
-    return f"for (uint i = results.{name}_offset; i < {kind.count}u && ({taking_part}); ++i) "
-
-
-def _prepare_lines(loop: ReductionLoop) -> Iterator[str]:
-    """Statements that make true logical values of the fields of `x` that are combined as such."""
-    for name, reduction in loop.fields.items():
-        op = reduction.operator
-        if isinstance(op, BuiltIn) and op.is_logical:
-            for head, path, part in parts(reduction, loop.types[name]):
-                place = f"x.{name}{path}"
-                yield f"{head}{place} = {op.combine(part, op.neutral(part), place)};"
+    return f"for (uint i = results.{name}_offset; i < {kind.count}u && ({taking_part}); ++i)"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from portbar.primitives.reduction.code import combine_lines, parts
+from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.operators import BuiltIn, short_form_operators
-from portbar.primitives.reduction.types import Scalar, Vector
+from portbar.primitives.reduction.types import Complex, Scalar, Vector
 
 #: Operator -> the vote at a device barrier that gives its result over a grid.
 _VOTES: Final = {"logical_or": "any", "logical_and": "all"}
@@ -61,11 +64,6 @@ class Form:
     wide: str = ""
 
     @property
-    def words(self) -> int:
-        """Words of 32 bits that hold a value."""
-        return -(-self.size // 4)
-
-    @property
     def combine(self) -> str:
         """The function that combines two values."""
         return f"portbar_combine_{self.op}"
@@ -76,8 +74,7 @@ class Form:
         return f"PORTBAR_NEUTRAL_{self.op}_{self.kind}"
 
 
-def short_form(scalar: Scalar, op: BuiltIn) -> Form:
-    """The form of a built-in operator on a scalar type."""
+def _short_form(scalar: Scalar, op: BuiltIn) -> Form:
     through = scalar.c
     if scalar.bits < 32 and scalar.kind != "float":
         through = "int" if scalar.kind == "int" else "uint"
@@ -96,12 +93,52 @@ def short_form(scalar: Scalar, op: BuiltIn) -> Form:
     )
 
 
-def short_forms(scalars: tuple[Scalar, ...], names: frozenset[str] | None = None) -> tuple[Form, ...]:
-    """Every built-in operator, or those of `names`, on every scalar type that it takes."""
+def short_forms(scalars: tuple[Scalar, ...], names: frozenset[str]) -> tuple[Form, ...]:
+    """The built-in operators of some names on every scalar type that they take."""
     return tuple(
-        short_form(scalar, op)
+        _short_form(scalar, op)
         for op in short_form_operators()
-        if names is None or op.name in names
+        if op.name in names
         for scalar in scalars
         if op.takes(scalar)
     )
+
+
+def _is_symmetric(loop: ReductionLoop) -> bool:
+    """Whether `a op b` and `b op a` are the same to the last bit.
+
+    Products of complex numbers need not be where multiplications and additions are fused.
+    """
+    for name, reduction in loop.fields.items():
+        op = reduction.operator
+        if not isinstance(op, BuiltIn):
+            return False
+        if op.on_complex and any(isinstance(part, Complex) for _, _, part in parts(reduction, loop.types[name])):
+            return False
+    return True
+
+
+def form_of(loop: ReductionLoop, *, keeps: bool = False) -> Form:
+    """The loop as one operator on its local object, which the text says it keeps across barriers where `keeps` is true."""
+    struct = loop.struct
+    body = [f"{struct.c} both;", *combine_lines(loop, "both", "a", "b"), "return both;"]
+    return Form(
+        struct.c,
+        loop.name,
+        struct.size,
+        "\n    ".join(body),
+        f"{loop.name}_identity()",
+        symmetric=_is_symmetric(loop),
+        commutative=loop.commutative,
+        prepare="\n    ".join([*(["PORTBAR_KEEP(x);"] if keeps else []), *_prepare_lines(loop)]),
+    )
+
+
+def _prepare_lines(loop: ReductionLoop) -> Iterator[str]:
+    """Statements that make true logical values of the fields of `x` that are combined as such."""
+    for name, reduction in loop.fields.items():
+        op = reduction.operator
+        if isinstance(op, BuiltIn) and op.is_logical:
+            for head, path, part in parts(reduction, loop.types[name]):
+                place = f"x.{name}{path}"
+                yield f"{head}{place} = {op.combine(part, op.neutral(part), place)};"

@@ -1,10 +1,8 @@
-"""The parts of portbar/reduction.h for one device and one program: the templates' pieces, their names, and memory.
-
-Not for the text of the templates, nor for reading a program (`portbar.primitives.reduction.use`).
-"""
+"""The parts of portbar/reduction.h for one device and one program: the templates' pieces, their names, and memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +11,12 @@ from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.header import Header, Piece
 from portbar.primitives.layout import FAULTS, LINE_WORDS, TEAM_WORDS
 from portbar.primitives.reduction import code
-from portbar.primitives.reduction.forms import Form, short_forms
+from portbar.primitives.reduction.forms import Form, form_of, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.operators import short_form_operators
 from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE, VARIANTS, Lanes
 from portbar.primitives.reduction.types import SCALARS, Scalar
-from portbar.primitives.reduction.use import Use, Wanted
+from portbar.primitives.reduction.use import SHORT_FORMS, Use, Wanted
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy
@@ -26,18 +24,13 @@ if TYPE_CHECKING:
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64
 
-_SCANS: Final = tuple(
-    (level, what) for level in ("sub_group", "work_group") for what in ("scan_inclusive", "scan_exclusive")
-)
+_LEVELS: Final = ("sub_group", "work_group", "device")
 
 
 def _everything() -> Wanted:
     """All that `wanted` can hold."""
-    levels = ("sub_group", "work_group", "device")
-    what = [("broadcast", "")]
-    for op in short_form_operators():
-        what += [(one, op.name) for one in ("reduce", "scan_inclusive", "scan_exclusive")]
-    return frozenset((level, one, op) for level in levels for one, op in what)
+    what = [("broadcast", ""), *((form, op.name) for op in short_form_operators() for form in SHORT_FORMS)]
+    return frozenset((level, form, op) for level in _LEVELS for form, op in what)
 
 
 def scalars_of(strategy: Strategy) -> tuple[Scalar, ...]:
@@ -106,74 +99,21 @@ def _closure(wanted: Wanted, by_sub_groups: bool) -> Wanted:
     return frozenset(found)
 
 
-def _slot_unit(loops: tuple[ReductionLoop, ...]) -> str:
-    """A type with the strictest alignment of all values."""
-    alignment = max([8, *(loop.struct.alignment for loop in loops)])
-    return "ulong" if alignment == 8 else f"ulong{alignment // 8}"
-
-
-def _alignment_room(forms: tuple[Form, ...], loops: tuple[ReductionLoop, ...]) -> int:
-    """Bytes of a slot: the largest value's, rounded up to the strictest alignment."""
-    alignment = max([8, *(loop.struct.alignment for loop in loops)])
-    size = max([8, *(form.size for form in forms)])
-    return -(-size // alignment) * alignment
-
-
-@dataclass(frozen=True)
-class Areas:
-    """The parts of the scratch memory, as in `cl_templates/reduction/base.mako`.
-
-    Attributes
-    ----------
-    lanes : Lanes
-        The lane level's variant.
-    own_places : bool
-        Whether there is a place for each work-item, for scans, and for sub-groups by local memory.
-    group_slots : bool
-        Whether work-groups are reduced.
-    parts : bool
-        Whether sub-groups rather than work-items leave a value for that.
-    """
-
-    lanes: Lanes
-    own_places: bool
-    group_slots: bool
-    parts: bool
-
-    def slots(self, local_size: int, sub_group_size: int) -> int:
-        """Values that there is room for."""
-        if self.lanes.slots is not None:
-            return self.lanes.slots(local_size, sub_group_size)
-        grouped = local_size // 8 + 1 if self.parts else local_size * self.group_slots
-        return 1 + local_size * self.own_places + grouped
-
-
 def local_size_limit(strategy: Strategy, use: Use) -> int:
-    """Most work-items of a work-group for which there is scratch memory.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The device has too little local memory for what the author asks for, or for one sub-group.
-    """
+    """Most work-items of a work-group for which there is scratch memory; raises as `context` does."""
     return int(context(strategy, use)["limit"])
 
 
 def scratch_bytes(strategy: Strategy, use: Use) -> int:
-    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        As `context`.
-    """
+    """Bytes of local memory that PORTBAR_REDUCTION_SCRATCH takes in a kernel of a program; raises as `context` does."""
     return int(context(strategy, use)["scratch_bytes"])
 
 
-def _limit(strategy: Strategy, use: Use, areas: Areas, sub_group_size: int, slot: int) -> int:
+def _limit(strategy: Strategy, use: Use, slot: int, slots: Callable[[int], int]) -> int:
+    """As `local_size_limit`: `slot` is bytes of a slot, `slots` how many of them are needed for a local size."""
     means = strategy.capabilities.reduction_means
     limit = use.local_size or min(means.local_size, USUAL_LOCAL_SIZE)
-    while (needed := slot * areas.slots(limit, sub_group_size)) > means.local_memory:
+    while (needed := slot * slots(limit)) > means.local_memory:
         if use.local_size is not None or limit <= 8:
             raise UnsupportedFeatureError(
                 f"reductions of {limit} work-items with values of {slot} bytes need {needed} bytes of local memory, and the "
@@ -184,25 +124,46 @@ def _limit(strategy: Strategy, use: Use, areas: Areas, sub_group_size: int, slot
     return limit
 
 
-def _refuse_locks(strategy: Strategy, use: Use) -> None:
-    """Refuse locks where the runtime makes barriers of fences: one work-item that waits would be waited for by its group."""
-    locked = [
-        loop.name
-        for loop in use.loops
-        if use.gangs
-        and not loop.deterministic
-        and code.atomic_lines(loop, strategy.capabilities.atomics_table.types) is None
-    ]
-    if strategy.has(quirks.FENCES_ARE_BARRIERS) and (use.locks or locked):
+def _refuse(strategy: Strategy, use: Use) -> None:
+    """Refuse types that the device lacks, and locks where the runtime makes barriers of fences.
+
+    There all work-items of a group would wait for the one that waits for a lock.
+    """
+    table = strategy.capabilities.atomics_table
+    offered = {scalar.c for scalar in scalars_of(strategy)}
+    for name in sorted(code.scalar_names(use.loops) - offered):
+        loop = next(loop.name for loop in use.loops if name in code.scalar_names((loop,)))
+        why = f" ({table.refused[name]})" if name in table.refused else ""
+        raise UnsupportedFeatureError(
+            f"reduction loop {loop!r} has values of type {name}, which the device does not support{why}"
+        )
+    if not strategy.has(quirks.FENCES_ARE_BARRIERS):
+        return
+    loose = [loop for loop in use.loops if use.gangs and not loop.deterministic]
+    locked = next((loop.name for loop in loose if code.atomic_lines(loop, table.types) is None), None)
+    if use.locks or locked is not None:
+        needs = f", and deterministic=False of reduction loop {locked!r} needs one, because the device lacks atomics"
         raise UnsupportedFeatureError(
             "this device's runtime implements memory fences as barriers, so a single work-item cannot take a lock"
-            + (
-                f", and deterministic=False of reduction loop {locked[0]!r} needs one, because the device lacks atomics"
-                if locked
-                else ""
-            )
-            + "; use deterministic=True, which needs no lock"
+            f"{'' if locked is None else needs}; use deterministic=True, which needs no lock"
         )
+
+
+def _wanted(use: Use, *, by_sub_groups: bool) -> Wanted:
+    """The functions that a program and its loops need, with those that these are made of."""
+    everything = _everything()
+    wanted = everything if use.wanted is None else use.wanted & everything
+    levels = [level for level in _LEVELS if {"sub_group": use.vectors, "device": use.gangs}.get(level, True)]
+    wanted |= frozenset(
+        (level, what, loop.name)
+        for loop in use.loops
+        for level in levels
+        for what in SHORT_FORMS
+        if what == "reduce" or use.wanted is None or (level, what, loop.name) in use.wanted
+    )
+    if use.loops and use.gangs:
+        wanted |= {("work_group", "broadcast", "")}
+    return _closure(wanted, by_sub_groups)
 
 
 def context(strategy: Strategy, use: Use) -> dict[str, Any]:
@@ -211,55 +172,44 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     Raises
     ------
     UnsupportedFeatureError
-        The device lacks a type, or local memory.
+        The device lacks a type, locks, or local memory for what the author asks for or for one sub-group.
     """
+    _refuse(strategy, use)
     lanes = lanes_of(strategy, use)
-    means = strategy.capabilities.reduction_means
+    capabilities = strategy.capabilities
+    means = capabilities.reduction_means
     serial = means.serial and lanes.may_fold
     by_sub_groups = lanes.joins_sub_groups and not serial
+    wanted = _wanted(use, by_sub_groups=by_sub_groups)
     scalars = scalars_of(strategy)
-    offered = {scalar.c for scalar in scalars}
-    for name in sorted(code.scalar_names(use.loops) - offered):
-        loop = next(loop.name for loop in use.loops if name in code.scalar_names((loop,)))
-        why = strategy.capabilities.atomics_table.refused.get(name, "")
-        raise UnsupportedFeatureError(
-            f"reduction loop {loop!r} has values of type {name}, which the device does not support"
-            + (f" ({why})" if why else "")
-        )
-    _refuse_locks(strategy, use)
-    everything = _everything()
-    wanted = everything if use.wanted is None else use.wanted & everything
-    wanted |= frozenset(
-        (level, what, loop.name)
-        for loop in use.loops
-        for level in (*(("sub_group",) if use.vectors else ()), "work_group", *(("device",) if use.gangs else ()))
-        for what in ("reduce", "scan_inclusive", "scan_exclusive")
-        if what == "reduce" or use.wanted is None or (level, what, loop.name) in use.wanted
-    )
-    if use.loops and use.gangs:
-        wanted |= {("work_group", "broadcast", "")}
-    wanted = _closure(wanted, by_sub_groups)
     forms = (
         *_known_forms(use, short_forms(scalars, frozenset(op for _, _, op in wanted))),
-        *(code.form_of(loop, keeps=strategy.has(quirks.COPIES_SHARED)) for loop in use.loops),
+        *(form_of(loop, keeps=strategy.has(quirks.COPIES_SHARED)) for loop in use.loops),
     )
     kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, use, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
-    slot = _alignment_room(forms, use.loops)
     size = use.sub_group_size or (8 if serial else 32)
+
+    # A slot holds the largest value, at the strictest alignment. Scans have a place for each work-item, and so have
+    # sub-groups that combine values by local memory.
+    alignment = max([8, *(loop.struct.alignment for loop in use.loops)])
+    slot = -(-max([8, *(form.size for form in forms)]) // alignment) * alignment
     by_memory = [form for form in forms if not lanes.has_built_ins or not form.native]
-    areas = Areas(
-        lanes,
-        own_places=any(
-            (level, what, form.op) in wanted for form in by_memory for level, what in (("sub_group", "reduce"), *_SCANS)
-        )
-        or any((level, what, form.op) in wanted for form in forms for level, what in _SCANS if level == "work_group")
-        or ("sub_group", "broadcast", "") in wanted,
-        group_slots=any(("work_group", "reduce", form.op) in wanted for form in forms),
-        parts=by_sub_groups,
+    own_places = (
+        ("sub_group", "broadcast", "") in wanted
+        or any(("sub_group", what, form.op) in wanted for form in by_memory for what in SHORT_FORMS)
+        or any(("work_group", what, form.op) in wanted for form in forms for what in SHORT_FORMS if what != "reduce")
     )
+    group_slots = any(("work_group", "reduce", form.op) in wanted for form in forms)
+
+    def slots(local_size: int) -> int:
+        """Values that there is room for, as in `cl_templates/reduction/base.mako`."""
+        if lanes.slots is not None:
+            return lanes.slots(local_size, size)
+        return 1 + local_size * own_places + (local_size // 8 + 1 if by_sub_groups else local_size * group_slots)
+
     where, header_words, _ = places(use.loops)
-    limit, locks = _limit(strategy, use, areas, size, slot), len(use.loops) if use.worker_locks else 0
+    limit, locks = _limit(strategy, use, slot, slots), len(use.loops) if use.worker_locks else 0
     return {
         "lanes": lanes.name,
         "template": lanes.template,
@@ -271,18 +221,18 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "collectives": means.collectives and lanes.may_fold,
         "limit": limit,
         "exact": use.exact,
-        "scratch_bytes": slot * areas.slots(limit, size) + 4 * locks,
-        "own_places": areas.own_places,
-        "group_slots": areas.group_slots,
+        "scratch_bytes": slot * slots(limit) + 4 * locks,
+        "own_places": own_places,
+        "group_slots": group_slots,
         "sub_group_size": size,
-        "slot_unit": _slot_unit(use.loops),
-        "slot_units": slot // max([8, *(loop.struct.alignment for loop in use.loops)]),
-        "redux": strategy.capabilities.compute_capability >= 80,
+        "slot_unit": "ulong" if alignment == 8 else f"ulong{alignment // 8}",
+        "slot_units": slot // alignment,
+        "redux": capabilities.compute_capability >= 80,
         "wanted": wanted,
         "forms": forms,
         "kinds": tuple(kinds),
         "loops": use.loops,
-        "structs": tuple(code.structs(use.loops)),
+        "structs": code.structs(use.loops),
         "indexed": code.indexed(use.loops),
         "gangs": use.gangs,
         "vectors": use.vectors,
@@ -292,8 +242,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "grid_words": grid_words(use),
         "team_words": TEAM_WORDS,
         "faults": FAULTS,
-        "polls": strategy.capabilities.wait_polls,
-        "atomics": strategy.capabilities.atomics_table.types,
+        "polls": capabilities.wait_polls,
+        "atomics": capabilities.atomics_table.types,
         "workarounds": strategy.workarounds,
     }
 
@@ -317,26 +267,31 @@ def _is_needed(kind: str, use: Use, wanted: Wanted, forms: tuple[Form, ...]) -> 
 
 def pieces(use: Use) -> list[Piece]:
     """The defs that the header is made of, in order."""
-    effects = ("all_work", "ask_id", *(("keep", "join", "group_fence") if use.loops else ()))
-    found = [("base", "sizes")]
-    if use.loops:
-        found.append(("loops", "types"))
-    found += [("base", "scratch"), ("lanes", "ids")]
-    if use.loops:
-        found.append(("loops", "indices"))
-    found += [("lanes", "operators"), ("lanes", "functions")]
-    if use.gangs:
-        found += [("device", "values"), ("device", "device")]
-    if use.loops:
-        found += [("gangs", "positions"), ("loops", "ids"), ("loops", "members"), ("loops", "levels")]
-        if use.gangs:
-            found += [("gangs", "locks"), ("gangs", "finish"), ("loops", "gang_levels")]
-        if use.worker_locks:
-            found.append(("gangs", "sub_group_locks"))
-    found.append(("base", "entry"))
+    loops, gangs = bool(use.loops), use.gangs
+    effects = ("all_work", "ask_id", *(("keep", "join", "group_fence") if loops else ()))
+    listed = (
+        ("base", "sizes", True),
+        ("loops", "types", loops),
+        ("base", "scratch", True),
+        ("lanes", "ids", True),
+        ("loops", "indices", loops),
+        ("lanes", "operators", True),
+        ("lanes", "functions", True),
+        ("device", "values", gangs),
+        ("device", "device", gangs),
+        ("gangs", "positions", loops),
+        ("loops", "ids", loops),
+        ("loops", "members", loops),
+        ("loops", "levels", loops),
+        ("gangs", "locks", loops and gangs),
+        ("gangs", "finish", loops and gangs),
+        ("loops", "gang_levels", loops and gangs),
+        ("gangs", "sub_group_locks", loops and use.worker_locks),
+        ("base", "entry", True),
+    )
     return [
         *(("backend/effects.mako", name) for name in effects),
-        *((f"reduction/{template}.mako", name) for template, name in found),
+        *((f"reduction/{template}.mako", name) for template, name, is_part in listed if is_part),
     ]
 
 

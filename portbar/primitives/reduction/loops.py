@@ -1,7 +1,4 @@
-"""The declarations of a host program: the reductions that one loop computes together.
-
-Not for the OpenCL C that comes of it: `portbar.primitives.reduction.code` and `cl_templates/reduction/loops.mako`.
-"""
+"""The declarations of a host program: the reductions that one loop computes together."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ from portbar.primitives.reduction.types import (
     Struct,
     Type,
     array_of,
+    parts_in,
     scalars_in,
     structs_in,
     type_of,
@@ -53,13 +51,7 @@ _VECTOR: Final = re.compile(r"(u?(char|short|int|long)|bool|half|float|double)(2
 
 
 def check_identifier(what: str, name: Any) -> None:
-    """Check that something may be called so in OpenCL C.
-
-    Raises
-    ------
-    Error
-        It is not an identifier, or one that is reserved.
-    """
+    """Raise `Error` for a name that is not an identifier in OpenCL C, or is reserved."""
     if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name):
         raise Error(
             f"{what} is named {name!r}, which is not an OpenCL C identifier: use letters, digits and _, not starting with a "
@@ -108,34 +100,26 @@ class Reduction:
         if isinstance(self.operator, BuiltIn):
             if self.operator.finds_index:
                 if not isinstance(element, Scalar):
-                    raise Error(
-                        f"operator {self.operator.symbol!r} selects one of many numbers and does not support "
-                        f"{self.dtype}"
-                    )
+                    symbol = self.operator.symbol
+                    raise Error(f"operator {symbol!r} selects one of many numbers and does not support {self.dtype}")
                 element = Indexed(element)
-            self._check_parts(self.operator, element)
+            for part in parts_in(element):
+                self._check_part(self.operator, part)
         return array_of(element, self.shape)
 
-    def _check_parts(self, op: BuiltIn, kind: Type) -> None:
-        if isinstance(kind, Array):
-            self._check_parts(op, kind.element)
-        elif isinstance(kind, Struct):
-            for _, member in kind.members:
-                self._check_parts(op, member)
-        else:
-            if not op.takes(kind):
+    def _check_part(self, op: BuiltIn, part: Type) -> None:
+        if not op.takes(part):
+            inside = f" (in {self.dtype})" if part.dtype != self.dtype else ""
+            raise Error(
+                f"operator {op.symbol!r} does not support {part.c}{inside}; it is defined for "
+                + ", ".join(sorted(op.takes_kinds))
+            )
+        for scalar in scalars_in(part):
+            if self.neutral is not None and (op.finds_index or not op.is_neutral(scalar, self.neutral)):
                 raise Error(
-                    f"operator {op.symbol!r} does not support {kind.c}"
-                    + (f" (in {self.dtype})" if kind.dtype != self.dtype else "")
-                    + "; it is defined for "
-                    + ", ".join(sorted(op.takes_kinds))
+                    f"neutral={self.neutral!r} is not neutral for {op.symbol!r} on {scalar.c}, whose neutral element is "
+                    f"{op.neutral(part)}: omit neutral=; a start value goes into the result or the local value"
                 )
-            for part in scalars_in(kind):
-                if self.neutral is not None and (op.finds_index or not op.is_neutral(part, self.neutral)):
-                    raise Error(
-                        f"neutral={self.neutral!r} is not neutral for {op.symbol!r} on {part.c}, whose neutral element is "
-                        f"{op.neutral(kind)}: omit neutral=; a start value goes into the result or the local value"
-                    )
 
     @cached_property
     def operator(self) -> BuiltIn | Operator:
@@ -239,13 +223,7 @@ class ReductionLoop:
 
 
 def check_loops(loops: Any) -> tuple[ReductionLoop, ...]:
-    """The loops of a program as a tuple.
-
-    Raises
-    ------
-    Error
-        An object is not a loop, or two loops would define the same name.
-    """
+    """The loops of a program as a tuple; `Error` if one is not a loop, or two would define the same name."""
     if isinstance(loops, ReductionLoop):
         loops = (loops,)
     made = tuple(loops)

@@ -256,23 +256,13 @@ def finders() -> tuple[tuple[str, str], ...]:
 
 def _names() -> list[str]:
     """How operators may be asked for: OpenACC's symbols, portbar's names, Fortran's names."""
-    each = [(op.symbol, op.name, op.spelled) for op in OPERATORS.values()]
-    names = [
-        *(symbol for symbol, _, _ in each),
-        *(name for _, name, _ in each),
-        *(s for _, _, more in each for s in more),
-    ]
-    return list(dict.fromkeys(names))
+    known = OPERATORS.values()
+    spelled = [name for op in known for name in op.spelled]
+    return list(dict.fromkeys([*(op.symbol for op in known), *(op.name for op in known), *spelled]))
 
 
 def operator_of(asked: Any) -> BuiltIn | Operator:
-    """The operator that a caller asks for, by symbol, by name, or as an `Operator`.
-
-    Raises
-    ------
-    Error
-        There is none of that name; the message lists those that there are.
-    """
+    """The operator that a caller asks for, by symbol, by name, or as an `Operator`; `Error` if it is unknown."""
     if isinstance(asked, Operator | BuiltIn):
         return asked
     for op in OPERATORS.values():

@@ -43,9 +43,7 @@ class Means:
 
 
 def means_of(facts: DeviceFacts, findings: Findings | None, std: str | None, loop_limit: int | None) -> Means:
-    """Return the features that a device provides for reductions, whose programs are built with `-cl-std` `std` (None: the
-    driver's default).
-    """
+    """Return a device's `Means`, where programs are built with `-cl-std` `std` (None: the driver's default)."""
     builds = findings.builds if findings is not None else {}
     # Folding takes one iteration a value, of which some devices have few.
     return Means(
@@ -97,11 +95,5 @@ VARIANTS: Final[Variants[Lanes]] = Variants("portbar.primitives.reduction.lanes"
 def select(
     facts: DeviceFacts, findings: Findings | None, std: str | None, wanted: str | None = None
 ) -> tuple[str, str]:
-    """The strategy for a device, and the reason.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The one that is wanted cannot be had.
-    """
+    """The strategy for a device, and the reason; `UnsupportedFeatureError` if the device cannot have the wanted one."""
     return first_allowed(VARIANTS, lambda one: one.judge(facts, findings, std), wanted, f"{facts.name}: reduction")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Iterator
@@ -13,8 +14,27 @@ import numpy as np
 from portbar.errors import Error
 
 
+class _InMemory:
+    """Size and alignment in bytes of a type as large as its NumPy type and, unless it says otherwise, aligned to its size."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value."""
+        return self.dtype.itemsize
+
+    @property
+    def alignment(self) -> int:
+        """Bytes of which a value's address is a multiple."""
+        return self.size
+
+
 @dataclass(frozen=True)
-class Scalar:
+class Scalar(_InMemory):
     """One number: `kind` is ``int``, ``uint`` or ``float``, `c` its name in OpenCL C."""
 
     c: str
@@ -27,38 +47,21 @@ class Scalar:
         return np.dtype(f"{self.kind}{self.bits}")
 
     @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.bits // 8
-
-    @property
-    def alignment(self) -> int:
-        """Bytes."""
-        return self.size
-
-    @property
     def lowest(self) -> str:
         """The value below all others, in OpenCL C."""
         if self.kind == "float":
             return f"({self.c})-INFINITY"
-        return f"({self.c})0" if self.kind == "uint" else f"{_LIMITS[self.c]}_MIN"
+        return f"({self.c})0" if self.kind == "uint" else f"{self._limits}_MIN"
 
     @property
     def highest(self) -> str:
         """The value above all others, in OpenCL C."""
-        return f"({self.c})INFINITY" if self.kind == "float" else f"{_LIMITS[self.c]}_MAX"
+        return f"({self.c})INFINITY" if self.kind == "float" else f"{self._limits}_MAX"
 
+    @property
+    def _limits(self) -> str:
+        return self.c.replace("short", "shrt").upper()
 
-_LIMITS: Final = {
-    "char": "CHAR",
-    "uchar": "UCHAR",
-    "short": "SHRT",
-    "ushort": "USHRT",
-    "int": "INT",
-    "uint": "UINT",
-    "long": "LONG",
-    "ulong": "ULONG",
-}
 
 #: Every scalar type, in the order in which tables list them.
 SCALARS: Final = (
@@ -79,16 +82,10 @@ SCALARS: Final = (
 _MOST_BYTES: Final = 1 << 24
 
 _BY_DTYPE: Final = {scalar.dtype: scalar for scalar in SCALARS}
-_BY_NAME: Final = {scalar.c: scalar for scalar in SCALARS}
-
-
-def scalar(name: str) -> Scalar:
-    """The scalar type that OpenCL C calls `name`."""
-    return _BY_NAME[name]
 
 
 @dataclass(frozen=True)
-class Complex:
+class Complex(_InMemory):
     """A complex number: two of its part, with the product of complex numbers."""
 
     part: Scalar
@@ -103,19 +100,9 @@ class Complex:
         """The NumPy type."""
         return np.dtype(f"complex{2 * self.part.bits}")
 
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return 2 * self.part.size
-
-    @property
-    def alignment(self) -> int:
-        """Bytes."""
-        return self.size
-
 
 @dataclass(frozen=True)
-class Vector:
+class Vector(_InMemory):
     """One of OpenCL C's vectors; built-in operators work on each component."""
 
     part: Scalar
@@ -128,22 +115,12 @@ class Vector:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The NumPy type, of `pyopencl.cltypes`."""
-        return _vector_dtypes()[self.part.dtype, self.count]
-
-    @property
-    def size(self) -> int:
-        """Bytes; a vector of 3 takes the room of 4."""
-        return self.part.size * (4 if self.count == 3 else self.count)
-
-    @property
-    def alignment(self) -> int:
-        """Bytes."""
-        return self.size
+        """The NumPy type, of `pyopencl.cltypes`; that of a vector of 3 takes the room of 4."""
+        return _vector_dtypes()[self.part, self.count]
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(_InMemory):
     """A fixed number of elements of one type, reduced element by element."""
 
     element: Type
@@ -160,18 +137,13 @@ class Array:
         return np.dtype((self.element.dtype, (self.count,)))
 
     @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.count * self.element.size
-
-    @property
     def alignment(self) -> int:
-        """Bytes."""
+        """As of one element."""
         return self.element.alignment
 
 
 @dataclass(frozen=True)
-class Struct:
+class Struct(_InMemory):
     """Members one after another, as a C compiler lays them out.
 
     `defined` says that the author's own source has a type of this name (it is registered with PyOpenCL), so that portbar
@@ -184,7 +156,7 @@ class Struct:
 
     @property
     def alignment(self) -> int:
-        """Bytes."""
+        """As of the member with the strictest."""
         return max(kind.alignment for _, kind in self.members)
 
     @property
@@ -198,7 +170,7 @@ class Struct:
 
     @property
     def size(self) -> int:
-        """Bytes, a multiple of the alignment."""
+        """Bytes of a value, a multiple of the alignment."""
         end = self.offsets[-1] + self.members[-1][1].size
         return -(-end // self.alignment) * self.alignment
 
@@ -216,7 +188,7 @@ class Struct:
 
 
 @dataclass(frozen=True)
-class Indexed:
+class Indexed(_InMemory):
     """A value and where it was found, for argmin and argmax; an index below 0 means that there is none yet."""
 
     part: Scalar
@@ -232,13 +204,8 @@ class Indexed:
         return np.dtype([("value", self.part.dtype), ("index", np.int64)], align=True)
 
     @property
-    def size(self) -> int:
-        """Bytes."""
-        return 16
-
-    @property
     def alignment(self) -> int:
-        """Bytes."""
+        """As of the index."""
         return 8
 
 
@@ -246,13 +213,7 @@ Type = Scalar | Complex | Vector | Array | Struct | Indexed
 
 
 def type_of(dtype: Any, name: str) -> Type:
-    """The type that OpenCL C has for a NumPy dtype; `name` is what a structure is called that has no name of its own.
-
-    Raises
-    ------
-    Error
-        There is none; the message names the dtype and says what would do.
-    """
+    """The type that OpenCL C has for a NumPy dtype, or `Error`; `name` is for a structure without a name of its own."""
     try:
         given = np.dtype(dtype)
     except Exception as error:  # noqa: BLE001 (NumPy raises whatever it comes across in what it takes for a description)
@@ -265,10 +226,10 @@ def type_of(dtype: Any, name: str) -> Type:
     if given.isnative and given in _BY_DTYPE:
         return _BY_DTYPE[given]
     if given in (np.complex64, np.complex128):
-        return Complex(_BY_NAME["float" if given == np.complex64 else "double"])
+        return Complex(_BY_DTYPE[np.dtype(np.float32 if given == np.complex64 else np.float64)])
     for (part, count), vector in _vector_dtypes().items():
         if given == vector:
-            return Vector(_BY_DTYPE[part], count)
+            return Vector(part, count)
     if given.names:
         return _struct_of(given, name)
     raise Error(
@@ -295,13 +256,7 @@ def _struct_of(dtype: np.dtype[Any], name: str) -> Struct:
 
 
 def array_of(kind: Type, shape: Any) -> Type:
-    """The type with the elements of `shape`, None for the type itself.
-
-    Raises
-    ------
-    Error
-        The shape is no number of elements above 0, or the array is larger than any value that a work-item has.
-    """
+    """The type of an array of some shape, the type itself for None; `Error` for a wrong shape or a too large array."""
     if shape is None:
         return kind
     try:
@@ -318,17 +273,21 @@ def array_of(kind: Type, shape: Any) -> Type:
     return Array(kind, count)
 
 
+def parts_in(kind: Type) -> Iterator[Scalar | Complex | Vector | Indexed]:
+    """Every part of a type that a built-in operator takes whole."""
+    if isinstance(kind, Array):
+        yield from parts_in(kind.element)
+    elif isinstance(kind, Struct):
+        for _, member in kind.members:
+            yield from parts_in(member)
+    else:
+        yield kind
+
+
 def scalars_in(kind: Type) -> Iterator[Scalar]:
     """Every scalar that a type is made of."""
-    if isinstance(kind, Scalar):
-        yield kind
-    elif isinstance(kind, Complex | Vector | Indexed):
-        yield kind.part
-    elif isinstance(kind, Array):
-        yield from scalars_in(kind.element)
-    else:
-        for _, member in kind.members:
-            yield from scalars_in(member)
+    for part in parts_in(kind):
+        yield part if isinstance(part, Scalar) else part.part
 
 
 def structs_in(kind: Type, *, defined: bool = False) -> Iterator[Struct]:
@@ -350,23 +309,17 @@ def declaration(kind: Type, name: str) -> str:
     return f"{kind.c} {name}{counts}"
 
 
-def _vector_dtypes() -> dict[tuple[np.dtype[Any], int], np.dtype[Any]]:
+@functools.cache
+def _vector_dtypes() -> dict[tuple[Scalar, int], np.dtype[Any]]:
     # Imported late: PyOpenCL is what must stay out of import time.
     from pyopencl import cltypes  # noqa: PLC0415
 
-    known = {name: getattr(cltypes, name, None) for name in _vector_names()}
     return {
-        (_BY_NAME[name.rstrip("0123456789")].dtype, int(name.lstrip("abcdefghijklmnopqrstuvwxyz"))): dtype
-        for name, dtype in known.items()
-        if dtype is not None
+        (scalar, count): getattr(cltypes, f"{scalar.c}{count}")
+        for scalar in SCALARS
+        if scalar.c != "half"
+        for count in (2, 3, 4, 8, 16)
     }
-
-
-def _vector_names() -> Iterator[str]:
-    for kind in SCALARS:
-        if kind.c != "half":
-            for count in (2, 3, 4, 8, 16):
-                yield f"{kind.c}{count}"
 
 
 def _registered_name(dtype: np.dtype[Any]) -> str | None:

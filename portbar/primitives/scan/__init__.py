@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import BuildError, Error
 from portbar.primitives.header import Header, Piece
-from portbar.primitives.reduction.code import struct_lines
+from portbar.primitives.reduction.code import combined, extensions_for, literal, neutral, struct_lines
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Array, Type, structs_in
-from portbar.primitives.reduction.values import combined, extensions_for, literal, neutral
 from portbar.primitives.scan.look_back import LookBack
 from portbar.rendering.source import includes, mentions, without_comments
 

@@ -92,13 +92,7 @@ def progresses(findings: Findings | None, who: str) -> bool:
 def select(
     facts: DeviceFacts, findings: Findings | None, wanted: str | None = None, *, debug: bool = False
 ) -> tuple[str, str]:
-    """The strategy for a device, and the reason.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The one that is wanted cannot be had.
-    """
+    """The strategy for a device, and the reason; `UnsupportedFeatureError` if the device cannot have the wanted one."""
     variants = {name: one for name, one in VARIANTS.items() if wanted or one.finds_faults or not debug}
     return first_allowed(variants, lambda one: one.judge(facts, findings), wanted, f"{facts.name}: split barrier")
 
