@@ -38,11 +38,7 @@ def launched(queue: cl.CommandQueue) -> Callable[..., portbar.Launch]:
     from tests import support  # noqa: PLC0415
 
     def launch(
-        kernel: portbar.Kernel,
-        local: int,
-        arguments: Callable[[], tuple[Any, ...]],
-        least: int = 1,
-        most: int = 16,
+        kernel: portbar.Kernel, local: int, arguments: Callable[[], tuple[Any, ...]], least: int = 1, most: int = 16
     ) -> portbar.Launch:
         bound = support.need_groups(kernel, queue, (local,), least, *arguments())
         for _ in range(20):

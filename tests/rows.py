@@ -120,9 +120,7 @@ SHARES = {
         "rest",
     ),
     "alone": Share(
-        "the same where Intel's CPU runtime or rusticl is missing",
-        "device",
-        "every device test with all its cases",
+        "the same where Intel's CPU runtime or rusticl is missing", "device", "every device test with all its cases"
     ),
     "whole": Share("GPUs", "device and not once", "the same without benchmarks"),
     "second": Share(

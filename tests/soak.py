@@ -36,7 +36,8 @@ from rich.table import Table
 
 import portbar
 from portbar.primitives import grid
-from tests.runtimes import ROOT, Configuration, Workshop, check, configurations
+from tests.checkout import ROOT, ran
+from tests.runtimes import Configuration, Workshop, check, configurations
 from tests.support import filled, to_device, uints
 
 SOURCE = """
@@ -379,16 +380,14 @@ def soak_runtime(workshop: Workshop, one: Configuration, options: argparse.Names
     command = [sys.executable, "-m", "tests.soak", "--here", "--minutes", str(options.minutes), *kinds]
     limit = options.minutes * 60 + 600
     try:
-        ran = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False
-        )
+        done = ran(*command, env=environment, cwd=ROOT, timeout=limit)
     except subprocess.TimeoutExpired:
         yield {"kind": "all", "error": f"did not end within {limit:.0f} s"}
         return
-    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     yield from rows
     if not rows:
-        yield {"kind": "all", "error": f"exit {ran.returncode}: {ran.stderr.strip()[-300:]}"}
+        yield {"kind": "all", "error": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,12 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from portbar.device import child, icd, quirks
-from portbar.device.facts import (
-    DeviceAddress,
-    address_of,
-    device_key,
-    facts,
-)
+from portbar.device.facts import DeviceAddress, address_of, device_key, facts
 from portbar.device.quirks.entry import Kernel
 from portbar.device.quirks.running import KERNELS_TASK
 from portbar.records import cache
@@ -160,12 +155,7 @@ def explain_empty(reported: DeviceFacts) -> EmptyPlatform:
 
 
 def _check(
-    address: DeviceAddress,
-    reported: DeviceFacts,
-    timeout: float,
-    *,
-    refresh: bool,
-    stop: threading.Event | None = None,
+    address: DeviceAddress, reported: DeviceFacts, timeout: float, *, refresh: bool, stop: threading.Event | None = None
 ) -> Usability:
     key = device_key(reported)
     known = None if refresh else _recall(key)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.checkout import ran
 from tests.machine_code.targets import TARGETS, MissingToolError
 from tests.runtimes import libraries
 
@@ -45,9 +45,7 @@ print("\nfound " + json.dumps(found))
 
 def ask(what: str, env: dict[str, str]) -> dict[str, Any]:
     """List the platforms and their devices as a child with this environment sees them; "build" compiles a kernel, too."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, what], env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = ran(sys.executable, "-c", _PROGRAM, what, env=env)
     answer = re.search(r"^found (.*)$", done.stdout, re.MULTILINE)
     assert answer, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     value: dict[str, Any] = json.loads(answer[1])

@@ -7,7 +7,6 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from typing import Final
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
+from tests.checkout import ran
 from tests.gpu_code import ptxas
 from tests.machine_code.listings import AMD, INTEL, PTX, SASS, Figures, read
 
@@ -60,17 +60,9 @@ class Target:
 
 def _ran(command: list[str], environment: Mapping[str, str] | None = None, folder: str | None = None) -> str:
     """Return the output of a compiler for a text that it accepts."""
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-        cwd=folder,
-        env=None if environment is None else {**os.environ, **environment},
-    )
-    assert ran.returncode == 0, f"{' '.join(command)}\n{(ran.stdout + ran.stderr)[:4000]}"
-    return ran.stdout + ran.stderr
+    done = ran(*command, cwd=folder, env={**os.environ, **(environment or {})})
+    assert done.returncode == 0, f"{' '.join(command)}\n{(done.stdout + done.stderr)[:4000]}"
+    return done.stdout + done.stderr
 
 
 # Clang, for AMD, NVIDIA and SPIR-V.

@@ -14,10 +14,7 @@ import pytest
 
 from tests.checkout import ROOT
 
-DATA = {
-    "portbar.cl_templates": ("cl_templates", "*.mako"),
-    "portbar.vendor_matrix": ("vendor_matrix", "*.json"),
-}
+DATA = {"portbar.cl_templates": ("cl_templates", "*.mako"), "portbar.vendor_matrix": ("vendor_matrix", "*.json")}
 #: Data beside modules: a folder in portbar/, and what of it is data.
 BESIDE = {
     "portbar.records": ("portbar/records", "*.json"),
