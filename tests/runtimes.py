@@ -36,7 +36,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tests import kept
-from tests.rows import EXPECTED, SAMPLE_VARIABLE, SHARES
+from tests.rows import SAMPLE_VARIABLE, SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -149,12 +149,6 @@ class Configuration:
         """Rows that share a cache of compiled kernels; no two rows of one run at the same time."""
         return f"{self.library or self.wanted} {self.environment.get('POCL_WORK_GROUP_METHOD', '')}"
 
-    @property
-    def expected(self) -> float:
-        """How many seconds it took on two cores, beside another row."""
-        seconds = EXPECTED[self.share]
-        return next((seconds[part] for part in seconds if part and part in self.name.lower()), seconds[""])
-
 
 class Progress:
     """Return the progress of a row, from its log."""
@@ -166,9 +160,9 @@ class Progress:
         text = self.log.read_text(errors="replace") if self.log.is_file() else ""
         total = re.search(r"^collecting.*?(\d+)(?: selected| items?)\s*$", text, re.MULTILINE)
         done = len(re.findall(OUTCOME, text, re.MULTILINE))
-        seconds, expected = time.monotonic() - self.started, self.configuration.expected
+        seconds = time.monotonic() - self.started
         counts = f"{done:4} of {total[1]} tests" if total else "collecting tests"
-        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f} s of about {expected:.0f} s"
+        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f} s"
 
 
 @dataclass
@@ -493,7 +487,7 @@ def run(
 
 def run_all(workshop: Workshop, chosen: Sequence[Configuration], arguments: argparse.Namespace) -> list[Row]:
     """Run configurations, `--jobs` at a time, the longest first, and say how far they are."""
-    waiting = sorted((one for one in chosen if not one.unusable), key=lambda one: one.expected, reverse=True)
+    waiting = sorted((one for one in chosen if not one.unusable), key=lambda one: list(SHARES).index(one.share))
     running: dict[Future[Row], Progress] = {}
     rows = {one.name: run(workshop, one, arguments) for one in chosen if one.unusable}
     stop = threading.Event()

@@ -42,11 +42,6 @@ def test_the_readme_shows_the_rows() -> None:
     assert "\n".join(rows.table()) in (TESTS / "README.md").read_text()
 
 
-def test_every_share_says_how_long_it_takes() -> None:
-    assert rows.EXPECTED.keys() == rows.SHARES.keys()
-    assert all(0 < seconds[""] < 3600 for seconds in rows.EXPECTED.values())
-
-
 def test_marks_name_files_that_exist() -> None:
     files = [path.name for path in TESTS.rglob("test_*.py")]
     for patterns in rows.FILES.values():
@@ -162,9 +157,6 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
 
     monkeypatch.setattr(runtimes, "run", run)
     monkeypatch.setattr(runtimes, "PROGRESS", 0.0)
-    monkeypatch.setattr(
-        runtimes, "EXPECTED", {"host": {"": 1.0}, "threads": {"": 2.0}, "first": {"": 9.0}, "sample": {"": 5.0}}
-    )
     chosen = [
         runtimes.Configuration("host"),
         runtimes.Configuration("x1", "PoCL", "libpocl.so", share="threads"),
@@ -175,12 +167,12 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
     found = runtimes.run_all(runtimes.Workshop(tmp_path), chosen, runtimes.parse(["--jobs", "2"]))
     assert [row.name for row in found] == ["host", "x1", "x2", "Intel", "Clover"]
     assert found[-1].notes == ["no device"]
-    assert order[:2] == ["x2", "Intel"]
-    assert ("Intel", "x2") in together
+    assert order[:3] == ["x2", "host", "Intel"]
+    assert ("host", "x2") in together
     assert not any({"x1", "x2"} <= set(names) for names in together)
     assert max(map(len, together)) == 2
     said = capsys.readouterr().err
-    assert "of about 5 s" in said
+    assert "collecting tests" in said
     assert "Intel: 1 passed" in said
 
 
