@@ -154,7 +154,9 @@ SHARES = {
         "the promises that are quick to check",
         "all values",
     ),
-    "quick host": Share("host without `--all`", "not device and not slow", "what the host row proves, without what takes long"),
+    "quick host": Share(
+        "host without `--all`", "not device and not slow", "what the host row proves, without what takes long"
+    ),
 }
 
 

@@ -1,6 +1,6 @@
 """Runs one task in a child process with a time limit, so that a driver's abort or hang stays there.
 
-Not a pool and not for speed: each task starts an interpreter (a second or so), which the limit includes.
+Each task starts an interpreter, which takes a second or so; the limit includes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The measurements of probes on one device: the data type shared by probe, cache, survey and strategy.
-
-Not for measuring (`portbar.survey.measuring.probe`) and not for deciding (`portbar.choices.strategy`).
-"""
+"""The measurements of probes on one device: the data type shared by probe, cache, survey and strategy."""
 
 from __future__ import annotations
 

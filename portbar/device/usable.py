@@ -1,7 +1,7 @@
 """Check which devices work: a small kernel compiles, runs and returns correct results in a child process, in time.
 
-Not for what a working device can do beyond that (see `portbar.probe`). Being listed proves nothing: there are
-drivers that list a device and can compile nothing for it.
+Being listed proves nothing: there are drivers that list a device and can compile nothing for it. `portbar.probe` finds out
+what a working device can do.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Usability:
 
 @dataclass(frozen=True)
 class EmptyPlatform:
-    """Return the verdict on a platform that lists no devices, with the reason if known, and the remedy.
+    """The verdict on a platform that lists no devices, with the reason if known, and the remedy.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ def check_listed(
         except BaseException:
             stop.set()
             raise
-    checked = [(address, of, verdict) for (address, of), verdict in zip(known, verdicts, strict=True)]
+    checked = [(*entry, verdict) for entry, verdict in zip(known, verdicts, strict=True)]
     return [(address, with_alternative(verdict, checked)) for address, _, verdict in checked]
 
 

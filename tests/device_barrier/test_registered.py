@@ -17,7 +17,8 @@ from portbar.primitives.grid import BARRIERS, DISCOVERIES, PUBLISHED_WORDS, Barr
 from portbar.rendering.templates import templates_in
 from portbar.survey.measuring import benching
 from tests import support
-from tests.device_barrier.test_device_barrier import SOURCE, check_chain
+from tests.device_barrier.support import check_chain
+from tests.device_barrier.test_device_barrier import SOURCE
 
 KNOCK = """
 <%def name="prepare()">
