@@ -58,14 +58,17 @@ class Target:
     device_barrier: str = "counter"
 
 
+def nvptx_options(chip: str, version: str, std: str) -> tuple[str, ...]:
+    """Return clang's options for a version of PTX."""
+    features = ("-target-cpu", chip, "-target-feature", f"+ptx{version}")
+    through = (part for feature in features for part in ("-Xclang", feature))
+    return ("-target", "nvptx64-nvidia-nvcl", f"-cl-std={std}", *through)
+
+
 def _nvptx(
     name: str, atomics: str, chip: str, version: str, std: str, assemble_for: str, split_barrier: str = "counter"
 ) -> Target:
-    features = ("-target-cpu", chip, "-target-feature", f"+ptx{version}")
-    through = tuple(part for feature in features for part in ("-Xclang", feature))
-    return Target(
-        name, atomics, ("-target", "nvptx64-nvidia-nvcl", f"-cl-std={std}", *through), assemble_for, split_barrier
-    )
+    return Target(name, atomics, nvptx_options(chip, version, std), assemble_for, split_barrier)
 
 
 #: Clang 14 and 15 know PTX up to 7.5, and newer chips take the code of older ones.
@@ -159,24 +162,29 @@ def complaints(target: Target, texts: dict[str, str], folder: Path, *more: str) 
     return done.stderr
 
 
-def assembled(target: Target, folder: Path) -> None:
-    """Assemble what `compiled` left in the folder; skips without an assembler that knows the target.
+def assemblable(text: str, chip: str) -> str:
+    """Return clang's PTX as ptxas takes it for a chip.
 
     Clang declares OpenCL's built-ins as functions of this module without a body; for ptxas they are external.
     """
-    if ptxas() is None:
-        pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
-    text = (folder / "out.s").read_text(encoding="utf-8")
     defined = set(re.findall(r"^\.func\b[^{};]*?(\w+)\s*\([^{};]*\{", text, flags=re.MULTILINE))
 
     def external(declared: re.Match[str]) -> str:
         return declared[0] if declared[2] in defined else f".extern {declared[0]}"
 
     text = re.sub(r"^(\.func\b[^{};]*?(\w+)\s*\([^{};]*\n;)$", external, text, flags=re.MULTILINE)
-    if target.assemble_for == "sm_90":
+    if int(chip.removeprefix("sm_")) >= 90:
         # Clang 14 and 15 know no sm_90; newer instructions are in inline assembly, which they do not read.
         text = re.sub(r"^\.version .*$", ".version 8.6", text, flags=re.MULTILINE)
-        text = re.sub(r"^\.target sm_80", ".target sm_90", text, flags=re.MULTILINE)
+        text = re.sub(r"^\.target sm_\d+", ".target sm_90", text, flags=re.MULTILINE)
+    return text
+
+
+def assembled(target: Target, folder: Path) -> None:
+    """Assemble what `compiled` left in the folder; skips without an assembler that knows the target."""
+    if ptxas() is None:
+        pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
+    text = assemblable((folder / "out.s").read_text(encoding="utf-8"), target.assemble_for)
     (folder / "in.ptx").write_text(text, encoding="utf-8")
     command = [str(ptxas()), "-arch", target.assemble_for, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.o")]
     done = ran(*command)
