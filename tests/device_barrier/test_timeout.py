@@ -195,10 +195,7 @@ def test_a_group_that_gives_up_counts_those_that_are_a_barrier_ahead(context, qu
     """
     made = support.kernel(context, source, "overtaken", spin_limit=limit(queue), device_barrier=algorithm)
     assert support.need_groups(made, queue, (4,), 2) >= 2
-    for _ in range(20):
-        launch = made(queue, None, (4,), support.filled(queue, 3), num_groups=2)
-        if launch.num_groups == 2:
-            break
+    launch = support.launched_with(lambda: made(queue, None, (4,), support.filled(queue, 3), num_groups=2), 2)
     with pytest.raises(portbar.BarrierTimeoutError, match="2 of 2 work-groups had arrived"):
         launch.wait()
 
