@@ -37,7 +37,7 @@ from rich.table import Table
 import portbar
 from portbar.primitives import grid
 from tests.checkout import ROOT, ran
-from tests.runtimes import Configuration, Workshop, check, configurations
+from tests.machine import Configuration, Workshop, check, configurations
 from tests.support import filled, to_device, uints
 
 #: A kernel whose groups each write a value a round, meet, and check values of others.

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import rows, runtimes
+from tests import machine, rows, runtimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TESTS = Path(__file__).parent
-POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in runtimes.THREADS]
+POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in machine.THREADS]
 OTHERS = ["PoCL 3.0 (wheel)", "rusticl", "Oclgrind x1", "Oclgrind x2", "Intel(R) OpenCL"]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.machine import Workshop, ask, libraries
 from tests.machine_code.targets import TARGETS, MissingToolError
-from tests.runtimes import Workshop, ask, libraries
 
 
 def library(part: str) -> str:
