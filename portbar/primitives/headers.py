@@ -13,8 +13,8 @@ from portbar.device import quirks
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.primitives import atomics, device_barrier, lock, scan, signal, split_barrier, task_graph, team, worklist
 from portbar.primitives.fault import Fault
-from portbar.primitives.header import Header
 from portbar.primitives.joins import with_joins
+from portbar.primitives.pieces import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Strategy

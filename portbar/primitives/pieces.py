@@ -1,4 +1,4 @@
-"""The parts of an OpenCL C header: defs of templates in their order, and the names that these may use."""
+"""What a header is made of: defs of templates in their order, and the names that these may use."""
 
 from __future__ import annotations
 
