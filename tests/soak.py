@@ -40,7 +40,7 @@ from tests.checkout import ROOT, ran
 from tests.machine import Configuration, Workshop, check, configurations
 from tests.support import filled, to_device, uints
 
-#: A kernel whose groups each write a value a round, meet, and check values of others.
+#: A kernel whose groups each write one value per round, meet, and check values of others.
 KERNEL = """
 kernel void NAME(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
 {

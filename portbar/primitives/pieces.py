@@ -1,4 +1,4 @@
-"""What a header is made of: defs of templates in their order, and the names that these may use."""
+"""Pieces of headers: defs of templates in their order, and the names that these may use."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def _llvmpipe(facts: DeviceFacts) -> int | None:
 
 
 def _before_25(facts: DeviceFacts) -> bool:
-    """Whether this is llvmpipe before Mesa 25.0.7; faults were seen in 22.3.6, and versions in between were not tried."""
+    """Whether this is llvmpipe before Mesa 25: faults were seen in 22.3.6, and later versions were not tried for all of them."""
     return (_llvmpipe(facts) or 99) < 25
 
 

@@ -24,7 +24,7 @@ def _major(facts: DeviceFacts) -> int:
 
 
 def _release(*majors: int, cbs: bool | None = None) -> Callable[[DeviceFacts], bool]:
-    """Tell PoCL of these major versions; with `cbs`, only where barriers become continuations (or loops, the default)."""
+    """Match PoCL of these major versions; with `cbs`, only where barriers become continuations, or the default, loops."""
     return lambda facts: _major(facts) in majors and cbs in {None, os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"}
 
 
