@@ -140,7 +140,7 @@ def _try_with(files: Sequence[VendorFile], limit: float) -> tuple[Listing | None
 
 
 def _try(variables: dict[str, str], limit: float) -> tuple[Listing | None, str]:
-    """List in a child; the listing, or None and what happened. What no driver causes is raised."""
+    """List in a child; the listing, or None and what happened. It raises errors that no driver causes."""
     result = child.run_task(_TASK, {}, timeout=limit, env=variables)
     doing = f" while {result.progress[-1]['doing']}" if result.progress else ""
     if result.status == "error":

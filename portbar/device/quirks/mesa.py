@@ -20,7 +20,7 @@ def _llvmpipe(facts: DeviceFacts) -> int | None:
 
 
 def _before_25(facts: DeviceFacts) -> bool:
-    """Whether this is llvmpipe before Mesa 25: faults were seen in 22.3.6, and later versions were not tried for all of them."""
+    """Whether this is llvmpipe before Mesa 25. Faults were seen in 22.3.6, and most were not looked for later."""
     return (_llvmpipe(facts) or 99) < 25
 
 
