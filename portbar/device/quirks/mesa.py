@@ -120,9 +120,8 @@ ENTRIES = (
     _quirk(
         name="llvmpipe-empty-lanes",
         fault=(
-            "in work-groups whose size is not a multiple of 8, lanes beyond the last work-item read zeros and take part in "
-            "loop conditions: a loop that waits for another value in memory uses up all iterations of the kernel, and the "
-            "loops around it end"
+            "in work-groups whose size is no multiple of 8, lanes beyond the last work-item read zeros and take part in loop "
+            "conditions: a loop that waits for another value uses up all iterations of the kernel"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a loop over a word of local memory in groups of 1 and 7, 2026-11",
         workaround="portbar's own loops end when they read zero; do the same, or use local sizes that are multiples of 8",
@@ -158,10 +157,9 @@ ENTRIES = (
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
         workaround=(
-            "portbar issues no fences on this device and relies on its atomics, which pass the litmus tests on x86-64 (other "
-            "processors must pass them first). It refuses the locks of reduction loops, which one work-item takes for others. "
-            "In your own code keep mem_fence and ordered atomics out of divergent control flow in groups of more than 8 "
-            "work-items"
+            "portbar issues no fences here and relies on atomics, which pass the litmus tests on x86-64 (other processors must "
+            "pass them first), and refuses the locks of reduction loops. Keep mem_fence and ordered atomics out of divergent "
+            "control flow in groups of more than 8 work-items"
         ),
         kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
         shows=returns(lambda out: sorted(out[1:]) != list(range(1, 65))),

@@ -269,10 +269,7 @@ ENTRIES = (
         needs_symptom=True,
         fault="nothing compiles on a processor newer than the LLVM inside PoCL",
         seen="PoCL 3.0-rc2 of pocl-binary-distribution 3.0 on AMD family 26, 2026-11",
-        workaround=(
-            'install another CPU runtime: `pip install "portbar[cpu]"` (that is intel-opencl-rt and '
-            "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
-        ),
+        workaround='install another CPU runtime: `pip install "portbar[cpu]"`, or Debian\'s pocl-opencl-icd',
         task="tests.device.quirk_programs_host:unknown_cpu",
     ),
     Quirk(
@@ -309,9 +306,8 @@ ENTRIES = (
             "nothing there: a barrier between work-groups then let them pass and reported success"
         ),
         seen=(
-            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen kernels, the "
-            "wait of the split device barrier and with it the device-wide reductions; a lock that one work-item takes under "
-            "an if, and sub-group scans in both branches of an if, 2026-11"
+            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen, in waits of "
+            "the split device barrier, a lock under an if, and sub-group scans in both branches of an if, 2026-11"
         ),
         workaround=(
             "portbar makes every work-item write a private volatile word there, on PoCL 3 also at the start of each branch "
@@ -339,15 +335,9 @@ ENTRIES = (
         name="pocl-cbs-ids",
         where=_release(5, cbs=True),
         effect=effects.IDS_LOST,
-        fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() after a barrier may return the first "
-            "work-item's ids in every work-item, if they are also called before the barrier"
-        ),
+        fault="with POCL_WORK_GROUP_METHOD=cbs, ids that are asked for before and after a barrier may be the first work-item's",
         seen="PoCL 5.0 (Debian, 16 cores), `s[get_local_id(0)] = 5; barrier(...); out[...] = get_local_id(0);`, 2026-11",
-        workaround=(
-            "use portbar_global_id(), or store the id in a volatile private word before the first barrier; or leave "
-            "POCL_WORK_GROUP_METHOD unset"
-        ),
+        workaround="use portbar_global_id(), keep the id in a volatile private word, or leave POCL_WORK_GROUP_METHOD unset",
         platform="PoCL 5",
         kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out != 2 * list(range(1, 9))),
@@ -367,10 +357,7 @@ ENTRIES = (
         where=_release(5, cbs=False),
         effect=effects.BRANCHES_ABORT,
         symptom=r"createParallelRegionBefore",
-        fault=(
-            "the process aborts while it compiles branches between two barriers in a loop that cannot become a select: `if "
-            "(a) loop else if (b) loop` is enough"
-        ),
+        fault="the process aborts while it compiles `if (a) loop else if (b) loop` between two barriers in a loop",
         seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec and loops, 2026-11",
         workaround=(
             "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or merge the two loops; portbar refuses the barrier "
@@ -415,8 +402,7 @@ ENTRIES = (
             "when the first one leaves it, if a loop inside it has a constant bound as well"
         ),
         seen=(
-            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) { a[k] += i; b[k] = ...; }`, "
-            "2026-11"
+            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) a[k] += i;`, 2026-11"
         ),
         workaround="make the outer bound an argument of the kernel, or use a PoCL built with LLVM 15 or later",
         platform="PoCL 3.0",
@@ -427,14 +413,8 @@ ENTRIES = (
         name="pocl-structure-copies",
         where=_of_old_llvm,
         effect=effects.COPIES_SHARED,
-        fault=(
-            "a private structure that is copied as a whole before a barrier and read as a whole after it holds the last "
-            "work-item's values in every work-item"
-        ),
-        seen=(
-            "PoCL 3.0-rc2 (LLVM 14), `kept = mine; mine.v[n] = 0; s[l] = mine; barrier(...); s[l] = kept;` with structures of "
-            "an array of six ints, 2026-11"
-        ),
+        fault="a private structure that is copied before a barrier and read after it holds the last work-item's values",
+        seen="PoCL 3.0-rc2 (LLVM 14), `kept = mine; mine.v[n] = 0; s[l] = mine; barrier(...); s[l] = kept;`, 2026-11",
         workaround=(
             "portbar takes the address of the structures that its reductions keep across barriers; do the same in your "
             'kernels, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL built with LLVM 15 or later'
@@ -449,10 +429,7 @@ ENTRIES = (
         effect=effects.WIDE_VECTORS_LOST,
         fault="on AMD processors with AVX-512, built-ins lose the upper half of vectors of 64 bytes, or the compiler aborts",
         seen="PoCL 3.0-rc2 (LLVM 14, `znver3`) on a Zen 4, `vload16` of uints, 2026-11",
-        workaround=(
-            "portbar loads 32 bytes at once there; in your kernels use vectors of 32 bytes, such as uint8 or double4, or use a "
-            "PoCL built with LLVM 15 or later"
-        ),
+        workaround="portbar loads 32 bytes at once there; use such vectors, or a PoCL built with LLVM 15 or later",
         platform="PoCL 3.0",
         kernels=(Kernel(_WIDE_VECTORS, words=32),),
         shows=returns(lambda out: out[:24] == [*range(1, 17), *range(1, 9)] and out[24:] != [*range(9, 17)]),
@@ -462,10 +439,7 @@ ENTRIES = (
         where=_release(3),
         effect=effects.ARGUMENTS_UNCHECKED,
         everywhere=True,
-        fault=(
-            "a parameter whose type is a typedef accepts an argument of any size, and the process crashes on an object of "
-            "another kind or on more local memory than the device has"
-        ),
+        fault="arguments of the wrong size are accepted for a typedef, and those of the wrong kind crash the process",
         seen="PoCL 3.1, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
         workaround="portbar checks its launches' arguments; in your own, pass NumPy scalars of the parameter's type",
         platform="PoCL 3",
@@ -514,10 +488,7 @@ ENTRIES = (
         where=_release(5, 6, cbs=True),
         effect=effects.ASSEMBLY_ABORTS,
         everywhere=True,
-        fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, the process aborts while it compiles inline assembly in a loop that work-items "
-            "leave at different times, in a kernel without barriers"
-        ),
+        fault="with POCL_WORK_GROUP_METHOD=cbs, inline assembly in a loop of another length per work-item aborts the compiler",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only instructions that its probe found to work",
         kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
