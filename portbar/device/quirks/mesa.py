@@ -120,8 +120,8 @@ ENTRIES = (
     _quirk(
         name="llvmpipe-empty-lanes",
         fault=(
-            "in work-groups whose size is no multiple of 8, lanes beyond the last work-item read zeros and take part in loop "
-            "conditions: a loop that waits for another value uses up all iterations of the kernel"
+            "in work-groups whose size is not a multiple of 8, lanes beyond the last work-item read zeros and take part in "
+            "loop conditions: a loop that waits for another value uses up all iterations of the kernel"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a loop over a word of local memory in groups of 1 and 7, 2026-11",
         workaround="portbar's own loops end when they read zero; do the same, or use local sizes that are multiples of 8",
