@@ -44,7 +44,7 @@ PROGRESS = 10.0
 
 
 class Progress:
-    """Return the progress of a row, from its log."""
+    """The progress of a row, from its log."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration, self.log, self.started = configuration, Path(), time.monotonic()

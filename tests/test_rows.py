@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import machine, rows, runtimes
+from tests.checkout import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,12 +185,7 @@ def test_a_loop_over_cases_takes_a_third_of_them_in_a_sample(monkeypatch: pytest
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")
 def test_a_runner_that_is_interrupted_ends_its_rows() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"],
-        start_new_session=True,
-        # A shell that starts tests in the background has them ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
+    child = interruptible([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
     started = time.monotonic()
