@@ -167,8 +167,7 @@ def _check(
         KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel)]},
         timeout=timeout,
-        # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
-        env={"PYOPENCL_NO_CACHE": "1"},
+        env=child.NO_CACHE,
         stop=stop,
     )
     verdict = _judge(reported, result, size)
