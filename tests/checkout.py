@@ -57,8 +57,12 @@ def _is_running(pid: int) -> bool:
         return False
 
 
+def ran(*command: object, timeout: float = 100.0, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command; what it printed, and its exit status."""
+    words = list(map(str, command))
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
 def portbar(*arguments: object, timeout: float = 60.0, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own; what it printed, and its exit status."""
-    command = [sys.executable, "-m", "portbar", *map(str, arguments)]
-    env = environment(**variables)
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)
+    """Run portbar's command in a process of its own."""
+    return ran(sys.executable, "-m", "portbar", *arguments, timeout=timeout, env=environment(**variables))

@@ -11,7 +11,6 @@ import importlib.util
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.split_barrier.selection import FEATURES
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
+from tests.checkout import ran
 
 #: Waits of a tuned device: every range and place is written.
 TUNED = Tuning(
@@ -58,14 +58,17 @@ class Target:
     device_barrier: str = "counter"
 
 
+def nvptx_options(chip: str, version: str, std: str) -> tuple[str, ...]:
+    """Return clang's options for a version of PTX."""
+    features = ("-target-cpu", chip, "-target-feature", f"+ptx{version}")
+    through = (part for feature in features for part in ("-Xclang", feature))
+    return ("-target", "nvptx64-nvidia-nvcl", f"-cl-std={std}", *through)
+
+
 def _nvptx(
     name: str, atomics: str, chip: str, version: str, std: str, assemble_for: str, split_barrier: str = "counter"
 ) -> Target:
-    features = ("-target-cpu", chip, "-target-feature", f"+ptx{version}")
-    through = tuple(part for feature in features for part in ("-Xclang", feature))
-    return Target(
-        name, atomics, ("-target", "nvptx64-nvidia-nvcl", f"-cl-std={std}", *through), assemble_for, split_barrier
-    )
+    return Target(name, atomics, nvptx_options(chip, version, std), assemble_for, split_barrier)
 
 
 #: Clang 14 and 15 know PTX up to 7.5, and newer chips take the code of older ones.
@@ -137,8 +140,8 @@ def compiled_alone(target: Target, text: str, folder: Path, *more: str) -> str:
     (folder / "in.cl").write_text(text, encoding="utf-8")
     command = [str(clang()), "-x", "cl", "-Xclang", "-finclude-default-header", "-O2", "-S", *target.options, *more]
     command += ["-Werror=implicit-function-declaration", "-o", str(folder / "out.s"), str(folder / "in.cl")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert ran.returncode == 0, ran.stderr[:4000]
+    done = ran(*command)
+    assert done.returncode == 0, done.stderr[:4000]
     return (folder / "out.s").read_text(encoding="utf-8")
 
 
@@ -149,40 +152,45 @@ def complaints(target: Target, texts: dict[str, str], folder: Path, *more: str) 
     """
     options = [option for option in target.options if option != "-emit-llvm"]
     command = [str(clang()), "-###", "-x", "cl", "-Xclang", "-finclude-default-header", *options, *more]
-    stages = subprocess.run([*command, "-fsyntax-only", "-"], capture_output=True, text=True, check=True, timeout=60)
+    stages = ran(*command, "-fsyntax-only", "-")
     [*reader, _] = shlex.split(stages.stderr.splitlines()[-1])
     for name, text in texts.items():
         (folder / f"{name}.cl").write_text(text, encoding="utf-8")
     files = [f"{name}.cl" for name in texts]
-    ran = subprocess.run([*reader, *files], cwd=folder, capture_output=True, text=True, check=False, timeout=100)
-    assert ran.returncode in {0, 1}, ran.stderr[-3000:]
-    return ran.stderr
+    done = ran(*reader, *files, cwd=folder)
+    assert done.returncode in {0, 1}, done.stderr[-3000:]
+    return done.stderr
 
 
-def assembled(target: Target, folder: Path) -> None:
-    """Assemble what `compiled` left in the folder; skips without an assembler that knows the target.
+def assemblable(text: str, chip: str) -> str:
+    """Return clang's PTX as ptxas takes it for a chip.
 
     Clang declares OpenCL's built-ins as functions of this module without a body; for ptxas they are external.
     """
-    if ptxas() is None:
-        pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
-    text = (folder / "out.s").read_text(encoding="utf-8")
     defined = set(re.findall(r"^\.func\b[^{};]*?(\w+)\s*\([^{};]*\{", text, flags=re.MULTILINE))
 
     def external(declared: re.Match[str]) -> str:
         return declared[0] if declared[2] in defined else f".extern {declared[0]}"
 
     text = re.sub(r"^(\.func\b[^{};]*?(\w+)\s*\([^{};]*\n;)$", external, text, flags=re.MULTILINE)
-    if target.assemble_for == "sm_90":
+    if int(chip.removeprefix("sm_")) >= 90:
         # Clang 14 and 15 know no sm_90; newer instructions are in inline assembly, which they do not read.
         text = re.sub(r"^\.version .*$", ".version 8.6", text, flags=re.MULTILINE)
-        text = re.sub(r"^\.target sm_80", ".target sm_90", text, flags=re.MULTILINE)
+        text = re.sub(r"^\.target sm_\d+", ".target sm_90", text, flags=re.MULTILINE)
+    return text
+
+
+def assembled(target: Target, folder: Path) -> None:
+    """Assemble what `compiled` left in the folder; skips without an assembler that knows the target."""
+    if ptxas() is None:
+        pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
+    text = assemblable((folder / "out.s").read_text(encoding="utf-8"), target.assemble_for)
     (folder / "in.ptx").write_text(text, encoding="utf-8")
     command = [str(ptxas()), "-arch", target.assemble_for, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.o")]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    if "is not defined for option 'gpu-name'" in ran.stderr:
+    done = ran(*command)
+    if "is not defined for option 'gpu-name'" in done.stderr:
         pytest.skip(f'not assembled: this ptxas has dropped {target.assemble_for}; `pip install "portbar[ptx]"` has it')
-    assert ran.returncode == 0, (ran.stdout + ran.stderr)[:4000]
+    assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
 def operations(kind: str) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from pathlib import Path
 
 import platformdirs
 import pytest
+
+from tests.checkout import ran
 
 FOLDER = Path(platformdirs.user_cache_path("portbar")) / "tests"
 #: Set by `python -m tests.runtimes --fresh`.
@@ -59,7 +60,7 @@ def proof(*parts: str) -> Iterator[None]:
 @functools.cache
 def version(*command: str) -> str:
     """Return the version that a tool prints."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = ran(*command)
     return done.stdout + done.stderr
 
 

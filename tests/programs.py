@@ -38,17 +38,11 @@ def launched(queue: cl.CommandQueue) -> Callable[..., portbar.Launch]:
     from tests import support  # noqa: PLC0415
 
     def launch(
-        kernel: portbar.Kernel,
-        local: int,
-        arguments: Callable[[], tuple[Any, ...]],
-        least: int = 1,
-        most: int = 16,
+        kernel: portbar.Kernel, local: int, arguments: Callable[[], tuple[Any, ...]], least: int = 1, most: int = 16
     ) -> portbar.Launch:
         bound = support.need_groups(kernel, queue, (local,), least, *arguments())
-        for _ in range(20):
-            done = kernel(queue, None, (local,), *arguments(), num_groups=min(bound, most))
-            if done.num_groups >= least:
-                return done
-        return pytest.skip(f"the busy machine never ran {least} work-groups at once")
+        return support.launched_with(
+            lambda: kernel(queue, None, (local,), *arguments(), num_groups=min(bound, most)), least
+        )
 
     return launch

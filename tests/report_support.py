@@ -287,12 +287,7 @@ def published(name: str, vendor: str, units: int, bound: int, spin: float, ticke
         "schema": "portbar-record",
         "format": 2,
         "kind": "published",
-        "source": {
-            "title": "A study",
-            "authors": ["An Author", "Another One"],
-            "year": 2016,
-            "venue": "A conference",
-        },
+        "source": {"title": "A study", "authors": ["An Author", "Another One"], "year": 2016, "venue": "A conference"},
         "created": "2016-10-30T00:00:00+00:00",
         "partial": True,
         "interrupted": False,

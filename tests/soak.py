@@ -36,89 +36,75 @@ from rich.table import Table
 
 import portbar
 from portbar.primitives import grid
-from tests.runtimes import ROOT, Configuration, Workshop, check, configurations
+from tests.checkout import ROOT, ran
+from tests.machine import Configuration, Workshop, check, configurations
 from tests.support import filled, to_device, uints
 
-SOURCE = """
-#include "portbar/device_barrier.h"
-#define VALUE(round, group) (((round) + salt) * 2654435761u + (group) * 40503u)
-/* Each group writes a value a round and checks those of all groups. */
-kernel void meet(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
+#: A kernel whose groups each write one value per round, meet, and check values of others.
+KERNEL = """
+kernel void NAME(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
 {
     PORTBAR_ENTER(grid);
     const uint groups = portbar_num_groups(&grid), group = portbar_group_id(&grid);
     const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+    BEGIN
     uint bad = 0u;
     for (uint round = 0u; round < rounds; ++round) {
         /* Two rows in turns: a group may still read the one while another writes the other. */
         global uint *row = cells + (round & 1u) * groups;
         if (item == 0u)
             row[group] = VALUE(round, group);
-        if (!portbar_device_barrier(&grid))
+        CHECK
+    }
+    if (bad != 0u)
+        atomic_add(wrong, bad);
+    if (item == 0u)
+        atomic_inc(wrong + 1);
+}
+"""
+VALUE = "#define VALUE(round, group) (((round) + salt) * 2654435761u + (group) * 40503u)\n"
+
+
+def kernel(name: str, begin: str, check: str) -> str:
+    """Return a kernel of this name."""
+    return KERNEL.replace("NAME", name).replace("BEGIN", begin).replace("CHECK", check)
+
+
+#: All groups meet.
+SOURCE = f'#include "portbar/device_barrier.h"\n{VALUE}' + kernel(
+    "meet",
+    "",
+    """if (!portbar_device_barrier(&grid))
             return;
         for (uint other = item; other < groups; other += items)
-            bad += row[other] != VALUE(round, other) ? 1u : 0u;
-    }
-    if (bad != 0u)
-        atomic_add(wrong, bad);
-    if (item == 0u)
-        atomic_inc(wrong + 1);
-}
-"""
-#: Kernels with the parameters of `meet`, in a program of their own: the others would only be slower to build.
-PARTS = """
-#include "portbar/signal.h"
-#include "portbar/team.h"
-#define VALUE(round, group) (((round) + salt) * 2654435761u + (group) * 40503u)
-#define MET(other) portbar_work_group_signal_wait_until_at_least(&grid, signals + SPACE * (other), round + 1u)
-/* Each group writes a value a round, signals, waits for both neighbours, and checks theirs; they are at most a round apart. */
-kernel void relay(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
-{
-    PORTBAR_ENTER(grid);
-    const uint groups = portbar_num_groups(&grid), group = portbar_group_id(&grid), item = (uint)get_local_id(0);
-    const uint left = (group + groups - 1u) % groups, right = (group + 1u) % groups;
+            bad += row[other] != VALUE(round, other) ? 1u : 0u;""",
+)
+#: Each group waits for both neighbours, which are at most a round apart, or for its team of TEAM neighbouring groups. They are
+#: apart from SOURCE, which would only be slower to build.
+PARTS = (
+    f'#include "portbar/signal.h"\n#include "portbar/team.h"\n{VALUE}'
+    "#define MET(other) portbar_work_group_signal_wait_until_at_least(&grid, signals + SPACE * (other), round + 1u)\n"
+    + kernel(
+        "relay",
+        """const uint left = (group + groups - 1u) % groups, right = (group + 1u) % groups;
     global portbar_signal *signals = (global portbar_signal *)(cells + 2u * groups);
     if (!portbar_device_signals_clear(&grid, signals, SPACE * groups))
-        return;
-    uint bad = 0u;
-    for (uint round = 0u; round < rounds; ++round) {
-        global uint *row = cells + (round & 1u) * groups;
-        if (item == 0u)
-            row[group] = VALUE(round, group);
-        portbar_work_group_signal_add(&grid, signals + SPACE * group, 1u);
+        return;""",
+        """portbar_work_group_signal_add(&grid, signals + SPACE * group, 1u);
         if (!MET(left) || !MET(right))
             return;
-        bad += row[left] != VALUE(round, left) || row[right] != VALUE(round, right) ? 1u : 0u;
-    }
-    if (bad != 0u)
-        atomic_add(wrong, bad);
-    if (item == 0u)
-        atomic_inc(wrong + 1);
-}
-/* Each group writes a value a round and checks those of its team, of TEAM groups with neighbouring ids. */
-kernel void teams(PORTBAR_GRID_PARAM, global uint *cells, global uint *wrong, const uint rounds, const uint salt)
-{
-    PORTBAR_ENTER(grid);
-    const uint groups = portbar_num_groups(&grid), group = portbar_group_id(&grid);
-    const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0);
-    portbar_team team = portbar_team_split(&grid, min(TEAM, groups));
-    const uint first = group - portbar_team_rank(&team), size = portbar_team_num_groups(&team);
-    uint bad = 0u;
-    for (uint round = 0u; round < rounds; ++round) {
-        global uint *row = cells + (round & 1u) * groups;
-        if (item == 0u)
-            row[group] = VALUE(round, group);
-        if (!portbar_team_barrier(&grid, &team))
+        bad += row[left] != VALUE(round, left) || row[right] != VALUE(round, right) ? 1u : 0u;""",
+    )
+    + kernel(
+        "teams",
+        """portbar_team team = portbar_team_split(&grid, min(TEAM, groups));
+    const uint first = group - portbar_team_rank(&team), size = portbar_team_num_groups(&team);""",
+        """if (!portbar_team_barrier(&grid, &team))
             return;
         for (uint other = first + item; other < first + size; other += items)
-            bad += row[other] != VALUE(round, other) ? 1u : 0u;
-    }
-    if (bad != 0u)
-        atomic_add(wrong, bad);
-    if (item == 0u)
-        atomic_inc(wrong + 1);
-}
-"""
+            bad += row[other] != VALUE(round, other) ? 1u : 0u;""",
+    )
+)
 #: Words from one signal to the next, and work-groups of a team.
 SPACE, TEAM = 32, 2
 THREADS = 16
@@ -131,10 +117,8 @@ WARM_PROGRAMS = 400
 
 @dataclass
 class Counts:
-    """Counts of actions: barriers that several groups passed, signals between groups, barriers of teams of several groups,
-    all of these in grids of one group, launches, programs built.
-
-    And what should not be: wrong values, and launches that gave up.
+    """Barriers that several groups passed, signals between groups, barriers of teams of several groups, all of these in
+    grids of one group, launches, and programs built; wrong values and launches that gave up.
     """
 
     barriers: int = 0
@@ -203,12 +187,12 @@ class Soak:
         self._salts = count(1)
         self._fresh = count(1)
         sizes = [size for size in (1, 64) if size <= device.max_work_group_size]
-        self._meetings: Iterator[Meeting] = cycle(
+        self.meetings: Iterator[Meeting] = cycle(
             [Meeting(made, self.context, size) for made in self._algorithms() for size in sizes]
         )
         parts = portbar.Program(self.context, PARTS, options=[f"-DSPACE={SPACE}u", f"-DTEAM={TEAM}u"])
-        self._relays = cycle([Meeting(parts.kernel("relay"), self.context, size) for size in sizes])
-        self._teams = cycle([Meeting(parts.kernel("teams"), self.context, size) for size in sizes])
+        self.relays = cycle([Meeting(parts.kernel("relay"), self.context, size) for size in sizes])
+        self.teams = cycle([Meeting(parts.kernel("teams"), self.context, size) for size in sizes])
         self._rounds: dict[Meeting, int] = {}
         # Loops that a device cuts short would look like wrong values.
         limit = portbar.describe(device).loop_limit
@@ -224,19 +208,9 @@ class Soak:
                 continue
             yield program.kernel("meet")
 
-    def barriers(self, seconds: float) -> Counts:
-        """Launches of many barriers, of every algorithm and local size in turn."""
-        return self._many(self._meetings, seconds)
+    def many(self, meetings: Iterator[Meeting], seconds: float) -> Counts:
+        """Launches of many rounds, of these kernels in turn."""
 
-    def signals(self, seconds: float) -> Counts:
-        """Launches of many signals, of each local size in turn."""
-        return self._many(self._relays, seconds)
-
-    def teams(self, seconds: float) -> Counts:
-        """Launches of many barriers of teams, of each local size in turn."""
-        return self._many(self._teams, seconds)
-
-    def _many(self, meetings: Iterator[Meeting], seconds: float) -> Counts:
         def once() -> Counts:
             meeting = next(meetings)
             rounds = self._rounds.get(meeting, 16)
@@ -284,9 +258,9 @@ class Soak:
 
 
 KINDS: dict[str, Callable[[Soak, float], Counts]] = {
-    "barriers": Soak.barriers,
-    "signals": Soak.signals,
-    "teams": Soak.teams,
+    "barriers": lambda work, seconds: work.many(work.meetings, seconds),
+    "signals": lambda work, seconds: work.many(work.relays, seconds),
+    "teams": lambda work, seconds: work.many(work.teams, seconds),
     "threads": Soak.threads,
     "programs": Soak.programs,
     "crowd": Soak.crowd,
@@ -379,16 +353,14 @@ def soak_runtime(workshop: Workshop, one: Configuration, options: argparse.Names
     command = [sys.executable, "-m", "tests.soak", "--here", "--minutes", str(options.minutes), *kinds]
     limit = options.minutes * 60 + 600
     try:
-        ran = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False
-        )
+        done = ran(*command, env=environment, cwd=ROOT, timeout=limit)
     except subprocess.TimeoutExpired:
         yield {"kind": "all", "error": f"did not end within {limit:.0f} s"}
         return
-    rows = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     yield from rows
     if not rows:
-        yield {"kind": "all", "error": f"exit {ran.returncode}: {ran.stderr.strip()[-300:]}"}
+        yield {"kind": "all", "error": f"exit {done.returncode}: {done.stderr.strip()[-300:]}"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -405,19 +377,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.kinds = options.kinds or [*KINDS]
     if options.here:
         return soak_here(options.minutes, options.kinds)
-    columns = (
-        "barriers",
-        "signals",
-        "team_barriers",
-        "alone",
-        "launches",
-        "programs",
-        "wrong",
-        "gave_up",
-        "grown_kib",
-        "grown_over",
-        "memory_kib",
-    )
+    columns = (*(field.name for field in fields(Counts)), "grown_kib", "grown_over", "memory_kib")
     table = Table("runtime", "work", *columns)
     fine = True
     with tempfile.TemporaryDirectory(prefix="portbar-soak-") as folder:

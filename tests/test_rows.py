@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import rows, runtimes
+from tests import machine, rows, runtimes
+from tests.checkout import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TESTS = Path(__file__).parent
-POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in runtimes.THREADS]
+POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in machine.THREADS]
 OTHERS = ["PoCL 3.0 (wheel)", "rusticl", "Oclgrind x1", "Oclgrind x2", "Intel(R) OpenCL"]
 
 
@@ -40,11 +39,6 @@ def shares(names: Sequence[str], broken: Sequence[str] = (), *, quick: bool = Fa
 
 def test_the_readme_shows_the_rows() -> None:
     assert "\n".join(rows.table()) in (TESTS / "README.md").read_text()
-
-
-def test_every_share_says_how_long_it_takes() -> None:
-    assert rows.EXPECTED.keys() == rows.SHARES.keys()
-    assert all(0 < seconds[""] < 3600 for seconds in rows.EXPECTED.values())
 
 
 def test_marks_name_files_that_exist() -> None:
@@ -162,9 +156,6 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
 
     monkeypatch.setattr(runtimes, "run", run)
     monkeypatch.setattr(runtimes, "PROGRESS", 0.0)
-    monkeypatch.setattr(
-        runtimes, "EXPECTED", {"host": {"": 1.0}, "threads": {"": 2.0}, "first": {"": 9.0}, "sample": {"": 5.0}}
-    )
     chosen = [
         runtimes.Configuration("host"),
         runtimes.Configuration("x1", "PoCL", "libpocl.so", share="threads"),
@@ -175,12 +166,12 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
     found = runtimes.run_all(runtimes.Workshop(tmp_path), chosen, runtimes.parse(["--jobs", "2"]))
     assert [row.name for row in found] == ["host", "x1", "x2", "Intel", "Clover"]
     assert found[-1].notes == ["no device"]
-    assert order[:2] == ["x2", "Intel"]
-    assert ("Intel", "x2") in together
+    assert order[:3] == ["x2", "host", "Intel"]
+    assert ("host", "x2") in together
     assert not any({"x1", "x2"} <= set(names) for names in together)
     assert max(map(len, together)) == 2
     said = capsys.readouterr().err
-    assert "of about 5 s" in said
+    assert "collecting tests" in said
     assert "Intel: 1 passed" in said
 
 
@@ -194,12 +185,7 @@ def test_a_loop_over_cases_takes_a_third_of_them_in_a_sample(monkeypatch: pytest
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")
 def test_a_runner_that_is_interrupted_ends_its_rows() -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"],
-        start_new_session=True,
-        # A shell that starts tests in the background has them ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
+    child = interruptible([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
     started = time.monotonic()

@@ -24,11 +24,7 @@ def test_each_kind_of_work_is_done_and_nothing_is_wrong(context, device):
     ("kind", "text", "wait"),
     [
         ("barriers", "SOURCE", "!portbar_device_barrier(&grid)"),
-        (
-            "signals",
-            "PARTS",
-            "!MET(left) || !MET(right)",
-        ),
+        ("signals", "PARTS", "!MET(left) || !MET(right)"),
         ("teams", "PARTS", "!portbar_team_barrier(&grid, &team)"),
     ],
 )

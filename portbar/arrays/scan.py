@@ -45,7 +45,7 @@ from portbar.device import quirks
 from portbar.device.facts import DeviceFacts
 from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue
-from portbar.primitives.header import Piece
+from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Scalar, Type
 from portbar.primitives.scan.look_back import LookBack

@@ -20,7 +20,7 @@ from portbar.arrays.source import Job
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
 from portbar.errors import Error, LaunchError
-from portbar.primitives.header import Piece
+from portbar.primitives.pieces import Piece
 
 _plans: OrderedDict[Any, Known] = OrderedDict()
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from portbar.arrays.shape import FIXED_PARTS, Layout
 from portbar.primitives.atomics import word_context, word_pieces
-from portbar.primitives.header import Piece
+from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.code import combined, neutral, struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
 from portbar.primitives.reduction.types import (

@@ -1,6 +1,6 @@
 """Runs one task in a child process with a time limit, so that a driver's abort or hang stays there.
 
-Not a pool and not for speed: each task starts an interpreter (a second or so), which the limit includes.
+Each task starts an interpreter, which takes a second or so; the limit includes it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Status = Literal["ok", "error", "crash", "timeout"]
+
+#: Variables of a child that compiles anew: a binary from PyOpenCL's cache would let a compiler pass that works no longer.
+NO_CACHE: Final = {"PYOPENCL_NO_CACHE": "1"}
 
 #: Children that may die over one task before what is left of it is given up.
 _MOST_DEATHS = 6
@@ -161,12 +164,10 @@ def run_task(
     while answer is None and not messages.empty():
         take(messages.get() or {})
     seconds = time.monotonic() - start
-    if answer is not None:
-        return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports)
-    if late:
-        message_text = f"no answer within {timeout:g} s{_describe_tail(tail)}"
-        return ChildResult("timeout", None, message_text, seconds, reports)
-    return ChildResult("crash", None, f"{_death(process.returncode)}{_describe_tail(tail)}", seconds, reports)
+    if answer is None:
+        said = f"no answer within {timeout:g} s" if late else _death(process.returncode)
+        answer = {"status": "timeout" if late else "crash", "message": f"{said}{_describe_tail(tail)}"}
+    return ChildResult(answer["status"], answer.get("value"), answer.get("message", ""), seconds, reports)
 
 
 class Steps(Protocol):
@@ -189,9 +190,7 @@ def run_steps(task: str, steps: Steps) -> bool:
         if begun is None:
             return True
         payload, timeout = begun
-        # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
-        env = {"PYOPENCL_NO_CACHE": "1"}
-        result = run_task(task, payload, timeout=timeout, env=env, on_progress=steps.take)
+        result = run_task(task, payload, timeout=timeout, env=NO_CACHE, on_progress=steps.take)
         if result.status == "ok":
             return True
         if not steps.died(result):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from portbar.device import matrix
 from portbar.device.facts import DeviceFacts, device_key
+from portbar.device.tuning import MOST, count, exactly
 from portbar.errors import RecordError
 from portbar.records import cache
 from portbar.records.files import find
@@ -98,7 +99,7 @@ class Costs:
             It is something else, or holds a time that cannot be.
         """
         try:
-            costs = cls(tuple(_shape(one) for one in value["shapes"]), _source(value["source"]))
+            costs = cls(tuple(_shape(one) for one in value["shapes"]), exactly(str, value["source"]))
             costs.at(costs.local_sizes[0], 1)
         except (TypeError, ValueError, LookupError) as error:
             raise RecordError(f"costs have a field of the wrong type or with an impossible value: {error}") from None
@@ -147,17 +148,10 @@ def _between(below: float | None, above: float | None, part: float) -> Any:
     return None if below is None or above is None else below + part * (above - below)
 
 
-def _source(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError(f"{value!r} is not a source")
-    return value
-
-
 def _shape(value: Any) -> ShapeCosts:
     one = ShapeCosts(**value)
-    for count in (one.local_size, one.groups):
-        if type(count) is not int or count < 1:
-            raise ValueError(f"{count!r} is not a count")
+    count(one.local_size, MOST, 1)
+    count(one.groups, MOST, 1)
     for name in _TIMES:
         us = getattr(one, name)
         if us is None and name not in {"barrier", "relaunch"}:

@@ -8,7 +8,7 @@ import os
 import platform as this_machine
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from portbar.device import icd
@@ -30,6 +30,11 @@ _ATOMIC_CAPABILITIES = (
 )
 _SVM_CAPABILITIES = ("coarse_grain_buffer", "fine_grain_buffer", "fine_grain_system", "atomics")
 
+_NUMBERS = {
+    "compute_units": "MAX_COMPUTE_UNITS",
+    "max_sub_groups": "MAX_NUM_SUB_GROUPS",
+    **{name: name.upper() for name in ("max_work_group_size", "local_mem_size", "global_mem_size", "address_bits")},
+}
 _NVIDIA = {
     "compute_capability_major": "COMPUTE_CAPABILITY_MAJOR_NV",
     "compute_capability_minor": "COMPUTE_CAPABILITY_MINOR_NV",
@@ -39,7 +44,6 @@ _NVIDIA = {
     "kernel_exec_timeout": "KERNEL_EXEC_TIMEOUT_NV",
     "integrated_memory": "INTEGRATED_MEMORY_NV",
 }
-
 
 #: Characters of a list of extensions at most: a thousand of them.
 _LONGEST_LIST = 1 << 15
@@ -165,7 +169,7 @@ class DeviceAddress:
 
     def to_json(self) -> dict[str, Any]:
         """Return the address as a JSON object."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> DeviceAddress:
@@ -216,71 +220,61 @@ def architecture(machine: str | None) -> str:
 
 def facts(device: cl.Device) -> DeviceFacts:
     """Return what a device reports. No answer of a driver raises: it costs the one fact."""
-    listed = _query(device, "EXTENSIONS")
+    listed = ask(device, "EXTENSIONS")
     extensions = _words(listed)
-    features = _version_names(_query(device, "OPENCL_C_FEATURES"))
-    type_bits = _integer(_query(device, "TYPE"))
-    progress = _integer(_query(device, "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS"))
-    sizes = _query(device, "MAX_WORK_ITEM_SIZES")
-    owner = _query(device, "PLATFORM")
-    return DeviceFacts(
-        platform_name=plain_text(_query(owner, "NAME")),
-        platform_version=plain_text(_query(owner, "VERSION")),
-        platform_vendor=plain_text(_query(owner, "VENDOR")),
-        name=plain_text(_query(device, "NAME")),
-        vendor=plain_text(_query(device, "VENDOR")),
-        version=plain_text(_query(device, "VERSION")),
-        driver_version=plain_text(_query(device, "DRIVER_VERSION")),
-        type=_names_of_bits(type_bits or 0, _TYPES),
-        opencl_c_versions=_c_versions(_query(device, "OPENCL_C_ALL_VERSIONS"), _query(device, "OPENCL_C_VERSION")),
-        compute_units=_integer(_query(device, "MAX_COMPUTE_UNITS")),
-        max_work_group_size=_integer(_query(device, "MAX_WORK_GROUP_SIZE")),
+    features = _version_names(ask(device, "OPENCL_C_FEATURES"))
+    progress = _integer(ask(device, "SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS"))
+    sizes = ask(device, "MAX_WORK_ITEM_SIZES")
+    long_atomics = {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"}
+    is_nvidia = "cl_nv_device_attribute_query" in extensions
+    texts = {name: plain_text(ask(device, name.upper())) for name in ("name", "vendor", "version", "driver_version")}
+    numbers = {name: _integer(ask(device, question)) for name, question in _NUMBERS.items()}
+    as_reported: dict[str, Any] = {**texts, **numbers}
+    return replace(
+        platform_facts(ask(device, "PLATFORM")),
+        **as_reported,
+        type=_names_of_bits(_integer(ask(device, "TYPE")) or 0, _TYPES),
+        opencl_c_versions=_c_versions(ask(device, "OPENCL_C_ALL_VERSIONS"), ask(device, "OPENCL_C_VERSION")),
         max_work_item_sizes=tuple(int(size) for size in sizes) if isinstance(sizes, list) and sizes else None,
-        local_mem_size=_integer(_query(device, "LOCAL_MEM_SIZE")),
-        global_mem_size=_integer(_query(device, "GLOBAL_MEM_SIZE")),
-        address_bits=_integer(_query(device, "ADDRESS_BITS")),
         extensions=extensions,
         features=features,
-        atomic_memory_capabilities=_capabilities(_query(device, "ATOMIC_MEMORY_CAPABILITIES")),
-        atomic_fence_capabilities=_capabilities(_query(device, "ATOMIC_FENCE_CAPABILITIES")),
-        svm_capabilities=_capabilities(_query(device, "SVM_CAPABILITIES"), _SVM_CAPABILITIES),
-        max_sub_groups=_integer(_query(device, "MAX_NUM_SUB_GROUPS")),
+        atomic_memory_capabilities=_capabilities(ask(device, "ATOMIC_MEMORY_CAPABILITIES")),
+        atomic_fence_capabilities=_capabilities(ask(device, "ATOMIC_FENCE_CAPABILITIES")),
+        svm_capabilities=_capabilities(ask(device, "SVM_CAPABILITIES"), _SVM_CAPABILITIES),
         sub_group_independent_forward_progress=None if progress is None else bool(progress),
-        fp64=_fp64(_integer(_query(device, "DOUBLE_FP_CONFIG")), extensions, features),
+        fp64=_fp64(_integer(ask(device, "DOUBLE_FP_CONFIG")), extensions, features),
         fp16=None if listed is None else "cl_khr_fp16" in extensions,
-        int64_atomics=None
-        if listed is None
-        else {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= set(extensions),
-        nvidia={key: _integer(_query(device, name)) for key, name in _NVIDIA.items()}
-        if "cl_nv_device_attribute_query" in extensions
-        else None,
+        int64_atomics=None if listed is None else long_atomics <= set(extensions),
+        nvidia={key: _integer(ask(device, name)) for key, name in _NVIDIA.items()} if is_nvidia else None,
     )
 
 
-def ask(device: cl.Device, question: str) -> object:
-    """Return a driver's answer to a question of `pyopencl.device_info` that no fact holds; None where it has none."""
-    return _query(device, question)
+def ask(owner: Any, question: str) -> object:
+    """Return a driver's answer to a question of `pyopencl.device_info` or `platform_info`; None for whatever goes wrong."""
+    import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
+
+    kind = cl.platform_info if isinstance(owner, cl.Platform) else cl.device_info
+    try:
+        return owner.get_info(getattr(kind, question))
+    except Exception:  # noqa: BLE001 (drivers answer with errors of every kind, also undecodable text)
+        return None
 
 
-def platform_facts(platform: cl.Platform) -> DeviceFacts:
-    """Return the facts of a platform alone, for one that lists no devices."""
-    return DeviceFacts(
-        platform_name=plain_text(_query(platform, "NAME")),
-        platform_version=plain_text(_query(platform, "VERSION")),
-        platform_vendor=plain_text(_query(platform, "VENDOR")),
-    )
+def platform_facts(platform: Any) -> DeviceFacts:
+    """Return the facts of a platform alone."""
+    name, version, vendor = (plain_text(ask(platform, question)) for question in ("NAME", "VERSION", "VENDOR"))
+    return DeviceFacts(name, version, vendor)
 
 
 def device_key(facts: DeviceFacts) -> str:
     """Return a name for what was found out about a device, stable until its driver or its platform changes.
 
-    It is fit for a file name: a readable part, and a hash of the device's name, its driver's version, the
-    platform's name and version, the number of compute units, this machine's kind of processor, and the variables that change
-    how a runtime schedules. Hosts of different kinds may share a home, and with it the cache.
+    It is fit for a file name. It names this machine's kind of processor too: hosts of different kinds may share a home, and
+    with it the cache.
     """
-    named = [facts.platform_name, facts.platform_version]
+    of_device = [facts.name, facts.driver_version, facts.platform_name, facts.platform_version, facts.compute_units]
     scheduling = [os.environ.get(name, "") for name in _SCHEDULING_VARIABLES]
-    identity = [facts.name, facts.driver_version, *named, facts.compute_units, host_architecture(), scheduling]
+    identity = [*of_device, host_architecture(), scheduling]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
     return f"{slug or 'device'}-{digest}"
@@ -298,13 +292,8 @@ def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
     for platform_index, platform in enumerate(icd.load_platforms()):
         names = platform_facts(platform)
         for device_index, device in enumerate(devices_of(platform)):
-            address = DeviceAddress(
-                platform_index,
-                device_index,
-                names.platform_name,
-                plain_text(_query(device, "NAME")),
-                names.platform_version,
-            )
+            name = plain_text(ask(device, "NAME"))
+            address = DeviceAddress(platform_index, device_index, names.platform_name, name, names.platform_version)
             found.append((address, device))
     return found
 
@@ -331,7 +320,7 @@ def address_of(device: cl.Device) -> DeviceAddress:
     for address, candidate in known:
         if candidate == device:
             return address
-    name = plain_text(_query(device, "NAME"))
+    name = plain_text(ask(device, "NAME"))
     raise DeviceError(
         f"no platform lists the device {name!r} (a sub-device has no address); available devices:\n{_listing(known)}"
     )
@@ -387,20 +376,6 @@ def _listing(known: Sequence[tuple[DeviceAddress, object]]) -> str:
     return "\n".join(f"  {address}" for address, _ in known) or "  no device on any platform"
 
 
-def _query(owner: Any, name: str) -> object:
-    """Ask a device or a platform, and return None for whatever goes wrong: an old PyOpenCL, an old driver."""
-    import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
-
-    if owner is None:
-        return None
-    kind = cl.platform_info if isinstance(owner, cl.Platform) else cl.device_info
-    try:
-        value: object = owner.get_info(getattr(kind, name))
-    except Exception:  # noqa: BLE001 (drivers answer with errors of every kind, also undecodable text)
-        return None
-    return value
-
-
 def _integer(value: object) -> int | None:
     return int(value) if isinstance(value, int) else None
 
@@ -415,7 +390,7 @@ def _version_names(value: object) -> tuple[str, ...]:
 
 
 def _c_versions(all_versions: object, one_version: object) -> tuple[str, ...]:
-    """Return the versions of OpenCL C, ascending; before OpenCL 3.0 only the highest was reported."""
+    """The versions of OpenCL C, ascending; before OpenCL 3.0 only the highest was reported."""
     pairs: set[tuple[int, int]] = set()
     if isinstance(all_versions, list):
         numbers = [getattr(entry, "version", None) for entry in all_versions]

@@ -1,7 +1,4 @@
-"""The measurements of probes on one device: the data type shared by probe, cache, survey and strategy.
-
-Not for measuring (`portbar.survey.measuring.probe`) and not for deciding (`portbar.choices.strategy`).
-"""
+"""The measurements of probes on one device: the data type shared by probe, cache, survey and strategy."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
-from portbar.device.tuning import WaitTuning
+from portbar.device.tuning import WaitTuning, count, exactly
 from portbar.errors import RecordError
 
 T = TypeVar("T")
@@ -105,32 +102,30 @@ class Findings:
             raise RecordError(f"findings have an unknown field {min(unknown)!r}")
         try:
             return cls(
-                builds={str(k): _exactly(bool, v) for k, v in value.get("builds", {}).items()},
-                ordering={str(k): _exactly(str, v) for k, v in value.get("ordering", {}).items()},
-                litmus={str(k): _exactly(str, v) for k, v in value.get("litmus", {}).items()},
-                progress={str(k): _exactly(str, v) for k, v in value.get("progress", {}).items()},
+                builds=_by_name(bool, value, "builds"),
+                ordering=_by_name(str, value, "ordering"),
+                litmus=_by_name(str, value, "litmus"),
+                progress=_by_name(str, value, "progress"),
                 groups_in_flight=_optional_count(value.get("groups_in_flight"), _MOST_GROUPS, 1),
                 loop_limit=_optional_count(value.get("loop_limit"), _MOST_ITERATIONS),
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
                 tuning=WaitTuning.from_json(value["tuning"]) if value.get("tuning") is not None else None,
-                lost={str(k): _exactly(str, v) for k, v in value.get("lost", {}).items()},
-                source=_exactly(str, value.get("source", "")),
+                lost=_by_name(str, value, "lost"),
+                source=exactly(str, value.get("source", "")),
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"findings have a field of the wrong type or with an impossible value: {error}") from None
 
 
+def _by_name(kind: type[T], value: Any, field: str) -> dict[str, T]:
+    return {str(name): exactly(kind, found) for name, found in value.get(field, {}).items()}
+
+
 def _table_entry(*entry: Any) -> tuple[int, int, str]:
     """Read an entry of a barrier table; older ones have no local size and were measured with few work-items."""
     local_size, groups, name = entry if len(entry) == 3 else (1, *entry)
-    return _count(local_size, _MOST_GROUPS), _count(groups, _MOST_GROUPS), _algorithm(name)
-
-
-def _exactly(kind: type[T], value: Any) -> T:
-    if type(value) is not kind:
-        raise TypeError(f"{value!r} is not {kind.__name__}")
-    return value
+    return count(local_size, _MOST_GROUPS), count(groups, _MOST_GROUPS), _algorithm(name)
 
 
 def _algorithm(value: Any) -> str:
@@ -140,16 +135,8 @@ def _algorithm(value: Any) -> str:
     return value
 
 
-def _count(value: Any, most: int, least: int = 0) -> int:
-    if _exactly(int, value) < least:
-        raise ValueError(f"{value!r} is below {least}, the least that a device can have")
-    if value > most:
-        raise ValueError(f"{value!r} is above {most}, the most that a device can have")
-    return int(value)
-
-
 def _optional_count(value: Any, most: int, least: int = 0) -> int | None:
-    return None if value is None else _count(value, most, least)
+    return None if value is None else count(value, most, least)
 
 
 def _optional_rate(value: Any) -> float | None:

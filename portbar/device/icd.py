@@ -1,7 +1,7 @@
 """Lets the OpenCL loader find runtimes that were installed from the package index, which it misses by itself.
 
-Not for choosing a device, and not for runtimes that register themselves (PoCL's wheel is known to PyOpenCL).
-Importing this module changes nothing; the environment differs only while the loader reads it.
+PyOpenCL registers PoCL's wheel by itself. Importing this module changes nothing; the environment differs only while the loader
+reads it.
 """
 
 from __future__ import annotations
@@ -99,23 +99,15 @@ def wheel_runtimes() -> list[WheelRuntime]:
         distribution = metadata.distribution(name)
     except metadata.PackageNotFoundError:
         return []
-    library = ""
-    for file in distribution.files or ():
-        if file.name == "libintelocl.so":
-            path = Path(os.path.normpath(str(file.locate())))
-            if path.is_file():
-                library = str(path.absolute())
-    if not library:
+    places = [file.locate() for file in distribution.files or () if file.name == "libintelocl.so"]
+    libraries = [path for place in places if (path := Path(os.path.normpath(str(place))).absolute()).is_file()]
+    if not libraries:
         problem = f"its libintelocl.so is missing: `pip install --force-reinstall {name}`"
         return [WheelRuntime(name, "", problem)]
-    try:
-        metadata.distribution("intel-cmplr-lib-rt")
-    except metadata.PackageNotFoundError:
-        problem = (
-            "it needs the libraries libimf, libsvml and libintlc from another package: `pip install intel-cmplr-lib-rt`"
-        )
-        return [WheelRuntime(name, library, problem)]
-    return [WheelRuntime(name, library, "")]
+    problem = ""
+    if not any(metadata.distributions(name="intel-cmplr-lib-rt")):
+        problem = "it needs libimf, libsvml and libintlc from another package: `pip install intel-cmplr-lib-rt`"
+    return [WheelRuntime(name, str(libraries[-1]), problem)]
 
 
 def environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -194,7 +186,7 @@ def hiding_variable(environ: Mapping[str, str]) -> str:
         if name != "OCL_ICD_FILENAMES":
             known = (file.library for file in _read(_system_folder()))
             installed += [entry for entry in known if entry and ("/" not in entry or Path(entry).exists())]
-        if any(not _is_listed(library, listed) for library in installed):
+        if not all(_is_listed(library, listed) for library in installed):
             return name
     return ""
 
@@ -230,16 +222,14 @@ def registered() -> Iterator[None]:
     """
     with _lock:
         added = environment(os.environ)
-        before = {name: os.environ.get(name) for name in added}
+        before = {name: os.environ[name] for name in added if name in os.environ}
         os.environ.update(added)
         try:
             yield
         finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+            for name in added:
+                os.environ.pop(name, None)
+            os.environ.update(before)
 
 
 def load_platforms() -> list[cl.Platform]:
@@ -295,12 +285,8 @@ def _system_folder() -> Path:
 def _is_listed(library: str, listed: list[str]) -> bool:
     """Tell whether an entry already leads to a library, or to a copy of it: two in one process clash."""
     wanted = {Path(library).name, os.path.realpath(library)}
-    for entry in listed:
-        if "/" in entry and not Path(entry).exists():
-            continue
-        if {Path(entry).name, os.path.realpath(entry)} & wanted:
-            return True
-    return False
+    there = (entry for entry in listed if "/" not in entry or Path(entry).exists())
+    return any({Path(entry).name, os.path.realpath(entry)} & wanted for entry in there)
 
 
 def _vendors_folder(entries: dict[str, bytes]) -> Path:

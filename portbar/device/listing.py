@@ -94,6 +94,8 @@ def look(limit: float = LIMIT_S, say: Callable[[str], None] | None = None) -> Li
     ------
     DeviceError
         The loader fails without any ICD file, too, or it fails in different ways from one time to the next.
+    ImportError
+        PyOpenCL cannot be imported.
     """
     listing, reason = _try({}, limit)
     if listing is not None:
@@ -138,15 +140,7 @@ def _try_with(files: Sequence[VendorFile], limit: float) -> tuple[Listing | None
 
 
 def _try(variables: dict[str, str], limit: float) -> tuple[Listing | None, str]:
-    """List in a child; the listing, or None and what happened.
-
-    Raises
-    ------
-    ImportError
-        PyOpenCL cannot be imported.
-    RuntimeError
-        Listing raised what no driver causes.
-    """
+    """List in a child; the listing, or None and what happened. It raises errors that no driver causes."""
     result = child.run_task(_TASK, {}, timeout=limit, env=variables)
     doing = f" while {result.progress[-1]['doing']}" if result.progress else ""
     if result.status == "error":

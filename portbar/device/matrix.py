@@ -1,7 +1,4 @@
-"""Findings from the shipped records in `vendor_matrix/`, for devices that were never probed on this machine.
-
-Not for measuring what goes into a record: the survey does.
-"""
+"""Findings from the shipped records in `vendor_matrix/`, for devices that were never probed on this machine."""
 
 from __future__ import annotations
 

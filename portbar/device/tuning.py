@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 #: Largest number of work-groups that a tuning may hold; the ranges of `hold` and `first_poll` end with it.
 MOST: Final = 0xFFFF_FFFF
@@ -66,11 +68,11 @@ class WaitTuning:
                 if [up_to for up_to, _ in read[name]] != sorted({up_to for up_to, _ in read[name]}):
                     raise ValueError(f"the ranges of {name} are not in ascending order")
             elif name == "placing":
-                read[name] = tuple(_number(part, MOST if at < 2 else _MOST_AMOUNT) for at, part in enumerate(found))
+                read[name] = tuple(count(part, MOST if at < 2 else _MOST_AMOUNT) for at, part in enumerate(found))
                 if len(read[name]) not in (0, 3):
                     raise ValueError("placing must be empty or three numbers")
             else:
-                read[name] = _number(found, MOST if name == "sleep_above" else _MOST_AMOUNT)
+                read[name] = count(found, MOST if name == "sleep_above" else _MOST_AMOUNT)
         if read.get("sleep_divisor", 1) == 0:
             raise ValueError("sleep_divisor is 0")
         return cls(**read)
@@ -78,12 +80,18 @@ class WaitTuning:
 
 def _pair(entry: Any) -> tuple[int, int]:
     up_to, amount = entry
-    return _number(up_to, MOST), _number(amount, _MOST_AMOUNT)
+    return count(up_to, MOST), count(amount, _MOST_AMOUNT)
 
 
-def _number(value: Any, most: int) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r} is not int")
-    if not 0 <= value <= most:
-        raise ValueError(f"{value!r} is not between 0 and {most}")
+def exactly(kind: type[T], value: Any) -> T:
+    """Return a value of this type and no other; raise TypeError otherwise."""
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not {kind.__name__}")
     return value
+
+
+def count(value: Any, most: int, least: int = 0) -> int:
+    """Return an int within these bounds; raise TypeError or ValueError otherwise."""
+    if not least <= exactly(int, value) <= most:
+        raise ValueError(f"{value!r} is not between {least} and {most}")
+    return int(value)

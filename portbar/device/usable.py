@@ -1,7 +1,7 @@
 """Check which devices work: a small kernel compiles, runs and returns correct results in a child process, in time.
 
-Not for what a working device can do beyond that (see `portbar.probe`). Being listed proves nothing: there are
-drivers that list a device and can compile nothing for it.
+Being listed proves nothing: there are drivers that list a device and can compile nothing for it. `portbar.probe` finds out
+what a working device can do.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from portbar.device import child, icd, quirks
-from portbar.device.facts import (
-    DeviceAddress,
-    address_of,
-    device_key,
-    facts,
-)
+from portbar.device.facts import DeviceAddress, address_of, device_key, facts
 from portbar.device.quirks.entry import Kernel
 from portbar.device.quirks.running import KERNELS_TASK
 from portbar.records import cache
@@ -74,7 +69,7 @@ class Usability:
 
 @dataclass(frozen=True)
 class EmptyPlatform:
-    """Return the verdict on a platform that lists no devices, with the reason if known, and the remedy.
+    """The verdict on a platform that lists no devices, with the reason if known, and the remedy.
 
     Attributes
     ----------
@@ -130,7 +125,7 @@ def check_listed(
         except BaseException:
             stop.set()
             raise
-    checked = [(address, of, verdict) for (address, of), verdict in zip(known, verdicts, strict=True)]
+    checked = [(*entry, verdict) for entry, verdict in zip(known, verdicts, strict=True)]
     return [(address, with_alternative(verdict, checked)) for address, _, verdict in checked]
 
 
@@ -160,12 +155,7 @@ def explain_empty(reported: DeviceFacts) -> EmptyPlatform:
 
 
 def _check(
-    address: DeviceAddress,
-    reported: DeviceFacts,
-    timeout: float,
-    *,
-    refresh: bool,
-    stop: threading.Event | None = None,
+    address: DeviceAddress, reported: DeviceFacts, timeout: float, *, refresh: bool, stop: threading.Event | None = None
 ) -> Usability:
     key = device_key(reported)
     known = None if refresh else _recall(key)
@@ -177,8 +167,7 @@ def _check(
         KERNELS_TASK,
         {"address": address.to_json(), "kernels": [asdict(kernel)]},
         timeout=timeout,
-        # A binary from PyOpenCL's cache would let a compiler pass that works no longer.
-        env={"PYOPENCL_NO_CACHE": "1"},
+        env=child.NO_CACHE,
         stop=stop,
     )
     verdict = _judge(reported, result, size)

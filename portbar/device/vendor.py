@@ -1,6 +1,6 @@
 """A vendor's own answer to "how many work-groups run at once?", where a driver has such a query.
 
-Not relied on for any launch: the survey shows it beside what discovery found.
+No launch relies on it: the survey shows it beside what discovery found.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.primitives import layout
-from portbar.primitives.header import Piece
+from portbar.primitives.pieces import Piece
 from portbar.rendering.templates import fragment, has_def, render_def
 
 if TYPE_CHECKING:

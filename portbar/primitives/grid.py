@@ -10,7 +10,7 @@ from portbar.primitives.variants import Variant, Variants
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
-    from portbar.primitives.header import Piece
+    from portbar.primitives.pieces import Piece
     from portbar.primitives.strategy import Strategy
 
 

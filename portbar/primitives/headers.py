@@ -13,8 +13,8 @@ from portbar.device import quirks
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.primitives import atomics, device_barrier, lock, scan, signal, split_barrier, task_graph, team, worklist
 from portbar.primitives.fault import Fault
-from portbar.primitives.header import Header
 from portbar.primitives.joins import with_joins
+from portbar.primitives.pieces import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Strategy
@@ -99,13 +99,7 @@ def _text(header: Header, strategy: Strategy, *, folding: bool = False) -> str:
 
 
 def _with_required(names: Iterable[str], use: Use | None, scans: tuple[scan.DeviceScan, ...] = ()) -> list[Header]:
-    """Headers by name, each once and after those that it requires.
-
-    Raises
-    ------
-    RenderError
-        There is no such header; the message names those that there are.
-    """
+    """Headers by name, each once and after those that it requires."""
     found: dict[str, Header] = {}
     for name in names:
         header = _header(name, use, scans)
@@ -191,13 +185,7 @@ def _is_shell(text: str) -> bool:
 
 
 def _header(name: str, use: Use | None = None, scans: tuple[scan.DeviceScan, ...] = ()) -> Header:
-    """The header of a name, with or without folder and ending.
-
-    Raises
-    ------
-    RenderError
-        There is no such header.
-    """
+    """The header of a name, with or without folder and ending; raises RenderError where there is none."""
     key = name.removeprefix("portbar/").removesuffix(".h")
     if key not in _HEADERS:
         near = difflib.get_close_matches(key, _HEADERS, n=1)

@@ -1,7 +1,4 @@
-"""The words of the hidden state buffer: one table for the templates that index it and for the host that reads it.
-
-Not for allocating or filling the buffer: `portbar.launching.state` does.
-"""
+"""The words of the hidden state buffer: one table for the templates that index it and for the host that reads it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Traces of device barriers: the device's clock, and the words that work-groups leave their times in.
-
-Not for reading them (`portbar.launching.trace`).
-"""
+"""Traces of device barriers: the device's clock, and the words that work-groups leave their times in."""
 
 from __future__ import annotations
 

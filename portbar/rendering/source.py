@@ -1,6 +1,6 @@
 """Reads just enough of an author's OpenCL C to resolve portbar's includes and to name the kernels.
 
-Not a preprocessor and not a parser: it separates comments and strings from code and leaves the rest to the driver.
+It separates comments and strings from code and leaves the rest to the driver.
 """
 
 from __future__ import annotations

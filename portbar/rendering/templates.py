@@ -1,7 +1,4 @@
-"""Loads Mako templates and renders one def at a time, so that a failure shows that def and nothing else.
-
-Not for deciding what goes into a header: `portbar.primitives.headers` does.
-"""
+"""Loads Mako templates and renders one def at a time, so that a failure shows that def and nothing else."""
 
 from __future__ import annotations
 

@@ -254,10 +254,8 @@ def left_behind(payload: dict[str, Any]) -> int:
     from portbar.choices.profile import describe  # noqa: PLC0415
     from portbar.choices.strategy import choose  # noqa: PLC0415
 
-    device = DeviceAddress.from_json(payload["address"]).resolve()
-    context = cl.Context([device])
-    queue = cl.CommandQueue(context)
-    chosen = choose(describe(device), {"device_barrier": "counter"})
+    context, queue = _queue(payload)
+    chosen = choose(describe(queue.device), {"device_barrier": "counter"})
     strategy = replace(chosen, workarounds=chosen.workarounds - {quirks.LEADER_FORGOTTEN})
     kernel = Program(context, LEFT_BEHIND, strategy=strategy).kernel("left_behind")
     missed = 0
@@ -356,8 +354,7 @@ kernel void adds(global uint *out)
 
 def long_bodies(payload: dict[str, Any]) -> list[float]:
     """Seconds of this process for the first launches of kernels whose loops hold 128 and 1,024 sums."""
-    context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
-    queue = cl.CommandQueue(context)
+    context, queue = _queue(payload)
     buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * 64)
     cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint32), 0, buffer.size)
     seconds = []

@@ -6,52 +6,13 @@ symptom of its entry.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.machine import Workshop, ask, libraries
 from tests.machine_code.targets import TARGETS, MissingToolError
-from tests.runtimes import libraries
-
-_PROGRAM = r"""
-import json, sys
-import pyopencl as cl
-try:
-    platforms = cl.get_platforms()
-except cl.Error:
-    platforms = []
-found = {"platforms": {}, "said": {}}
-for platform in platforms:
-    title = f"{platform.name} {platform.version}".strip()
-    try:
-        devices = platform.get_devices()
-    except cl.Error:
-        devices = []
-    found["platforms"][title] = [device.name.strip() for device in devices]
-    if sys.argv[1] == "build" and devices:
-        try:
-            cl.Program(cl.Context(devices[:1]), "kernel void k(global int *out) { out[0] = 7; }").build()
-        except cl.Error as error:
-            found["said"][title] = str(error)
-print("\nfound " + json.dumps(found))
-"""
-
-
-def ask(what: str, env: dict[str, str]) -> dict[str, Any]:
-    """List the platforms and their devices as a child with this environment sees them; "build" compiles a kernel, too."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, what], env=env, capture_output=True, text=True, timeout=60, check=False
-    )
-    answer = re.search(r"^found (.*)$", done.stdout, re.MULTILINE)
-    assert answer, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
-    value: dict[str, Any] = json.loads(answer[1])
-    return value
 
 
 def library(part: str) -> str:
@@ -59,18 +20,10 @@ def library(part: str) -> str:
     return next((path for path in libraries() if part in Path(path).name.lower()), "")
 
 
-def only(folder: Path, path: str = "") -> dict[str, str]:
-    """An environment in which the loader finds this library alone, beside PoCL's wheel, which PyOpenCL registers by itself."""
-    vendors = folder / "vendors"
-    vendors.mkdir(exist_ok=True)
-    if path:
-        (vendors / "only.icd").write_text(f"{path}\n", encoding="utf-8")
-    kept = {
-        name: text
-        for name, text in os.environ.items()
-        if not name.startswith(("POCL_", "OCL_ICD_", "RUSTICL_", "PYOPENCL_", "XDG_CACHE"))
-    }
-    return {**kept, "OCL_ICD_VENDORS": str(vendors), "PYOPENCL_NO_CACHE": "1", "POCL_CACHE_DIR": str(folder / "pocl")}
+def devices(folder: Path, path: str, name: str, **variables: str) -> dict[str, str]:
+    """The first device of each platform of this name, as a child sees them whose loader finds this library and PoCL's wheel."""
+    found, _ = ask(Workshop(folder).environment(path, **variables))
+    return {one.title: one.device for one in found if name in one.title}
 
 
 def processor_is_new() -> bool:
@@ -84,47 +37,43 @@ def processor_is_new() -> bool:
 
 
 def unknown_cpu(folder: Path, symptom: str) -> None:
-    result = ask("build", env=only(folder))
-    if result["platforms"] == {}:
+    found, _ = ask(Workshop(folder).environment("", POCL_KERNEL_CACHE="0"), "PoCL")
+    if not found:
         pytest.skip("PoCL's wheel (pocl-binary-distribution) is not installed")
-    said = "\n".join(result["said"].values())
+    said = found[0].reason
     if not said and not processor_is_new():
         pytest.skip("this processor is older than the compiler inside PoCL's wheel, which knows it")
-    assert re.search(symptom, said), f"the wheel compiles for this processor\n{result}"
+    assert re.search(symptom, said), f"the wheel compiles for this processor\n{found}"
 
 
 def unwritable_cache(folder: Path, _symptom: str) -> None:
-    environment = only(folder, library("pocl"))
-    healthy = ask("list", env={**environment, "POCL_CACHE_DIR": str(folder / "cache")})
-    pocl = [title for title in healthy["platforms"] if "PoCL" in title]
-    if not pocl:
+    path = library("pocl")
+    healthy = devices(folder, path, "PoCL", POCL_CACHE_DIR=str(folder / "cache"))
+    if not healthy:
         pytest.skip("no PoCL on this machine")
-    assert all(healthy["platforms"][title] for title in pocl)
+    assert all(healthy.values())
     # No folder can be made below a file, not even by root.
     (folder / "file").write_text("", encoding="utf-8")
-    broken = ask("list", env={**environment, "POCL_CACHE_DIR": str(folder / "file" / "cache")})
-    assert not any(broken["platforms"].values()), f"PoCL lists devices without a cache that it can write\n{broken}"
+    broken = devices(folder, path, "", POCL_CACHE_DIR=str(folder / "file" / "cache"))
+    assert broken.keys() >= healthy.keys()
+    assert not any(broken.values()), f"PoCL lists devices without a cache that it can write\n{broken}"
 
 
 def rusticl_not_enabled(folder: Path, _symptom: str) -> None:
     path = library("rusticl")
     if not path:
         pytest.skip("no rusticl on this machine")
-    environment = only(folder, path)
-    found = ask("list", env=environment)["platforms"]
-    (title,) = [title for title in found if title.startswith("rusticl")]
-    assert not found[title], "rusticl lists devices without RUSTICL_ENABLE"
-    found = ask("list", env={**environment, "RUSTICL_ENABLE": "llvmpipe"})["platforms"]
-    assert found[title], "rusticl lists no device at all, so that this test shows nothing"
+    assert list(devices(folder, path, "rusticl").values()) == [""], "rusticl lists devices without RUSTICL_ENABLE"
+    (enabled,) = devices(folder, path, "rusticl", RUSTICL_ENABLE="llvmpipe").values()
+    assert enabled, "rusticl lists no device at all, so that this test shows nothing"
 
 
 def clover_without_devices(folder: Path, _symptom: str) -> None:
     path = library("mesa")
     if not path:
         pytest.skip("no Clover (mesa.icd) on this machine")
-    found = ask("list", env=only(folder, path))["platforms"]
-    clover = [devices for title, devices in found.items() if title.startswith("Clover")]
-    assert clover, f"mesa.icd is not Clover any more\n{found}"
+    clover = list(devices(folder, path, "Clover").values())
+    assert clover, "mesa.icd is not Clover any more"
     if clover[0]:
         pytest.skip("Clover has a device on this machine")
 

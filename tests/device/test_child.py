@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from portbar.device import child
-from tests.checkout import environment, have_ended, python_path
+from tests.checkout import environment, have_ended, interruptible, python_path
 
 TASKS = """
 import os, subprocess, sys, time
@@ -200,15 +200,7 @@ def test_a_parent_that_is_killed_takes_its_child_along(run, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_an_interrupt_of_the_parent_kills_the_child(run, tmp_path):
     env = environment(PYTHONPATH=python_path(tmp_path / "tasks"))
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, "sleep"],
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell that starts tests in the background has them ignore the signal.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    ) as parent:
+    with interruptible([sys.executable, "-c", PARENT, "sleep"], env=env) as parent:
         pid = int(parent.stdout.readline())
         parent.send_signal(signal.SIGINT)
         _, errors = parent.communicate(timeout=20)

@@ -129,8 +129,7 @@ def test_a_wrong_answer_costs_that_fact_only():
 
 def test_versions_come_from_the_list_and_before_opencl_3_from_the_text():
     both = FakeOwner(
-        OPENCL_C_ALL_VERSIONS=[version("3.0"), version("1.2"), version("1.0")],
-        OPENCL_C_VERSION="OpenCL C 1.2 PoCL",
+        OPENCL_C_ALL_VERSIONS=[version("3.0"), version("1.2"), version("1.0")], OPENCL_C_VERSION="OpenCL C 1.2 PoCL"
     )
     assert device.facts(both).opencl_c_versions == ("1.0", "1.2", "3.0")
     assert device.facts(FakeOwner(OPENCL_C_VERSION="OpenCL C 2.0 ")).opencl_c_versions == ("2.0",)
@@ -141,12 +140,7 @@ def test_types_and_atomic_capabilities_are_named_as_claimed():
     claimed = device.facts(FakeOwner(TYPE=15, ATOMIC_MEMORY_CAPABILITIES=0x11, ATOMIC_FENCE_CAPABILITIES=0b1101010))
     assert claimed.type == ("CPU", "GPU", "ACCELERATOR")
     assert claimed.atomic_memory_capabilities == ("relaxed", "scope_work_group")
-    assert claimed.atomic_fence_capabilities == (
-        "acq_rel",
-        "scope_work_item",
-        "scope_device",
-        "scope_all_devices",
-    )
+    assert claimed.atomic_fence_capabilities == ("acq_rel", "scope_work_item", "scope_device", "scope_all_devices")
 
 
 def test_some_facts_take_their_extensions():
@@ -164,12 +158,7 @@ def test_keys_are_stable_and_change_with_the_driver_but_not_with_extensions():
     key = device.device_key(GPU)
     assert key.startswith("nvidia-h200-")
     assert device.device_key(dataclasses.replace(GPU, extensions=())) == key
-    for change in (
-        {"driver_version": "581"},
-        {"platform_version": "2"},
-        {"platform_name": "x"},
-        {"compute_units": 1},
-    ):
+    for change in ({"driver_version": "581"}, {"platform_version": "2"}, {"platform_name": "x"}, {"compute_units": 1}):
         assert device.device_key(dataclasses.replace(GPU, **change)) != key
     assert device.device_key(DeviceFacts(name="/../")).startswith("device-")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -14,7 +13,7 @@ import pytest
 
 from portbar.device import icd
 from portbar.errors import DeviceError
-from tests.checkout import python_path
+from tests.checkout import python_path, ran
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
 
@@ -253,15 +252,7 @@ def in_a_subprocess(code, tmp_path, **variables):
     pytest.importorskip("pyopencl")
     environ = {name: value for name, value in os.environ.items() if name not in icd._USERS_OWN}
     environ |= {"PYTHONPATH": python_path(), "PORTBAR_CACHE_DIR": str(tmp_path / "cache"), **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ran(sys.executable, "-c", textwrap.dedent(code), env=environ, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

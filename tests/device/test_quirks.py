@@ -56,7 +56,7 @@ def function(task: str) -> Callable[..., Any]:
 @pytest.mark.parametrize("quirk", OF_DEVICES, ids=named)
 def test_the_fault_shows(quirk: Quirk, device: Any, findings: Any) -> None:
     reported = facts(device)
-    if not quirk.matches(reported, ""):
+    if not quirk.matches(reported):
         pytest.skip(f"the table does not say that {reported.name} ({reported.platform_version}) has {quirk.name}")
     result = run(quirk, address_of(device))
     assert quirk.shown_by(result), f"{quirk.name} does not show any more: its entry may go\n{told(result)}"
@@ -67,7 +67,7 @@ def test_the_fault_shows(quirk: Quirk, device: Any, findings: Any) -> None:
 def test_the_programs_are_right_where_the_fault_is_not(device: Any) -> None:
     """A program that reports a fault on every device would never fail."""
     names = ("llvmpipe-loop-limit", "llvmpipe-fences", "intel-queue-without-context", "oclgrind-claims-all-types")
-    without = [quirk for quirk in map(by_name, names) if not quirk.matches(facts(device), "")]
+    without = [quirk for quirk in map(by_name, names) if not quirk.matches(facts(device))]
     assert len(without) >= 2
     for quirk in without:
         result = run(quirk, address_of(device))
@@ -88,7 +88,7 @@ def throw_away(device: Any) -> Iterator[Quirk]:
     reported = facts(device)
     yield Quirk(
         name="throw-away",
-        matches=lambda of, _log: of == reported,
+        where=lambda of: of == reported,
         effect="sevens are eights",
         loop_limit=777,
         fault="seven is not eight",

@@ -16,9 +16,7 @@ pytest.importorskip("pyopencl")
 
 ADDRESS = DeviceAddress(0, 0, "Portable Computing Language", "pthread-EPYC")
 POCL = DeviceFacts(
-    platform_name="Portable Computing Language",
-    platform_version="OpenCL 3.0 PoCL 3.0-rc2",
-    name="pthread-EPYC",
+    platform_name="Portable Computing Language", platform_version="OpenCL 3.0 PoCL 3.0-rc2", name="pthread-EPYC"
 )
 RIGHT = ChildResult("ok", usable.expected(16), "", 1.0)
 WRONG = ChildResult("ok", [*usable.expected(16)[:61], 0, 0, 0], "", 1.0)

@@ -13,19 +13,13 @@ from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives import layout
-from portbar.primitives.grid import (
-    BARRIERS,
-    DISCOVERIES,
-    PUBLISHED_WORDS,
-    BarrierAlgorithm,
-    Discovery,
-    bounded,
-)
+from portbar.primitives.grid import BARRIERS, DISCOVERIES, PUBLISHED_WORDS, BarrierAlgorithm, Discovery, bounded
 from portbar.rendering.templates import templates_in
 from portbar.survey.measuring.barrier import time_barriers
 from portbar.survey.measuring.barrier_table import barrier_table
 from tests import support
-from tests.device_barrier.test_device_barrier import SOURCE, check_chain
+from tests.device_barrier.support import check_chain
+from tests.device_barrier.test_device_barrier import SOURCE
 
 KNOCK = """
 <%def name="prepare()">
@@ -100,11 +94,7 @@ def _outside(tmp_path: Path) -> Iterator[None]:
     (tmp_path / "outside/latch.mako").write_text(LATCH, encoding="utf-8")
     before = {name: tuple(ALTERNATIVES[name]) for name in ("device_barrier", "discovery")}
     offsets = dict(layout.OFFSETS)
-    with (
-        templates_in(tmp_path),
-        BARRIERS.registered(KNOCKING),
-        DISCOVERIES.registered(LATCHED),
-    ):
+    with templates_in(tmp_path), BARRIERS.registered(KNOCKING), DISCOVERIES.registered(LATCHED):
         yield
     assert {name: tuple(ALTERNATIVES[name]) for name in before} == before
     assert offsets == layout.OFFSETS

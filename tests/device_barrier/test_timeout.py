@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
-
 import numpy as np
 import pytest
 
@@ -14,6 +11,7 @@ import portbar  # noqa: E402
 from portbar.choices.timing import limit_rounds  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.device_barrier.support import check_error, launch_short, limit  # noqa: E402 (the same)
 
 pytestmark = pytest.mark.device
 
@@ -129,42 +127,6 @@ OVERTAKEN = {
 }
 
 
-def limit(queue):
-    """Return a limit in seconds: short, but longer than 4,000 groups of a GPU take to pass a lock, as at their entry."""
-    return 0.02 if queue.device.type & cl.device_type.CPU else 0.25
-
-
-def run(made, queue, local, *scalars, least=2, surplus=False):
-    """Launch so that at least `least` groups meet; return the launch, the buffer, and how many met."""
-    bound = support.need_groups(made, queue, local, least)
-    # The limit counts polls, so groups that share a core take turns to reach it: four are enough there.
-    few = {"num_groups": min(bound, 4)} if queue.device.type & cl.device_type.CPU and not surplus else {}
-    room = max(500, support.room(made, queue, local))
-    for _ in range(20):
-        held = support.filled(queue, room * math.prod(local), 0xDEAD)
-        start = time.monotonic()
-        global_size = (room * local[0], *local[1:]) if surplus else None
-        launch = made(queue, global_size, local, held, *map(np.uint32, scalars), **few)
-        found = launch.num_groups
-        assert time.monotonic() - start < 30
-        if found >= least:
-            return launch, held, found
-    pytest.skip(f"the busy machine never ran {least} work-groups at once")
-
-
-def check_error(launch, queue, held, groups, value, first=1, local=4, **fields):
-    """Check that a launch times out, and that groups from `first` on hold a value and those never there none."""
-    with pytest.raises(portbar.BarrierTimeoutError) as caught:
-        launch.wait()
-    for name, wanted in fields.items():
-        assert getattr(caught.value, name) == wanted, name
-    found = support.uints(queue, held)
-    there = found[local * first : local * groups]
-    assert (there == value).all(), "a barrier answered true after the fault, or false before"
-    assert (found[local * groups :] == 0xDEAD).all()
-    return str(caught.value)
-
-
 #: Algorithm, barriers that hold, groups that leave after them.
 SKIPPED = [
     *((name, 5, 1) for name in support.ALGORITHMS),
@@ -176,7 +138,7 @@ SKIPPED = [
 @pytest.mark.parametrize(("algorithm", "sound", "skippers"), SKIPPED)
 def test_a_skipped_barrier_drains_and_is_reported(context, queue, algorithm, sound, skippers):
     made = support.kernel(context, SKIP, "skip", spin_limit=limit(queue), device_barrier=algorithm)
-    launch, held, groups = run(made, queue, (4,), sound, skippers, 1_000, least=skippers + 1)
+    launch, held, groups = launch_short(made, queue, (4,), sound, skippers, 1_000, least=skippers + 1)
     device, arrived = queue.device.name.strip(), groups - skippers
     for _ in range(2):  # each wait raises
         fields = {"kernel": "skip", "device": device, "arrived": arrived, "expected": groups}
@@ -200,7 +162,7 @@ def test_a_skipped_barrier_drains_and_is_reported(context, queue, algorithm, sou
 )
 def test_the_queue_and_its_state_work_again_right_after(context, queue, algorithm, discovery):
     made = support.kernel(context, SKIP, "skip", spin_limit=limit(queue), device_barrier=algorithm, discovery=discovery)
-    launch, _, _ = run(made, queue, (4,), 2, 1, 3)
+    launch, _, _ = launch_short(made, queue, (4,), 2, 1, 3)
     held = support.cells(made, queue, (4,), 0xDEAD)
     right = [made(queue, None, (4,), held, np.uint32(7), np.uint32(0), np.uint32(4)) for _ in range(3)]
     with pytest.raises(portbar.BarrierTimeoutError):
@@ -215,7 +177,7 @@ def test_the_queue_and_its_state_work_again_right_after(context, queue, algorith
 @pytest.mark.parametrize("algorithm", ["counter", "tree", "xf"])
 def test_groups_that_were_never_resident_drain(context, queue, algorithm):
     made = support.kernel(context, SKIP, "skip", spin_limit=limit(queue), device_barrier=algorithm)
-    launch, held, groups = run(made, queue, (4,), 0, 1, 3, surplus=True)
+    launch, held, groups = launch_short(made, queue, (4,), 0, 1, 3, surplus=True)
     check_error(launch, queue, held, groups, 0)
 
 
@@ -233,10 +195,7 @@ def test_a_group_that_gives_up_counts_those_that_are_a_barrier_ahead(context, qu
     """
     made = support.kernel(context, source, "overtaken", spin_limit=limit(queue), device_barrier=algorithm)
     assert support.need_groups(made, queue, (4,), 2) >= 2
-    for _ in range(20):
-        launch = made(queue, None, (4,), support.filled(queue, 3), num_groups=2)
-        if launch.num_groups == 2:
-            break
+    launch = support.launched_with(lambda: made(queue, None, (4,), support.filled(queue, 3), num_groups=2), 2)
     with pytest.raises(portbar.BarrierTimeoutError, match="2 of 2 work-groups had arrived"):
         launch.wait()
 
@@ -257,7 +216,7 @@ def test_the_split_form_drains_too_and_whole_and_split_form_answer_alike(
     support.skip_without_intel_barrier(queue.device, algorithm)
     source = BUILT_IN if name == "halves" else SOURCE
     made = support.kernel(context, source, name, spin_limit=limit(queue), device_barrier=algorithm)
-    launch, held, groups = run(made, queue, (4,), *numbers)
+    launch, held, groups = launch_short(made, queue, (4,), *numbers)
     check_error(launch, queue, held, groups, left)
 
 
@@ -268,7 +227,7 @@ def test_a_loop_on_test_wait_in_all_groups_ends_at_the_spin_limit(context, queue
     turns = 4 * layout.POLLS_PER_ROUND * limit_rounds(made.program.profile(queue.device), limit(queue))
     if made.program.strategy(queue.device).capabilities.tests_are_rounds:
         turns //= layout.POLLS_PER_ROUND
-    launch, held, groups = run(made, queue, (4,), min(turns, 2**32 - 1))
+    launch, held, groups = launch_short(made, queue, (4,), min(turns, 2**32 - 1))
     check_error(launch, queue, held, groups, 16, arrived=groups - 1, expected=groups)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,24 @@ import pytest
 
 cl = pytest.importorskip("pyopencl")
 
-import portbar  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.device_barrier.test_device_barrier import HEADER, SPLIT, WHOLE, chain_kernel, check_chain, one  # noqa: E402
+from tests.device_barrier.support import (  # noqa: E402
+    HEADER,
+    SPLIT,
+    WHOLE,
+    WITH_INTEL,
+    chain_kernel,
+    check_chain,
+    check_error,
+    launch_short,
+    limit,
+    one,
+)
 
 pytestmark = pytest.mark.device
 
 #: Rounds after which each kind of vote has met each function.
 PERIOD = 15
-WITH_INTEL = (*support.ALGORITHMS, "intel_device_barrier")
 
 TALLY = """
 #include "portbar/device_barrier.h"
@@ -230,40 +238,18 @@ kernel void leave(PORTBAR_GRID_PARAM, global uint *ends, const uint sound, const
 """
 
 
-def leaving(context: Any, queue: Any, source: str, name: str, algorithm: str, *numbers: int) -> tuple[Any, Any, Any]:
-    """Launch a kernel that one group leaves until two groups meet; the program, the launch, and what the groups left."""
-    is_cpu = bool(queue.device.type & cl.device_type.CPU)
-    made = support.kernel(context, source, name, spin_limit=0.02 if is_cpu else 0.25, device_barrier=algorithm)
-    bound = support.need_groups(made, queue, (4,), 2)
-    for _ in range(20):
-        ends = support.filled(queue, 4 * support.room(made, queue, (4,)), 0xDEAD)
-        # The limit counts polls, so groups that share a core take turns to reach it.
-        few = {"num_groups": min(bound, 4)} if is_cpu else {}
-        start = time.monotonic()
-        launch = made(queue, None, (4,), ends, *map(np.uint32, numbers), **few)
-        found = launch.num_groups
-        assert time.monotonic() - start < 30
-        if found >= 2:
-            return made, launch, ends
-    pytest.skip("the busy machine never ran 2 work-groups at once")
-
-
 @pytest.mark.parametrize("algorithm", support.ALGORITHMS)
 @pytest.mark.parametrize("sound", [0, 1, 4])
 def test_a_group_that_leaves_ends_the_votes_of_the_others(context, queue, algorithm, sound):
-    made, launch, ends = leaving(context, queue, FAULTY, "leave", algorithm, sound, 100_000)
-    groups = launch.num_groups
-    with pytest.raises(portbar.BarrierTimeoutError, match=f"{groups - 1} of {groups} work-groups") as caught:
-        launch.wait()
-    assert (caught.value.arrived, caught.value.expected) == (groups - 1, groups)
-    found = support.uints(queue, ends)
-    assert (found[:4] == 0xDEAD).all(), "the group that left wrote"
-    assert (found[4 : 4 * groups] == 15 + 16 * sound).all(), found[4 : 4 * groups]
+    made = support.kernel(context, FAULTY, "leave", spin_limit=limit(queue), device_barrier=algorithm)
+    launch, ends, groups = launch_short(made, queue, (4,), sound, 100_000)
+    said = check_error(launch, queue, ends, groups, 15 + 16 * sound, arrived=groups - 1, expected=groups)
+    assert f"{groups - 1} of {groups} work-groups" in said
+    assert (support.uints(queue, ends)[:4] == 0xDEAD).all(), "the group that left wrote"
     # The words of votes are as new in the next launch.
     if sound:
         again = support.kernel(context, TALLY.replace("MORE", ""), "tally", device_barrier=algorithm)
         check_tally(again, queue, (4,), PERIOD)
-    assert made is not None
 
 
 AFTER = """
@@ -294,7 +280,7 @@ kernel void after(PORTBAR_GRID_PARAM, global uint *ends)
 )
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "xf"])
 def test_votes_fail_after_another_barrier_has(context, queue, algorithm, fails):
-    _, launch, ends = leaving(context, queue, AFTER.replace("FAIL", fails), "after", algorithm)
-    with pytest.raises(portbar.BarrierTimeoutError):
-        launch.wait()
-    assert (support.uints(queue, ends)[4 : 4 * launch.num_groups] == 5).all()
+    source = AFTER.replace("FAIL", fails)
+    made = support.kernel(context, source, "after", spin_limit=limit(queue), device_barrier=algorithm)
+    launch, ends, groups = launch_short(made, queue, (4,))
+    check_error(launch, queue, ends, groups, 5)

@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import io
 import itertools
 import re
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS
 from portbar.primitives.headers import header_names, render_header, resolve_includes
 from portbar.primitives.reduction.use import use_of
-from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.source import kernel_names
-from tests.checkout import ROOT
-from tests.rows import cover
+from tests.checkout import ROOT, ran
+from tests.docs.pages import DOCS, PAGES, STRATEGIES, blocks, outputs, pattern_of, sections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import pyopencl as cl
-
-DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
-#: Each pair of choices; that all of them render together is what test_rendering.py is for.
-COMBINED = list(itertools.product(*(ALTERNATIVES[part] for part in ("atomics", "discovery", "device_barrier"))))
-STRATEGIES = [
-    Strategy(*(Choice(value, "") for value in values[:3]), split_barrier=Choice(values[3], ""))
-    for values in (
-        *((*COMBINED[place], "uniform") for place in cover(COMBINED, 2, "docs")),
-        *(("c11", "packed", "counter", split) for split in ALTERNATIVES["split_barrier"]),
-    )
-]
-
-
-@dataclass(frozen=True)
-class Block:
-    """A code block of a page: its language, its text, its section."""
-
-    language: str
-    text: str
-    section: str
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    section, language = "", ""
-    lines: list[str] = []
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if not language and line.startswith("## "):
-            section = line[3:]
-        elif not language and line.startswith("```"):
-            language, lines = line[3:] or "text", []
-        elif language and line == "```":
-            yield Block(language, "\n".join(lines) + "\n", section)
-            language = ""
-        elif language:
-            lines.append(line)
 
 
 def complete(page: Path) -> list[str]:
@@ -185,9 +143,7 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     if importlib.util.find_spec("pyopencl") is None:
         pytest.skip("autodoc imports PyOpenCL, which is not installed")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
-    ended = subprocess.run(
-        [*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, timeout=100, check=False
-    )
+    ended = ran(*command, DOCS, tmp_path / "html")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert 'id="c.portbar_device_barrier"' in (tmp_path / "html" / "grid_reference.html").read_text(encoding="utf-8")
 
@@ -200,6 +156,7 @@ def test_the_first_program_gives_what_numpy_gives(
     import pyopencl as cl  # noqa: PLC0415
 
     import portbar  # noqa: PLC0415
+    from tests.support import skipped_where_refused  # noqa: PLC0415
 
     (source,) = (block.text for block in blocks(path) if block.language == "c")
     (code,) = (block.text for block in blocks(path) if block.language == "python")
@@ -210,10 +167,8 @@ def test_the_first_program_gives_what_numpy_gives(
     monkeypatch.setattr(portbar, "load_platforms", lambda: called.append("load_platforms"))
     monkeypatch.setattr(cl, "create_some_context", lambda **_: called.append("create_some_context") or context)
     names: dict[str, Any] = {"source": source}
-    try:
+    with skipped_where_refused():
         exec(compile(code, path.name, "exec"), names)  # noqa: S102 (our own page)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
     assert names["launch"].num_groups >= 1
     # A machine with nothing but Intel's wheel has no platform for PyOpenCL otherwise.
     assert called == ["load_platforms", "create_some_context"]
@@ -223,48 +178,20 @@ def test_the_first_program_gives_what_numpy_gives(
     np.testing.assert_allclose(names["a"].get(), expected, rtol=1e-5)
 
 
-def ran(code: str, names: dict[str, Any], page: str = "wrong_programs.md") -> str:
-    """Run a block of Python and return what it printed, or the error as Python shows it."""
-    import portbar  # noqa: PLC0415
-
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(said):
-            exec(compile(code, page, "exec"), names)  # noqa: S102 (our own page)
-    except portbar.UnsupportedFeatureError:
-        raise
-    except portbar.Error as error:
-        said.write(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
-    return said.getvalue()
-
-
-def pattern_of(page_text: str) -> str:
-    """A pattern of what a page shows: in errors any number and any device will do, and `...` stands for anything."""
-    words = re.escape(" ".join(page_text.split()))
-    words = words.replace(re.escape("..."), ".*")
-    if words.startswith("portbar"):
-        words = words.replace(re.escape("pthread-skylake-avx512-AMD EPYC"), ".+")
-        words = re.sub(r"(?<![\w(])\d+(?![\w)])", r"\\d+", words)
-    return words
-
-
-WRONG = [DOCS / "wrong_programs.md", DOCS / "wrong_programs_more.md"]
-SECTIONS = list(dict.fromkeys((page, block.section) for page in WRONG for block in blocks(page) if block.section))
-
-
 @pytest.mark.device
-@pytest.mark.parametrize(("path", "section"), SECTIONS, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("path", "section"),
+    sections(DOCS / "wrong_programs.md", DOCS / "wrong_programs_more.md"),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_wrong_programs_say_what_the_page_claims(
     path: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A C block is the source from there on; Python after it is run; text is what that said.
-
-    Text that follows a C block at once is what the Python before it says with the new source. A kernel without either is
-    not run.
-    """
+    """A kernel with neither Python nor text after it is not run."""
     import pyopencl as cl  # noqa: PLC0415
 
     import portbar  # noqa: PLC0415
+    from tests.support import skipped_where_refused  # noqa: PLC0415
 
     if (
         section == "Assuming the number of groups"
@@ -272,29 +199,14 @@ def test_wrong_programs_say_what_the_page_claims(
     ):
         pytest.skip("portbar starts one work-group on this device, whatever the global size, so that none is surplus")
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
-    page = list(blocks(path))
     names: dict[str, Any] = {}
-    exec(next(block.text for block in page if block.language == "python" and not block.section), names)  # noqa: S102 (the same)
-    names["queue"] = queue
-    mine = [block for block in page if block.section == section]
-    code, said, compared = "", "", 0
-    try:
-        for before, block in itertools.pairwise([Block("", "", ""), *mine]):
-            if block.language == "c":
-                names["source"] = block.text
-                continue
-            if block.language == "python":
-                code = block.text
-            if block.language == "python" or before.language == "c":
-                said = ran(code, names)
-            if block.language == "text":
-                if "BarrierTimeoutError" in block.text and names["launch"].num_groups < 2:
-                    continue  # with one work-group none is missing
-                found = " ".join(said.split())
-                assert re.fullmatch(pattern_of(block.text), found), f"the page: {block.text}\nfound: {found}"
-                compared += 1
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    compared = 0
+    with skipped_where_refused():
+        for shown, said, _ in outputs(path, section, names, queue):
+            if "BarrierTimeoutError" in shown and names["launch"].num_groups < 2:
+                continue  # with one work-group none is missing
+            assert re.fullmatch(pattern_of(shown), said), f"the page: {shown}\nfound: {said}"
+            compared += 1
     assert compared >= 1
 
 
@@ -302,13 +214,13 @@ def test_wrong_programs_say_what_the_page_claims(
 def documented(context: cl.Context) -> Callable[[str, str], Any]:
     """A function that builds the kernel of a name that a page shows."""
     import portbar  # noqa: PLC0415
+    from tests.support import skipped_where_refused  # noqa: PLC0415
 
     def build(page: str, name: str) -> Any:
         (source,) = (text for text in complete(DOCS / f"{page}.md") if f"kernel void {name}(" in text)
         try:
-            return portbar.Program(context, source).kernel(name)
-        except portbar.UnsupportedFeatureError as error:
-            pytest.skip(f"refused, as it should be where it cannot work: {error}")
+            with skipped_where_refused():
+                return portbar.Program(context, source).kernel(name)
         except portbar.BuildError as error:
             if "between work-groups" not in str(error):
                 raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.checkout import ROOT, environment
+from tests.checkout import ROOT, environment, ran
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -18,19 +18,10 @@ if TYPE_CHECKING:
     from portbar.device.findings import Findings
 
 EXAMPLES = ROOT / "examples"
+#: Those on graphs come first.
 ALL = [
-    "search",
-    "paths",
-    "components",
-    "independent",
-    "colouring",
-    "pagerank",
-    "gradients",
-    "jacobi",
-    "life",
-    "bitonic",
-    "triangular",
-    "decoding",
+    *("search", "paths", "components", "independent", "colouring", "pagerank"),
+    *("gradients", "jacobi", "life", "bitonic", "triangular", "decoding"),
 ]
 #: A circle of six vertices with a chord; each edge stands for both directions.
 CIRCLE = """%%MatrixMarket matrix coordinate pattern symmetric
@@ -46,15 +37,12 @@ CIRCLE = """%%MatrixMarket matrix coordinate pattern symmetric
 """
 
 
-def run_example(path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(path), *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return ran(sys.executable, *arguments, cwd=ROOT, env=environment())
+
+
+def platform_of(device: cl.Device) -> str:
+    return os.environ.get("PORTBAR_TEST_PLATFORM") or f"{device.platform.name} {device.platform.version}"
 
 
 def test_there_are_examples_and_the_readme_names_each() -> None:
@@ -68,8 +56,7 @@ def test_there_are_examples_and_the_readme_names_each() -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_example_runs_and_asserts_its_result(path: Path, device: cl.Device, findings: Findings | None) -> None:
-    wanted = os.environ.get("PORTBAR_TEST_PLATFORM") or f"{device.platform.name} {device.platform.version}"
-    done = run_example(path, "--platform", wanted)
+    done = run(path, "--platform", platform_of(device))
     assert done.returncode == 0, done.stderr
     assert device.name.strip() in done.stdout
 
@@ -80,16 +67,7 @@ def run_applications(device: cl.Device, *arguments: str) -> list[str]:
 
     if portbar.describe(device).loop_limit is not None:
         pytest.skip("the device ends loops before a search of all vertices is done")
-    wanted = os.environ.get("PORTBAR_TEST_PLATFORM") or f"{device.platform.name} {device.platform.version}"
-    done = subprocess.run(
-        [sys.executable, "-m", "examples.applications", "--platform", wanted, *arguments],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run("-m", "examples.applications", "--platform", platform_of(device), *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[1:]
 
@@ -118,6 +96,6 @@ def test_the_readme_names_the_applications() -> None:
 
 def test_jacobi_names_a_platform_that_does_not_exist() -> None:
     pytest.importorskip("pyopencl")
-    done = run_example(EXAMPLES / "jacobi.py", "--platform", "no such platform")
+    done = run(EXAMPLES / "jacobi.py", "--platform", "no such platform")
     assert done.returncode != 0
     assert "no such platform" in done.stderr or "no OpenCL platform" in done.stderr

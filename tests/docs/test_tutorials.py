@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.checkout import ROOT
-from tests.docs.test_docs import DOCS, blocks, ran
-from tests.support import kernel, need_groups
+from tests.docs.pages import DOCS, blocks, ran
+from tests.support import kernel, need_groups, skipped_where_refused
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -62,7 +62,7 @@ def test_the_programs_of_a_page_print_what_it_shows(
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
     names: dict[str, Any] = {"__name__": page.stem}
     said, compared = "", 0
-    try:
+    with skipped_where_refused():
         for block in blocks(page):
             if block.language == "c" and "kernel void" in block.text:
                 names["source"] = block.text
@@ -71,8 +71,6 @@ def test_the_programs_of_a_page_print_what_it_shows(
             elif block.language == "text":
                 assert matches(block.text, said), f"{page.name} shows: {block.text}\nprinted: {said}"
                 compared += 1
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
     assert compared
 
 

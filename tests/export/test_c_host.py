@@ -22,8 +22,8 @@ from portbar.primitives.fault import OPEN
 from portbar.primitives.headers import FAULTS
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use
-from tests.checkout import environment
-from tests.docs.test_docs import DOCS, blocks
+from tests.checkout import environment, ran
+from tests.docs.pages import DOCS, blocks
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -72,12 +72,11 @@ def printed(folder: Path, statements: str, *, cxx: bool = False) -> list[list[fl
         encoding="utf-8",
     )
     command = [compiler("g++" if cxx else "gcc"), "-std=c++11" if cxx else "-std=c99", *STRICT]
-    done = subprocess.run(
-        [*command, f"-I{folder}", str(source), "-o", str(folder / "host")], capture_output=True, text=True, check=False
-    )
+    done = ran(*command, f"-I{folder}", source, "-o", folder / "host")
     assert done.returncode == 0, done.stderr
-    said = subprocess.run([str(folder / "host")], capture_output=True, text=True, check=True, timeout=20).stdout
-    return [[float(word) for word in line.split()] for line in said.splitlines()]
+    said = ran(folder / "host", timeout=20)
+    assert said.returncode == 0, said.stderr
+    return [[float(word) for word in line.split()] for line in said.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("header", PROFILES, indirect=True)
@@ -101,11 +100,8 @@ def test_sizes_and_launches_are_those_of_the_runtime(header: DeviceProfile, tmp_
         "}",
         'printf("%zu %u\\n", sizeof(portbar_host_launch), (unsigned)PORTBAR_HOST_LAST_EPOCH);',
     ]
-    sizes, launches, (last,) = (
-        (found := printed(tmp_path, "\n".join(statements), cxx=cxx))[: len(groups)],
-        found[len(groups) : -1],
-        found[-1:],
-    )
+    found = printed(tmp_path, "\n".join(statements), cxx=cxx)
+    sizes, launches, last = found[: len(groups)], found[len(groups) : -1], found[-1]
     for asked, (capacity, state, more) in zip(groups, sizes, strict=True):
         if not 0 < asked <= layout.MAX_LAUNCHED_GROUPS:
             assert capacity == 0
@@ -170,8 +166,7 @@ def test_a_kernel_cannot_include_it(header: DeviceProfile, tmp_path: Path) -> No
         resolve_includes('\n#include "portbar/host.h"\n', choose(header))
     source = '#define __OPENCL_VERSION__ 300\n#include "portbar/host.h"\n'
     (tmp_path / "kernel.c").write_text(source, encoding="utf-8")
-    command = [compiler("gcc"), "-c", f"-I{tmp_path}", str(tmp_path / "kernel.c"), "-o", "/dev/null"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = ran(compiler("gcc"), "-c", f"-I{tmp_path}", tmp_path / "kernel.c", "-o", "/dev/null")
     assert done.returncode != 0
     assert "is for the host" in done.stderr
 
@@ -190,31 +185,22 @@ def loader() -> str:
 
 def documented_host(device: cl.Device, folder: Path, reductions: int) -> subprocess.CompletedProcess[str]:
     """Build the host of the page for C, with canary words after its buffers, and run it on the device's platform."""
-    import portbar  # noqa: PLC0415
+    from tests.support import skipped_where_refused  # noqa: PLC0415 (needs PyOpenCL)
 
     cc, library = compiler("gcc"), loader()
     kernel, host = (block.text for block in blocks(DOCS / "c_and_cpp.md") if block.language == "c")
-    try:
+    with skipped_where_refused():
         export.export(device, folder, source=kernel)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
     assert host.count("capacity, 1)") == 2
     (folder / "ring.cl").write_text(kernel, encoding="utf-8")
     (folder / "ring.c").write_text(host.replace("capacity, 1)", f"capacity, {reductions})"), encoding="utf-8")
     command = [cc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", f"-I{folder}"]
     command += [f"-idirafter{HERE}", "-include", str(HERE / "canary.h"), str(folder / "ring.c"), library]
     command += [f"-Wl,-rpath,{Path(library).parent}", "-Wl,--allow-shlib-undefined", "-o", str(folder / "ring")]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    built = ran(*command)
     assert built.returncode == 0, built.stderr
     title = f"{device.platform.name} {device.platform.version}"
-    done = subprocess.run(
-        [str(folder / "ring"), str(folder / "ring.cl"), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-        env=environment(PORTBAR_TEST_PLATFORM_IS=title),
-    )
+    done = ran(folder / "ring", folder / "ring.cl", folder, env=environment(PORTBAR_TEST_PLATFORM_IS=title))
     if done.returncode == 77:
         pytest.skip(f"the loader gives a program without PyOpenCL no platform {title}")
     return done

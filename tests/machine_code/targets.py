@@ -7,7 +7,6 @@ import functools
 import os
 import re
 import shutil
-import subprocess
 import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping
@@ -18,7 +17,8 @@ from typing import Final
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
-from tests.gpu_code import ptxas
+from tests.checkout import ran
+from tests.gpu_code import assemblable, nvptx_options, ptxas
 from tests.machine_code.listings import AMD, INTEL, PTX, SASS, Figures, read
 
 #: Where Debian's rocm-device-libs keeps the built-ins of AMD's GPUs.
@@ -60,17 +60,9 @@ class Target:
 
 def _ran(command: list[str], environment: Mapping[str, str] | None = None, folder: str | None = None) -> str:
     """Return the output of a compiler for a text that it accepts."""
-    ran = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-        cwd=folder,
-        env=None if environment is None else {**os.environ, **environment},
-    )
-    assert ran.returncode == 0, f"{' '.join(command)}\n{(ran.stdout + ran.stderr)[:4000]}"
-    return ran.stdout + ran.stderr
+    done = ran(*command, cwd=folder, env={**os.environ, **(environment or {})})
+    assert done.returncode == 0, f"{' '.join(command)}\n{(done.stdout + done.stderr)[:4000]}"
+    return done.stdout + done.stderr
 
 
 # Clang, for AMD, NVIDIA and SPIR-V.
@@ -100,21 +92,8 @@ def clang(least: int) -> str:
 def _clang_listing(command: str, text: str, folder: Path, *arguments: str) -> str:
     source, listing = folder / "in.cl", folder / "out.s"
     source.write_text(text, encoding="utf-8")
-    _ran(
-        [
-            command,
-            "-x",
-            "cl",
-            "-Xclang",
-            "-finclude-default-header",
-            "-O2",
-            "-S",
-            *arguments,
-            "-o",
-            str(listing),
-            str(source),
-        ]
-    )
+    options = ["-x", "cl", "-Xclang", "-finclude-default-header", "-O2", "-S", *arguments]
+    _ran([command, *options, "-o", str(listing), str(source)])
     return listing.read_text(encoding="utf-8")
 
 
@@ -154,42 +133,33 @@ def nvdisasm() -> str | None:
     return next((str(path) for path in packages.glob("*/bin/nvdisasm")), None) or shutil.which("nvdisasm")
 
 
+def _needed(name: str, path: str | None) -> str:
+    if path is None:
+        raise MissingToolError(f'no {name} (pip install "portbar[ptx]")')
+    return path
+
+
 def _ptx(target: Target, text: str, folder: Path) -> str:
     chip, version = target.arguments
-    features = ("-target-cpu", chip, "-target-feature", f"+ptx{version}")
-    through = tuple(part for feature in features for part in ("-Xclang", feature))
-    listing = _clang_listing(
-        clang(14), text, folder, "-target", "nvptx64-nvidia-nvcl", f"-cl-std={target.std}", *through
-    )
-    listing = re.sub(r"^(\.func\b[^{}]*?\n;)$", r".extern \1", listing, flags=re.MULTILINE)
-    if int(target.chip.removeprefix("sm_")) >= 90:
-        # Clang 14 and 15 know no sm_90; newer instructions are in inline assembly, which they do not read.
-        listing = re.sub(r"^\.version .*$", ".version 8.6", listing, flags=re.MULTILINE)
-        listing = re.sub(r"^\.target sm_\d+", ".target sm_90", listing, flags=re.MULTILINE)
-    return listing
+    listing = _clang_listing(clang(14), text, folder, *nvptx_options(chip, version, target.std))
+    return assemblable(listing, target.chip)
 
 
 def _nvidia(target: Target, text: str, folder: Path) -> Figures:
     listing = _ptx(target, text, folder)
-    assembler = ptxas()
-    if assembler is None:
-        raise MissingToolError('no ptxas (pip install "portbar[ptx]")')
+    assembler = _needed("ptxas", ptxas())
     (folder / "in.ptx").write_text(listing, encoding="utf-8")
     told = _ran([assembler, "-v", "-arch", target.chip, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.cubin")])
     spills = sum(int(size) for size in re.findall(r"(\d+) bytes (?:spill stores|cumulative stack)", told))
     if int(target.chip.removeprefix("sm_")) < 75:
         # The disassembler knows sm_75 and later.
         return read(listing, PTX, spills=spills)
-    disassembler = nvdisasm()
-    if disassembler is None:
-        raise MissingToolError('no nvdisasm (pip install "portbar[ptx]")')
+    disassembler = _needed("nvdisasm", nvdisasm())
     return read(_ran([disassembler, "-c", str(folder / "out.cubin")]), SASS, spills=spills)
 
 
 def _nvidia_compiler(_target: Target) -> str:
-    assembler = ptxas()
-    if assembler is None:
-        raise MissingToolError('no ptxas (pip install "portbar[ptx]")')
+    assembler = _needed("ptxas", ptxas())
     told = re.search(r"V([\d.]+)", _ran([assembler, "--version"]))
     return f"clang {_version_of(clang(14))}, ptxas {told[1] if told else ''}"
 

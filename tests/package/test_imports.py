@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,8 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     assert not circles
 
 
-def test_the_layers_name_every_room_and_nothing_else() -> None:
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg", encoding="utf-8")
-    contract = config["importlinter:contract:layers"]
-    named = {*contract["layers"].replace(":", " ").split(), *contract["exhaustive_ignores"].split()}
-    data = {"cl_templates", "vendor_matrix"}
+def test_the_package_has_at_most_ten_parts() -> None:
+    """That the layers name each of them is for `lint-imports` to check."""
     entries = Path(ROOT, "portbar").iterdir()
-    rooms = {path.stem for path in entries if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert named - data == rooms - data - {"__init__"}
-    assert len(rooms - data - {"__init__", "__main__"}) <= 10
+    parts = {path.stem for path in entries if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert len(parts - {"__init__", "__main__"}) <= 10

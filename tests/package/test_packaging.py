@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import configparser
 import importlib.util
-import subprocess
+import shutil
 import sys
 import zipfile
 from importlib import metadata
@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.checkout import ROOT
+from tests.checkout import ROOT, ran
 
-DATA = {
-    "portbar.cl_templates": ("cl_templates", "*.mako"),
-    "portbar.vendor_matrix": ("vendor_matrix", "*.json"),
-}
+DATA = {"portbar.cl_templates": ("cl_templates", "*.mako"), "portbar.vendor_matrix": ("vendor_matrix", "*.json")}
 #: Data beside modules: a folder in portbar/, and what of it is data.
 BESIDE = {
     "portbar.records": ("portbar/records", "*.json"),
@@ -50,9 +47,9 @@ def data_files(package: str) -> list[str]:
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
     """Run a command and return what it printed; fail with all of it."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, cwd=cwd)
+    done = ran(*command, cwd=cwd)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return str(done.stdout)
+    return done.stdout
 
 
 def pip(command: str, *more: str | Path) -> None:
@@ -74,13 +71,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = ["setup.cfg", "pyproject.toml", "README.md", "LICENSE"]
     folders = {"portbar", *(line.split("=")[1].strip() for line in lines(parser["options"]["package_dir"]))}
     for name in files:
-        (source / name).write_bytes((ROOT / name).read_bytes())
+        shutil.copy(ROOT / name, source / name)
     for folder in folders:
-        for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
-                copy = source / path.relative_to(ROOT)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(path.read_bytes())
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     pip("wheel", "--no-build-isolation", "-w", target, source)
     (built,) = target.glob("*.whl")
     return built

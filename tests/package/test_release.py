@@ -7,7 +7,6 @@ import importlib.util
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 import portbar
-from tests.checkout import ROOT
+from tests.checkout import ROOT, ran
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed"]
@@ -130,12 +129,6 @@ def test_the_release_needs_the_tag_of_its_version() -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")
-    done = subprocess.run(
-        [bash, str(ROOT / ".ci" / "package"), "--tag", "v0.0.0"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = ran(bash, ROOT / ".ci" / "package", "--tag", "v0.0.0")
     assert done.returncode == 1
     assert f"the tag should be v{portbar.__version__}" in done.stdout

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.checkout import ran
 from tests.package.test_packaging import wheel
 
 __all__ = ["wheel"]  # a fixture
@@ -77,15 +78,8 @@ def mypy(python: Path, folder: Path, programs: dict[str, str], cache: str = "cac
     # A checkout in the path would take the place of the wheel.
     env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "MYPYPATH"}}
     options = ["--strict", "--config-file=", f"--cache-dir={python.parent.parent / cache}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, f"--python-executable={python}", *programs],
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=110,
-    )
+    command = ["mypy", *options, f"--python-executable={python}", *programs]
+    done = ran(sys.executable, "-m", *command, cwd=folder, env=env)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from portbar.primitives.headers import render_header
-from tests.docs.test_docs import DOCS, STRATEGIES, Block, blocks, pattern_of, ran
+from tests.docs.pages import DOCS, STRATEGIES, blocks, outputs, pattern_of, sections
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +16,10 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 PAGES = [DOCS / "published_failures.md", DOCS / "published_failures_more.md"]
-SECTIONS = list(dict.fromkeys((page, block.section) for page in PAGES for block in blocks(page) if block.section))
+SECTIONS = sections(*PAGES)
 
 #: The result with a single work-group: none to wait for, and none to be late.
-NEEDS_TWO = {
-    "work-groups were stuck in a barrier: True",
-    "elements were read before they were written: True",
-}
+NEEDS_TWO = {"work-groups were stuck in a barrier: True", "elements were read before they were written: True"}
 
 #: Polls of the hand-written waits; more would be a hang on a simulator.
 MOST_POLLS = 1 << 22
@@ -34,38 +30,25 @@ MOST_POLLS = 1 << 22
 def test_each_fails_by_hand_and_not_by_primitives(
     path: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A C block is the source from there on, and the text block after it is the output of the Python before it."""
     import pyopencl as cl  # noqa: PLC0415
 
-    import portbar  # noqa: PLC0415
+    from tests.support import skipped_where_refused  # noqa: PLC0415
 
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
-    page = list(blocks(path))
     names: dict[str, Any] = {}
-    exec(next(block.text for block in page if block.language == "python" and not block.section), names)  # noqa: S102 (our own page)
-    names["queue"] = queue
-    code, said, compared = "", "", 0
-    try:
-        for before, block in itertools.pairwise([Block("", "", ""), *(one for one in page if one.section == section)]):
-            if block.language == "c":
-                names["source"] = block.text
-            elif block.language == "python":
-                code = block.text
-            if block.language == "python" or (block.language == "text" and before.language == "c"):
-                said = " ".join(ran(code, names, path.name).split())
-            if block.language == "text":
-                compared += 1
-                if block.text.strip() in NEEDS_TWO:
-                    if names["launch"].num_groups < 2:
-                        continue
-                    # A busy machine may keep the group off its core that would be too early.
-                    for _ in range(20):
-                        if re.fullmatch(pattern_of(block.text), said):
-                            break
-                        said = " ".join(ran(code, names, path.name).split())
-                assert re.fullmatch(pattern_of(block.text), said), f"the page: {block.text}\nfound: {said}"
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused, as it should be where it cannot work: {error}")
+    compared = 0
+    with skipped_where_refused():
+        for shown, said, again in outputs(path, section, names, queue):
+            compared += 1
+            found, needs_two = said, shown.strip() in NEEDS_TWO
+            if needs_two and names["launch"].num_groups < 2:
+                continue
+            # A busy machine may keep the group off its core that would be too early.
+            for _ in range(20 * needs_two):
+                if re.fullmatch(pattern_of(shown), found):
+                    break
+                found = again()
+            assert re.fullmatch(pattern_of(shown), found), f"the page: {shown}\nfound: {found}"
     assert compared >= 2
 
 

@@ -16,7 +16,7 @@ from portbar.primitives.reduction.strategies import VARIANTS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from tests.checkout import ROOT
-from tests.docs.test_docs import blocks, ran
+from tests.docs.pages import blocks, ran
 
 if TYPE_CHECKING:
     import pyopencl as cl

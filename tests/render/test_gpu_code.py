@@ -19,6 +19,9 @@ PTX = next(target for target in TARGETS if target.assemble_for == "sm_70")
 MEMBAR = next(target for target in TARGETS if target.atomics == "membar")
 AMD = next(target for target in TARGETS if "gfx90a" in target.name)
 SPIR = next(target for target in TARGETS if target.atomics == "cl12")
+NEWEST = next(target for target in TARGETS if target.assemble_for == "sm_90")
+
+each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 
 BARRIER = r"""
 #include "portbar/device_barrier.h"
@@ -103,6 +106,15 @@ def fetch_adds(scope: str = "device") -> dict[str, str]:
     return {order: one_call("fetch_add", "p, v", order, scope) for order in gpu_code.ORDERS}
 
 
+def made(target: Target, text: str, folder) -> str:
+    """Compile for a target and, where there is an assembler for it, assemble."""
+    # Code without inline assembly comes to calls of built-in functions, which are not there to be linked.
+    assembly = compiled(target, text, folder, *(() if target.assemble_for else READ_ONLY))
+    if target.assemble_for:
+        assembled(target, folder)
+    return assembly
+
+
 def of_memory(instructions: list[str]) -> list[str]:
     """The instructions that order memory or access it atomically, without operands; `ld.param` and plain accesses are not."""
     names = (instruction.split()[0].rstrip(";") for instruction in instructions)
@@ -111,16 +123,12 @@ def of_memory(instructions: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@each_target
 def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> None:
-    # Code without inline assembly comes to calls of built-in functions, which are not there to be linked.
-    read_only = () if target.assemble_for else READ_ONLY
-    text = compiled(target, everything(strategy_for(target)), tmp_path, *read_only)
+    text = made(target, everything(strategy_for(target)), tmp_path)
     offered = strategy_for(target).capabilities.atomics_table
     for kind, space in itertools.product(offered.types, offered.spaces):
         assert f"use_{kind}_{space}" in text
-    if target.assemble_for:
-        assembled(target, tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", bounded())
@@ -128,14 +136,12 @@ def test_every_operation_compiles_for_its_target(target: Target, tmp_path) -> No
     "target", [target for target in TARGETS if target.assemble_for], ids=lambda target: target.name
 )
 def test_the_device_barrier_compiles_for_nvidia(target: Target, algorithm: str, tmp_path) -> None:
-    compiled(replace(target, device_barrier=algorithm), BARRIER, tmp_path)
-    assembled(target, tmp_path)
+    made(replace(target, device_barrier=algorithm), BARRIER, tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated"])
 def test_a_barrier_on_the_newest_chips_acquires_without_a_trip_to_memory(algorithm, tmp_path) -> None:
-    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
-    kernel = " ".join(ptx_kernels(compiled(replace(newest, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
+    kernel = " ".join(ptx_kernels(compiled(replace(NEWEST, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
     # From the arrival, which releases, to the acquire after the last poll.
     met = kernel[kernel.rindex("fence.release.gpu") :]
     arrival = r"red.relaxed.gpu\S+ [^;]+;\s+red" if algorithm == "replicated" else "atom"
@@ -157,19 +163,16 @@ kernel void vote(PORTBAR_GRID_PARAM, global uint *a)
 """
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@each_target
 def test_votes_compile_for_their_target(target: Target, tmp_path) -> None:
     for call in ("any(&grid, a[0] != 0u)", "all(&grid, a[0] != 0u)", "count(&grid, a[0] != 0u)"):
-        compiled(target, VOTES.replace("CALL", call), tmp_path, *(() if target.assemble_for else READ_ONLY))
-        if target.assemble_for:
-            assembled(target, tmp_path)
+        made(target, VOTES.replace("CALL", call), tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "flag"])
 def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, tmp_path) -> None:
-    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
     text = compiled(
-        replace(newest, device_barrier=algorithm), VOTES.replace("CALL", "any(&grid, a[0] != 0u)"), tmp_path
+        replace(NEWEST, device_barrier=algorithm), VOTES.replace("CALL", "any(&grid, a[0] != 0u)"), tmp_path
     )
     kernel = " ".join(ptx_kernels(text)["vote"])
     met = kernel[kernel.index("barrier.red.popc.u32") :]
@@ -200,7 +203,7 @@ kernel void teams(PORTBAR_GRID_PARAM, global uint *a, const uint k)
 """
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@each_target
 def test_teams_compile_for_their_target(target: Target, tmp_path) -> None:
     for cut, call in (
         ("split", "portbar_team_barrier_count(&grid, &team, r != 3u) == portbar_team_global_size(&team)"),
@@ -209,16 +212,12 @@ def test_teams_compile_for_their_target(target: Target, tmp_path) -> None:
             "portbar_team_reduce_min(&grid, &team, (float)r) == portbar_team_broadcast(&grid, &team, 1.0f, 0u)",
         ),
     ):
-        text = TEAMS.replace("CUT", cut).replace("CALL", call)
-        compiled(target, text, tmp_path, *(() if target.assemble_for else READ_ONLY))
-        if target.assemble_for:
-            assembled(target, tmp_path)
+        made(target, TEAMS.replace("CUT", cut).replace("CALL", call), tmp_path)
 
 
 def test_a_barrier_of_a_team_asks_for_no_answer_and_polls_by_relaxed_loads(tmp_path) -> None:
-    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
     text = TEAMS.replace("CUT", "split").replace("CALL", "portbar_team_barrier(&grid, &team)")
-    kernel = " ".join(ptx_kernels(compiled(newest, text, tmp_path))["teams"])
+    kernel = " ".join(ptx_kernels(compiled(NEWEST, text, tmp_path))["teams"])
     # The last arrival of the kernel is that of the team.
     met = kernel[kernel.rindex("fence.release.gpu") :]
     assert re.match(r"fence\.release\.gpu; red\.relaxed\.gpu\.global\.inc\.u32 ", met)
@@ -241,8 +240,7 @@ def test_votes_elsewhere_go_through_local_memory(target: Target, tmp_path) -> No
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "tree"])
 def test_arrivals_are_increments_whose_bound_the_assembler_does_not_know(algorithm, tmp_path) -> None:
     """It would make one addition of those of a warp's lanes, by a vote that takes time though one lane comes."""
-    newest = next(target for target in TARGETS if target.assemble_for == "sm_90")
-    kernel = " ".join(ptx_kernels(compiled(replace(newest, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
+    kernel = " ".join(ptx_kernels(compiled(replace(NEWEST, device_barrier=algorithm), BARRIER, tmp_path))["meet"])
     # The last one: of a tree's, that at its root.
     begin = max(
         kernel.rfind(f"fence.{order}.gpu; {kind}") for order in ("release", "acq_rel") for kind in ("atom", "red")
@@ -253,7 +251,7 @@ def test_arrivals_are_increments_whose_bound_the_assembler_does_not_know(algorit
     assert "mov.u32 most, %lanemask_ge;" in kernel[:begin]
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@each_target
 def test_every_member_of_the_split_barrier_compiles_for_its_target(target: Target, tmp_path) -> None:
     text = compiled(target, SPLIT, tmp_path)
     hardware = ("mbarrier.init", "mbarrier.arrive.noComplete", "cp.async.mbarrier.arrive.noinc", "cp.async.cg")
@@ -328,11 +326,9 @@ def test_cl12_leaves_one_atomic_with_the_fences_of_its_order(tmp_path) -> None:
         assert not re.search(r"^\s*(br|switch)\b", bodies[order], re.MULTILINE), order
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@each_target
 def test_loops_over_the_grid_compile(target, tmp_path) -> None:
-    compiled(target, LOOPS, tmp_path)
-    if target.assemble_for:
-        assembled(target, tmp_path)
+    made(target, LOOPS, tmp_path)
 
 
 def test_a_loop_over_the_grid_divides_once_and_not_for_each_element(tmp_path) -> None:

@@ -97,11 +97,11 @@ def markdown() -> str:
     """Return the table as Markdown for the documentation, one section per entry."""
     parts = []
     for quirk in QUIRKS:
-        parts.append(f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n")
-        rows = [("Seen", _sentence(quirk.seen)), ("Workaround", _sentence(quirk.workaround))]
+        parts += [f"## {quirk.name}\n\n{_sentence(quirk.fault)}\n", f"Seen\n: {_sentence(quirk.seen)}\n"]
+        parts.append(f"Workaround\n: {_sentence(quirk.workaround)}\n")
         if quirk.everywhere:
-            rows.append(("Applied", "On every device, because it costs nothing."))
-        parts += [f"{title}\n: {text}\n" for title, text in (*rows, ("Gone when this fails", f"`{quirk.retire}`"))]
+            parts.append("Applied\n: On every device, because it costs nothing.\n")
+        parts.append(f"Gone when this fails\n: `{quirk.retire}`\n")
     return "\n".join(parts)
 
 

@@ -50,13 +50,14 @@ class Quirk:
     ----------
     name : str
         How code and reports refer to it.
-    matches : callable
-        Whether a device with these facts has the fault; the second argument is a build log, the end of a crashed process's
-        standard error, or empty.
+    where : callable
+        Whether a device with these facts has the fault.
     fault, seen, workaround : str
         What goes wrong; where and when it was seen; the workaround.
     symptom : str
         Regular expression of the text that reveals this fault; empty if no text does.
+    needs_symptom : bool
+        Whether the facts do not suffice: a device has the fault only if its log shows the symptom.
     effect : str
         The effect that code queries with `has_effect`; empty if portbar does nothing about the fault.
     everywhere : bool
@@ -81,11 +82,12 @@ class Quirk:
     """
 
     name: str
-    matches: Callable[[DeviceFacts, str], bool]
+    where: Callable[[DeviceFacts], bool]
     fault: str
     seen: str
     workaround: str
     symptom: str = ""
+    needs_symptom: bool = False
     effect: str = ""
     everywhere: bool = False
     loop_limit: int = 0
@@ -103,15 +105,13 @@ class Quirk:
         test = f"python -m pytest tests/device/test_quirks.py -k {self.name}"
         return f'PORTBAR_TEST_PLATFORM="{self.platform}" {test}' if self.platform else test
 
+    def matches(self, facts: DeviceFacts, log: str = "") -> bool:
+        """Whether a device has the fault; the log is a build log or what a process printed before it crashed."""
+        return (not self.needs_symptom or re.search(self.symptom, log) is not None) and self.where(facts)
+
     def shown_by(self, result: ChildResult) -> bool:
         """Whether the program's result shows the fault."""
         return len(result.progress) >= self.controls and self.shows(result, self.symptom)
-
-
-#: An error in line 70 of a file, which is the second line of the text.
-LINE_70: Final = """#line 70 "mine.cl"
-kernel void wrong(global uint *out) { out[0] = nowhere; }
-"""
 
 
 def returns(of: Callable[[Any], bool]) -> Shows:
@@ -132,7 +132,9 @@ def ends(status: Status, *, matching: bool = False, reports: list[dict[str, Any]
 CRASHES: Final = ends("crash")
 ABORTS: Final = ends("crash", matching=True)
 FAILS: Final = ends("error", matching=True)
-#: A compiler gives the text a name of its own and counts its lines.
-LINE_UNKNOWN: Shows = lambda result, _symptom: FAILS(result, r"(input\.cl|<kernel>):2:")  # noqa: E731
 #: A kernel runs correctly in larger work-groups than the driver reports.
-UNDERSTATES: Shows = returns(lambda found: found["right"] and found["said"] < found["size"])
+UNDERSTATES: Final = returns(lambda found: found["right"] and found["said"] < found["size"])
+
+#: An error in line 70 of a file, which is the second line of the text; a compiler that ignores #line says that.
+LINE_70: Final = Kernel('#line 70 "mine.cl"\nkernel void wrong(global uint *out) { out[0] = nowhere; }\n')
+LINE_UNKNOWN: Shows = lambda result, _symptom: FAILS(result, r"(input\.cl|<kernel>):2:")  # noqa: E731

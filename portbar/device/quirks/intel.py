@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
 
 
-def _on_cpu(facts: DeviceFacts, _log: str) -> bool:
+def _on_cpu(facts: DeviceFacts) -> bool:
     return facts.platform_name.startswith("Intel") and "CPU" in facts.type
 
 
@@ -53,13 +54,14 @@ kernel void carries(global float2 *values)
 }
 """
 
+_quirk = partial(Quirk, where=_on_cpu, platform="Intel")
+
 ENTRIES = (
     Quirk(
         name="intel-loads-write",
+        where=lambda facts: facts.platform_name.startswith("Intel") and "GPU" in facts.type,
         effect=effects.LOADS_WRITE,
-        matches=lambda facts, _log: facts.platform_name.startswith("Intel") and "GPU" in facts.type,
-        fault="the compiler for GPUs implements each atomic load, even a relaxed one, as a read-modify-write: pollers compete "
-        "for the line",
+        fault="the GPU compiler makes each atomic load, even a relaxed one, a read-modify-write: polls compete for the line",
         seen="IGC 1.0.12504 of Debian 12, compiled for kbl, tgllp, dg2 and pvc, not run, 2026-11",
         workaround=(
             "portbar polls with volatile loads and one acquire after the wait, if its probe saw such polls return stored "
@@ -67,51 +69,42 @@ ENTRIES = (
         ),
         task="tests.device.quirk_programs_host:intel_loads",
     ),
-    Quirk(
+    _quirk(
         name="intel-concurrent-bound",
-        matches=lambda facts, _log: "cl_intel_concurrent_dispatch" in facts.extensions and "CPU" in facts.type,
+        where=lambda facts: "cl_intel_concurrent_dispatch" in facts.extensions and "CPU" in facts.type,
         fault="clGetKernelMaxConcurrentWorkGroupCountINTEL promises more work-groups than run concurrently",
         seen="Intel CPU runtime 2026.22.10, 2 threads: it reports 32, barriers hang from 13 on, 2026-11",
         workaround="take the number of work-groups from discovery, never from the query",
-        platform="Intel",
         task="tests.device.quirk_programs:promised",
         shows=_hangs_at_the_bound,
         limit=8,
     ),
-    Quirk(
+    _quirk(
         name="intel-local-atomics",
         effect=effects.LOCAL_ATOMICS_LOSE_STORES,
-        matches=_on_cpu,
-        fault=(
-            "after an atomic operation on the 32 bits around a 16-bit object in local memory, the compiler still uses the "
-            "object's old value"
-        ),
+        fault="after an atomic on the 32 bits around a 16-bit object in local memory, the compiler uses the object's old value",
         seen="Intel CPU runtime 2026.22.10, OpenCL C 3.0, a ushort stored, exchanged and loaded by one work-item, 2026-11",
         workaround=(
             "portbar implements operations of 8 and 16 bits with OpenCL 1.2's atomic_cmpxchg between two mem_fence; clang's "
             "own __opencl_atomic_ functions do not help, because this runtime executes them once for several work-items"
         ),
-        platform="Intel",
         kernels=(Kernel(_SMALL, words=1, arguments=(12, 15), local_bytes=16, options=("-cl-std=CL3.0",)),),
         shows=returns(lambda out: out == [2]),
     ),
-    Quirk(
+    _quirk(
         name="intel-queue-without-context",
         effect=effects.CONTEXTS_LOST,
         everywhere=True,
-        matches=_on_cpu,
         symptom=r"clRetainContext failed: INVALID_CONTEXT",
         fault="a command queue does not retain its context: once nothing else refers to the context, using the queue fails",
         seen="Intel CPU runtime 2026.22.10, 2026-11",
         workaround="keep the context in a variable for as long as its queues; portbar does so for those that it creates",
-        platform="Intel",
         task="tests.device.quirk_programs:without_its_context",
         shows=FAILS,
     ),
-    Quirk(
+    _quirk(
         name="intel-failed-wait-list",
         effect=effects.FAILURES_HIDDEN,
-        matches=_on_cpu,
         fault=(
             "a command whose wait list fails never runs, but its event has the status of a complete one; in an out-of-order "
             "queue the process dies at the next command"
@@ -121,32 +114,24 @@ ENTRIES = (
             "wait for such an event, which raises an error, before you use the command's results, and use a new queue; "
             "portbar refuses to launch after it"
         ),
-        platform="Intel",
         task="tests.device.quirk_programs:failed",
         shows=ends("crash", reports=[{"status": 0, "failed": True}]),
     ),
-    Quirk(
+    _quirk(
         name="intel-queues-split-threads",
         effect=effects.QUEUES_SPLIT_THREADS,
-        matches=_on_cpu,
-        fault=(
-            "kernels in several queues run concurrently and split the threads, so each gets fewer concurrent work-groups than "
-            "a kernel alone"
-        ),
-        seen="Intel CPU runtime 2026.22.10, 2 threads, kernels of two work-groups with a barrier, alternating between two "
-        "queues, 2026-11",
+        fault="kernels in several queues run concurrently and split the threads: each has fewer concurrent work-groups",
+        seen="Intel CPU runtime 2026.22.10, 2 threads, barriers of two work-groups in two queues in turn, 2026-11",
         workaround=(
             "launch grids in one queue, or wait before you use the other; portbar shortens its wait for more work-groups to a "
             "millisecond while another queue of the process runs a grid"
         ),
-        platform="Intel",
         task="tests.device.quirk_programs:split",
         shows=returns(lambda met: met["two"] < met["one"] - 5),
         limit=60,
     ),
-    Quirk(
+    _quirk(
         name="intel-values-across-barriers",
-        matches=_on_cpu,
         symptom=r"sycl-kernel-reduce-cross-barrier-values",
         fault=(
             "the process dies while it compiles a value that depends on a condition, such as a product of complex numbers, "
@@ -157,7 +142,6 @@ ENTRIES = (
             "declare that variable volatile or build with -cl-opt-disable; portbar's reductions use no tree of barriers on "
             "CPUs; isolate_build=True of portbar.Program turns the crash into an error"
         ),
-        platform="Intel",
         kernels=(Kernel(_CARRIES.replace("KIND", "volatile")), Kernel(_CARRIES.replace("KIND", "const"))),
         controls=1,
         shows=ABORTS,

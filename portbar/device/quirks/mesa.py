@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from portbar.device.quirks import effects
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 def _llvmpipe(facts: DeviceFacts) -> int | None:
     match = re.match(r"(\d+)\.", facts.driver_version)
     return int(match[1]) if match and facts.name.startswith("llvmpipe") else None
+
+
+def _before_25(facts: DeviceFacts) -> bool:
+    """Whether this is llvmpipe before Mesa 25. Faults were seen in 22.3.6, and most were not looked for later."""
+    return (_llvmpipe(facts) or 99) < 25
 
 
 _COUNTS = """
@@ -78,13 +84,14 @@ kernel void fences(global uint *out)
 """
 
 
+_quirk = partial(Quirk, where=_before_25, platform="rusticl")
+
 ENTRIES = (
     Quirk(
         name="rusticl-not-enabled",
-        matches=lambda facts, log: (
-            facts.platform_name == "rusticl" and effects.NO_DEVICES in log and not os.environ.get("RUSTICL_ENABLE")
-        ),
+        where=lambda facts: facts.platform_name == "rusticl" and not os.environ.get("RUSTICL_ENABLE"),
         symptom=effects.NO_DEVICES,
+        needs_symptom=True,
         fault="rusticl lists no devices unless RUSTICL_ENABLE names their drivers",
         seen="Mesa 22.3.6 and 25.0.7, 2026-11",
         workaround="set RUSTICL_ENABLE to a Mesa driver before Python starts: `RUSTICL_ENABLE=llvmpipe`",
@@ -92,117 +99,92 @@ ENTRIES = (
     ),
     Quirk(
         name="clover-without-devices",
+        where=lambda facts: facts.platform_name == "Clover",
         effect=effects.NOTHING_LOST,
-        matches=lambda facts, log: facts.platform_name == "Clover" and effects.NO_DEVICES in log,
         symptom=effects.NO_DEVICES,
+        needs_symptom=True,
         fault="Clover (mesa.icd) registers itself on machines where it has no device",
         seen="Mesa 22.3.6, Debian 12, 2026-11",
         workaround="none needed: Mesa has replaced Clover by rusticl, which registers itself separately",
         task="tests.device.quirk_programs_host:clover_without_devices",
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-loop-limit",
         loop_limit=65_535,
-        # Seen in 22.3.6 and gone in 25.0.7; versions in between were not tried and count as faulty.
-        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
-        fault=(
-            "loops end silently after 65535 iterations in the whole kernel, so a spinning barrier lets work-groups pass"
-        ),
+        fault="loops end silently after 65535 iterations in the whole kernel, so a spinning barrier lets work-groups pass",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="use Mesa 25.0 or newer, or another runtime",
-        platform="rusticl",
         kernels=(Kernel(_COUNTS, words=1, arguments=(70_000,)),),
         shows=returns(lambda out: out == [65_535]),
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-empty-lanes",
-        # Seen in 22.3.6; 25.0.7 was not tried, and has no loop limit that would show it.
-        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault=(
             "in work-groups whose size is not a multiple of 8, lanes beyond the last work-item read zeros and take part in "
-            "loop conditions: a loop that waits for another value in memory uses up all iterations of the kernel, and the "
-            "loops around it end"
+            "loop conditions: a loop that waits for another value uses up all iterations of the kernel"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a loop over a word of local memory in groups of 1 and 7, 2026-11",
-        workaround=(
-            "portbar's own loops end when they read zero; do the same in your kernels, or use local sizes that are multiples "
-            "of 8"
-        ),
-        platform="rusticl",
+        workaround="portbar's own loops end when they read zero; do the same, or use local sizes that are multiples of 8",
         kernels=(Kernel(_SHELVES, words=1, local_bytes=64, arguments=(2, 100_000)),),
         shows=returns(lambda out: out == [1]),
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-time-stamps",
         effect=effects.STAMPS_WRONG,
         everywhere=True,
-        # Seen in 22.3.6; later versions were not tried.
-        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault="the profiling time stamps of a command are a few nanoseconds apart, however long it ran",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a kernel of 5 ms, 2026-11",
         workaround="time kernels on the host; portbar does so if time stamps are implausible",
-        platform="rusticl",
         task="tests.device.quirk_programs:stamps",
         shows=returns(lambda seconds: seconds["stamps"] < seconds["wall"] / 1000),
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-work-group-size",
+        where=lambda facts: _llvmpipe(facts) is not None,
         effect=effects.UNDERSTATED_WORK_GROUP_SIZE,
-        matches=lambda facts, _log: _llvmpipe(facts) is not None,
         fault="CL_KERNEL_WORK_GROUP_SIZE is 32 for kernels that run correctly with 256 work-items",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 2026-11",
         workaround="portbar checks the device's limit instead",
-        platform="rusticl",
         task="tests.device.quirk_programs:work_group_sizes",
         shows=UNDERSTATES,
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-fences",
         effect=effects.FENCES_ARE_BARRIERS,
-        # Seen in 22.3.6; later versions were not tried, so they count as faulty up to the one that has no loop limit.
-        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault=(
             "memory fences and ordered atomics act as barriers: if the work-items of a group execute them a different number "
             "of times, those that execute fewer stop working"
         ),
         seen="Mesa 22.3.6 (rusticl on llvmpipe), a seq_cst compare-exchange loop in groups of 16, 2026-11",
         workaround=(
-            "portbar issues no fences on this device and relies on its atomics, which pass the litmus tests on x86-64 (other "
-            "processors must pass them first). It refuses the locks of reduction loops, which one work-item takes for others. "
-            "In your own code keep mem_fence and ordered atomics out of divergent control flow in groups of more than 8 "
-            "work-items"
+            "portbar issues no fences here and relies on atomics, which pass the litmus tests on x86-64 (other processors must "
+            "pass them first), and refuses the locks of reduction loops. Keep mem_fence and ordered atomics out of divergent "
+            "control flow in groups of more than 8 work-items"
         ),
-        platform="rusticl",
         kernels=(Kernel(_EXCHANGES, words=65, global_size=64, local_size=16),),
         shows=returns(lambda out: sorted(out[1:]) != list(range(1, 65))),
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-fence-flags",
         effect=effects.FENCE_FLAGS_FIXED,
         everywhere=True,
-        # Seen in 22.3.6; later versions were not tried.
-        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         symptom=r"argument of incompatible type",
         fault="the process aborts while it compiles an atomic_work_item_fence whose flags are a function's parameter",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), Debian 12, an inline function with the flags as its argument, 2026-11",
         workaround="write the flags of a fence as literals; portbar does",
-        platform="rusticl",
-        kernels=tuple(
-            Kernel(_FENCE.replace("FLAGS", flags), words=1, options=("-cl-std=CL3.0",))
-            for flags in ("CLK_LOCAL_MEM_FENCE", "flags")
+        kernels=(
+            Kernel(_FENCE.replace("FLAGS", "CLK_LOCAL_MEM_FENCE"), words=1, options=("-cl-std=CL3.0",)),
+            Kernel(_FENCE.replace("FLAGS", "flags"), words=1, options=("-cl-std=CL3.0",)),
         ),
         controls=1,
         shows=ABORTS,
     ),
-    Quirk(
+    _quirk(
         name="llvmpipe-long-bodies",
         effect=effects.LONG_BODIES_SLOW,
-        # Seen in 22.3.6; later versions were not tried.
-        matches=lambda facts, _log: (_llvmpipe(facts) or 99) < 25,
         fault="the time to compile the body of a loop grows with the square of its length: minutes for thousands of statements",
         seen="Mesa 22.3.6 (rusticl on llvmpipe), 256, 1,024 and 2,048 sums in a loop: 0.8, 6 and over 40 s, 2026-11",
         workaround="keep loop bodies short and do not unroll them; portbar.reduce uses one load per iteration",
-        platform="rusticl",
         task="tests.device.quirk_programs:long_bodies",
         # Eight times as long takes eight times the time where it grows with the length.
         shows=returns(lambda seconds: seconds[1] > 16 * seconds[0]),

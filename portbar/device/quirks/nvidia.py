@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
 
 
-def _is_nvidia(facts: DeviceFacts, _log: str) -> bool:
+def _is_nvidia(facts: DeviceFacts) -> bool:
     return facts.nvidia is not None
 
 
@@ -33,8 +34,7 @@ static inline __attribute__((overloadable)) uint sum(uint value, int order)
 }
 kernel void conditions(global uint *out)
 {
-    const uint a = out[0], b = out[1];
-    BEFORE
+    const uint a = out[0], b = out[1], either = a || b;
     out[2] = sum(GIVEN, 1);
 }
 """
@@ -58,105 +58,88 @@ def _starts_together(times: list[int]) -> bool:
     return any(times) and max(later - earlier for earlier, later in pairwise(ordered)) <= 10_000
 
 
+_quirk = partial(Quirk, where=_is_nvidia, platform="CUDA")
+
 ENTRIES = (
-    Quirk(
+    _quirk(
         name="nvidia-work-group-size",
         effect=effects.UNDERSTATED_WORK_GROUP_SIZE,
-        matches=_is_nvidia,
         fault="CL_KERNEL_WORK_GROUP_SIZE is 256 for every kernel, even for those that run with 1,024 work-items",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="portbar checks the device's limit instead; a kernel with too many registers fails at its launch",
-        platform="CUDA",
         task="tests.device.quirk_programs:work_group_sizes",
         shows=UNDERSTATES,
     ),
-    Quirk(
+    _quirk(
         name="nvidia-kernel-without-arguments",
         effect=effects.ARGUMENT_INFO_BREAKS,
-        matches=_is_nvidia,
         symptom=r"ptxas application ptx input.*Parsing error near '}'",
         fault="a kernel without arguments does not compile with -cl-kernel-arg-info: the driver generates invalid assembly",
         seen="driver 580.159.04, H200, `kernel void k(void) { }`, 2026-11",
-        workaround="portbar compiles such a program again without the option; launches of its kernels then check only the "
-        "number of arguments",
-        platform="CUDA",
+        workaround="portbar compiles it without the option; launches then check only the number of arguments",
         kernels=(Kernel("kernel void nothing(void) { }", options=("-cl-kernel-arg-info",)),),
         shows=FAILS,
     ),
-    Quirk(
+    _quirk(
         name="nvidia-c11-store-buffering",
-        matches=_is_nvidia,
-        fault=(
-            "C11's sequentially consistent stores and loads have no single order: two work-groups may each store, then "
-            "load, and both miss the other's store"
-        ),
+        fault="C11's seq_cst stores and loads have no single order: two work-groups may both miss the other's store",
         seen="driver 580.159.04, H200, 40,532 of 11,083,776 instances of the litmus test SB-device-global-ops, 2026-11",
         workaround="portbar's atomics use PTX on this device, which passes all litmus tests: use portbar/atomics.h",
-        platform="CUDA",
         task="tests.device.quirk_programs:missed_stores",
         shows=returns(lambda found: found["both"] > 0),
         limit=60,
     ),
-    Quirk(
+    _quirk(
         name="nvidia-ignored-lines",
         effect=effects.LINES_IGNORED,
-        matches=_is_nvidia,
         fault="compiler messages ignore #line: they count the lines of the text and call it <kernel>",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="portbar translates the locations in its errors and warnings",
-        platform="CUDA",
-        kernels=(Kernel(LINE_70),),
+        kernels=(LINE_70,),
         shows=LINE_UNKNOWN,
     ),
-    Quirk(
+    _quirk(
         name="nvidia-groups-start-together",
+        where=lambda facts: facts.compute_capability > 0,
         effect=effects.GROUPS_START_TOGETHER,
-        matches=lambda facts, _log: facts.compute_capability > 0,
         fault="not a fault, but a property that others do not promise: concurrent work-groups start nanoseconds apart",
         seen="driver 580.159.04, H200, 4,224 work-groups within 20 microseconds, 2026-11",
         workaround="portbar waits 10 microseconds for the next work-group instead of 2 milliseconds",
-        platform="CUDA",
         kernels=(Kernel(_STARTS, words=128, global_size=128, local_size=1),) * 2,
         controls=1,
         shows=returns(_starts_together),
     ),
-    Quirk(
+    _quirk(
         name="nvidia-pointers-stay",
         effect=effects.POINTERS_STAY,
         everywhere=True,
-        matches=_is_nvidia,
         fault="a kernel argument that was a pointer to shared virtual memory accepts no buffer afterwards",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="create another pyopencl.Kernel of the program; portbar keeps one for each set of such arguments",
-        platform="CUDA",
         task="tests.device.quirk_programs:pointer_then_buffer",
         shows=ends("error", reports=[{"pointer": True}]),
     ),
-    Quirk(
+    _quirk(
         name="nvidia-conditions-as-arguments",
         effect=effects.CONDITIONS_NOT_ARGUMENTS,
         everywhere=True,
-        matches=_is_nvidia,
         fault="a function with an enable_if condition cannot be called with `||` or `&&` among its arguments",
         seen="driver 580.159.04, H200, 2026-11",
         workaround="put the value in a variable; portbar's headers do",
-        platform="CUDA",
-        kernels=tuple(
-            Kernel(_CONDITION.replace("BEFORE", before).replace("GIVEN", given), words=3)
-            for before, given in (("const uint c = a || b;", "c"), ("", "(uint)(a || b)"))
+        kernels=(
+            Kernel(_CONDITION.replace("GIVEN", "either"), words=3),
+            Kernel(_CONDITION.replace("GIVEN", "(uint)(a || b)"), words=3),
         ),
         controls=1,
         shows=FAILS,
     ),
-    Quirk(
+    _quirk(
         name="nvidia-unknown-constants",
         effect=effects.CONSTANTS_UNKNOWN,
         everywhere=True,
-        matches=_is_nvidia,
         fault="__builtin_constant_p in a diagnose_if condition is false for constant arguments, as in clang before version 9",
         seen="driver 580.159.04, H200, 2026-11",
-        workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does so for such compilers",
-        platform="CUDA",
+        workaround="use enable_if with a comparison of the argument with itself; portbar/atomics.h does so",
         kernels=(Kernel(_CONSTANT, words=3),),
         shows=FAILS,
     ),

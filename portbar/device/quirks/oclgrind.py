@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, LINE_70, LINE_UNKNOWN, Kernel, Quirk, ends, returns
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-
-
-def _is_oclgrind(facts: DeviceFacts, _log: str) -> bool:
-    return facts.name.startswith("Oclgrind")
-
 
 _STRUCTURES = """
 typedef struct { short a[10]; } ten;
@@ -45,16 +37,16 @@ kernel void truth(global uint *out)
 }
 """
 
+_quirk = partial(Quirk, where=lambda facts: facts.name.startswith("Oclgrind"), platform="Oclgrind")
+
 ENTRIES = (
-    Quirk(
+    _quirk(
         name="oclgrind-inlined-structures",
         effect=effects.INLINED_STRUCTURES_UNKNOWN,
-        matches=_is_oclgrind,
         symptom=r"llvm\.experimental\.noalias\.scope\.decl",
         fault="creating a kernel fails if it inlines a function that returns a structure of more than 16 bytes",
         seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
         workaround="portbar/reduction.h declares its functions noinline; declare yours __attribute__((noinline))",
-        platform="Oclgrind",
         kernels=(
             Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
             Kernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),
@@ -62,50 +54,41 @@ ENTRIES = (
         controls=1,
         shows=ABORTS,
     ),
-    Quirk(
+    _quirk(
         name="oclgrind-flush-waits",
         effect=effects.FLUSHES_WAIT,
         everywhere=True,
-        matches=_is_oclgrind,
         fault="clFlush runs the queue synchronously and deadlocks on an event that this thread has yet to set",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="set user events before you flush or release a queue, or from another thread",
-        platform="Oclgrind",
         task="tests.device.quirk_programs:flushed",
         shows=ends("timeout", reports=[{"flushed": 0}]),
         limit=5,
     ),
-    Quirk(
+    _quirk(
         name="oclgrind-claims-all-types",
-        matches=_is_oclgrind,
         fault="the simulator reports that it is a CPU, a GPU and an accelerator at once",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="select it by its name; do not conclude from the type GPU that many work-groups run concurrently",
-        platform="Oclgrind",
         task="tests.device.quirk_programs:types",
         shows=returns(lambda types: {"CPU", "GPU", "ACCELERATOR"} <= set(types)),
     ),
-    Quirk(
+    _quirk(
         name="oclgrind-ignored-lines",
         effect=effects.LINES_IGNORED,
-        matches=_is_oclgrind,
         fault="compiler messages ignore #line: they count the lines of the text and call it input.cl",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
         workaround="portbar translates the locations in its errors and warnings",
-        platform="Oclgrind",
-        kernels=(Kernel(LINE_70),),
+        kernels=(LINE_70,),
         shows=LINE_UNKNOWN,
     ),
-    Quirk(
+    _quirk(
         name="oclgrind-vector-truth",
         effect=effects.TRUTH_IS_255,
         everywhere=True,
-        matches=_is_oclgrind,
         fault="`as_uchar4(a && b) & (uchar4)1` is 255 where both are true: the mask is dropped",
         seen="Oclgrind 21.10, Debian 12, 2026-11",
-        workaround="combine logical values of 8 bits one by one, or use select(); portbar.reduce uses no vectors on this "
-        "device",
-        platform="Oclgrind",
+        workaround="combine logical values of 8 bits one by one, or use select(); portbar.reduce uses no vectors here",
         kernels=(Kernel(_TRUTH, words=8),),
         shows=returns(lambda out: out[0] == 0xFFFFFFFF),
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,39 +17,34 @@ if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts
 
 
-def _major(facts: DeviceFacts) -> int | None:
-    """Return the major version of PoCL, or None for another platform."""
+def _major(facts: DeviceFacts) -> int:
+    """Return the major version of PoCL, 0 for another platform."""
     match = re.search(r"PoCL (\d+)\.\d+", facts.platform_version)
-    return int(match[1]) if match else None
+    return int(match[1]) if match else 0
 
 
-def _llvm(facts: DeviceFacts) -> int | None:
-    """Return the major version of the LLVM that PoCL was built with, or None for another platform."""
-    match = re.search(r"PoCL .*\bLLVM (\d+)\.", facts.platform_version)
-    return int(match[1]) if match else None
+def _release(*majors: int, cbs: bool | None = None) -> Callable[[DeviceFacts], bool]:
+    """Match PoCL of these major versions; with `cbs`, only where barriers become continuations, or the default, loops."""
+    return lambda facts: _major(facts) in majors and cbs in {None, os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"}
 
 
-def _of_old_llvm(facts: DeviceFacts, _log: str) -> bool:
+def _of_old_llvm(facts: DeviceFacts) -> bool:
     """Whether PoCL was built with an LLVM before 15, which casts structures before it copies them."""
-    return (_llvm(facts) or 15) < 15
+    match = re.search(r"PoCL .*\bLLVM (\d+)\.", facts.platform_version)
+    return match is not None and int(match[1]) < 15
 
 
-def _passes_wide_vectors_otherwise(facts: DeviceFacts, _log: str) -> bool:
+def _passes_wide_vectors_otherwise(facts: DeviceFacts) -> bool:
     """Whether PoCL compiles for an older processor than this one, which has AVX-512 without its LLVM knowing.
 
     Kernels then pass vectors of 64 bytes in one register, and PoCL's built-in functions expect two.
     """
-    if not re.search(r"-znver\d$", facts.version) or (_llvm(facts) or 15) >= 15:
+    if not re.search(r"-znver\d$", facts.version) or not _of_old_llvm(facts):
         return False
     try:
         return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     except OSError:
         return False
-
-
-def _by_cbs() -> bool:
-    """Whether PoCL compiles barriers to continuations; by default it uses loops over work-items."""
-    return os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"
 
 
 def _cache() -> Path:
@@ -261,37 +258,37 @@ kernel void pauses_in_a_loop(global uint *out)
 #: The other method, which is the workaround, hides these faults.
 _LOOPVEC = {"POCL_WORK_GROUP_METHOD": "loopvec"}
 
+_quirk = partial(Quirk, platform="PoCL")
+
 ENTRIES = (
     Quirk(
         name="pocl-unknown-cpu",
+        where=lambda facts: _major(facts) > 0,
         effect=effects.ANOTHER_RUNTIME,
-        matches=lambda facts, log: _major(facts) is not None and "unknown target CPU" in log,
         symptom=r"unknown target CPU",
+        needs_symptom=True,
         fault="nothing compiles on a processor newer than the LLVM inside PoCL",
         seen="PoCL 3.0-rc2 of pocl-binary-distribution 3.0 on AMD family 26, 2026-11",
-        workaround=(
-            'install another CPU runtime: `pip install "portbar[cpu]"` (that is intel-opencl-rt and '
-            "intel-cmplr-lib-rt), or Debian's pocl-opencl-icd"
-        ),
+        workaround='install another CPU runtime: `pip install "portbar[cpu]"`, or Debian\'s pocl-opencl-icd',
         task="tests.device.quirk_programs_host:unknown_cpu",
     ),
     Quirk(
         name="pocl-unwritable-cache",
-        matches=lambda facts, log: _major(facts) is not None and effects.NO_DEVICES in log and not _can_write(_cache()),
+        where=lambda facts: _major(facts) > 0 and not _can_write(_cache()),
         symptom=effects.NO_DEVICES,
+        needs_symptom=True,
         fault="PoCL lists no devices if it cannot write its kernel cache, as in a read-only home directory",
         seen="PoCL 3.0-rc2 and 3.1, 2026-11",
         workaround="set POCL_CACHE_DIR to a writable folder before Python starts",
         task="tests.device.quirk_programs_host:unwritable_cache",
     ),
-    Quirk(
+    _quirk(
         name="pocl-barrier-under-if",
-        matches=lambda facts, _log: _major(facts) in {5, 6},
+        where=_release(5, 6),
         symptom=r"addContextSaveRestore|Cannot add context restore",
         fault="the process aborts while it compiles a barrier under an if inside a loop",
         seen="PoCL 5.0 (16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or move the barrier out of the if",
-        platform="PoCL",
         kernels=(
             Kernel(_UNDER_IF, words=64, global_size=64, local_size=64, arguments=(4,)),
             Kernel(_LOPSIDED, words=64, global_size=64, local_size=64, arguments=(64,)),
@@ -300,34 +297,32 @@ ENTRIES = (
         limit=60,
         environment=_LOOPVEC,
     ),
-    Quirk(
+    _quirk(
         name="pocl-leader-forgotten",
+        where=_release(3, 6),
         effect=effects.LEADER_FORGOTTEN,
-        matches=lambda facts, _log: _major(facts) in {3, 6},
         fault=(
             "between two barriers, a block that only one work-item executes may be dropped if the other work-items execute "
             "nothing there: a barrier between work-groups then let them pass and reported success"
         ),
         seen=(
-            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen kernels, the "
-            "wait of the split device barrier and with it the device-wide reductions; a lock that one work-item takes under "
-            "an if, and sub-group scans in both branches of an if, 2026-11"
+            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen, in waits of "
+            "the split device barrier, a lock under an if, and sub-group scans in both branches of an if, 2026-11"
         ),
         workaround=(
             "portbar makes every work-item write a private volatile word there, on PoCL 3 also at the start of each branch "
             "that holds a barrier; do the same in your kernels, or use another runtime"
         ),
-        platform="PoCL",
         task="tests.device.quirk_programs:left_behind",
         shows=returns(lambda missed: missed > 0),
         limit=60,
         environment=_LOOPVEC,
     ),
-    Quirk(
+    _quirk(
         name="pocl-failed-wait-list",
+        where=_release(3),
         effect=effects.FAILED_WAITS_NEVER_END,
         everywhere=True,
-        matches=lambda facts, _log: _major(facts) == 3,
         fault="a command that depends on an event that has already failed never ends, nor does a wait for it",
         seen="PoCL 3.1, a user event in the wait list set to -5 before, 2026-11",
         workaround="check the status of events before you wait for them; portbar refuses to launch after one that failed",
@@ -336,45 +331,33 @@ ENTRIES = (
         shows=ends("timeout", reports=[{"enqueued": True}]),
         limit=5,
     ),
-    Quirk(
+    _quirk(
         name="pocl-cbs-ids",
+        where=_release(5, cbs=True),
         effect=effects.IDS_LOST,
-        matches=lambda facts, _log: _major(facts) == 5 and _by_cbs(),
-        fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, get_local_id() and get_global_id() after a barrier may return the first "
-            "work-item's ids in every work-item, if they are also called before the barrier"
-        ),
+        fault="with POCL_WORK_GROUP_METHOD=cbs, ids that are asked for before and after a barrier may be the first work-item's",
         seen="PoCL 5.0 (Debian, 16 cores), `s[get_local_id(0)] = 5; barrier(...); out[...] = get_local_id(0);`, 2026-11",
-        workaround=(
-            "use portbar_global_id(), or store the id in a volatile private word before the first barrier; or leave "
-            "POCL_WORK_GROUP_METHOD unset"
-        ),
+        workaround="use portbar_global_id(), keep the id in a volatile private word, or leave POCL_WORK_GROUP_METHOD unset",
         platform="PoCL 5",
         kernels=(Kernel(_IDS_AGAIN, words=16, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out != 2 * list(range(1, 9))),
     ),
-    Quirk(
+    _quirk(
         name="pocl-cbs-loop",
-        matches=lambda facts, _log: _major(facts) == 6 and _by_cbs(),
-        fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of iterations after a barrier may be dropped with "
-            "all that it writes"
-        ),
+        where=_release(6, cbs=True),
+        fault="with POCL_WORK_GROUP_METHOD=cbs, a loop with a constant number of iterations after a barrier may be dropped",
         seen="PoCL 6.0 (Debian 13), `s[l] = a[g]; barrier(...); for (i = 0; i < 3; ++i) a[i * n + g] = s[l] + i;`, 2026-11",
         workaround="make the number of iterations an argument of the kernel, or leave POCL_WORK_GROUP_METHOD unset",
         platform="PoCL 6",
         kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out == [0] * 48),
     ),
-    Quirk(
+    _quirk(
         name="pocl-loops-in-branches",
+        where=_release(5, cbs=False),
         effect=effects.BRANCHES_ABORT,
-        matches=lambda facts, _log: _major(facts) == 5 and not _by_cbs(),
         symptom=r"createParallelRegionBefore",
-        fault=(
-            "the process aborts while it compiles branches between two barriers in a loop that cannot become a select: `if "
-            "(a) loop else if (b) loop` is enough"
-        ),
+        fault="the process aborts while it compiles `if (a) loop else if (b) loop` between two barriers in a loop",
         seen="PoCL 5.0 (Debian, 16 cores), local sizes above 1, methods loopvec and loops, 2026-11",
         workaround=(
             "set `POCL_WORK_GROUP_METHOD=cbs` before Python starts, or merge the two loops; portbar refuses the barrier "
@@ -385,11 +368,11 @@ ENTRIES = (
         shows=ABORTS,
         limit=60,
     ),
-    Quirk(
+    _quirk(
         name="pocl-break-after-return",
-        effect=effects.JOINS_LOST,
         # PoCL 4 was not tried; the workaround harms no compiler.
-        matches=lambda facts, _log: _major(facts) in {3, 4, 5},
+        where=_release(3, 4, 5),
+        effect=effects.JOINS_LOST,
         fault=(
             "after a barrier that some path skips, by an earlier return (PORTBAR_ENTER has one) or an if around it, a "
             "data-dependent branch of one work-item is executed by all work-items or by none, or never ends; PoCL 5 ends the "
@@ -404,41 +387,34 @@ ENTRIES = (
             "end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and after a barrier "
             "jump to the kernel's last one instead of returning"
         ),
-        platform="PoCL",
-        kernels=tuple(
-            Kernel(source, words=128, global_size=128, local_size=64, arguments=(200,)) for source in (_ENDS, _BREAKS)
+        kernels=(
+            Kernel(_ENDS, words=128, global_size=128, local_size=64, arguments=(200,)),
+            Kernel(_BREAKS, words=128, global_size=128, local_size=64, arguments=(200,)),
         ),
         shows=_taken_by_all,
         limit=5,
     ),
-    Quirk(
+    _quirk(
         name="pocl-uneven-loops",
-        matches=_of_old_llvm,
+        where=_of_old_llvm,
         fault=(
             "before a barrier, a loop with a constant bound that work-items leave at different times ends for all of them "
             "when the first one leaves it, if a loop inside it has a constant bound as well"
         ),
         seen=(
-            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) { a[k] += i; b[k] = ...; }`, "
-            "2026-11"
+            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) a[k] += i;`, 2026-11"
         ),
         workaround="make the outer bound an argument of the kernel, or use a PoCL built with LLVM 15 or later",
         platform="PoCL 3.0",
         kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
         shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
     ),
-    Quirk(
+    _quirk(
         name="pocl-structure-copies",
+        where=_of_old_llvm,
         effect=effects.COPIES_SHARED,
-        matches=_of_old_llvm,
-        fault=(
-            "a private structure that is copied as a whole before a barrier and read as a whole after it holds the last "
-            "work-item's values in every work-item"
-        ),
-        seen=(
-            "PoCL 3.0-rc2 (LLVM 14), `kept = mine; mine.v[n] = 0; s[l] = mine; barrier(...); s[l] = kept;` with structures of "
-            "an array of six ints, 2026-11"
-        ),
+        fault="a private structure that is copied before a barrier and read after it holds the last work-item's values",
+        seen="PoCL 3.0-rc2 (LLVM 14), `kept = mine; mine.v[n] = 0; s[l] = mine; barrier(...); s[l] = kept;`, 2026-11",
         workaround=(
             "portbar takes the address of the structures that its reductions keep across barriers; do the same in your "
             'kernels, as in `__asm__ volatile("" : : "r"(&kept));`, or use a PoCL built with LLVM 15 or later'
@@ -447,44 +423,34 @@ ENTRIES = (
         kernels=(Kernel(_STRUCTURES_KEPT, words=8, global_size=8, local_size=8, arguments=(1,), local_bytes=8 * 24),),
         shows=returns(lambda out: out == [8] * 8),
     ),
-    Quirk(
+    _quirk(
         name="pocl-wide-vectors",
+        where=_passes_wide_vectors_otherwise,
         effect=effects.WIDE_VECTORS_LOST,
-        matches=_passes_wide_vectors_otherwise,
-        fault=(
-            "on AMD processors with AVX-512, built-in functions lose the upper half of vectors of 64 bytes, or the compiler "
-            "aborts"
-        ),
+        fault="on AMD processors with AVX-512, built-ins lose the upper half of vectors of 64 bytes, or the compiler aborts",
         seen="PoCL 3.0-rc2 (LLVM 14, `znver3`) on a Zen 4, `vload16` of uints, 2026-11",
-        workaround=(
-            "portbar loads 32 bytes at once there; in your kernels use vectors of 32 bytes, such as uint8 or double4, or use a "
-            "PoCL built with LLVM 15 or later"
-        ),
+        workaround="portbar loads 32 bytes at once there; use such vectors, or a PoCL built with LLVM 15 or later",
         platform="PoCL 3.0",
         kernels=(Kernel(_WIDE_VECTORS, words=32),),
         shows=returns(lambda out: out[:24] == [*range(1, 17), *range(1, 9)] and out[24:] != [*range(9, 17)]),
     ),
-    Quirk(
+    _quirk(
         name="pocl-arguments-unchecked",
+        where=_release(3),
         effect=effects.ARGUMENTS_UNCHECKED,
         everywhere=True,
-        matches=lambda facts, _log: _major(facts) == 3,
-        fault=(
-            "a parameter whose type is a typedef accepts an argument of any size, and the process crashes on an object of "
-            "another kind or on more local memory than the device has"
-        ),
+        fault="arguments of the wrong size are accepted for a typedef, and those of the wrong kind crash the process",
         seen="PoCL 3.1, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
-        workaround="portbar checks the arguments of its launches; in your own launches, pass NumPy scalars of the parameter's "
-        "type",
+        workaround="portbar checks its launches' arguments; in your own, pass NumPy scalars of the parameter's type",
         platform="PoCL 3",
         task="tests.device.quirk_programs:unchecked_arguments",
         shows=ends("crash", reports=[{"taken": 8}]),
     ),
-    Quirk(
+    _quirk(
         name="pocl-rewritten-logs",
+        where=_release(3),
         effect=effects.LOGS_REWRITTEN,
         everywhere=True,
-        matches=lambda facts, _log: _major(facts) == 3,
         fault='a build log lacks the compiler\'s notes, and locations follow the word "error"',
         seen="PoCL 3.1, a function called with too few arguments, 2026-11",
         workaround="look for the declaration yourself: the error names neither it nor its place",
@@ -494,23 +460,22 @@ ENTRIES = (
             FAILS(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
         ),
     ),
-    Quirk(
+    _quirk(
         name="pocl-untold-local-memory",
+        where=lambda facts: _major(facts) >= 5,
         effect=effects.LOCAL_MEMORY_UNREPORTED,
         everywhere=True,
-        matches=lambda facts, _log: (_major(facts) or 0) >= 5,
         fault="CL_KERNEL_LOCAL_MEM_SIZE is 0 for kernels that have local memory",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="count it yourself; portbar reads the kernel's text where it must know whether there is any",
-        platform="PoCL",
         task="tests.device.quirk_programs:told_local_memory",
         shows=returns(lambda reported: reported == 0),
     ),
-    Quirk(
+    _quirk(
         name="pocl-vectorised-assembly",
+        where=_release(5, cbs=False),
         effect=effects.ASSEMBLY_ABORTS,
         everywhere=True,
-        matches=lambda facts, _log: _major(facts) == 5 and not _by_cbs(),
         fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
         seen="PoCL 5.0 (Debian, 16 cores of an Intel Xeon with AVX-512), `pause` by one work-item, 2026-11",
         workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
@@ -518,18 +483,14 @@ ENTRIES = (
         kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),
-    Quirk(
+    _quirk(
         name="pocl-cbs-assembly",
+        where=_release(5, 6, cbs=True),
         effect=effects.ASSEMBLY_ABORTS,
         everywhere=True,
-        matches=lambda facts, _log: _major(facts) in {5, 6} and _by_cbs(),
-        fault=(
-            "with POCL_WORK_GROUP_METHOD=cbs, the process aborts while it compiles inline assembly in a loop that work-items "
-            "leave at different times, in a kernel without barriers"
-        ),
+        fault="with POCL_WORK_GROUP_METHOD=cbs, inline assembly in a loop of another length per work-item aborts the compiler",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
         workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only instructions that its probe found to work",
-        platform="PoCL",
         kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),

@@ -23,7 +23,7 @@ def run(quirk: Quirk, address: DeviceAddress) -> child.ChildResult:
         {"address": address.to_json(), "kernels": [asdict(kernel) for kernel in quirk.kernels]},
         timeout=quirk.limit,
         # Faults of compilers show only if the kernel is compiled.
-        env={"PYOPENCL_NO_CACHE": "1", "POCL_KERNEL_CACHE": "0", **quirk.environment},
+        env={**child.NO_CACHE, "POCL_KERNEL_CACHE": "0", **quirk.environment},
     )
 
 

@@ -9,7 +9,7 @@ from portbar.device import quirks
 from portbar.primitives import layout
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.backend import yield_piece
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy

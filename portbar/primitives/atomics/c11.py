@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from portbar.device.facts import DeviceFacts
     from portbar.device.findings import Findings
-    from portbar.primitives.header import Piece
+    from portbar.primitives.pieces import Piece
     from portbar.primitives.strategy import Strategy
 
 

@@ -10,7 +10,7 @@ from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.fault import Fault, Report
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.tracing import CLOCKS
 from portbar.rendering.templates import fragment, has_def
 

@@ -8,7 +8,7 @@ from portbar.primitives import backend
 from portbar.primitives.grid import BarrierAlgorithm
 
 if TYPE_CHECKING:
-    from portbar.primitives.header import Piece
+    from portbar.primitives.pieces import Piece
     from portbar.primitives.strategy import Strategy
 
 TEMPLATE: Final = "device_barrier/counter.mako"

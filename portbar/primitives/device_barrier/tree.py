@@ -9,7 +9,7 @@ from portbar.primitives.device_barrier import sharded
 from portbar.primitives.grid import BarrierAlgorithm
 
 if TYPE_CHECKING:
-    from portbar.primitives.header import Piece
+    from portbar.primitives.pieces import Piece
     from portbar.primitives.strategy import Strategy
 
 _TEMPLATE: Final = "device_barrier/tree.mako"

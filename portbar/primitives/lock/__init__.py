@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.atomics import rolled
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
-from portbar.primitives.header import Header, Piece
 from portbar.primitives.layout import FAULTS, LINE_WORDS, TEAM_WORDS
+from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.reduction import code
 from portbar.primitives.reduction.forms import Form, form_of, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.errors import BuildError, Error
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.reduction.code import combined, extensions_for, literal, neutral, struct_lines
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.split_barrier import selection
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.primitives import device_barrier, fault, layout
 from portbar.primitives.fault import Fault, Report
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 
 if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy

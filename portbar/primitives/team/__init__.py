@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.primitives import backend, device_barrier, fault, layout
 from portbar.primitives.atomics import word_context
 from portbar.primitives.fault import Fault, Report
-from portbar.primitives.header import Header, Piece
+from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import short_form_operators
 

@@ -1,4 +1,4 @@
-"""The parts of an OpenCL C header: defs of templates in their order, and the names that these may use."""
+"""Pieces of headers: defs of templates in their order, and the names that these may use."""
 
 from __future__ import annotations
 
