@@ -10,7 +10,7 @@ typedef ${job.value_type} portbar_value;
 /* The unsigned number whose order is that of keys. */
 static inline portbar_key portbar_order(const portbar_key key)
 {
-% if job.is_float:
+% if job.kind == "f":
     /* Minus zero equals zero; what is no number comes after infinity, whatever its sign. */
     const portbar_key sign = ${job.sign};
     portbar_key order = (key & sign) != 0 ? ~key : key | sign;
@@ -19,7 +19,7 @@ static inline portbar_key portbar_order(const portbar_key key)
     if ((key & (portbar_key)~sign) > (portbar_key)${job.infinity})
         order = ~(portbar_key)0;
     return ${"~" if job.descending else ""}order;
-% elif job.is_signed:
+% elif job.kind == "i":
     return ${"~" if job.descending else ""}(key ^ (portbar_key)${job.sign});
 % else:
     return ${"~" if job.descending else ""}key;
@@ -47,7 +47,7 @@ kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
 void ${name}(
 ${moved_parameters()}\
     const uint epoch, const uint first_bin, global const uint *bins, const uint numbers, const uint shift,
-    const uint mask, const uint n, volatile global uint *ticket, volatile global ${job.word_type} *words,
+    const uint mask, const uint n, volatile global uint *ticket, volatile global ${"ulong" if job.shape.form == "warps" else "uint"} *words,
     global uint *counts)
 {
 </%def>

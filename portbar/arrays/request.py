@@ -107,6 +107,21 @@ def check_bounds(what: str, array: cl.array.Array) -> None:
         )
 
 
+def checked_axis(axis: Any, count: int) -> int:
+    """An axis of an array of `count` dimensions, from 0 on.
+
+    Raises
+    ------
+    LaunchError
+        There is none.
+    """
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
+        raise LaunchError(
+            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
+        )
+    return axis % count
+
+
 def check_name(what: str, name: Any) -> None:
     """Check that an array or an output may be called so.
 

@@ -1,6 +1,6 @@
 """Launch shapes of `portbar.reduce`: how many work-groups of how many work-items, and what each of them has in flight.
 
-All numbers that tune a device are in one table, `SHAPES`. Not for the kernels (`portbar.arrays.source`).
+All numbers that tune a device are in one table, `SHAPES`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def kind_of(profile: DeviceProfile) -> str:
 
 
 def shape_for(profile: DeviceProfile, elements: int) -> Shape:
-    """Return the shape for an array of `size` elements."""
+    """Return the shape for an array of so many elements."""
     return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
 
 
@@ -112,17 +112,10 @@ class Layout:
     shape : Shape
     vector : int
         Elements of a load: a power of two up to 16.
-    lanes : int
-        Accumulators of a work-group that take one element each before the first takes its second.
     """
 
     shape: Shape
     vector: int
-
-    @property
-    def lanes(self) -> int:
-        """Accumulators of a work-group."""
-        return self.shape.local * self.shape.sets * self.vector
 
     @property
     def tile(self) -> int:
@@ -131,7 +124,7 @@ class Layout:
 
 
 def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
-    """Return the layout for elements of `size` bytes, `most` to a load."""
+    """Return the layout for elements of `item_bytes`, at most `most` to a load."""
     vector = max(1, min(most, _MOST_ELEMENTS, shape.load_bytes // item_bytes))
     return Layout(shape, 1 << vector.bit_length() - 1)
 
@@ -165,24 +158,10 @@ def fixed_part(elements: int, item_bytes: int) -> int:
     return -(-rows // parts) * lanes
 
 
-@dataclass(frozen=True)
-class Cut:
-    """How the elements of one row of a reduction are dealt: `groups` work-groups, each with `part` elements in a run."""
+def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None) -> tuple[int, int]:
+    """Deal `elements` to as many work-groups as pay: return their number, and the elements in each one's run.
 
-    groups: int
-    part: int
-
-
-def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None) -> Cut:
-    """Deal `elements` to as many work-groups as pay, when `rows` such reductions share the device.
-
-    Parameters
-    ----------
-    layout : Layout
-    elements, rows, units : int
-        `units` are the device's compute units.
-    limit : int or None
-        Iterations after which the device ends a kernel's loops.
+    `rows` such reductions share the device's compute units, `units`; it ends a kernel's loops after `limit` iterations.
     """
     tile = layout.tile
     tiles = -(-elements // tile)
@@ -195,4 +174,4 @@ def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None)
     part = -(-max(1, tiles) // groups) * tile
     if not layout.shape.strided:
         groups = max(1, -(-elements // part))
-    return Cut(groups, part)
+    return groups, part

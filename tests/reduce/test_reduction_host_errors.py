@@ -12,7 +12,7 @@ cl = pytest.importorskip("pyopencl")
 import pyopencl.array as cla  # noqa: E402
 
 import portbar  # noqa: E402
-from portbar.arrays import plan as host_plan  # noqa: E402
+from portbar.arrays import reduce_plan  # noqa: E402
 from portbar.arrays.reduce import reduce as wanted  # noqa: E402
 from portbar.primitives.reduction.operators import Operator  # noqa: E402
 from tests.reduce.support import beyond_memory, put  # noqa: E402
@@ -184,6 +184,6 @@ def test_a_device_without_order_between_its_groups_is_refused(
     def refuse(_: Any) -> Any:
         raise portbar.UnsupportedFeatureError("no atomics strategy is known to order memory between work-groups")
 
-    monkeypatch.setattr(host_plan, "choose", refuse)
+    monkeypatch.setattr(reduce_plan, "choose", refuse)
     with pytest.raises(portbar.UnsupportedFeatureError, match="no atomics strategy is known"):
         reduce(put(queue, np.zeros(77, np.int32)))

@@ -30,8 +30,8 @@ SHAPES = (
 @pytest.fixture
 def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return `portbar.reduce` on the queue of the test, which takes the device for a GPU."""
-    from portbar.arrays import plan as host_plan  # noqa: PLC0415
     from portbar.arrays import reduce as host  # noqa: PLC0415
+    from portbar.arrays import reduce_plan  # noqa: PLC0415
     from portbar.arrays import shape as host_shape  # noqa: PLC0415
 
     if "PoCL" in queue.device.platform.version:
@@ -40,7 +40,7 @@ def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
         )
     call = reducer(queue)
     monkeypatch.setattr(host_shape, "kind_of", lambda _: "gpu")
-    monkeypatch.setattr(host_plan, "kind_of", lambda _: "gpu")
+    monkeypatch.setattr(reduce_plan, "kind_of", lambda _: "gpu")
     monkeypatch.setattr(host, "_plans", OrderedDict())
     return call
 

@@ -166,16 +166,16 @@ def test_tiles_of_a_cut_cover_the_array_once() -> None:
         (0, 1, 1023, 1024, 4097, 1 << 20, (1 << 33) + 5), (1, 3, 5000), (1, 2, 132), (None, 65_535), (True, False)
     ):
         layout = layout_of(Shape(256, 16, 4, 1, 8, 1, strided), 4)
-        dealt = cut(layout, size, rows, units, limit)
-        assert dealt.groups >= 1
-        assert dealt.part % layout.tile == 0
-        assert dealt.groups * dealt.part >= size
+        groups, part = cut(layout, size, rows, units, limit)
+        assert groups >= 1
+        assert part % layout.tile == 0
+        assert groups * part >= size
         if not strided:
-            assert (dealt.groups - 1) * dealt.part < max(1, size)
+            assert (groups - 1) * part < max(1, size)
         if limit is not None:
-            assert -(-size // (dealt.groups * layout.tile)) < limit // 2
-        elif rows * dealt.groups > 8 * units:
-            assert dealt.groups == 1
+            assert -(-size // (groups * layout.tile)) < limit // 2
+        elif rows * groups > 8 * units:
+            assert groups == 1
 
 
 @pytest.mark.parametrize("symbol", sorted(op.symbol for op in OPERATORS.values()))

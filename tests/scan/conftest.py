@@ -37,7 +37,8 @@ def scan(queue: cl.CommandQueue) -> Callable[..., Any]:
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest, device: cl.Device) -> Iterator[str]:
     """Scan by one form of the kernel."""
-    from portbar.arrays.scan import TRIAL, Tile  # noqa: PLC0415
+    from portbar.arrays.scan import TRIAL  # noqa: PLC0415
+    from portbar.arrays.scan_source import Tile  # noqa: PLC0415
 
     tiles = {
         "own": None,

@@ -101,7 +101,7 @@ def own_size(device: cl.Device) -> int:
 
 def stalled(monkeypatch: pytest.MonkeyPatch, tiles: str, what: str) -> None:
     """Keep some tiles from publishing their totals or prefixes."""
-    from portbar.arrays.scan import ScanJob  # noqa: PLC0415
+    from portbar.arrays.scan_source import ScanJob  # noqa: PLC0415
 
     text_of = ScanJob.text
     tells = {
@@ -151,7 +151,7 @@ def test_many_tiles_whose_values_take_words_of_their_own(queue, scan, device, dt
 def test_words_of_earlier_launches_are_cleared_before_epochs_begin_again(scan, form, queue, monkeypatch):
     """Launches of odd sizes publish nothing: stale words of earlier launches with the same numbers would be used."""
     from portbar.arrays import plan  # noqa: PLC0415
-    from portbar.arrays.scan import ScanJob  # noqa: PLC0415
+    from portbar.arrays.scan_source import ScanJob  # noqa: PLC0415
 
     text_of = ScanJob.text
 

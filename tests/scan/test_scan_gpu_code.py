@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from portbar.arrays.request import outputs_of
-from portbar.arrays.scan import TILES, ScanJob
+from portbar.arrays.scan_source import TILES, ScanJob
 from portbar.arrays.shape import Layout, Shape
 from portbar.arrays.statement import Statement
 from portbar.primitives.headers import resolve_includes

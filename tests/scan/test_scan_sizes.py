@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.arrays.scan import TILES, fitted
+from portbar.arrays.scan import fitted
+from portbar.arrays.scan_source import TILES
 from portbar.device.facts import DeviceFacts
 from tests.reduce.support import put
 

@@ -9,7 +9,7 @@ import pytest
 
 from models.weak_memory.programs import clang
 from portbar.arrays.request import outputs_of
-from portbar.arrays.scan import WARPS, ScanJob, quad_of
+from portbar.arrays.scan_source import WARPS, ScanJob, quad_of
 from portbar.arrays.shape import Layout, Shape
 from portbar.arrays.statement import Statement
 from portbar.primitives.reduction.types import type_of

@@ -12,7 +12,7 @@ import pytest
 
 import portbar
 from portbar.arrays import plan as plans
-from portbar.arrays.sort import SortJob
+from portbar.arrays.sort_source import SortJob
 from tests import support
 from tests.reduce.support import put, random_of
 

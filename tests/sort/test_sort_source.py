@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from models.weak_memory.programs import clang
-from portbar.arrays.sort import SHAPES, SortJob, warps_shape
+from portbar.arrays.sort_source import SHAPES, SortJob, warps_shape
 from tests.gpu_code import TARGETS, assembled, compiled_alone, strategy_for
 
 #: The oldest and the newest: between them the words differ in nothing else.
