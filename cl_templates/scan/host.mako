@@ -21,8 +21,7 @@ kernel void portbar_flags(global const ${job.offset} *offsets, const ulong offse
 <%def name="elements()">
 <% out = job.outputs[0] %>\
 % if job.segments:
-/* Where an element lies in memory\
-${"" if job.near else ": neighbours in a line lie `inner` apart"}. */
+/* Where an element lies in memory: neighbours in a line lie `inner` apart, or beside each other. */
 static inline ulong portbar_place(${array_parameters()}\
     const ulong k)
 {

@@ -42,9 +42,20 @@ ${array}[${target}] = numbers != 0u ? (portbar_value)(${source}) : values_in[val
 ${array}[${target}] = values_in[values_in_offset + ${source}];
 % endif
 </%def>
-<%def name="pass_head(name)">
+<%def name="bin(order, digit)" filter="trim">
+${digit * 256}u + ((uint)(${order} >> ${8 * digit}) & ${mask(digit)})
+</%def>
+<%def name="mask(digit)" filter="trim">
+${"last_mask" if digit == job.digits - 1 else "255u"}
+</%def>
+<%def name="tally(order, indent)">\
+% for digit in range(job.digits):
+${indent}atomic_inc(found + ${bin(order, digit)});
+% endfor
+</%def>
+<%def name="pass_head()">
 kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
-void ${name}(
+void portbar_sort_pass(
 ${moved_parameters()}\
     const uint epoch, const uint first_bin, global const uint *bins, const uint numbers, const uint shift,
     const uint mask, const uint n, volatile global uint *ticket, volatile global ${"ulong" if job.shape.form == "warps" else "uint"} *words,
