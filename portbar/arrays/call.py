@@ -57,13 +57,7 @@ def enqueue(
     results: Iterable[cl.array.Array],
     wait_for: Iterable[cl.Event] | None,
 ) -> cl.Event:
-    """Launch a plan, or a marker without one, after the events of `arrays`; later calls wait for its event.
-
-    Raises
-    ------
-    LaunchError
-        A dependency has failed, or is not an event.
-    """
+    """Launch a plan, or a marker without one, after the events of `arrays`; later calls wait for its event."""
     if wait_for is not None:
         wait_for = events_of(caller, wait_for)
     hidden = hides_failures(queue.device) if plan is None else plan.state.order.hidden

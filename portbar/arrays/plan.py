@@ -98,18 +98,10 @@ def state_of(queue: cl.CommandQueue) -> State:
 
 @dataclass
 class Plan:
-    """A kernel with the sizes and arguments of one request on one queue.
+    """A kernel with the sizes and arguments of one request on one queue."""
 
-    Attributes
-    ----------
-    kernel : pyopencl.Kernel
-        Used by this plan alone. Its first arguments are, for each array, buffer and offset; then for each output buffer, offset
-        and, where asked for, the initial value. The others stay.
-    global_size, local_size : tuple of int
-    state : State
-    job : Source
-    """
-
+    #: Used by this plan alone. Its first arguments are, for each array, buffer and offset; then for each output buffer,
+    #: offset and, where asked for, the initial value. The others stay.
     kernel: cl.Kernel
     program: cl.Program
     global_size: tuple[int, ...]
@@ -145,13 +137,7 @@ class Plan:
 
 
 def check_types(device: cl.Device, profile: DeviceProfile, kinds: Sequence[Type]) -> tuple[str, ...]:
-    """The extensions that types need.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The device does not compute with one of them.
-    """
+    """The extensions that types need."""
     names = {scalar.c for kind in kinds for scalar in scalars_in(kind)}
     for name, has in (("double", profile.facts.fp64), ("half", profile.facts.fp16)):
         if name in names and not has:
@@ -169,13 +155,7 @@ def plan_of(
     local_size: tuple[int, ...] | None,
     kept: Sequence[Any],
 ) -> Plan:
-    """Compile a kernel, unless it was compiled before, and give it its last arguments.
-
-    Raises
-    ------
-    BuildError
-        An expression does not compile; the message shows it.
-    """
+    """Compile a kernel, unless it was compiled before, and give it its last arguments."""
     program = _program(queue, strategy, job)
     return Plan(_kernel(program, job.kernel, kept), program, global_size, local_size, state_of(queue), job, kept)
 

@@ -44,34 +44,22 @@ _COLUMN_ITEMS: Final = 64
 
 @dataclass(frozen=True)
 class Request:
-    """The request of one call, without the arrays' contents.
-
-    Attributes
-    ----------
-    arrays : tuple of (str, Type)
-    outputs : tuple of Output
-    rows, columns : int
-        `columns` elements are reduced in each of `rows` rows.
-    along : {"columns", "rows"}
-        Whether the elements of a row are neighbours in memory, or elements of the same index in all rows are reduced.
-    offsets : tuple of int
-        Bytes from the start of each array's buffer, of which only the alignment matters.
-    deterministic, fixed : bool
-    shape : Shape or None
-        Overrides the table.
-    groups : int or None
-        Overrides how many work-groups share a row.
-    """
+    """The request of one call, without the arrays' contents."""
 
     arrays: tuple[tuple[str, Type], ...]
     outputs: tuple[Output, ...]
+    #: `columns` elements are reduced in each of `rows` rows.
     rows: int
     columns: int
+    #: "columns": the elements of a row are neighbours in memory; "rows": those of the same index in all rows are reduced.
     along: str
+    #: Bytes from the start of each array's buffer, of which only the alignment matters.
     offsets: tuple[int, ...]
     deterministic: bool = True
     fixed: bool = False
+    #: Overrides the table.
     shape: Shape | None = None
+    #: Overrides how many work-groups share a row.
     groups: int | None = None
 
 
@@ -110,15 +98,7 @@ def _fit(request: Request, profile: DeviceProfile, *, shuffles: bool) -> Shape:
 
 
 def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
-    """Choose kernel and sizes for a request, and compile the kernel unless it was compiled before.
-
-    Raises
-    ------
-    BuildError
-        An expression does not compile; the message shows it.
-    UnsupportedFeatureError
-        The device cannot do it.
-    """
+    """Choose kernel and sizes for a request, and compile the kernel unless it was compiled before."""
     device = queue.device
     profile = describe(device)
     strategy = choose(profile)

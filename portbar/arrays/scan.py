@@ -139,15 +139,7 @@ def scan(
 
 @dataclass
 class Request:
-    """The options of a scan but for `initial` and `out`; as for `scan`.
-
-    Attributes
-    ----------
-    said : tuple of str
-        What the user gave instead of the map: how it is called in messages, and its text.
-    trusted : bool
-        Whether names of outputs may be portbar's own.
-    """
+    """The options of a scan but for `initial` and `out`; as for `scan`."""
 
     op: Any = "+"
     map: Any = None
@@ -155,7 +147,9 @@ class Request:
     exclusive: bool = False
     output: str | None = None
     outputs: Mapping[str, cl.array.Array] | None = None
+    #: What the user gave instead of the map: how it is called in messages, and its text.
     said: tuple[str, str] | tuple[()] = ()
+    #: Whether names of outputs may be portbar's own.
     trusted: bool = False
     segments: cl.array.Array | None = None
     axis: int | None = None

@@ -19,29 +19,19 @@ from portbar.primitives.strategy import Strategy
 
 @dataclass(frozen=True)
 class Tile:
-    """How one work-group goes through its tile.
+    """How one work-group goes through its tile."""
 
-    Attributes
-    ----------
-    local : int
-        Work-items of a work-group.
-    runs : int
-        Runs that a work-item of a group of one goes through side by side; 1 in larger groups.
-    length : int
-        Elements of a run.
-    polls : int
-        Looks at a tile before, until it is computed here.
-    load_bytes : int
-        Bytes that a work-item loads at once, where values are plain numbers.
-    warps : bool
-        Whether lanes of NVIDIA's warps work together.
-    """
-
+    #: Work-items of a work-group.
     local: int
+    #: Runs that a work-item of a group of one goes through side by side; 1 in larger groups.
     runs: int
+    #: Elements of a run.
     length: int
+    #: Looks at a tile before, until it is computed here.
     polls: int
+    #: Bytes that a work-item loads at once, where values are plain numbers.
     load_bytes: int = 1
+    #: Whether lanes of NVIDIA's warps work together.
     warps: bool = False
 
 
@@ -66,17 +56,11 @@ def quad_of(kind: Type) -> int:
 
 @dataclass(frozen=True)
 class Elements(Lanes):
-    """The C text of what the elements of an array contribute to a scan: values, or pairs of a value and whether it is a start.
+    """The C text of what elements contribute to a scan: values, or pairs of a value and whether a segment starts in it."""
 
-    Attributes
-    ----------
-    arguments : str
-        What functions that look at elements are handed.
-    segments : str
-        As for `ScanJob`.
-    """
-
+    #: What functions that look at elements are handed.
     arguments: str = ""
+    #: As in `ScanJob`.
     segments: str = ""
 
     @property

@@ -19,32 +19,21 @@ from portbar.errors import UnsupportedFeatureError
 
 @dataclass(frozen=True)
 class Shape:
-    """How one launch goes through an array.
+    """How one launch goes through an array."""
 
-    Attributes
-    ----------
-    local : int
-        Work-items of a work-group, a power of two.
-    load_bytes : int
-        Bytes of the widest element times the elements that one load takes.
-    loads : int
-        Loads that a work-item has in flight.
-    sets : int
-        Sets of accumulators, one accumulator an element of a load each; a divisor of `loads`.
-    per_unit : int
-        Most work-groups for each compute unit.
-    least_tiles : int
-        Tiles (what a work-group loads at once) that a work-group takes at least, if the array has that many.
-    strided : bool
-        Whether tiles are dealt to the work-groups in turn; else each work-group has one run of them.
-    """
-
+    #: Work-items of a work-group, a power of two.
     local: int
+    #: Bytes of the widest element times the elements that one load takes.
     load_bytes: int
+    #: Loads that a work-item has in flight.
     loads: int
+    #: Sets of accumulators, one accumulator an element of a load each; a divisor of `loads`.
     sets: int
+    #: Most work-groups for each compute unit.
     per_unit: int
+    #: Tiles (what a work-group loads at once) that a work-group takes at least, if the array has that many.
     least_tiles: int = 1
+    #: Whether tiles are dealt to the work-groups in turn; else each work-group has one run of them.
     strided: bool = True
 
 
@@ -105,16 +94,10 @@ def shape_for(profile: DeviceProfile, elements: int) -> Shape:
 
 @dataclass(frozen=True)
 class Layout:
-    """A shape with the numbers that follow from an element's size.
-
-    Attributes
-    ----------
-    shape : Shape
-    vector : int
-        Elements of a load: a power of two up to 16.
-    """
+    """A shape with the numbers that follow from an element's size."""
 
     shape: Shape
+    #: Elements of a load: a power of two up to 16.
     vector: int
 
     @property
@@ -130,13 +113,7 @@ def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> L
 
 
 def fixed_layout(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
-    """A layout whose lanes depend on the size of an element only.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The local size is no power of two up to 256.
-    """
+    """A layout whose lanes depend on the size of an element only."""
     local = shape.local
     if local & local - 1 or not 1 <= local <= FIXED_ITEMS:
         raise UnsupportedFeatureError(

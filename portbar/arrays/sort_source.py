@@ -17,29 +17,19 @@ _INFINITIES: Final = {2: "0x7c00u", 4: "0x7f800000u", 8: "0x7ff0000000000000ul"}
 
 @dataclass(frozen=True)
 class Shape:
-    """How one work-group sorts its tile.
+    """How one work-group sorts its tile."""
 
-    Attributes
-    ----------
-    form : {"items", "groups", "warps"}
-        Groups of one work-item; groups that share local memory; NVIDIA's, whose lanes vote.
-    local : int
-        Work-items of a group.
-    items : int
-        Keys of a work-item.
-    polls : int
-        Looks at a tile before, until it is counted here.
-    small : int
-        Most keys that one group sorts by itself, in one launch.
-    back : int
-        Tiles before that are looked at together, by `warps`.
-    """
-
+    #: "items": groups of one work-item; "groups": groups that share local memory; "warps": NVIDIA's, whose lanes vote.
     form: str
+    #: Work-items of a group.
     local: int
+    #: Keys of a work-item.
     items: int
+    #: Looks at a tile before, until it is counted here.
     polls: int
+    #: Most keys that one group sorts by itself, in one launch.
     small: int = 0
+    #: Tiles before that are looked at together, by `warps`.
     back: int = 1
 
 
@@ -74,26 +64,14 @@ def warps_shape(key_bytes: int, value_bytes: int) -> Shape:
 
 @dataclass(frozen=True)
 class SortJob(Source):
-    """The text of a sort's kernels.
+    """The text of a sort's kernels."""
 
-    Attributes
-    ----------
-    kind : str
-        NumPy's letter for what keys are: u, i, f.
-    key_bytes : int
-    value_bytes : int
-        0 where there are no values.
-    numbers : bool
-        Whether values may be the keys' places, as for `argsort`.
-    descending : bool
-    digits : int
-    shape : Shape
-    kernel : str
-    """
-
+    #: NumPy's letter for what keys are: u, i, f.
     kind: str
     key_bytes: int
+    #: 0 where there are no values.
     value_bytes: int
+    #: Whether values may be the keys' places, as for `argsort`.
     numbers: bool
     descending: bool
     digits: int

@@ -322,42 +322,28 @@ class Source:
 
 @dataclass(frozen=True)
 class Job(Source):
-    """A reduction: everything that its text depends on.
+    """A reduction: everything that its text depends on."""
 
-    Attributes
-    ----------
-    arrays : tuple of (str, Type)
-        Name and element type of each array.
-    wanted : tuple of Output
-    layout : Layout
-    form : {"split", "teams", "columns"}
-    team : int
-        Work-items that share a row.
-    aligned : bool
-        Whether all loads are of aligned vectors.
-    peels : bool
-        Whether elements before the first aligned one may come.
-    fixed : bool
-        Whether results have the same bits on every device.
-    atomic : bool
-        Whether work-groups add to the result by atomics.
-    shuffles : bool
-        Whether lanes exchange values by PTX.
-    tagged : bool
-        Whether work-groups leave what they found with the launch's tag, by PTX, instead of ordering it before their count.
-    extensions : tuple of str
-    """
-
+    #: Name and element type of each array.
     arrays: tuple[tuple[str, Type], ...]
     wanted: tuple[Output, ...]
     layout: Layout
+    #: One of "split", "teams", "columns".
     form: str = "split"
+    #: Work-items that share a row.
     team: int = 1
+    #: Whether all loads are of aligned vectors.
     aligned: bool = False
+    #: Whether elements before the first aligned one may come.
     peels: bool = False
+    #: Whether results have the same bits on every device.
     fixed: bool = False
+    #: Whether work-groups add to the result by atomics.
     atomic: bool = False
+    #: Whether lanes exchange values by PTX.
     shuffles: bool = False
+    #: Whether work-groups leave what they found with the launch's tag, by PTX, instead of ordering it before their
+    #: count.
     tagged: bool = False
     extensions: tuple[str, ...] = ()
 

@@ -47,22 +47,7 @@ class Statement:
 
 
 def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bool) -> Statement | None:
-    """The statement of a request, checked; None without one.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the arrays that are scanned.
-    text, outputs
-        As for `portbar.scan`.
-    trusted : bool
-        Whether names may be portbar's own.
-
-    Raises
-    ------
-    Error, LaunchError
-        An invalid statement or name; an output that is not an array.
-    """
+    """The statement of a request, checked; None without one. With `trusted`, names of outputs may be portbar's own."""
     if text is None:
         if outputs is not None:
             raise Error("outputs= names the arrays that output= writes to: pass output= as well")
@@ -95,13 +80,7 @@ def check_targets(
     outputs: Mapping[str, cl.array.Array],
     out: cl.array.Array | None,
 ) -> None:
-    """Check where the arrays that a statement writes to lie.
-
-    Raises
-    ------
-    LaunchError
-        One shares memory with another or with what is scanned, or belongs to another context.
-    """
+    """Check where the arrays that a statement writes to lie."""
     before = {} if out is None else {"out": out}
     for name, one in outputs.items():
         if one.context != queue.context:
