@@ -147,7 +147,7 @@ class Request:
     exclusive: bool = False
     output: str | None = None
     outputs: Mapping[str, cl.array.Array] | None = None
-    #: What the user gave instead of the map: how it is called in messages, and its text.
+    #: The name in messages of an expression that replaces the map, and the user's text of it.
     said: tuple[str, str] | tuple[()] = ()
     #: Whether names of outputs may be portbar's own.
     trusted: bool = False

@@ -58,7 +58,7 @@ def quad_of(kind: Type) -> int:
 class Elements(Lanes):
     """The C text of what elements contribute to a scan: values, or pairs of a value and whether a segment starts in it."""
 
-    #: What functions that look at elements are handed.
+    #: Arguments of functions that look at elements.
     arguments: str = ""
     #: As in `ScanJob`.
     segments: str = ""

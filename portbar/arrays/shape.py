@@ -88,7 +88,7 @@ def kind_of(profile: DeviceProfile) -> str:
 
 
 def shape_for(profile: DeviceProfile, elements: int) -> Shape:
-    """Return the shape for an array of so many elements."""
+    """Return the shape for an array with this number of elements."""
     return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class LookBack:
     """Names in one text that looks back."""
 
-    #: What functions begin with.
+    #: Prefix of the functions.
     name: str
     #: The type of a tile's value.
     value: str
