@@ -12,16 +12,7 @@ from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.header import Piece
 from portbar.primitives.reduction.code import struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
-from portbar.primitives.reduction.types import (
-    Array,
-    Complex,
-    Indexed,
-    Scalar,
-    Struct,
-    Type,
-    Vector,
-    structs_in,
-)
+from portbar.primitives.reduction.types import Array, Complex, Indexed, Scalar, Struct, Type, Vector, structs_in
 from portbar.primitives.reduction.values import combined, neutral
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.templates import render_def

@@ -67,7 +67,9 @@ def test_requests(more: Any, error: type[Exception], pattern: str, reduce: Any, 
 
 def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> None:
     array = put(queue, NUMBERS)
-    elsewhere = cla.to_device(cl.CommandQueue(cl.Context(context.devices)), NUMBERS)
+    # A queue may not keep its context alive: the effect CONTEXTS_LOST.
+    another = cl.Context(context.devices)
+    elsewhere = cla.to_device(cl.CommandQueue(another), NUMBERS)
     for given, more, error, pattern in (
         (NUMBERS, {}, REFUSED, r"'x' is a ndarray.*to_device"),
         (array[::2], {}, REFUSED, r"strides .*not contiguous.*copy\(\)"),
@@ -148,10 +150,7 @@ CAUSE = ", does not compile on .*: (indirection|use of undeclared)"
     ],
 )
 def test_expressions_that_do_not_compile_are_shown(
-    more: dict[str, Any],
-    shown: str,
-    reduce: Any,
-    queue: cl.CommandQueue,
+    more: dict[str, Any], shown: str, reduce: Any, queue: cl.CommandQueue
 ) -> None:
     with pytest.raises(portbar.BuildError, match=shown) as caught:
         reduce(put(queue, NUMBERS), **more)
@@ -169,9 +168,7 @@ def test_types_that_the_device_lacks(reduce: Any, queue: cl.CommandQueue) -> Non
 
 
 def test_a_device_without_order_between_its_groups_is_refused(
-    reduce: Any,
-    queue: cl.CommandQueue,
-    monkeypatch: pytest.MonkeyPatch,
+    reduce: Any, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Any) -> Any:
         raise portbar.UnsupportedFeatureError("no atomics strategy is known to order memory between work-groups")
