@@ -74,3 +74,31 @@ void portbar_sort_count(global const portbar_key *in, const ulong in_offset, con
             portbar_word_store(bins + other_bin + k, 0u);
     global const portbar_key *keys = in + in_offset;
 </%def>
+<%def name="count_by_groups()">
+${count_head()}\
+    local uint found[${job.digits} * 256];
+    for (uint k = (uint)get_local_id(0); k < ${job.digits}u * PORTBAR_BINS; k += ${job.count_local}u)
+        found[k] = 0u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const ulong step = get_global_size(0);
+    ulong k = get_global_id(0);
+% if job.count_loads > 1:
+    for (; k + ${job.count_loads - 1}ul * step < n; k += ${job.count_loads}ul * step) {
+% for load in range(job.count_loads):
+        const portbar_key order${load} = portbar_order(keys[k + ${load}ul * step]) >> begin_bit;
+% endfor
+% for load in range(job.count_loads):
+${tally(f"order{load}", "        ")}\
+% endfor
+    }
+% endif
+    for (; k < n; k += step) {
+        const portbar_key order = portbar_order(keys[k]) >> begin_bit;
+${tally("order", "        ")}\
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint b = (uint)get_local_id(0); b < ${job.digits}u * PORTBAR_BINS; b += ${job.count_local}u)
+        if (found[b] != 0u)
+            atomic_add(bins + first_bin + b, found[b]);
+}
+</%def>

@@ -125,8 +125,8 @@ class SortJob(Source):
 
     @property
     def count_loads(self) -> int:
-        """Keys that a counting work-item of `warps` has in flight."""
-        return 32 // self.key_bytes
+        """Keys that a counting work-item of a larger group has in flight."""
+        return 32 // self.key_bytes if self.shape.form == "warps" else 1
 
     @property
     def line(self) -> int:
