@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import OrderedDict
 from typing import Any
@@ -158,6 +159,38 @@ def test_words_of_earlier_launches_are_cleared_before_epochs_begin_again(scan, f
         values = random_of(np.int32, size, seed)
         np.testing.assert_array_equal(scan(values), np.cumsum(values, dtype=np.int32))
         assert 1 <= state._epoch <= 3
+
+
+def test_an_array_of_more_elements_than_32_bits_count(queue, scan):
+    if "PORTBAR_TEST_NIGHTLY" not in os.environ:
+        pytest.skip("takes 4 GB of memory and a minute: set PORTBAR_TEST_NIGHTLY")
+    size = (1 << 32) + 4_227
+    if queue.device.max_mem_alloc_size < size or portbar.describe(queue.device).loop_limit is not None:
+        pytest.skip("the device has no buffer of that size")
+    memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)
+    cl.enqueue_fill_buffer(queue, memory, np.uint8(1), 0, size).wait()
+    values = cl.array.Array(queue, (size,), np.uint8, data=memory)
+    out = put(queue, np.zeros(3, np.uint64))
+    portbar.scan(
+        queue,
+        values,
+        dtype=np.uint64,
+        map="x + (i >> 32)",
+        output="if (i >= N - 3) out[i - (N - 3)] = item;",
+        outputs={"out": out},
+    )
+    last = size + 4_227
+    assert out.get().tolist() == [last - 4, last - 2, last]
+    some = put(queue, np.zeros(1, np.uint64))
+    portbar.scan(
+        queue,
+        cl.array.Array(queue, (2, size // 2), np.uint8, data=memory),
+        dtype=np.uint64,
+        axis=1,
+        output="if (i + 1 == N) some[0] = item;",
+        outputs={"some": some},
+    )
+    assert int(some.get()[0]) == size // 2
 
 
 def test_arrays_of_any_shape_and_place(queue, scan):
