@@ -22,6 +22,7 @@ from benchmarks import arrays
 from benchmarks.arrays import ArraySession
 from benchmarks.shared import Row, WrongResultError, clock, failed, judged, sampled
 from portbar.arrays import scan as scans
+from portbar.arrays.scan_source import ScanJob
 from portbar.errors import Error
 
 #: Kind of device -> (type, elements, of which "--quick" takes the last of each type).
@@ -124,12 +125,12 @@ def check(found: cl.array.Array, values: np.ndarray[Any, Any]) -> None:
 @contextmanager
 def stalled() -> Iterator[None]:
     """Scan with every second tile held up: it never tells what it amounts to."""
-    right = scans.ScanJob.text
+    right = ScanJob.text
 
-    def text(job: scans.ScanJob, strategy: Any) -> str:
+    def text(job: ScanJob, strategy: Any) -> str:
         return held_up(right(job, strategy))
 
-    with patch.object(scans.ScanJob, "text", text), patch.object(scans, "_plans", _held_up):
+    with patch.object(ScanJob, "text", text), patch.object(scans, "_plans", _held_up):
         yield
 
 

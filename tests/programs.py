@@ -1,4 +1,4 @@
-"""Fixtures for folders whose device code is in a module `kernels`: its programs, and how they are launched."""
+"""For folders whose device code is in a module `kernels`: fixtures for its programs and launches, sizes and arrays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,39 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 if TYPE_CHECKING:
     import pyopencl as cl
 
     import portbar
+
+
+#: A spin limit above the patience of discovery, below which no limit takes effect.
+LIMIT_S = 0.4
+
+
+def zeros(queue: cl.CommandQueue, count: int) -> Any:
+    """Return an array of words on the device."""
+    import pyopencl.array as cla  # noqa: PLC0415
+
+    return cla.zeros(queue, count, np.uint32)
+
+
+def amount(device: cl.Device, usual: int, *, simulated: int, cut_short: int | None = None) -> int:
+    """Return how much work takes a device well below a second: a simulator, one that ends loops early, or another one."""
+    from tests import support  # noqa: PLC0415
+
+    found = support.scale(device)
+    return simulated if found.is_simulator else cut_short if found.is_cut_short and cut_short else usual
+
+
+def local_sizes(device: cl.Device) -> tuple[int, ...]:
+    """Return sizes of work-groups: one, no power of two, and more than a sub-group of some devices."""
+    from tests import support  # noqa: PLC0415
+
+    return (1, 5) if support.scale(device).is_simulator else (1, 5, 64)
 
 
 @pytest.fixture
@@ -27,6 +54,15 @@ def made(request: pytest.FixtureRequest, context: cl.Context) -> Callable[..., p
         return support.kernel(context, source, name, **more)
 
     return kernel
+
+
+@pytest.fixture
+def full_waits(device: cl.Device) -> None:
+    """Skip where the device ends waits before their limit."""
+    from tests import support  # noqa: PLC0415
+
+    if support.scale(device).is_cut_short:
+        pytest.skip("the device ends the wait before its limit")
 
 
 @pytest.fixture

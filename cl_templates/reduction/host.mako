@@ -108,26 +108,17 @@ ${ptx.tagged()}\
 % endif
 % endfor
 </%def>
-<%def name="declare()">
+<%def name="accumulators()">
     /* One accumulator for each element of a load, ${job.layout.shape.sets} times. */
 % for out in job.outputs:
 % if job.loops:
-    ${out.lane_type} a${out.place}[${job.sets * (1 if out.vectors else job.vector)}];
-% else:
-% for name in out.lanes:
-    ${out.lane_type} ${name};
-% endfor
-% endif
-% endfor
-</%def>
-<%def name="clear()">
-% for out in job.outputs:
-% if job.loops:
-    for (uint s = 0; s < ${job.sets * (1 if out.vectors else job.vector)}u; ++s)
+<% count = job.sets * (1 if out.vectors else job.vector) %>\
+    ${out.lane_type} a${out.place}[${count}];
+    for (uint s = 0; s < ${count}u; ++s)
         a${out.place}[s] = ${out.lane_neutral};
 % else:
 % for name in out.lanes:
-    ${name} = ${out.lane_neutral};
+    ${out.lane_type} ${name} = ${out.lane_neutral};
 % endfor
 % endif
 % endfor
@@ -269,8 +260,7 @@ ${parameters()}\
     const ulong begin = min((ulong)group * part, columns), end = min(begin + part, columns);
 ${ordered()}\
 % else:
-${declare()}\
-${clear()}\
+${accumulators()}\
 % if job.peels:
     /* Elements before the first that is aligned as loads need it. */
     ulong first = 0;
@@ -402,7 +392,7 @@ ${finish("row")}\
 }
 </%def>
 <%def name="teams()">
-/* Each row by ${job.team} work-item${"s" if job.team > 1 else ""} of a group, `each` rows one after another. */
+/* Each row by a team of work-items, ${job.team} of a group; a team takes `each` rows one after another. */
 kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
 void portbar_reduce(
 ${parameters()}\
@@ -426,8 +416,7 @@ ${parameters()}\
 ${ordered()}\
 % else:
         const ulong first = 0, end = size;
-${declare()}\
-${clear()}\
+${accumulators()}\
         ulong e = 0;
 <% tile = job.team * job.layout.shape.loads * job.vector %>\
         for (; e + ${tile}u <= end; e += ${tile}u) {

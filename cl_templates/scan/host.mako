@@ -7,9 +7,8 @@ ${tiles.look_back(job.by)}\
 ${tiles.next_tile(job.by)}\
 </%def>
 <%def name="flags()">
-<% [(_, kind)] = job.arrays %>\
 /* Sets the flag of each element at which a segment starts; offsets outside of the array are left out. */
-kernel void portbar_flags(global const ${kind.c} *offsets, const ulong offset0, global uchar *flags, const ulong offset1,
+kernel void portbar_flags(global const ${job.offset} *offsets, const ulong offset0, global uchar *flags, const ulong offset1,
                           const ulong count, const ulong n)
 {
     if ((ulong)get_global_id(0) < count) {
@@ -22,8 +21,7 @@ kernel void portbar_flags(global const ${kind.c} *offsets, const ulong offset0, 
 <%def name="elements()">
 <% out = job.outputs[0] %>\
 % if job.segments:
-/* Where an element lies in memory\
-${"" if job.near else ": neighbours in a line lie `inner` apart"}. */
+/* Where an element lies in memory: neighbours in a line lie `inner` apart, or beside each other. */
 static inline ulong portbar_place(${array_parameters()}\
     const ulong k)
 {
@@ -84,7 +82,7 @@ void portbar_scan(
 % if job.segments == "lines":
     const ${job.index} columns, const ${job.index} inner,
 % endif
-    volatile global uint *ticket, volatile global ${job.word_type} *flags, global portbar_item *tiles)
+    volatile global uint *ticket, volatile global ${"ulong" if job.cut.warps else "uint"} *flags, global portbar_item *tiles)
 {
 % for array in job.inputs:
     global const ${array.c} *restrict x${array.place} = in${array.place} + offset${array.place};

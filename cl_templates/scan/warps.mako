@@ -13,7 +13,8 @@ ${ptx.tagged_words()}\
 ${ptx.tagged_items()}\
 #define PORTBAR_WARPS ${job.local // 32}u
 #define PORTBAR_ROWS ${job.rows}u
-#define PORTBAR_LOOK ${job.look}
+/* Blocks of 32 tiles that a warp looks at together. */
+#define PORTBAR_LOOK 2
 /* The inclusive scan of a warp's elements of one row. Caller: all lanes. */
 static inline portbar_item portbar_row(portbar_item own)
 {

@@ -35,24 +35,8 @@ static inline __attribute__((always_inline)) void portbar_starts(local uint *cou
         before += count;
     }
 }
-${host.count_head()}\
-    local uint found[${job.digits} * 256];
-    const uint id = (uint)get_local_id(0);
-    for (uint k = id; k < ${job.digits}u * PORTBAR_BINS; k += ${job.count_local}u)
-        found[k] = 0u;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (ulong k = get_global_id(0); k < n; k += get_global_size(0)) {
-        const portbar_key order = portbar_order(keys[k]) >> begin_bit;
-% for digit in range(job.digits):
-        atomic_inc(found + ${digit * 256}u + ((uint)(order >> ${8 * digit}) & ${"last_mask" if digit == job.digits - 1 else "255u"}));
-% endfor
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = id; k < ${job.digits}u * PORTBAR_BINS; k += ${job.count_local}u)
-        if (found[k] != 0u)
-            (void)portbar_word_add_relaxed(bins + first_bin + k, found[k]);
-}
-${host.pass_head("portbar_sort_pass")}\
+${host.count_by_groups()}\
+${host.pass_head()}\
     /* Digit and place in the tile of each key, in two copies that take turns. */
     local uint order[2 * ${job.tile}], room[${job.local}], found[256], starts[256], base[256], again[256], shared[2];
     const uint id = (uint)get_local_id(0);

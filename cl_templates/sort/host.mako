@@ -10,7 +10,7 @@ typedef ${job.value_type} portbar_value;
 /* The unsigned number whose order is that of keys. */
 static inline portbar_key portbar_order(const portbar_key key)
 {
-% if job.is_float:
+% if job.kind == "f":
     /* Minus zero equals zero; what is no number comes after infinity, whatever its sign. */
     const portbar_key sign = ${job.sign};
     portbar_key order = (key & sign) != 0 ? ~key : key | sign;
@@ -19,7 +19,7 @@ static inline portbar_key portbar_order(const portbar_key key)
     if ((key & (portbar_key)~sign) > (portbar_key)${job.infinity})
         order = ~(portbar_key)0;
     return ${"~" if job.descending else ""}order;
-% elif job.is_signed:
+% elif job.kind == "i":
     return ${"~" if job.descending else ""}(key ^ (portbar_key)${job.sign});
 % else:
     return ${"~" if job.descending else ""}key;
@@ -42,12 +42,23 @@ ${array}[${target}] = numbers != 0u ? (portbar_value)(${source}) : values_in[val
 ${array}[${target}] = values_in[values_in_offset + ${source}];
 % endif
 </%def>
-<%def name="pass_head(name)">
+<%def name="bin(order, digit)" filter="trim">
+${digit * 256}u + ((uint)(${order} >> ${8 * digit}) & ${mask(digit)})
+</%def>
+<%def name="mask(digit)" filter="trim">
+${"last_mask" if digit == job.digits - 1 else "255u"}
+</%def>
+<%def name="tally(order, indent)">\
+% for digit in range(job.digits):
+${indent}atomic_inc(found + ${bin(order, digit)});
+% endfor
+</%def>
+<%def name="pass_head()">
 kernel __attribute__((reqd_work_group_size(${job.local}, 1, 1)))
-void ${name}(
+void portbar_sort_pass(
 ${moved_parameters()}\
     const uint epoch, const uint first_bin, global const uint *bins, const uint numbers, const uint shift,
-    const uint mask, const uint n, volatile global uint *ticket, volatile global ${job.word_type} *words,
+    const uint mask, const uint n, volatile global uint *ticket, volatile global ${"ulong" if job.shape.form == "warps" else "uint"} *words,
     global uint *counts)
 {
 </%def>
@@ -62,4 +73,32 @@ void portbar_sort_count(global const portbar_key *in, const ulong in_offset, con
         for (uint k = (uint)get_local_id(0); k < 8u * PORTBAR_BINS; k += ${job.count_local}u)
             portbar_word_store(bins + other_bin + k, 0u);
     global const portbar_key *keys = in + in_offset;
+</%def>
+<%def name="count_by_groups()">
+${count_head()}\
+    local uint found[${job.digits} * 256];
+    for (uint k = (uint)get_local_id(0); k < ${job.digits}u * PORTBAR_BINS; k += ${job.count_local}u)
+        found[k] = 0u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const ulong step = get_global_size(0);
+    ulong k = get_global_id(0);
+% if job.count_loads > 1:
+    for (; k + ${job.count_loads - 1}ul * step < n; k += ${job.count_loads}ul * step) {
+% for load in range(job.count_loads):
+        const portbar_key order${load} = portbar_order(keys[k + ${load}ul * step]) >> begin_bit;
+% endfor
+% for load in range(job.count_loads):
+${tally(f"order{load}", "        ")}\
+% endfor
+    }
+% endif
+    for (; k < n; k += step) {
+        const portbar_key order = portbar_order(keys[k]) >> begin_bit;
+${tally("order", "        ")}\
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint b = (uint)get_local_id(0); b < ${job.digits}u * PORTBAR_BINS; b += ${job.count_local}u)
+        if (found[b] != 0u)
+            atomic_add(bins + first_bin + b, found[b]);
+}
 </%def>

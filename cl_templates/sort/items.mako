@@ -12,7 +12,7 @@ ${host.count_head()}\
     for (uint k = begin; k < end; ++k) {
         const portbar_key order = portbar_order(keys[k]) >> begin_bit;
 % for digit in range(job.digits):
-        ++found[${digit * 256}u + ((uint)(order >> ${8 * digit}) & ${"last_mask" if digit == job.digits - 1 else "255u"})];
+        ++found[${host.bin("order", digit)}];
 % endfor
     }
     for (uint k = 0; k < ${job.digits}u * PORTBAR_BINS; ++k)
@@ -38,7 +38,7 @@ static inline void portbar_count_tile(global const portbar_key *keys, const uint
     for (uint d = 0; d < PORTBAR_BINS; ++d)
         found[d] += more[d];
 }
-${host.pass_head("portbar_sort_pass")}\
+${host.pass_head()}\
     const uint tile = portbar_next_tile(ticket, (uint)get_num_groups(0));
     global const portbar_key *restrict keys = in + in_offset;
     uint found[256], place[256], other[256];
@@ -141,7 +141,7 @@ ${host.moved_parameters()}\
     for (uint k = 0; k < n; ++k) {
         const portbar_key order = portbar_order(in[in_offset + k]) >> begin_bit;
 % for digit in range(job.digits):
-        ++place[${digit * 256}u + ((uint)(order >> ${8 * digit}) & ${"last_mask" if digit == job.digits - 1 else "255u"})];
+        ++place[${host.bin("order", digit)}];
 % endfor
     }
     for (uint digit = 0; digit < ${job.digits}u; ++digit) {
@@ -156,7 +156,7 @@ ${host.moved_parameters()}\
 <% source, target = places[digit], places[digit + 1] %>\
     for (uint k = 0; k < n; ++k) {
         const portbar_key key = ${source}[${source}_offset + k];
-        const uint mask = ${"last_mask" if digit == job.digits - 1 else "255u"};
+        const uint mask = ${host.mask(digit)};
         const uint to = place[${digit * 256}u + PORTBAR_DIGIT(key, begin_bit + ${8 * digit}u, mask)]++;
         ${target}[${target}_offset + to] = key;
 % if job.value_type:

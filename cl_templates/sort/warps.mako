@@ -4,37 +4,6 @@
 <%namespace name="host" file="sort/host.mako"/>
 <%namespace name="tiles" file="scan/look_back.mako"/>
 <%namespace name="ptx" file="backend/ptx/warps.mako"/>
-<%def name="count()">
-${host.count_head()}\
-    local uint found[${job.digits} * 256];
-    for (uint k = (uint)get_local_id(0); k < ${job.digits}u * PORTBAR_BINS; k += ${job.count_local}u)
-        found[k] = 0u;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const ulong step = get_global_size(0);
-    ulong k = get_global_id(0);
-    for (; k + ${job.count_loads - 1}ul * step < n; k += ${job.count_loads}ul * step) {
-% for load in range(job.count_loads):
-        const portbar_key order${load} = portbar_order(keys[k + ${load}ul * step]) >> begin_bit;
-% endfor
-% for load in range(job.count_loads):
-${tally(f"order{load}", "        ")}\
-% endfor
-    }
-    for (; k < n; k += step) {
-        const portbar_key order = portbar_order(keys[k]) >> begin_bit;
-${tally("order", "        ")}\
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint b = (uint)get_local_id(0); b < ${job.digits}u * PORTBAR_BINS; b += ${job.count_local}u)
-        if (found[b] != 0u)
-            atomic_add(bins + first_bin + b, found[b]);
-}
-</%def>
-<%def name="tally(order, indent)">\
-% for digit in range(job.digits):
-${indent}atomic_inc(found + ${digit * 256}u + ((uint)(${order} >> ${8 * digit}) & ${"last_mask" if digit == job.digits - 1 else "255u"}));
-% endfor
-</%def>
 <%def name="common()">
 ${ptx.lanes()}\
 ${ptx.same_digit()}\
@@ -78,11 +47,11 @@ static inline uint portbar_warp_sum(uint number)
 <%def name="kernels()">
 ${tiles.next_tile(job.by)}\
 ${common()}\
-${count()}\
+${host.count_by_groups()}\
 ${ptx.tagged_words()}\
 #define PORTBAR_KNOWN(word) (((uint)((word) >> 32) & ~1u) == 2u * epoch)
 #define PORTBAR_ALL_KNOWN(word) ((uint)((word) >> 32) == 2u * epoch + 1u)
-${host.pass_head("portbar_sort_pass")}\
+${host.pass_head()}\
     local uint found[${job.local // 32} * 256], base[256], sums[16], shared[2], again[256];
     local ulong stage[${job.stage_words}];
     local portbar_key *staged = (local portbar_key *)stage;

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from portbar.arrays.scan import ScanJob
+from portbar.arrays.scan_source import ScanJob
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.scan.look_back import LookBack

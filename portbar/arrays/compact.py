@@ -16,7 +16,7 @@ import pyopencl.array
 import pyopencl.cltypes
 
 from portbar.arrays.request import checked_arrays, element_type
-from portbar.arrays.scan import More, scanned
+from portbar.arrays.scan import Request, scanned
 from portbar.errors import Error
 from portbar.launching.arguments import check_queue
 from portbar.primitives.reduction.operators import Operator
@@ -185,8 +185,9 @@ def _selected(
         count = cl.array.zeros(queue, (), np.int64, allocator=first.allocator)
     if dtype is None:
         dtype = np.uint64 if first.size >> 32 else np.uint32
-    more = More(output=output, outputs={**targets, "portbar_count": count}, said=said, trusted=True)
-    _, event = scanned(queue, array, op, mapped, None, None, dtype, more, return_event=True, wait_for=wait_for)
+    written = {**targets, "portbar_count": count}
+    request = Request(op, mapped, dtype, output=output, outputs=written, said=said, trusted=True)
+    _, event = scanned(queue, array, request, return_event=True, wait_for=wait_for)
     return count, event
 
 

@@ -1,8 +1,7 @@
 """`reduce`: a PyOpenCL array to one value of each output, or each of its rows, in one launch.
 
 The place of PyOpenCL's `ReductionKernel`. Work-groups leave what they found in memory, and the last one to finish combines it,
-as in CUDA's threadFenceReduction sample; so nothing is launched twice, and the order never depends on who comes first. Not for
-reductions inside kernels: `portbar/reduction.h` has those.
+as in CUDA's threadFenceReduction sample; so nothing is launched twice, and the order never depends on who comes first.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
-
-import pyopencl as cl
-import pyopencl.array
+from typing import TYPE_CHECKING, Any, Final
 
 from portbar.arrays.call import Known, enqueue, remember
-from portbar.arrays.plan import Request, make_plan
+from portbar.arrays.reduce_plan import Request, make_plan
 from portbar.arrays.request import (
     Returned,
     array_types,
     checked_arrays,
+    checked_axis,
     input_arguments,
     outputs_of,
     result_arrays,
@@ -35,12 +32,12 @@ from portbar.launching.arguments import check_queue
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Indexed
 
-Event = cl.Event
-Results = Any
+if TYPE_CHECKING:
+    import pyopencl as cl
+    import pyopencl.array
 
 #: Byte alignment that a plan may rely on.
 _ALIGNMENT: Final = 128
-
 
 _plans: OrderedDict[Any, Known] = OrderedDict()
 
@@ -60,7 +57,7 @@ def reduce(
     reproducible: bool = False,
     return_event: bool = False,
     wait_for: Iterable[cl.Event] | None = None,
-) -> Results:
+) -> Any:
     """Reduce an array on its device, in one launch.
 
     Parameters
@@ -216,11 +213,7 @@ def _extent(
     if axis is None:
         return 1, math.prod(shape), "columns", ()
     count = len(shape)
-    if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
-        raise LaunchError(
-            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
-        )
-    axis %= count
+    axis = checked_axis(axis, count)
     left = shape[:axis] + shape[axis + 1 :]
     if not c_order:
         shape, axis = shape[::-1], count - 1 - axis

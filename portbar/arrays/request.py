@@ -32,13 +32,7 @@ class Returned:
 
 
 def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
-    """The arrays of a call by their names in map expressions.
-
-    Raises
-    ------
-    Error, LaunchError
-        An invalid name; an argument that is not an array; arrays of different shapes.
-    """
+    """The arrays of a call by their names in map expressions."""
     if isinstance(array, Mapping):
         if not array:
             raise LaunchError("the mapping holds no array: pass at least one")
@@ -63,13 +57,7 @@ def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
 
 
 def array_types(arrays: Mapping[str, cl.array.Array]) -> tuple[tuple[str, Type], ...]:
-    """Name and element type of each array.
-
-    Raises
-    ------
-    Error, LaunchError
-        Values of a type that cannot be combined; an array that starts within an element.
-    """
+    """Name and element type of each array."""
     kinds = tuple((name, element_type(one.dtype, f"{name}_type")) for name, one in arrays.items())
     for (name, kind), one in zip(kinds, arrays.values(), strict=True):
         if one.offset % kind.size:
@@ -80,13 +68,7 @@ def array_types(arrays: Mapping[str, cl.array.Array]) -> tuple[tuple[str, Type],
 
 
 def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> list[Any]:
-    """Buffer and first element of each array, as kernels take them.
-
-    Raises
-    ------
-    LaunchError
-        An array belongs to another context, or reaches beyond its memory.
-    """
+    """Buffer and first element of each array, as kernels take them."""
     args: list[Any] = []
     for one in inputs:
         if one.context != context:
@@ -107,27 +89,24 @@ def check_bounds(what: str, array: cl.array.Array) -> None:
         )
 
 
-def check_name(what: str, name: Any) -> None:
-    """Check that an array or an output may be called so.
+def checked_axis(axis: Any, count: int) -> int:
+    """An axis of an array of `count` dimensions, from 0 on."""
+    if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
+        raise LaunchError(
+            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
+        )
+    return axis % count
 
-    Raises
-    ------
-    Error
-        It may not.
-    """
+
+def check_name(what: str, name: Any) -> None:
+    """Check that an array or an output may be called so."""
     check_identifier(what, name)
     if name == "i":
         raise Error(f"{what} is called 'i', which is the index in map expressions; rename it")
 
 
 def element_type(dtype: np.dtype[Any], name: str) -> Type:
-    """The type of an array's elements; a structure that PyOpenCL does not know is called `name`.
-
-    Raises
-    ------
-    Error
-        Values of this type cannot be combined.
-    """
+    """The type of an array's elements; a structure that PyOpenCL does not know is called `name`."""
     kind = type_of(np.uint8 if dtype == np.bool_ else dtype, name)
     if isinstance(kind, Array):
         raise Error(f"an array whose elements are arrays ({dtype}) cannot be reduced; reshape it, and reduce an axis")

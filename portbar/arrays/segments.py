@@ -12,17 +12,15 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import Known, enqueue, remember
-from portbar.arrays.plan import plan_of
-from portbar.arrays.request import Returned, array_types, input_arguments
-from portbar.arrays.shape import Layout, Shape
-from portbar.arrays.source import Job
+from portbar.arrays.call import enqueue, remember
+from portbar.arrays.plan import Plan, plan_of
+from portbar.arrays.request import array_types, checked_axis, input_arguments
+from portbar.arrays.source import Source
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
 from portbar.errors import Error, LaunchError
-from portbar.primitives.pieces import Piece
 
-_plans: OrderedDict[Any, Known] = OrderedDict()
+_plans: OrderedDict[Any, Plan] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -54,26 +52,19 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
         return Lines(kind.c)
     if axis is None:
         return Lines()
-    count = len(shape)
-    if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
-        raise LaunchError(
-            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
-        )
-    columns, inner = shape[axis], math.prod(shape[axis % count + 1 :])
+    axis = checked_axis(axis, len(shape))
+    columns, inner = shape[axis], math.prod(shape[axis + 1 :])
     return Lines() if columns == math.prod(shape) else Lines("lines", columns, inner)
 
 
 @dataclass(frozen=True)
-class FlagsJob(Job):
-    """The text of the kernel that makes flags of offsets."""
+class FlagsJob(Source):
+    """The text of the kernel that makes flags of offsets, whose C type is `offset`."""
+
+    offset: str
 
     kernel = "portbar_flags"
-    words = ()
-
-    @property
-    def pieces(self) -> list[Piece]:
-        """Return the names that the text uses."""
-        return [("scan/host.mako", "flags")]
+    pieces = (("scan/host.mako", "flags"),)
 
 
 def flags_of(
@@ -89,17 +80,15 @@ def flags_of(
         )
     flags = cl.array.zeros(queue, first.shape, np.uint8, allocator=first.allocator)
     if first.size and offsets.size:
-        key = queue.int_ptr, offsets.dtype, offsets.shape, offsets.offset % offsets.dtype.itemsize, first.size
-        known = _plans.get(key)
-        if known is None:
-            shape = Shape(local=1, load_bytes=1, loads=1, sets=1, per_unit=1)
-            job = FlagsJob(array_types({"offsets": offsets}), (), Layout(shape, 1))
+        ((_, kind),) = array_types({"offsets": offsets})
+        key = queue.int_ptr, kind.c, offsets.size, first.size
+        plan = _plans.get(key)
+        if plan is None:
             strategy = choose(describe(queue.device))
             kept = (np.uint64(offsets.size), np.uint64(first.size))
-            global_size = (-(-offsets.size // 64) * 64,)
-            known = Known(plan_of(queue, strategy, job, global_size, None, kept), Returned((), ()))
-            remember(_plans, key, known)
+            plan = plan_of(queue, strategy, FlagsJob(kind.c), (-(-offsets.size // 64) * 64,), None, kept)
+            remember(_plans, key, plan)
         args = input_arguments((offsets, flags), queue.context)
         arrays = {"offsets": offsets, "flags": flags}
-        enqueue("portbar.scan", queue, known.plan, args, arrays, (offsets,), (flags,), wait_for)
+        enqueue("portbar.scan", queue, plan, args, arrays, (offsets,), (flags,), wait_for)
     return flags

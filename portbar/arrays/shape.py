@@ -1,6 +1,6 @@
 """Launch shapes of `portbar.reduce`: how many work-groups of how many work-items, and what each of them has in flight.
 
-All numbers that tune a device are in one table, `SHAPES`. Not for the kernels (`portbar.arrays.source`).
+All numbers that tune a device are in one table, `SHAPES`.
 """
 
 from __future__ import annotations
@@ -19,32 +19,21 @@ from portbar.errors import UnsupportedFeatureError
 
 @dataclass(frozen=True)
 class Shape:
-    """How one launch goes through an array.
+    """How one launch goes through an array."""
 
-    Attributes
-    ----------
-    local : int
-        Work-items of a work-group, a power of two.
-    load_bytes : int
-        Bytes of the widest element times the elements that one load takes.
-    loads : int
-        Loads that a work-item has in flight.
-    sets : int
-        Sets of accumulators, one accumulator an element of a load each; a divisor of `loads`.
-    per_unit : int
-        Most work-groups for each compute unit.
-    least_tiles : int
-        Tiles (what a work-group loads at once) that a work-group takes at least, if the array has that many.
-    strided : bool
-        Whether tiles are dealt to the work-groups in turn; else each work-group has one run of them.
-    """
-
+    #: Work-items of a work-group, a power of two.
     local: int
+    #: Bytes of the widest element times the elements that one load takes.
     load_bytes: int
+    #: Loads that a work-item has in flight.
     loads: int
+    #: Sets of accumulators, one accumulator an element of a load each; a divisor of `loads`.
     sets: int
+    #: Most work-groups for each compute unit.
     per_unit: int
+    #: Tiles (what a work-group loads at once) that a work-group takes at least, if the array has that many.
     least_tiles: int = 1
+    #: Whether tiles are dealt to the work-groups in turn; else each work-group has one run of them.
     strided: bool = True
 
 
@@ -99,30 +88,17 @@ def kind_of(profile: DeviceProfile) -> str:
 
 
 def shape_for(profile: DeviceProfile, elements: int) -> Shape:
-    """Return the shape for an array of `size` elements."""
+    """Return the shape for an array with this number of elements."""
     return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A shape with the numbers that follow from an element's size.
-
-    Attributes
-    ----------
-    shape : Shape
-    vector : int
-        Elements of a load: a power of two up to 16.
-    lanes : int
-        Accumulators of a work-group that take one element each before the first takes its second.
-    """
+    """A shape with the numbers that follow from an element's size."""
 
     shape: Shape
+    #: Elements of a load: a power of two up to 16.
     vector: int
-
-    @property
-    def lanes(self) -> int:
-        """Accumulators of a work-group."""
-        return self.shape.local * self.shape.sets * self.vector
 
     @property
     def tile(self) -> int:
@@ -131,19 +107,13 @@ class Layout:
 
 
 def layout_of(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
-    """Return the layout for elements of `size` bytes, `most` to a load."""
+    """Return the layout for elements of `item_bytes`, at most `most` to a load."""
     vector = max(1, min(most, _MOST_ELEMENTS, shape.load_bytes // item_bytes))
     return Layout(shape, 1 << vector.bit_length() - 1)
 
 
 def fixed_layout(shape: Shape, item_bytes: int, *, most: int = _MOST_ELEMENTS) -> Layout:
-    """A layout whose lanes depend on the size of an element only.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The local size is no power of two up to 256.
-    """
+    """A layout whose lanes depend on the size of an element only."""
     local = shape.local
     if local & local - 1 or not 1 <= local <= FIXED_ITEMS:
         raise UnsupportedFeatureError(
@@ -165,24 +135,10 @@ def fixed_part(elements: int, item_bytes: int) -> int:
     return -(-rows // parts) * lanes
 
 
-@dataclass(frozen=True)
-class Cut:
-    """How the elements of one row of a reduction are dealt: `groups` work-groups, each with `part` elements in a run."""
+def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None) -> tuple[int, int]:
+    """Deal `elements` to as many work-groups as pay: return their number, and the elements in each one's run.
 
-    groups: int
-    part: int
-
-
-def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None) -> Cut:
-    """Deal `elements` to as many work-groups as pay, when `rows` such reductions share the device.
-
-    Parameters
-    ----------
-    layout : Layout
-    elements, rows, units : int
-        `units` are the device's compute units.
-    limit : int or None
-        Iterations after which the device ends a kernel's loops.
+    `rows` such reductions share the device's compute units, `units`; it ends a kernel's loops after `limit` iterations.
     """
     tile = layout.tile
     tiles = -(-elements // tile)
@@ -195,4 +151,4 @@ def cut(layout: Layout, elements: int, rows: int, units: int, limit: int | None)
     part = -(-max(1, tiles) // groups) * tile
     if not layout.shape.strided:
         groups = max(1, -(-elements // part))
-    return Cut(groups, part)
+    return groups, part

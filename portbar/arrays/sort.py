@@ -9,224 +9,31 @@ no group ever waits for another to run.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import enqueue_by, remember
+from portbar.arrays.call import enqueue, remember
 from portbar.arrays.plan import Plan, State, plan_of, state_of
 from portbar.arrays.request import check_bounds, overlap
 from portbar.arrays.shape import kind_of
+from portbar.arrays.sort_source import BINS, SHAPES, UNSIGNED, Shape, SortJob, warps_shape
 from portbar.choices.profile import describe
-from portbar.choices.strategy import choose
+from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue
-from portbar.primitives.atomics import word_context, word_pieces
-from portbar.primitives.scan.look_back import LookBack
-from portbar.rendering.templates import render_def
+from portbar.primitives.strategy import Strategy
 
-if TYPE_CHECKING:
-    from portbar.choices.strategy import DeviceProfile
-    from portbar.primitives.strategy import Strategy
-
-#: Values of a digit.
-BINS: Final = 256
 #: Most keys of one sort; their places are 32-bit numbers.
 MOST_KEYS: Final = (1 << 32) - 1
 
-_UNSIGNED: Final = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
-_INFINITIES: Final = {2: "0x7c00u", 4: "0x7f800000u", 8: "0x7ff0000000000000ul"}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How one work-group sorts its tile.
-
-    Attributes
-    ----------
-    form : {"items", "groups", "warps"}
-        Groups of one work-item; groups that share local memory; NVIDIA's, whose lanes vote.
-    local : int
-        Work-items of a group.
-    items : int
-        Keys of a work-item.
-    polls : int
-        Looks at a tile before, until it is counted here.
-    small : int
-        Most keys that one group sorts by itself, in one launch.
-    back : int
-        Tiles before that are looked at together, by `warps`.
-    """
-
-    form: str
-    local: int
-    items: int
-    polls: int
-    small: int = 0
-    back: int = 1
-
-
-_CPU: Final = Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14)
-#: Kind of device -> shape. That of NVIDIA's GPUs depends on what moves: `_WARPS`.
-SHAPES: Final = {
-    "cpu": _CPU,
-    "narrow": _CPU,
-    "limited": Shape("items", local=1, items=1 << 12, polls=4, small=1 << 12),
-    "gpu": Shape("groups", local=256, items=8, polls=64),
-}
-
-#: Bytes of a key -> with and without values; measured on an H200. Local memory is 48 KiB at most.
-_WARPS: Final = {
-    1: ((384, 20), (384, 20)),
-    2: ((384, 20), (384, 20)),
-    4: ((384, 20), (384, 21)),
-    8: ((256, 14), (256, 14)),
-}
-
-#: Bytes of local memory that values may take there.
-_STAGE_BYTES: Final = 30 * 1024
-
 #: Replacements for the table's values, for tests and measurements.
 TRIAL: ContextVar[Shape | None] = ContextVar("TRIAL", default=None)
-
-
-@dataclass(frozen=True)
-class SortJob:
-    """The text of a sort's kernels.
-
-    Attributes
-    ----------
-    kind : str
-        NumPy's letter for what keys are: u, i, f.
-    key_bytes : int
-    value_bytes : int
-        0 where there are no values.
-    numbers : bool
-        Whether values may be the keys' places, as for `argsort`.
-    descending : bool
-    digits : int
-    shape : Shape
-    kernel : str
-    """
-
-    kind: str
-    key_bytes: int
-    value_bytes: int
-    numbers: bool
-    descending: bool
-    digits: int
-    shape: Shape
-    kernel: str = "portbar_sort_pass"
-
-    extensions: ClassVar[tuple[str, ...]] = ()
-    typedefs: ClassVar[list[str]] = []
-    words: ClassVar[tuple[str, ...]] = (
-        "word_load", "word_load_acquire", "word_store", "word_store_release", "word_add_relaxed",
-    )  # fmt: skip
-
-    @property
-    def key_type(self) -> str:
-        """The unsigned type of a key's bits."""
-        return _UNSIGNED[self.key_bytes]
-
-    @property
-    def value_type(self) -> str:
-        """A type of a value's size."""
-        if not self.value_bytes or self.value_bytes in _UNSIGNED:
-            return _UNSIGNED.get(self.value_bytes, "")
-        unit, count = ("uint", self.value_bytes // 4) if self.value_bytes % 4 == 0 else ("uchar", self.value_bytes)
-        return f"struct {{ {unit} part[{count}]; }}"
-
-    @property
-    def is_float(self) -> bool:
-        """Whether keys are floating-point numbers."""
-        return self.kind == "f"
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether keys are signed integers."""
-        return self.kind == "i"
-
-    @property
-    def sign(self) -> str:
-        """The sign's bit."""
-        return f"{1 << 8 * self.key_bytes - 1:#x}{'ul' if self.key_bytes == 8 else 'u'}"
-
-    @property
-    def infinity(self) -> str:
-        """The bits of infinity."""
-        return _INFINITIES[self.key_bytes]
-
-    @property
-    def local(self) -> int:
-        """Work-items of a group."""
-        return self.shape.local
-
-    @property
-    def tile(self) -> int:
-        """Keys of a tile."""
-        return self.shape.local * self.shape.items
-
-    @property
-    def bins_each(self) -> int:
-        """Values of a digit that a work-item sums."""
-        return -(-BINS // self.local)
-
-    @property
-    def count_local(self) -> int:
-        """Work-items of a group that counts."""
-        return {"items": 1, "groups": self.local, "warps": 512}[self.shape.form]
-
-    @property
-    def count_loads(self) -> int:
-        """Keys that a counting work-item of `warps` has in flight."""
-        return 32 // self.key_bytes
-
-    @property
-    def line(self) -> int:
-        """Keys of a line of a CPU's cache."""
-        return 64 // self.key_bytes
-
-    @property
-    def stages_values(self) -> bool:
-        """Whether values wait where keys do, until they are written in order."""
-        return self.value_bytes in _UNSIGNED
-
-    @property
-    def stage_words(self) -> int:
-        """Words of 64 bits for a tile's keys or values."""
-        widest = max(self.key_bytes, 4 if self.value_bytes else 0, self.value_bytes if self.stages_values else 0)
-        return -(-self.tile * widest // 8)
-
-    @property
-    def word_type(self) -> str:
-        """The state of a tile whose counts are known."""
-        return "ulong" if self.shape.form == "warps" else "uint"
-
-    @property
-    def by(self) -> LookBack:
-        """Return the names that the text shared with scans uses."""
-        return LookBack("portbar", "uint", "", "", f"{self.shape.polls}u")
-
-    def expressions(self) -> Iterator[tuple[str, str, str]]:
-        """Nothing here is of the caller's writing."""
-        return iter(())
-
-    def text(self, strategy: Strategy) -> str:
-        """The kernels' OpenCL C."""
-        context = {"job": self, **word_context(strategy)}
-        kernels = "small" if self.kernel == "portbar_sort_small" else "kernels"
-        pieces = [
-            *word_pieces(strategy, self.words),
-            ("sort/host.mako", "types"),
-            (f"sort/{self.shape.form}.mako", kernels),
-        ]
-        return "\n".join(render_def(template, name, context) for template, name in pieces)
 
 
 @dataclass
@@ -240,44 +47,52 @@ class _Sort:
     count: Plan | None = None
     passes: list[Plan] = field(default_factory=list)
 
-    def launch(
-        self,
-        keys: cl.array.Array,
-        values: cl.array.Array | None,
-        keys_out: cl.array.Array | None,
-        values_out: cl.array.Array | None,
-        wait: list[cl.Event] | None,
-    ) -> cl.Event:
-        """Enqueue them. The caller holds the state's lock."""
-        job, state, length = self.job, self.state, keys.shape[0]
+    def launch(self, args: Sequence[cl.array.Array | None], wait_for: list[cl.Event] | None) -> cl.Event:
+        """Enqueue them for keys, values, and where both go."""
+        keys, values, keys_out, values_out = args
+        assert keys is not None
+        with self.state.lock:
+            rooms = [self._room("keys", self.job.key_bytes, keys, keys_out, keys.shape[0])]
+            if values_out is not None:
+                # Without values, these are the places of keys, and nothing is read.
+                source = values_out if values is None else values
+                rooms.append(self._room("values", self.job.value_bytes, source, values_out, keys.shape[0]))
+            if self.small is not None:
+                given = [part for room in rooms for place in (room.source, room.target) for part in place]
+                return self.small.launch(given, wait_for)
+            return self._launch_passes(keys, rooms, wait_for)
 
-        def target(array: cl.array.Array | None, name: str, each: int) -> tuple[Any, int]:
-            if array is not None:
-                return _place(array)
-            return state.room(f"sort {name}", length * each), 0
-
-        rooms = [(_place(keys), target(keys_out, "keys out", job.key_bytes), "keys", job.key_bytes)]
-        if values_out is not None:
-            to = _place(values_out)
-            rooms.append((to if values is None else _place(values), to, "values", job.value_bytes))
-        if self.small is not None:
-            return self.small.launch(
-                [part for source, to, _, _ in rooms for place in (source, to) for part in place], wait
-            )
+    def _launch_passes(self, keys: cl.array.Array, rooms: list[_Room], wait_for: list[cl.Event] | None) -> cl.Event:
         assert self.count is not None
-        first, other = [np.uint32(8 * BINS * (turn & 1)).tobytes() for turn in (state.sorts, state.sorts + 1)]
-        event = self.count.launch([*_place(keys), first, other], wait)
-        first_bin, state.sorts = 8 * BINS * (state.sorts & 1), state.sorts + 1
-        sources = [source for source, *_ in rooms]
+        state = self.state
+        first_bin, other_bin = [8 * BINS * (turn & 1) for turn in (state.sorts, state.sorts + 1)]
+        state.sorts += 1
+        given = [*_place(keys), np.uint32(first_bin).tobytes(), np.uint32(other_bin).tobytes()]
+        event = self.count.launch(given, wait_for)
+        sources = [room.source for room in rooms]
         for digit, plan in enumerate(self.passes):
             # The last one goes to where results belong, and those before in turns there and elsewhere.
-            away = (job.digits - digit) % 2 == 0
-            targets = [(state.room(f"sort {name}", length * each), 0) if away else to for _, to, name, each in rooms]
+            away = (self.job.digits - digit) % 2 == 0
+            targets = [(state.room(*room.spare), 0) if away else room.target for room in rooms]
             args = [part for pair in zip(sources, targets, strict=True) for place in pair for part in place]
             epoch, bins = np.uint32(state.next_epoch()), np.uint32(first_bin + BINS * digit)
             event = plan.launch([*args, epoch.tobytes(), bins.tobytes()], [event])
             sources = targets
         return event
+
+    def _room(self, name: str, each: int, source: cl.array.Array, target: cl.array.Array | None, length: int) -> _Room:
+        spare = f"sort {name}", length * each
+        elsewhere = f"sort {name} out", length * each
+        return _Room(_place(source), (self.state.room(*elsewhere), 0) if target is None else _place(target), spare)
+
+
+@dataclass
+class _Room:
+    """Where keys or values are, where they go, and the name and size of memory between passes."""
+
+    source: tuple[Any, int]
+    target: tuple[Any, int]
+    spare: tuple[str, int]
 
 
 def _place(array: cl.array.Array) -> tuple[Any, int]:
@@ -308,12 +123,8 @@ def _planned(
         return _Sort(job, state, small=plan("small", 1, job.local, np.uint32(numbers), n, begin, last, *spare))
     tiles = -(-length // job.tile)
     bins = state.cleared("sort bins", 2 * 8 * BINS * 4)
-    groups = (
-        tiles
-        if shape.form == "items"
-        else max(1, min(2 * device.max_compute_units, -(-length // (4 * job.count_local))))
-    )
-    count = plan("count", groups, job.count_local, bins, n, begin, last)
+    few = max(1, min(2 * device.max_compute_units, -(-length // (4 * job.count_local))))
+    count = plan("count", tiles if shape.form == "items" else few, job.count_local, bins, n, begin, last)
     ticket = state.cleared("ticket", 4)
     if shape.form == "warps":
         words, counts = state.tile_words(2 * BINS * tiles, "sort words"), state.room("sort counts", 4)
@@ -394,10 +205,9 @@ def sort(
     else:
         for one, like in zip(given, moved, strict=True):
             _check_out(queue, one, like.shape[0], like.dtype, [*moved, *(other for other in given if other is not one)])
-    event = _enqueue(
-        "portbar.sort", queue, keys, values, given[0], given[1] if values is not None else None,
-        _Bits.of(keys.dtype, begin_bit, end_bit), wait_for, descending=descending,
-    )  # fmt: skip
+    bits = _Bits.of(keys.dtype, begin_bit, end_bit)
+    values_out = None if values is None else given[1]
+    event = _enqueue("portbar.sort", queue, keys, values, given[0], values_out, bits, wait_for, descending=descending)
     result = given[0] if values is None else tuple(given)
     return (result, event) if return_event else result
 
@@ -462,7 +272,7 @@ class _Bits:
     @classmethod
     def of(cls, dtype: np.dtype[Any], begin: Any, end: Any) -> _Bits:
         """The bits of keys of a type, checked."""
-        if dtype.kind not in "buif" or dtype.itemsize not in _UNSIGNED:
+        if dtype.kind not in "buif" or dtype.itemsize not in UNSIGNED:
             raise Error(
                 f"keys of {dtype} cannot be sorted: keys must be bool, integers or floating-point numbers of 8 to 64 bits"
             )
@@ -524,14 +334,6 @@ def _check_out(
         )
 
 
-def warps_shape(key_bytes: int, value_bytes: int) -> Shape:
-    """The shape on NVIDIA's GPUs, for what moves."""
-    local, items = _WARPS[key_bytes][value_bytes == 0]
-    if value_bytes == 8:
-        items = min(items, _STAGE_BYTES // (8 * local))
-    return Shape("warps", local, items, polls=6, small=local * items, back=4)
-
-
 def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:
     if (trial := TRIAL.get()) is not None:
         return trial
@@ -553,20 +355,16 @@ def _enqueue(
     descending: bool,
 ) -> cl.Event:
     """Enqueue a sort; without `keys_out`, of the keys' places."""
-    arrays = {"keys": keys, **({} if values is None else {"values": values})}
-    results = [one for one in (keys_out, values_out) if one is not None]
-    if not keys.size:
-        return enqueue_by(caller, queue, None, None, arrays, arrays.values(), results, wait_for)
-    numbers = values is None and values_out is not None
-    value_bytes = 0 if values_out is None else values_out.dtype.itemsize
-    key = (queue.int_ptr, keys.shape[0], keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get())
-    known = _sorts.get(key)
-    if known is None:
-        known = _planned(queue, keys, value_bytes, bits, numbers=numbers, descending=bool(descending))
-        remember(_sorts, key, known)
-
-    def launch(wait: list[cl.Event] | None) -> cl.Event:
-        with known.state.lock:
-            return known.launch(keys, values, keys_out, values_out, wait)
-
-    return enqueue_by(caller, queue, known.state, launch, arrays, arrays.values(), results, wait_for)
+    arrays = {"keys": keys} if values is None else {"keys": keys, "values": values}
+    args = keys, values, keys_out, values_out
+    results = [one for one in args[2:] if one is not None]
+    known = None
+    if keys.size:
+        numbers = values is None and values_out is not None
+        value_bytes = 0 if values_out is None else values_out.dtype.itemsize
+        key = (queue.int_ptr, keys.shape[0], keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get())
+        known = _sorts.get(key)
+        if known is None:
+            known = _planned(queue, keys, value_bytes, bits, numbers=numbers, descending=bool(descending))
+            remember(_sorts, key, known)
+    return enqueue(caller, queue, known, args, arrays, arrays.values(), results, wait_for)

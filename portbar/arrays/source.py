@@ -1,12 +1,9 @@
-"""The OpenCL C of `portbar.reduce`: a reduction as the templates in `cl_templates/reduction/host.mako` see it.
-
-Not for choosing launch shapes (`portbar.arrays.shape`) nor for compiling and launching (`portbar.arrays.plan`).
-"""
+"""The OpenCL C of calls on arrays: their inputs and outputs, and a reduction as `cl_templates/reduction/host.mako` sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -15,16 +12,7 @@ from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.code import combined, neutral, struct_lines
 from portbar.primitives.reduction.operators import BuiltIn, Operator
-from portbar.primitives.reduction.types import (
-    Array,
-    Complex,
-    Indexed,
-    Scalar,
-    Struct,
-    Type,
-    Vector,
-    structs_in,
-)
+from portbar.primitives.reduction.types import Array, Complex, Indexed, Scalar, Struct, Type, Vector, structs_in
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.templates import render_def
 
@@ -171,19 +159,21 @@ class Lanes:
 
     @property
     def lanes(self) -> list[str]:
-        """Names of the accumulators."""
+        """Names of the accumulators where they are not in arrays."""
         sets = range(self.layout.shape.sets)
         if self.vectors:
-            return [f"a{self.place}_{s}" for s in sets]
-        return [f"a{self.place}_{s}_{c}" for s in sets for c in range(self.layout.vector)]
+            return [self._set(s) for s in sets]
+        return [self._lane(s, c) for s in sets for c in range(self.layout.vector)]
+
+    def _set(self, which: int | str) -> str:
+        return f"a{self.place}[{which}]" if self.loops else f"a{self.place}_{which}"
 
     def _lane(self, which_set: int | str, component: int) -> str:
         if self.vectors:
-            whole = f"a{self.place}[{which_set}]" if self.loops else f"a{self.place}_{which_set}"
-            return f"{whole}.s{_DIGITS[component]}"
+            return f"{self._set(which_set)}.s{_DIGITS[component]}"
         if self.loops:
             return f"a{self.place}[{which_set} * {self.layout.vector}u + {component}u]"
-        return f"a{self.place}_{which_set}_{component}"
+        return f"{self._set(which_set)}_{component}"
 
     @property
     def parameters(self) -> str:
@@ -198,12 +188,15 @@ class Lanes:
         """Return the contribution of the element `place` elements after the start."""
         return self.mapped([f"x{array.place}[{place or index}]" for array in self.inputs], index)
 
+    def converted(self, loaded: str) -> str:
+        """Return one load of the first array as accumulators."""
+        return loaded if self.inputs[0].kind == self.output.kind else f"convert_{self.lane_type}({loaded})"
+
     def take(self, which_set: int | str, at: str, loaded: Sequence[str]) -> Iterator[str]:
         """Statements that combine the elements of one load into the accumulators of one set."""
         if self.vectors:
-            value = loaded[0] if self.inputs[0].kind == self.output.kind else f"convert_{self.lane_type}({loaded[0]})"
-            whole = f"a{self.place}[{which_set}]" if self.loops else f"a{self.place}_{which_set}"
-            yield f"{whole} = portbar_lanes_{self.place}({whole}, {value});"
+            whole = self._set(which_set)
+            yield f"{whole} = portbar_lanes_{self.place}({whole}, {self.converted(loaded[0])});"
             return
         for c in range(self.layout.vector):
             lane = self._lane(which_set, c)
@@ -213,15 +206,14 @@ class Lanes:
     def take_one(self, which_set: int | str, component: int, at: str) -> str:
         """A statement that combines one element into one accumulator."""
         lane = self._lane(which_set, component)
-        value = self.mapped([f"x{array.place}[{at}]" for array in self.inputs], at)
-        return f"{lane} = portbar_combine_{self.place}({lane}, {value});"
+        return f"{lane} = portbar_combine_{self.place}({lane}, {self.mapped_at(at)});"
 
     def fold(self, into: str, which_set: str | None) -> str:
         """A statement that combines the accumulators of one set (None: of all), neighbours first."""
         sets = [which_set] if which_set is not None else list(map(str, range(self.layout.shape.sets)))
         if self.vectors:
-            wholes = [f"a{self.place}[{s}]" if self.loops else f"a{self.place}_{s}" for s in sets]
-            return f"{into} = portbar_fold_{self.place}({_paired(f'portbar_lanes_{self.place}', wholes)});"
+            wholes = _paired(f"portbar_lanes_{self.place}", [self._set(s) for s in sets])
+            return f"{into} = portbar_fold_{self.place}({wholes});"
         lanes = [self._lane(s, c) for s in sets for c in range(self.layout.vector)]
         return f"{into} = {_paired(f'portbar_combine_{self.place}', lanes)};"
 
@@ -282,49 +274,70 @@ def _contribution(output: Output, inputs: Sequence[Input]) -> str:
     return f"    return {expression};"
 
 
+class Source:
+    """The text of one kernel, made of the pieces of templates."""
+
+    #: The kernel's name, and the words of other work-groups that it works on.
+    kernel: str
+    words: ClassVar[tuple[str, ...]] = ()
+    #: Extensions that it needs.
+    extensions: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> str:
+        """Text before the pieces."""
+        return ""
+
+    @property
+    def typedefs(self) -> list[str]:
+        """Structures that the caller's expressions use, inner ones first."""
+        return []
+
+    def expressions(self) -> Iterable[tuple[str, str, str]]:
+        """Return the caller's expressions: role, text, and a program that holds no other one."""
+        return ()
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """Return templates and names of their defs, after the words."""
+        raise NotImplementedError
+
+    def text(self, strategy: Strategy) -> str:
+        """The kernel's OpenCL C."""
+        # Orders are held by the text of the words; only typedefs may precede the structures.
+        pieces = [*word_pieces(strategy, self.words), *self.pieces]
+        context = {"job": self, **word_context(strategy)}
+        return self.head + "\n".join(render_def(template, name, context) for template, name in pieces)
+
+
 @dataclass(frozen=True)
-class Job:
-    """One kernel: everything that its text depends on.
+class Job(Source):
+    """A reduction: everything that its text depends on."""
 
-    Attributes
-    ----------
-    arrays : tuple of (str, Type)
-        Name and element type of each array.
-    wanted : tuple of Output
-    layout : Layout
-    form : {"split", "teams", "columns"}
-    team : int
-        Work-items that share a row.
-    aligned : bool
-        Whether all loads are of aligned vectors.
-    peels : bool
-        Whether elements before the first aligned one may come.
-    fixed : bool
-        Whether results have the same bits on every device.
-    atomic : bool
-        Whether work-groups add to the result by atomics.
-    shuffles : bool
-        Whether lanes exchange values by PTX.
-    tagged : bool
-        Whether work-groups leave what they found with the launch's tag, by PTX, instead of ordering it before their count.
-    extensions : tuple of str
-    """
-
+    #: Name and element type of each array.
     arrays: tuple[tuple[str, Type], ...]
     wanted: tuple[Output, ...]
     layout: Layout
+    #: One of "split", "teams", "columns".
     form: str = "split"
+    #: Work-items that share a row.
     team: int = 1
+    #: Whether all loads are of aligned vectors.
     aligned: bool = False
+    #: Whether elements before the first aligned one may come.
     peels: bool = False
+    #: Whether results have the same bits on every device.
     fixed: bool = False
+    #: Whether work-groups add to the result by atomics.
     atomic: bool = False
+    #: Whether lanes exchange values by PTX.
     shuffles: bool = False
+    #: Whether work-groups leave what they found with the launch's tag, by PTX, instead of ordering it before their
+    #: count.
     tagged: bool = False
-    extensions: tuple[str, ...] = field(default=())
+    extensions: tuple[str, ...] = ()
 
-    #: The kernel's name, and the words of other work-groups that it works on.
-    kernel: ClassVar[str] = "portbar_reduce"
+    kernel = "portbar_reduce"
     words: ClassVar[tuple[str, ...]] = ("word_add", "word_store")
 
     @property
@@ -391,7 +404,7 @@ class Job:
         return list(found.values())
 
     def expressions(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the users' expressions: its role, its text, and a program that holds no other one."""
+        """Maps, operators and neutral elements of the caller."""
         for out in self.outputs:
             wanted, kind = out.output, out.output.kind.c
             end = "}\nkernel void portbar_nothing(global int *unused) { }\n"
@@ -412,26 +425,10 @@ class Job:
 
     @property
     def pieces(self) -> list[Piece]:
-        """Return the names that the text uses, after the words."""
+        """Types, functions of the outputs, and the form's kernel."""
         return [(_TEMPLATE, name) for name in ("prelude", "indexed", "functions", "tree", "tagged", self.form)]
 
-    def text(self, strategy: Strategy) -> str:
-        """The kernel's OpenCL C."""
-        # Orders are held by the text of the words; only typedefs may precede the structures.
-        pieces = [*word_pieces(strategy, self.words), *self.pieces]
-        context = {"job": self, **word_context(strategy)}
-        head = '#include "portbar/atomics.h"\n' if self.atomic else ""
-        return _QUIET + head + "\n".join(render_def(template, name, context) for template, name in pieces)
-
-
-def is_native_atomic(output: Output, strategy: Strategy) -> bool:
-    """Whether the device has one atomic operation for an output, in global memory."""
-    op, kind = output.op, output.kind
-    # Memory that was cleared once holds values of operators whose neutral element is a word of zeros.
-    zeros = isinstance(op, BuiltIn) and op.atomic and op.neutral_value == "0"
-    if not zeros or not isinstance(kind, Scalar) or kind.bits < 32:
-        return False
-    table = strategy.capabilities.atomics_table
-    if kind.kind == "float":
-        return (kind.c, "global") in table.native_add
-    return kind.c in table.types
+    @property
+    def head(self) -> str:
+        """Text before the pieces."""
+        return _QUIET + ('#include "portbar/atomics.h"\n' if self.atomic else "")

@@ -21,7 +21,7 @@ _RESERVED: Final = (*VALUES, "N")
 
 
 def wants_last(text: str) -> bool:
-    """Whether a statement needs the scan's last value."""
+    """Whether a statement needs the scan's last value, which only another launch can know before."""
     return re.search(r"\blast_item\b", text) is not None
 
 
@@ -37,41 +37,17 @@ class Statement:
         """The arrays."""
         return tuple(Input(place, name, kind) for place, (name, kind) in enumerate(self.arrays))
 
-    @property
-    def wants_last(self) -> bool:
-        """Whether the statement needs the scan's last value, which only another launch can know before."""
-        return wants_last(self.text)
-
     def parameters(self, inputs: tuple[Input, ...], value: str) -> str:
         """The parameters of the C function that holds the statement; values are of type `value`."""
         # None is restrict: the effect INLINED_STRUCTURES_UNKNOWN.
-        return ", ".join(
-            [
-                *(f"global const {array.c} *{array.name}" for array in inputs),
-                *(f"global {array.c} *{array.name}" for array in self.targets),
-                *(f"const long {name}" for name in ("i", "N")),
-                *(f"const {value} {name}" for name in VALUES[: 3 if self.wants_last else 2]),
-            ]
-        )
+        arrays = [f"global const {array.c} *{array.name}" for array in inputs]
+        arrays += [f"global {array.c} *{array.name}" for array in self.targets]
+        values = [f"const {value} {name}" for name in VALUES[: 3 if wants_last(self.text) else 2]]
+        return ", ".join([*arrays, "const long i", "const long N", *values])
 
 
 def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bool) -> Statement | None:
-    """The statement of a request, checked; None without one.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the arrays that are scanned.
-    text, outputs
-        As for `portbar.scan`.
-    trusted : bool
-        Whether names may be portbar's own.
-
-    Raises
-    ------
-    Error, LaunchError
-        An invalid statement or name; an output that is not an array.
-    """
+    """The statement of a request, checked; None without one. With `trusted`, names of outputs may be portbar's own."""
     if text is None:
         if outputs is not None:
             raise Error("outputs= names the arrays that output= writes to: pass output= as well")
@@ -104,13 +80,7 @@ def check_targets(
     outputs: Mapping[str, cl.array.Array],
     out: cl.array.Array | None,
 ) -> None:
-    """Check where the arrays that a statement writes to lie.
-
-    Raises
-    ------
-    LaunchError
-        One shares memory with another or with what is scanned, or belongs to another context.
-    """
+    """Check where the arrays that a statement writes to lie."""
     before = {} if out is None else {"out": out}
     for name, one in outputs.items():
         if one.context != queue.context:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from portbar.arrays import shape as host_shape
 from portbar.arrays import sort
-from portbar.arrays.scan import TILES
+from portbar.arrays.scan_source import TILES
 from portbar.choices.strategy import ALTERNATIVES, VARIABLE, DeviceProfile, choose
 from portbar.device import quirks
 from portbar.device.facts import DeviceFacts

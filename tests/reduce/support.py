@@ -5,6 +5,8 @@ Not tests.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +70,49 @@ def random_of(dtype: Any, size: int, seed: int) -> Any:
         limits = np.iinfo(kind)
         return rng.integers(limits.min, limits.max, size, kind, endpoint=True)
     return rng.uniform(-1, 1, size).astype(kind)
+
+
+def in_threads(work: Callable[[int], Any], count: int) -> None:
+    """Call a function with numbers from 0 on, each in a thread of its own; errors there are errors here."""
+    wrong: list[Exception] = []
+
+    def safely(number: int) -> None:
+        try:
+            work(number)
+        except Exception as error:  # noqa: BLE001 (a thread's errors must reach the test)
+            wrong.append(error)
+
+    threads = [threading.Thread(target=safely, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def affine(kind: Any, size: int, seed: int, *, every: int = 0) -> tuple[Any, Any]:
+    """Return maps x -> p x + q of integers, and each composed with those before it, from each multiple of `every` anew.
+
+    `composition` composes two of them: associative, and no two elements may change places.
+    """
+    dtype = np.dtype([("p", kind), ("q", kind)], align=True)
+    values, right = np.empty(size, dtype), np.empty(size, dtype)
+    values["p"], values["q"] = random_of(kind, size, seed), random_of(kind, size, seed + 1)
+    # Products of even numbers are soon 0.
+    values["p"] |= 1
+    modulus, p, q = 1 << 8 * np.dtype(kind).itemsize, 1, 0
+    for k, (own_p, own_q) in enumerate(values.tolist()):
+        if every and k % every == 0:
+            p, q = 1, 0
+        p, q = own_p * p % modulus, (own_p * q + own_q) % modulus
+        right[k] = p, q
+    return values, right
+
+
+def composition(name: str) -> Any:
+    """Return the operator that composes maps of the structure `name`."""
+    text = f"(({name}){{ a.p * b.p, b.p * a.q + b.q }})"
+    return portbar.Operator(text, neutral=f"(({name}){{ 1u, 0u }})", commutative=False)
 
 
 def documented(values: Any, op: str = "+") -> Any:

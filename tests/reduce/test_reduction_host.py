@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import portbar  # noqa: E402
 from portbar.arrays.reduce import reduce as wanted  # noqa: E402
 from portbar.arrays.shape import trial  # noqa: E402
 from portbar.primitives.reduction.operators import Operator  # noqa: E402
-from tests.reduce.support import need, put, random_of  # noqa: E402
+from tests.reduce.support import affine, composition, in_threads, need, put, random_of  # noqa: E402
 from tests.support import scale  # noqa: E402
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -52,9 +51,8 @@ def test_integers_of_every_size_and_operator(op: str, dtype: str, reduce: Any, q
         if op in {"&", "|"}:
             values = values | 5 if op == "&" else values & 0x55
         if op in {"&&", "||"}:
-            values = np.where(np.arange(size) == size // 2, 0 if op == "&&" else 4, 2 if op == "&&" else 0).astype(
-                dtype
-            )
+            alone, others = (0, 2) if op == "&&" else (4, 0)
+            values = np.where(np.arange(size) == size // 2, alone, others).astype(dtype)
         found = reduce(put(queue, values), op).get(queue)
         assert found.shape == ()
         assert found == INTEGER_ORACLES[op](values), size
@@ -72,10 +70,9 @@ def test_floats(dtype: str, reduce: Any, queue: cl.CommandQueue) -> None:
         assert abs(float(reduce(array).get(queue)) - math.fsum(wide)) <= 8 * eps * (math.fsum(abs(wide)) + 1)
         assert reduce(array, "min").get(queue) == values.min(initial=math.inf)
         assert reduce(array, "max").get(queue) == values.max(initial=-math.inf)
-        near_one = put(queue, (1 + values / 4096).astype(dtype))
-        assert float(reduce(near_one, "*").get(queue)) == pytest.approx(
-            float(np.prod((1 + values / 4096).astype(dtype).astype(float))), rel=4 * size * eps + eps
-        )
+        near_one = (1 + values / 4096).astype(dtype)
+        right = float(np.prod(near_one.astype(float)))
+        assert float(reduce(put(queue, near_one), "*").get(queue)) == pytest.approx(right, rel=4 * size * eps + eps)
 
 
 def test_large_and_odd(reduce: Any, queue: cl.CommandQueue) -> None:
@@ -123,17 +120,10 @@ def test_the_lowest_index_wins_a_tie(reduce: Any, queue: cl.CommandQueue) -> Non
 
 
 def test_an_operator_that_does_not_commute_keeps_the_order(reduce: Any, queue: cl.CommandQueue) -> None:
-    """Compose x -> p x + q modulo 2**32: associative, and no two elements may change places."""
-    compose = Operator("(uint2)(a.x * b.x, a.y * b.x + b.y)", neutral="(uint2)(1, 0)", commutative=False)
     for size in (0, 1, 5, 64, 1009, 4099):
-        pairs = random_of(np.uint32, 2 * size, size + 2).reshape(size, 2)
-        pairs[:, 0] |= 1
-        values = np.ascontiguousarray(pairs).view(cltypes.uint2).reshape(size)
-        p, q = 1, 0
-        for x, y in pairs.tolist():
-            p, q = p * x % (1 << 32), (q * x + y) % (1 << 32)
-        found = reduce(put(queue, values), compose, dtype=cltypes.uint2).get(queue)
-        assert found.item()[:2] == (p, q) if size else found.item()[:2] == (1, 0)
+        values, right = affine(np.uint32, size, size + 2)
+        found = reduce(put(queue, values), composition("x_type")).get(queue)
+        assert found.item() == (right[-1].item() if size else (1, 0))
 
 
 def test_an_operator_of_the_caller(reduce: Any, queue: cl.CommandQueue) -> None:
@@ -149,11 +139,8 @@ def test_structures_by_leaf_by_operator_and_by_member(reduce: Any, queue: cl.Com
     kind = np.dtype([("mass", np.float32), ("count", np.int32), ("big", np.int64)], align=True)
     values = np.zeros(1009, kind)
     rng = np.random.default_rng(8)
-    values["mass"], values["count"], values["big"] = (
-        rng.random(1009),
-        rng.integers(-9, 9, 1009),
-        rng.integers(-99, 99, 1009),
-    )
+    values["mass"], values["count"] = rng.random(1009), rng.integers(-9, 9, 1009)
+    values["big"] = rng.integers(-99, 99, 1009)
     array = put(queue, values)
     found = reduce(array).get(queue)
     assert (found["count"], found["big"]) == (values["count"].sum(), values["big"].sum())
@@ -232,21 +219,18 @@ def test_three_dimensions_and_no_rows(reduce: Any, queue: cl.CommandQueue) -> No
 def test_several_outputs_in_one_pass(reduce: Any, queue: cl.CommandQueue) -> None:
     for size in SIZES:
         values = random_of(np.int16, size, 12)
+        outputs = {"total": portbar.Reduction(np.int64, "+"), "least": "min", "at": "argmax"}
+        outputs["squares"] = portbar.Reduction(np.int64, "+")
         found, event = reduce(
             put(queue, values),
-            outputs={
-                "total": portbar.Reduction(np.int64, "+"),
-                "least": "min",
-                "squares": portbar.Reduction(np.int64, "+"),
-                "at": "argmax",
-            },
+            outputs=outputs,
             map={"squares": "(long)x[i] * x[i]"},
             initial={"total": 17},
             return_event=True,
         )
         event.wait()
         wide = values.astype(np.int64)
-        assert list(found) == ["total", "least", "squares", "at"]
+        assert list(found) == ["total", "least", "at", "squares"]
         assert found["total"].get(queue) == wide.sum() + 17
         assert found["least"].get(queue) == values.min(initial=32767)
         assert found["squares"].get(queue) == (wide**2).sum()
@@ -317,27 +301,15 @@ def test_two_threads_and_two_queues_at_once(reduce: Any, context: cl.Context) ->
     if scale(context.devices[0]).is_simulator:
         pytest.skip("Oclgrind ends the process when two threads use it at once")
     queues = [cl.CommandQueue(context) for _ in range(2)]
-    rounds = 150
-    wrong: list[Any] = []
 
     def work(which: int) -> None:
-        try:
-            own = queues[which // 2]
-            for turn in range(rounds):
-                values = np.arange(3000 + turn, dtype=np.int64) * (which + 1)
-                array = cla.to_device(own, values)
-                found = wanted(own, array, "+" if turn % 3 else "max").get(own)
-                if found != (values.sum() if turn % 3 else values.max()):
-                    wrong.append((which, turn, found))
-        except Exception as error:  # noqa: BLE001 (a thread's errors must reach the test)
-            wrong.append(error)
+        own = queues[which // 2]
+        for turn in range(150):
+            values = np.arange(3000 + turn, dtype=np.int64) * (which + 1)
+            found = wanted(own, put(own, values), "+" if turn % 3 else "max").get(own)
+            assert found == (values.sum() if turn % 3 else values.max()), (which, turn)
 
-    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, 4)
 
 
 def test_an_out_of_order_queue(reduce: Any, context: cl.Context) -> None:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from portbar.arrays.shape import Shape, trial
-from portbar.primitives.reduction.operators import Operator
-from tests.reduce.support import put, random_of, reducer
+from tests.reduce.support import affine, composition, put, random_of, reducer
 from tests.support import scale
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -30,8 +29,8 @@ SHAPES = (
 @pytest.fixture
 def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return `portbar.reduce` on the queue of the test, which takes the device for a GPU."""
-    from portbar.arrays import plan as host_plan  # noqa: PLC0415
     from portbar.arrays import reduce as host  # noqa: PLC0415
+    from portbar.arrays import reduce_plan  # noqa: PLC0415
     from portbar.arrays import shape as host_shape  # noqa: PLC0415
 
     if "PoCL" in queue.device.platform.version:
@@ -40,7 +39,7 @@ def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
         )
     call = reducer(queue)
     monkeypatch.setattr(host_shape, "kind_of", lambda _: "gpu")
-    monkeypatch.setattr(host_plan, "kind_of", lambda _: "gpu")
+    monkeypatch.setattr(reduce_plan, "kind_of", lambda _: "gpu")
     monkeypatch.setattr(host, "_plans", OrderedDict())
     return call
 
@@ -69,17 +68,10 @@ def test_whole_arrays_that_start_anywhere(shape: Shape | None, reduce: Any, queu
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("groups", [None, 1, 7])
 def test_order_is_kept(shape: Shape | None, groups: int | None, reduce: Any, queue: cl.CommandQueue) -> None:
-    digits = Operator("(uint2)(a.x * b.x, a.y * b.x + b.y)", neutral="(uint2)(1, 0)", commutative=False)
-    from pyopencl import cltypes  # noqa: PLC0415
-
     for size in (1, 65, 4099):
-        pairs = random_of(np.uint32, 2 * size, 21).reshape(size, 2)
-        p, q = 1, 0
-        for x, y in pairs.tolist():
-            p, q = p * x % (1 << 32), (q * x + y) % (1 << 32)
-        values = np.ascontiguousarray(pairs).view(cltypes.uint2).reshape(size)
+        values, right = affine(np.uint32, size, 21)
         with trial(shape, groups):
-            assert reduce(put(queue, values), digits, dtype=cltypes.uint2).get(queue).item()[:2] == (p, q)
+            assert reduce(put(queue, values), composition("x_type")).get(queue).item() == right[-1].item()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

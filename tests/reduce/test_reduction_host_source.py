@@ -19,6 +19,7 @@ from tests import gpu_code
 from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, strategy_for
 
 SHAPE = Shape(local=256, load_bytes=16, loads=4, sets=1, per_unit=8)
+NEEDS_CLANG = pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 PTX = [target for target in TARGETS if target.atomics in {"ptx", "membar"}]
 
 
@@ -66,7 +67,7 @@ JOBS = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+@NEEDS_CLANG
 @pytest.mark.parametrize("name", list(JOBS))
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_kernels_compile_for_gpus(target: Target, name: str, tmp_path: Path) -> 
     assembled(target, tmp_path)
 
 
-@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+@NEEDS_CLANG
 @pytest.mark.parametrize("name", ["split", "fixed", "ordered"])
 @pytest.mark.parametrize("target", [t for t in PTX if t.atomics == "ptx"], ids=lambda target: target.name)
 def test_tagged_values_of_groups_need_no_fence(target: Target, name: str, tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_the_next_tag_is_left_after_the_parts_of_all_groups_were_read(name: str)
     assert "(uint)(word >> 32) != tag" in text
 
 
-@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+@NEEDS_CLANG
 def test_one_atomic_a_group_where_that_is_asked_for(tmp_path: Path) -> None:
     target = next(target for target in PTX if target.assemble_for == "sm_70")
     text = compiled(target, job("split", shuffles=True, atomic=True).text(strategy_for(target)), tmp_path)
@@ -150,7 +151,7 @@ def test_one_atomic_a_group_where_that_is_asked_for(tmp_path: Path) -> None:
     assembled(target, tmp_path)
 
 
-@pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
+@NEEDS_CLANG
 def test_reproducible_sums_round_products_before_they_are_added(tmp_path: Path) -> None:
     target = next(target for target in PTX if target.assemble_for == "sm_70")
     plain = job("split", fixed=True)
@@ -166,16 +167,16 @@ def test_tiles_of_a_cut_cover_the_array_once() -> None:
         (0, 1, 1023, 1024, 4097, 1 << 20, (1 << 33) + 5), (1, 3, 5000), (1, 2, 132), (None, 65_535), (True, False)
     ):
         layout = layout_of(Shape(256, 16, 4, 1, 8, 1, strided), 4)
-        dealt = cut(layout, size, rows, units, limit)
-        assert dealt.groups >= 1
-        assert dealt.part % layout.tile == 0
-        assert dealt.groups * dealt.part >= size
+        groups, part = cut(layout, size, rows, units, limit)
+        assert groups >= 1
+        assert part % layout.tile == 0
+        assert groups * part >= size
         if not strided:
-            assert (dealt.groups - 1) * dealt.part < max(1, size)
+            assert (groups - 1) * part < max(1, size)
         if limit is not None:
-            assert -(-size // (dealt.groups * layout.tile)) < limit // 2
-        elif rows * dealt.groups > 8 * units:
-            assert dealt.groups == 1
+            assert -(-size // (groups * layout.tile)) < limit // 2
+        elif rows * groups > 8 * units:
+            assert groups == 1
 
 
 @pytest.mark.parametrize("symbol", sorted(op.symbol for op in OPERATORS.values()))

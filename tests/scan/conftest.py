@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import portbar
@@ -17,19 +18,22 @@ if TYPE_CHECKING:
 FORMS = ("own", "items", "groups")
 
 
+def put_all(queue: cl.CommandQueue, values: Any) -> Any:
+    """Return one array or a mapping of them on the device."""
+    return {name: put(queue, one) for name, one in values.items()} if isinstance(values, dict) else put(queue, values)
+
+
 @pytest.fixture
 def scan(queue: cl.CommandQueue) -> Callable[..., Any]:
-    """Return `portbar.scan` of NumPy arrays on the queue of the test; skip where portbar refuses the device."""
+    """Return `portbar.scan` from and to NumPy arrays, on the queue of the test; skip where portbar refuses the device."""
     try:
         portbar.scan(queue, put(queue, [1]))
     except portbar.UnsupportedFeatureError as error:
         pytest.skip(f"refused: {error}")
 
     def call(values: Any, *args: Any, **more: Any) -> Any:
-        arrays = (
-            {name: put(queue, one) for name, one in values.items()} if isinstance(values, dict) else put(queue, values)
-        )
-        return portbar.scan(queue, arrays, *args, **more).get()
+        given = {name: put(queue, one) if isinstance(one, np.ndarray) else one for name, one in more.items()}
+        return portbar.scan(queue, put_all(queue, values), *args, **given).get()
 
     return call
 
@@ -37,7 +41,8 @@ def scan(queue: cl.CommandQueue) -> Callable[..., Any]:
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest, device: cl.Device) -> Iterator[str]:
     """Scan by one form of the kernel."""
-    from portbar.arrays.scan import TRIAL, Tile  # noqa: PLC0415
+    from portbar.arrays.scan import TRIAL  # noqa: PLC0415
+    from portbar.arrays.scan_source import Tile  # noqa: PLC0415
 
     tiles = {
         "own": None,

@@ -114,21 +114,18 @@ def test_each_is_one_launch(queue, scan, monkeypatch):
 
 def test_invalid_input_is_refused(queue, scan):
     x = put(queue, np.arange(100, dtype=np.int32))
-    with pytest.raises(portbar.BuildError, match=r"the predicate, 'x > wat', does not compile"):
-        portbar.compact(queue, x, "x > wat")
-    with pytest.raises(portbar.BuildError, match=r"the comparison, 'a == wat', does not compile"):
-        portbar.run_lengths(queue, x, "a == wat")
-    with pytest.raises(portbar.Error, match="more than one expression"):
-        portbar.compact(queue, x, "x; x")
-    with pytest.raises(portbar.Error, match="'x > 0', not 7"):
-        portbar.compact(queue, x, 7)
-    with pytest.raises(portbar.Error, match="not a mapping"):
-        portbar.unique(queue, {"x": x})
-    with pytest.raises(portbar.Error, match="equal="):
-        portbar.unique(queue, put(queue, np.zeros(3, np.dtype([("a", np.int32), ("b", np.int32)], align=True))))
-    with pytest.raises(portbar.LaunchError, match="strides"):
-        portbar.compact(queue, x[::2], "x > 0")
-    with pytest.raises(portbar.LaunchError, match="to_device"):
-        portbar.unique(queue, [1, 2])
+    structures = put(queue, np.zeros(3, np.dtype([("a", np.int32), ("b", np.int32)], align=True)))
+    for call, args, error, message in (
+        (portbar.compact, (x, "x > wat"), portbar.BuildError, r"the predicate, 'x > wat', does not compile"),
+        (portbar.run_lengths, (x, "a == wat"), portbar.BuildError, r"the comparison, 'a == wat', does not compile"),
+        (portbar.compact, (x, "x; x"), portbar.Error, "more than one expression"),
+        (portbar.compact, (x, 7), portbar.Error, "'x > 0', not 7"),
+        (portbar.unique, ({"x": x},), portbar.Error, "not a mapping"),
+        (portbar.unique, (structures,), portbar.Error, "equal="),
+        (portbar.compact, (x[::2], "x > 0"), portbar.LaunchError, "strides"),
+        (portbar.unique, ([1, 2],), portbar.LaunchError, "to_device"),
+    ):
+        with pytest.raises(error, match=message):
+            call(queue, *args)
     with pytest.raises(portbar.LaunchError, match="CommandQueue"):
         portbar.compact(x, x, "x > 0")

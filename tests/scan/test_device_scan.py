@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import portbar
-from tests.reduce.support import need, put, random_of
+from tests.reduce.support import affine, composition, need, put, random_of
 
 pytestmark = pytest.mark.device
 
@@ -96,18 +96,8 @@ def test_numbers_of_every_size(prefixes, device, kind, op):
 
 @pytest.mark.parametrize("wide", [np.uint32, np.uint64], ids=lambda kind: kind.__name__)
 def test_structures_whose_operator_does_not_commute(prefixes, wide):
-    affine = np.dtype([("p", wide), ("q", wide)], align=True)
-    after = portbar.Operator(
-        "((sum_value){ a.p * b.p, b.p * a.q + b.q })", neutral="((sum_value){ 1u, 0u })", commutative=False
-    )
-    values = np.empty(300, affine)
-    values["p"], values["q"] = random_of(wide, 300, 3), random_of(wide, 300, 4)
-    right = np.empty_like(values)
-    p, q, modulus = 1, 0, 1 << 8 * np.dtype(wide).itemsize
-    for k, (mine_p, mine_q) in enumerate(values.tolist()):
-        p, q = p * mine_p % modulus, (mine_p * q + mine_q) % modulus
-        right[k] = p, q
-    inclusive, exclusive = prefixes(portbar.DeviceScan("sum", affine, after), values)
+    values, right = affine(wide, 300, 3)
+    inclusive, exclusive = prefixes(portbar.DeviceScan("sum", values.dtype, composition("sum_value")), values)
     np.testing.assert_array_equal(inclusive, right)
     np.testing.assert_array_equal(exclusive[1:], right[:-1])
     assert exclusive[0].tolist() == (1, 0)
@@ -178,24 +168,21 @@ kernel void lengths(PORTBAR_SCAN_PARAM, global uchar *out)
 
 
 def test_scans_of_several_kinds_in_a_program(queue, prefixes):
-    import pyopencl.array as cla  # noqa: PLC0415
     import pyopencl.cltypes as types  # noqa: PLC0415
 
     prefixes(portbar.DeviceScan("sum", np.uint32), np.ones(1, np.uint32))
     declared = portbar.DeviceScan("wide", types.ulong2), portbar.DeviceScan("small", np.uint8)
     program = portbar.Program(queue.context, TWO, scans=declared)
-    out = cla.zeros(queue, (20, 2), np.uint64)
+    out = put(queue, np.zeros((20, 2), np.uint64))
     program.kernel("totals")(queue, (80,), (4,), out).wait()
     tiles = np.arange(20)
     np.testing.assert_array_equal(out.get(), np.stack([np.cumsum(4 * tiles), 4 * (tiles + 1)], axis=1))
-    found = cla.zeros(queue, 80, np.uint8)
+    found = put(queue, np.zeros(80, np.uint8))
     program.kernel("lengths")(queue, (80,), (4,), found).wait()
     np.testing.assert_array_equal(found.get(), np.arange(80))
 
 
 def test_scans_beside_reductions_of_the_group(queue, prefixes):
-    import pyopencl.array as cla  # noqa: PLC0415
-
     prefixes(portbar.DeviceScan("sum", np.uint32), np.ones(1, np.uint32))
     source = """
 #include "portbar/reduction.h"
@@ -213,7 +200,7 @@ kernel void both(PORTBAR_SCAN_PARAM, global uint *out)
 }
 """
     program = portbar.Program(queue.context, source, scans=portbar.DeviceScan("sum", np.uint32))
-    out = cla.zeros(queue, 80, np.uint32)
+    out = put(queue, np.zeros(80, np.uint32))
     program.kernel("both")(queue, (80,), (4,), out).wait()
     np.testing.assert_array_equal(out.get(), np.cumsum(np.repeat(np.arange(20) + 3, 4)))
 

@@ -1,22 +1,42 @@
-"""The kernels of `portbar.scan` for groups that share local memory compile for GPUs, whatever is asked for."""
+"""`portbar.scan` and `portbar/scan.h` compile for GPUs of every kind, whatever is asked for."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import portbar
 from portbar.arrays.request import outputs_of
-from portbar.arrays.scan import TILES, ScanJob
+from portbar.arrays.scan_source import TILES, WARPS, ScanJob, quad_of
 from portbar.arrays.shape import Layout, Shape
 from portbar.arrays.statement import Statement
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.types import type_of
 from tests.gpu_code import TARGETS, assembled, clang, compiled_alone, strategy_for
 
-INT = type_of(np.int32, "x")
-WRITES = Statement("y[i] = item + prev_item + last_item;", (("y", INT),))
+pytestmark = pytest.mark.skipif(clang() is None, reason="no clang: apt-get install clang")
+
+PAIR = np.dtype([("a", np.float32), ("b", np.int64)], align=True)
+
+
+def job_of(dtype, cut, mapped=None, **more):
+    """Return the kernel of a sum."""
+    kind = type_of(dtype, "x_type")
+    wanted = outputs_of(("x",), np.dtype(dtype), "+", mapped, None, None, None, neighbours=True)
+    shape = Shape(local=cut.local, load_bytes=cut.load_bytes, loads=1, sets=1, per_unit=1)
+    return ScanJob((("x", kind),), wanted, Layout(shape, 1), cut=cut, **more)
+
+
+def compiles(target, text, tmp_path):
+    compiled_alone(target, text, tmp_path)
+    if target.assemble_for:
+        assembled(target, tmp_path)
+
+
+WRITES = Statement("y[i] = item + prev_item + last_item;", (("y", type_of(np.int32, "x")),))
 #: Map expression, and what else a job says.
 JOBS = {
     "plain": (None, {}),
@@ -29,23 +49,67 @@ JOBS = {
 }
 
 
-#: Those with PTX's memory model take the kernel for warps: test_scan_source.py.
-OTHERS = [target for target in TARGETS if target.atomics != "ptx"]
-
-
 @pytest.mark.parametrize("asked", JOBS)
-@pytest.mark.parametrize("target", OTHERS, ids=lambda target: target.name)
-def test_kernels_compile(target, asked, tmp_path):
-    if clang() is None:
-        pytest.skip("no clang is installed")
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.atomics != "ptx"], ids=lambda target: target.name)
+def test_kernels_for_groups_compile(target, asked, tmp_path):
     mapped, more = JOBS[asked]
-    wanted = outputs_of(("x",), INT.dtype, "+", mapped, None, None, None, neighbours=True)
-    cut = TILES["gpu"]
-    shape = Shape(local=cut.local, load_bytes=4, loads=1, sets=1, per_unit=1)
-    job = ScanJob((("x", INT),), wanted, Layout(shape, 1), cut=cut, **more)
     strategy = strategy_for(target)
-    text = resolve_includes(job.text(strategy), strategy)
+    text = resolve_includes(job_of(np.int32, TILES["gpu"], mapped, **more).text(strategy), strategy)
     assert len(re.findall(r"\bkernel\b", text)) == 1
-    compiled_alone(target, text, tmp_path)
-    if target.assemble_for:
-        assembled(target, tmp_path)
+    compiles(target, text, tmp_path)
+
+
+TEXT = Statement("y[i] = item;", (("y", type_of(np.float32, "y_type")),))
+WARP_JOBS = {
+    "bytes": (np.int8, {}),
+    "floats, exclusive": (np.float32, {"exclusive": True}),
+    "longs": (np.int64, {}),
+    "pairs": (PAIR, {"exclusive": True}),
+    "floats by flags": (np.float32, {"segments": "uchar"}),
+    "longs by lines": (np.int64, {"segments": "lines", "near": False}),
+    "a statement": (np.float32, {"writes": False, "statement": TEXT}),
+}
+
+
+@pytest.mark.parametrize("asked", WARP_JOBS)
+# The oldest and the newest with PTX's memory model: between them the words differ in nothing else.
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.atomics == "ptx"][::2], ids=lambda target: target.name)
+def test_kernels_for_warps_assemble(target, asked, tmp_path):
+    dtype, more = WARP_JOBS[asked]
+    quad = 1 if "segments" in more else quad_of(type_of(dtype, "x_type"))
+    job = job_of(dtype, replace(WARPS, length=WARPS.length * quad), **more)
+    compiles(target, job.text(strategy_for(target)), tmp_path)
+
+
+SOURCE = """
+#include "portbar/scan.h"
+kernel __attribute__((reqd_work_group_size(64, 1, 1)))
+void scans(PORTBAR_SCAN_PARAM, global KIND_value *out)
+{
+    local KIND_scan scan;
+    const uint tile = KIND_begin(&scan);
+    KIND_publish(&scan, out[64u * tile + get_local_id(0)]);
+    while (KIND_missing(&scan))
+        KIND_supply(&scan, out[64u * KIND_missing_tile(&scan) + get_local_id(0)]);
+    out[1000u + 64u * tile + get_local_id(0)] = KIND_exclusive(&scan);
+    out[2000u + 64u * tile + get_local_id(0)] = KIND_inclusive(&scan);
+}
+"""
+MIXED = np.dtype([("p", np.uint64), ("q", np.uint32)], align=True)
+SCANS = (
+    portbar.DeviceScan("small", np.uint8, "max"),
+    portbar.DeviceScan("number", np.float32),
+    portbar.DeviceScan(
+        "pair", MIXED, portbar.Operator("((pair_value){ a.p + b.p, b.q })", neutral="((pair_value){ 0 })")
+    ),
+)
+
+
+@pytest.mark.parametrize("declared", SCANS, ids=lambda scan: scan.name)
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_scans_in_kernels_compile(target, declared, tmp_path):
+    compiles(
+        target,
+        resolve_includes(SOURCE.replace("KIND", declared.name), strategy_for(target), scans=(declared,)),
+        tmp_path,
+    )

@@ -9,6 +9,7 @@ import pytest
 
 import portbar
 from tests.reduce.support import put, random_of
+from tests.scan.conftest import put_all
 
 pytestmark = pytest.mark.device
 
@@ -20,11 +21,8 @@ def state(queue, scan) -> Any:
     """Return a call that scans with an output statement, and gives what it wrote as NumPy arrays."""
 
     def call(values: Any, outputs: dict[str, Any], output: str, *args: Any, **more: Any) -> dict[str, Any]:
-        arrays = (
-            {name: put(queue, one) for name, one in values.items()} if isinstance(values, dict) else put(queue, values)
-        )
-        written = {name: put(queue, one) for name, one in outputs.items()}
-        answer = portbar.scan(queue, arrays, *args, output=output, outputs=written, **more)
+        written = put_all(queue, outputs)
+        answer = portbar.scan(queue, put_all(queue, values), *args, output=output, outputs=written, **more)
         assert answer == written
         return {name: one.get() for name, one in written.items()}
 
@@ -86,19 +84,10 @@ def test_structures_go_from_array_to_array(state, form):
 
 
 def test_a_result_where_it_is_asked_for(queue, scan, form):
-    import pyopencl.array as cla  # noqa: PLC0415
-
     values = random_of(np.int32, 1_003, 5)
-    out, twice = cla.zeros(queue, 1_003, np.int32), cla.zeros(queue, 1_003, np.int32)
-    answer, event = portbar.scan(
-        queue,
-        put(queue, values),
-        out=out,
-        exclusive=True,
-        output="twice[i] = item - prev_item;",
-        outputs={"twice": twice},
-        return_event=True,
-    )
+    out, twice = (put(queue, np.zeros_like(values)) for _ in range(2))
+    written = {"output": "twice[i] = item - prev_item;", "outputs": {"twice": twice}}
+    answer, event = portbar.scan(queue, put(queue, values), out=out, exclusive=True, return_event=True, **written)
     assert answer is out
     event.wait()
     right = np.cumsum(values, dtype=np.int32)
@@ -107,11 +96,9 @@ def test_a_result_where_it_is_asked_for(queue, scan, form):
 
 
 def test_the_same_statement_writes_to_other_arrays_and_nothing_of_nothing(queue, scan):
-    import pyopencl.array as cla  # noqa: PLC0415
-
     for size in (7, 300, 0):
         values = random_of(np.int32, size, size)
-        big = cla.zeros(queue, size + 5, np.int32)
+        big = put(queue, np.zeros(size + 5, np.int32))
         portbar.scan(queue, put(queue, values), output="to[i] = item;", outputs={"to": big[3 : size + 3]})
         np.testing.assert_array_equal(big.get()[3 : size + 3], np.cumsum(values, dtype=np.int32))
         assert not big.get()[:3].any()
@@ -119,32 +106,30 @@ def test_the_same_statement_writes_to_other_arrays_and_nothing_of_nothing(queue,
 
 
 def test_invalid_input_is_refused(queue, scan):
-    x = put(queue, np.arange(100, dtype=np.int32))
-    y = put(queue, np.arange(100, dtype=np.int32))
-    write = {"output": "y[i] = item;", "outputs": {"y": y}}
-    scan_x = {"queue": queue, "array": x}
-    with pytest.raises(portbar.BuildError, match=r"the output statement, 'z\[i\] = item;', does not compile"):
-        portbar.scan(**scan_x, output="z[i] = item;", outputs={"y": y})
-    with pytest.raises(portbar.BuildError, match=r"the map of 'result', 'x\[i - 1\] \+ wat', does not compile"):
-        portbar.scan(**scan_x, map="x[i - 1] + wat")
-    with pytest.raises(portbar.LaunchError, match=r"'y'.*shares memory with the array"):
-        portbar.scan(**scan_x, output="y[i] = item;", outputs={"y": x[:50]})
-    with pytest.raises(portbar.LaunchError, match="'y' and 'z' of the outputs share memory"):
-        portbar.scan(**scan_x, output="y[i] = item;", outputs={"y": y[:51], "z": y[50:]})
-    with pytest.raises(portbar.LaunchError, match="'out' and 'y' of the outputs share memory"):
-        portbar.scan(**scan_x, **write, out=y)
-    with pytest.raises(portbar.LaunchError, match="strides"):
-        portbar.scan(**scan_x, output="y[i] = item;", outputs={"y": y[::2]})
-    with pytest.raises(portbar.LaunchError, match=r"outputs\['y'\] must be a pyopencl.array.Array, not ndarray"):
-        portbar.scan(**scan_x, output="y[i] = item;", outputs={"y": np.zeros(100)})
+    x, y = (put(queue, np.arange(100, dtype=np.int32)) for _ in range(2))
+
+    def refused(message: str, error: type[portbar.Error] = portbar.Error, **more: Any) -> None:
+        with pytest.raises(error, match=message):
+            portbar.scan(queue, x, **more)
+
+    def bad_outputs(message: str, output: str = "y[i] = item;", *, out: Any = None, **outputs: Any) -> None:
+        refused(message, portbar.LaunchError, output=output, outputs=outputs, out=out)
+
+    written = {"output": "y[i] = item;", "outputs": {"y": y}}
+    refused(
+        r"the output statement, 'z\[i\] = item;', does not compile",
+        portbar.BuildError,
+        **{**written, "output": "z[i] = item;"},
+    )
+    refused(r"the map of 'result', 'x\[i - 1\] \+ wat', does not compile", portbar.BuildError, map="x[i - 1] + wat")
+    bad_outputs(r"'y'.*shares memory with the array", y=x[:50])
+    bad_outputs("'y' and 'z' of the outputs share memory", y=y[:51], z=y[50:])
+    bad_outputs("'out' and 'y' of the outputs share memory", y=y, out=y)
+    bad_outputs("strides", y=y[::2])
+    bad_outputs(r"outputs\['y'\] must be a pyopencl.array.Array, not ndarray", y=np.zeros(100))
     for name in ("item", "last_item", "N"):
-        with pytest.raises(portbar.Error, match=f"'{name}', which has a meaning"):
-            portbar.scan(**scan_x, output="y[i] = item;", outputs={name: y})
-    with pytest.raises(portbar.Error, match="names both"):
-        portbar.scan(**scan_x, output="x[i] = item;", outputs={"x": y})
-    with pytest.raises(portbar.Error, match="pass output= as well"):
-        portbar.scan(**scan_x, outputs={"y": y})
-    with pytest.raises(portbar.Error, match=r"'total\[i\] = item;', not 7"):
-        portbar.scan(**scan_x, output=7)
-    with pytest.raises(portbar.Error, match="use prev_item"):
-        portbar.scan(**scan_x, **write, exclusive=True)
+        refused(f"'{name}', which has a meaning", output="y[i] = item;", outputs={name: y})
+    refused("names both", output="x[i] = item;", outputs={"x": y})
+    refused("pass output= as well", outputs={"y": y})
+    refused(r"'total\[i\] = item;', not 7", output=7)
+    refused("use prev_item", **written, exclusive=True)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import portbar
-from portbar.arrays.scan import TRIAL, WARPS, ScanJob, quad_of
+from portbar.arrays.scan import TRIAL
+from portbar.arrays.scan_source import WARPS, ScanJob, quad_of
 from portbar.primitives.reduction.types import type_of
 from tests.reduce.support import put, random_of
 

@@ -9,26 +9,20 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.programs import LIMIT_S, amount  # noqa: E402
 from tests.signal.kernels import RINGS  # noqa: E402
 
 pytestmark = pytest.mark.device
 
 #: Work-items of a group: no power of two, and more than a sub-group of some devices.
 LOCAL = 5
-#: Above the patience of discovery, below which no limit takes effect.
-LIMIT_S = 0.4
-
-
-def rounds_for(device):
-    """Return rounds of a ring of two groups or so that take a device well below a second."""
-    return 10 if support.scale(device).is_simulator else 60 if support.scale(device).is_cut_short else 10_000
 
 
 @pytest.mark.parametrize("name", RINGS)
 def test_each_hop_of_a_ring_sees_what_the_group_before_has_written(made, launched, queue, name):
     kernel = made(name)
     bound = kernel.occupancy(queue, (LOCAL,)).groups
-    rounds = max(3, rounds_for(queue.device) // min(bound, 16))
+    rounds = max(3, amount(queue.device, 10_000, simulated=10, cut_short=60) // min(bound, 16))
     cells, wrong = support.filled(queue, 32 * LOCAL), support.filled(queue, 32)
     signals = support.filled(queue, 32, 12345)
     launch = launched(kernel, LOCAL, lambda: (signals, cells, wrong, np.uint32(rounds), np.uint32(0)))
@@ -44,7 +38,7 @@ def test_each_hop_of_a_ring_sees_what_the_group_before_has_written(made, launche
 
 @pytest.mark.parametrize("name", ["ring_add", "lone_set"])
 def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, name):
-    kernel, launches = made(name), 6 if support.scale(queue.device).is_simulator else 300
+    kernel, launches = made(name), amount(queue.device, 300, simulated=6)
     signals, wrong = support.filled(queue, 32, 0xFFFFFFFF), support.filled(queue, 32)
     cells = support.filled(queue, 32 * LOCAL)
     groups = min(kernel.occupancy(queue, (LOCAL,)).groups, 16)
@@ -63,7 +57,7 @@ def test_counters_that_are_never_cleared_count_on_over_launches(made, queue, nam
     """The host passes each signal's value before the launch; groups that took no part have not signalled."""
     kernel, wrong, cells = made(name), support.filled(queue, 32), support.filled(queue, 32 * LOCAL)
     signals, base = support.filled(queue, 32, 1000), 1000
-    for _ in range(3 if support.scale(queue.device).is_simulator else 20):
+    for _ in range(amount(queue.device, 20, simulated=3)):
         launch = kernel(queue, None, (LOCAL,), signals, cells, wrong, np.uint32(3), np.uint32(base), num_groups=1)
         launch.wait()
         base += 3
@@ -73,7 +67,7 @@ def test_counters_that_are_never_cleared_count_on_over_launches(made, queue, nam
 
 def test_a_pipeline_of_groups_with_few_slots_between_them(made, launched, queue):
     kernel = made("pipeline")
-    items = 12 if support.scale(queue.device).is_simulator else 60 if support.scale(queue.device).is_cut_short else 1500
+    items = amount(queue.device, 1500, simulated=12, cut_short=60)
     given = np.random.default_rng(3).integers(0, 2**32, items * LOCAL, dtype=np.uint32)
     source, out = support.to_device(queue, given), support.filled(queue, items * LOCAL)
     signals, slots = support.filled(queue, 64, 77), support.filled(queue, 32 * 3 * LOCAL)
@@ -86,8 +80,7 @@ def test_a_pipeline_of_groups_with_few_slots_between_them(made, launched, queue)
 
 
 def test_a_signal_that_all_work_items_add_to_counts_them(made, launched, queue):
-    kernel, rounds = made("gather"), 5 if support.scale(queue.device).is_simulator else 300
-    rounds = 40 if support.scale(queue.device).is_cut_short else rounds
+    kernel, rounds = made("gather"), amount(queue.device, 300, simulated=5, cut_short=40)
     signals, sums = support.filled(queue, 1, 5), support.filled(queue, rounds)
     launch = launched(kernel, LOCAL, lambda: (signals, support.filled(queue, 32 * LOCAL), sums, np.uint32(rounds)))
     launch.wait()

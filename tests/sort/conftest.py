@@ -20,7 +20,8 @@ FORMS = ("own", "items", "groups", "small")
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest, device: cl.Device, queue: cl.CommandQueue) -> Iterator[str]:
     """Sort by one form of the kernels; skip where portbar refuses the device."""
-    from portbar.arrays.sort import TRIAL, Shape  # noqa: PLC0415
+    from portbar.arrays.sort import TRIAL  # noqa: PLC0415
+    from portbar.arrays.sort_source import Shape  # noqa: PLC0415
 
     shapes = {
         "own": None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections import OrderedDict
 from typing import Any
 
@@ -12,9 +11,9 @@ import pytest
 
 import portbar
 from portbar.arrays import plan as plans
-from portbar.arrays.sort import SortJob
+from portbar.arrays.sort_source import SortJob
 from tests import support
-from tests.reduce.support import put, random_of
+from tests.reduce.support import in_threads, put, random_of
 
 pytestmark = pytest.mark.device
 
@@ -126,10 +125,9 @@ def test_parts_of_buffers_and_results_of_the_callers(queue, form):
         assert not around.any()
 
 
-@pytest.mark.parametrize("repeats", [3])
-def test_sorts_of_different_kinds_one_after_another(queue, form, repeats):
+def test_sorts_of_different_kinds_one_after_another(queue, form):
     """Each finds what the one before left in the memory that they share."""
-    for turn in range(repeats):
+    for turn in range(3):
         for dtype, size in ((np.uint64, 300), (np.uint8, 900), (np.float32, 450)):
             keys = keys_of(dtype, size, turn)
             np.testing.assert_array_equal(portbar.sort(queue, put(queue, keys)).get(), np.sort(keys))
@@ -168,22 +166,14 @@ def test_numbers_of_launches_begin_again(queue, form, monkeypatch):
 def test_threads_that_sort_on_one_queue(queue, form):
     if "Oclgrind" in queue.device.platform.name:
         pytest.skip("Oclgrind ends the process when two threads use it at once")
-    wrong: list[Any] = []
 
     def work(seed: int) -> None:
         keys = random_of(np.int32, 600, seed)
         given, right = put(queue, keys), np.sort(keys)
         for _ in range(5):
-            found = portbar.sort(queue, given).get()
-            if not np.array_equal(found, right):
-                wrong.append(found)
+            np.testing.assert_array_equal(portbar.sort(queue, given).get(), right)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    in_threads(work, 4)
 
 
 def test_a_queue_that_keeps_no_order(context, form):
@@ -206,21 +196,18 @@ def test_no_keys(queue, form):
     assert portbar.argsort(queue, empty).get().shape == (0,)
 
 
+BYTES = np.zeros(4, np.int8)
 REFUSED = {
     "list": ([1, 2], {}, r"keys is a list, not a pyopencl.array.Array"),
     "complex": (np.zeros(4, np.complex64), {}, r"keys of complex64 cannot be sorted"),
     "two dimensions": (np.zeros((2, 2), np.int32), {}, r"shape \(2, 2\): portbar sorts one dimension"),
-    "no bits": (np.zeros(4, np.int8), {"begin_bit": 3, "end_bit": 3}, "select none of them"),
-    "too many bits": (np.zeros(4, np.int8), {"end_bit": 9}, "have bits 0 to 8"),
-    "half a bit": (np.zeros(4, np.int8), {"end_bit": 1.5}, "must be integers"),
-    "fewer values": (np.zeros(4, np.int8), {"values": np.zeros(3)}, "4 keys and 3 values"),
-    "out of another type": (
-        np.zeros(4, np.int8),
-        {"out": np.zeros(4, np.int16)},
-        r"must have shape \(4,\) and type int8",
-    ),
-    "out of another length": (np.zeros(4, np.int8), {"out": np.zeros(5, np.int8)}, r"must have shape \(4,\)"),
-    "one out of two": (np.zeros(4, np.int8), {"values": np.zeros(4), "out": np.zeros(4, np.int8)}, "must be a pair"),
+    "no bits": (BYTES, {"begin_bit": 3, "end_bit": 3}, "select none of them"),
+    "too many bits": (BYTES, {"end_bit": 9}, "have bits 0 to 8"),
+    "half a bit": (BYTES, {"end_bit": 1.5}, "must be integers"),
+    "fewer values": (BYTES, {"values": np.zeros(3)}, "4 keys and 3 values"),
+    "out of another type": (BYTES, {"out": np.zeros(4, np.int16)}, r"must have shape \(4,\) and type int8"),
+    "out of another length": (BYTES, {"out": np.zeros(5, np.int8)}, r"must have shape \(4,\)"),
+    "one out of two": (BYTES, {"values": np.zeros(4), "out": np.zeros(4, np.int8)}, "must be a pair"),
 }
 
 
@@ -236,20 +223,19 @@ def test_strides_shared_memory_and_other_contexts_are_refused(queue, device):
     import pyopencl as cl  # noqa: PLC0415
 
     keys = put(queue, np.arange(10, dtype=np.int32))
-    with pytest.raises(portbar.LaunchError, match=r"sort keys.copy\(\)"):
-        portbar.sort(queue, keys[::2])
-    with pytest.raises(portbar.LaunchError, match="shares memory"):
-        portbar.sort(queue, keys[:5], out=keys[4:9])
-    with pytest.raises(portbar.LaunchError, match="shares memory"):
-        portbar.argsort(queue, keys, out=keys.view(np.uint32))
-    with pytest.raises(portbar.LaunchError, match="integers of 32 or 64 bits"):
-        portbar.argsort(queue, keys, dtype=np.float32)
-    elsewhere = cl.Context([device])
-    other = cl.CommandQueue(elsewhere)
-    with pytest.raises(portbar.LaunchError, match="another context"):
-        portbar.sort(other, keys)
-    with pytest.raises(portbar.LaunchError, match=r"first argument must be a pyopencl.CommandQueue"):
-        portbar.sort(keys, keys)
+    # A queue may not keep its context alive: the effect CONTEXTS_LOST.
+    another = cl.Context([device])
+    other = cl.CommandQueue(another)
+    for call, args, more, told in (
+        (portbar.sort, (queue, keys[::2]), {}, r"sort keys.copy\(\)"),
+        (portbar.sort, (queue, keys[:5]), {"out": keys[4:9]}, "shares memory"),
+        (portbar.argsort, (queue, keys), {"out": keys.view(np.uint32)}, "shares memory"),
+        (portbar.argsort, (queue, keys), {"dtype": np.float32}, "integers of 32 or 64 bits"),
+        (portbar.sort, (other, keys), {}, "another context"),
+        (portbar.sort, (keys, keys), {}, r"first argument must be a pyopencl.CommandQueue"),
+    ):
+        with pytest.raises(portbar.LaunchError, match=told):
+            call(*args, **more)
 
 
 def test_more_keys_than_places_have_numbers_are_refused(queue, monkeypatch):

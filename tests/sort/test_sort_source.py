@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from models.weak_memory.programs import clang
-from portbar.arrays.sort import SHAPES, SortJob, warps_shape
+from portbar.arrays.sort_source import SHAPES, SortJob, warps_shape
 from tests.gpu_code import TARGETS, assembled, compiled_alone, strategy_for
+
+pytestmark = pytest.mark.skipif(clang() is None, reason="no clang: apt-get install clang")
 
 #: The oldest and the newest: between them the words differ in nothing else.
 PTX = [target for target in TARGETS if target.atomics == "ptx"][::2]
@@ -18,8 +20,6 @@ PTX = [target for target in TARGETS if target.atomics == "ptx"][::2]
 @pytest.mark.parametrize(("key_bytes", "value_bytes"), [(1, 0), (2, 3), (4, 4), (8, 8), (4, 32)])
 @pytest.mark.parametrize("target", PTX, ids=lambda target: target.name)
 def test_kernels_for_warps_assemble_in_48_kib(target, key_bytes, value_bytes, tmp_path):
-    if clang() is None:
-        pytest.skip("no clang: apt-get install clang")
     job = SortJob(
         "f" if key_bytes == 4 else "i", key_bytes, value_bytes, value_bytes in (4, 8), True, key_bytes,
         warps_shape(key_bytes, value_bytes),
@@ -34,7 +34,5 @@ def test_kernels_for_warps_assemble_in_48_kib(target, key_bytes, value_bytes, tm
 
 @pytest.mark.parametrize("target", [target for target in TARGETS if target.name == "gfx90a c11"], ids=lambda t: t.name)
 def test_kernels_for_groups_compile(target, tmp_path):
-    if clang() is None:
-        pytest.skip("no clang: apt-get install clang")
     job = SortJob("u", 4, 4, numbers=True, descending=False, digits=4, shape=SHAPES["gpu"])
     compiled_alone(target, job.text(strategy_for(target)), tmp_path)

@@ -13,13 +13,13 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402
 from portbar.primitives.task_graph import WORDS  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.programs import LIMIT_S, local_sizes  # noqa: E402
 from tests.task_graph.kernels import ONCE  # noqa: E402
 
 pytestmark = pytest.mark.device
 
-#: Above the patience of discovery, below which no limit takes effect.
-LIMIT_S = 0.4
 CELLS = 8
+EITHER_WAY = pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
 
 
 def chain(n):
@@ -78,12 +78,13 @@ class Data:
     def args(self, run):
         return self.first, self.waits, self.cells, self.seen, self.wrong, np.uint32(run)
 
+    def check(self, runs, *details):
+        """Check that each task was executed in each run, after those that it waits for."""
+        assert not self.wrong.get().any(), details
+        assert (self.seen.get() == runs).all(), details
 
-def local_sizes(device):
-    return [size for size in (1, 5, 64) if size in (1, 5) or not support.scale(device).is_simulator]
 
-
-@pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
+@EITHER_WAY
 @pytest.mark.parametrize("name", ONCE)
 def test_each_task_is_executed_once_after_those_that_it_waits_for(made, queue, name, by_tickets):
     kernel, few = made(name), support.scale(queue.device).is_simulator
@@ -96,12 +97,11 @@ def test_each_task_is_executed_once_after_those_that_it_waits_for(made, queue, n
             for most in (1, 2, None):
                 run += 1
                 kernel(queue, None, (local,), *graph.args, *data.args(run), max_groups=most).wait()
-                assert not data.wrong.get().any(), (title, local, most)
-                assert (data.seen.get() == run).all(), (title, local, most)
+                data.check(run, title, local, most)
         assert graph.words.get()[WORDS["RUN"]] == run
 
 
-@pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
+@EITHER_WAY
 def test_a_larger_graph(made, queue, by_tickets):
     if support.scale(queue.device).is_simulator or support.scale(queue.device).is_cut_short:
         pytest.skip("takes the device too long")
@@ -109,19 +109,17 @@ def test_a_larger_graph(made, queue, by_tickets):
     graph, data = portbar.TaskGraph(queue, n, edges, by_tickets=by_tickets), Data(queue, n, edges)
     for run in range(1, 4):
         made("at_once")(queue, None, (5,), *graph.args, *data.args(run)).wait()
-        assert not data.wrong.get().any()
-        assert (data.seen.get() == run).all()
+        data.check(run)
 
 
-@pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
+@EITHER_WAY
 def test_a_graph_runs_again_in_the_same_launch(made, queue, by_tickets):
     n, edges = GRAPHS["stages"]
     graph, data = portbar.TaskGraph(queue, n, edges, by_tickets=by_tickets), Data(queue, n, edges)
     for launch in range(2):
         # Each launch begins the graph once more than it runs it.
         made("again")(queue, None, (5,), *graph.args, *data.args(3 * launch)).wait()
-        assert not data.wrong.get().any()
-        assert (data.seen.get() == 3 * (launch + 1)).all()
+        data.check(3 * (launch + 1))
         graph.reset()
 
 
@@ -137,8 +135,7 @@ def test_counts_of_runs_and_counters_wrap_around(made, queue):
     graph.words.set(words)
     for run in range(1, 5):
         made("at_once")(queue, None, (5,), *graph.args, *data.args(run)).wait()
-        assert not data.wrong.get().any()
-        assert (data.seen.get() == run).all()
+        data.check(run)
     assert graph.words.get()[WORDS["RUN"]] == 2
 
 
@@ -150,8 +147,7 @@ def test_an_order_of_the_authors_own(made, queue):
     assert (graph.groups, graph.by_tickets) == (1, False)
     graph.check(kernel, (5,), *graph.args, *data.args(1))
     kernel(queue, None, (5,), *graph.args, *data.args(1), max_groups=1).wait()
-    assert (data.seen.get() == 1).all()
-    assert not data.wrong.get().any()
+    data.check(1)
 
 
 def test_an_order_that_needs_several_groups(made, launched, queue):
@@ -168,8 +164,7 @@ def test_an_order_that_needs_several_groups(made, launched, queue):
     assert not data.seen.get().any()
     # Nothing began, so nothing has to be reset.
     launched(kernel, 5, lambda: (*graph.args, *data.args(1)), 3, 3).wait()
-    assert (data.seen.get() == 1).all()
-    assert not data.wrong.get().any()
+    data.check(1)
 
 
 def test_an_order_that_needs_more_groups_than_the_device_holds_is_refused_before_the_launch(made, queue):
@@ -194,10 +189,10 @@ def test_an_order_that_needs_more_groups_than_the_device_holds_is_refused_before
 # Faults.
 
 
-@pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
-def test_a_task_that_never_finishes_is_an_error_within_the_limit_and_a_second(made, launched, queue, by_tickets):
-    if support.scale(queue.device).is_cut_short:
-        pytest.skip("the device ends the wait before its limit")
+@EITHER_WAY
+def test_a_task_that_never_finishes_is_an_error_within_the_limit_and_a_second(
+    made, launched, queue, by_tickets, full_waits
+):
     kernel = made("leaves", spin_limit=LIMIT_S)
     # Task 6 waits for 3, 4 and 5, and another group than that of task 3 has it.
     edges = [(0, 3), (1, 4), (2, 5), (3, 6), (4, 6), (5, 6)]
@@ -227,10 +222,8 @@ def test_a_task_that_never_finishes_is_an_error_within_the_limit_and_a_second(ma
         kernel(queue, None, (5,), *graph.args, out, np.uint32(9), num_groups=2).wait()
 
 
-@pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
-def test_groups_without_tasks_wait_for_the_others(made, launched, queue, by_tickets):
-    if support.scale(queue.device).is_cut_short:
-        pytest.skip("the device ends the wait before its limit")
+@EITHER_WAY
+def test_groups_without_tasks_wait_for_the_others(made, launched, queue, by_tickets, full_waits):
     kernel, out = made("leaves", spin_limit=LIMIT_S), support.filled(queue, 32 * 5)
     graph = portbar.TaskGraph(queue, 2, [], by_tickets=by_tickets)
 
@@ -256,7 +249,7 @@ def test_a_group_that_leaves_alone_is_told_by_the_next_launch(made, queue):
     assert support.uints(queue, out)[0] == 2 * 3 + 1
 
 
-@pytest.mark.parametrize("by_tickets", [False, True], ids=["dealt", "tickets"])
+@EITHER_WAY
 def test_tasks_that_are_taken_and_not_waited_for_are_an_error(made, queue, by_tickets):
     out = support.filled(queue, 4096)
     graph = portbar.TaskGraph(queue, 20, [], by_tickets=by_tickets)

@@ -1,3 +1,3 @@
-"""The folder's programs."""
+"""The folder's programs, and how they are launched."""
 
-from tests.programs import made  # noqa: F401 (a fixture)
+from tests.programs import full_waits, launched, made  # noqa: F401 (fixtures)

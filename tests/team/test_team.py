@@ -9,23 +9,14 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.programs import LIMIT_S, amount, local_sizes, zeros  # noqa: E402
 from tests.team.kernels import CUTS  # noqa: E402
 
 pytestmark = pytest.mark.device
 
-#: Above the patience of discovery, below which no limit takes effect.
-LIMIT_S = 0.4
 
 #: Maximum work-groups of a launch: as many ranks as a word has bits.
 MOST = 24
-
-
-def zeros(queue, n):
-    return cl.array.zeros(queue, n, np.uint32)
-
-
-def local_sizes(device):
-    return (1, 5) if support.scale(device).is_simulator else (1, 5, 64)
 
 
 def groups_of(kernel, queue, local, least=1):
@@ -36,27 +27,23 @@ def sizes_up_to(groups):
     return sorted({1, 2, 3, groups // 2 + 1, max(groups - 1, 1), groups})
 
 
-def launched(kernel, queue, local, least, *args):
-    """Launch again until at least this many groups took part."""
-    groups = groups_of(kernel, queue, local, least)
-    for _ in range(20):
-        launch = kernel(queue, None, (local,), *args, num_groups=groups)
-        if launch.num_groups >= least:
-            return launch
-    return pytest.skip(f"the busy machine never ran {least} work-groups at once")
+def teams_of_each_size(kernel, queue, local, arguments):
+    """Launch with each size of teams of which there are enough work-groups; yield it, the groups, and the arguments."""
+    groups = groups_of(kernel, queue, local)
+    for k in sizes_up_to(groups):
+        given = arguments(np.uint32(k), local)
+        launch = kernel(queue, None, (local,), *given, num_groups=groups)
+        if launch.num_groups >= k:
+            launch.wait()
+            yield k, launch.num_groups, given
 
 
 def test_each_group_learns_its_team_and_its_rank(made, queue):
     kernel = made("shapes")
     for local in local_sizes(queue.device):
-        groups = groups_of(kernel, queue, local)
-        for k in sizes_up_to(groups):
-            out = zeros(queue, 12 * groups * local)
-            launch = kernel(queue, None, (local,), out, np.uint32(k), np.uint32(k), num_groups=groups)
-            if launch.num_groups < k:
-                continue
-            launch.wait()
-            n = launch.num_groups
+        for k, n, (out, *_) in teams_of_each_size(
+            kernel, queue, local, lambda k, local: (zeros(queue, 12 * MOST * local), k, k)
+        ):
             found = out.get()[: 12 * n * local].reshape(n, local, 12)
             ids, items = np.arange(n), np.arange(local)
             colours = 1000 - ids * 7 % k * 5
@@ -82,44 +69,36 @@ def test_each_group_learns_its_team_and_its_rank(made, queue):
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_team_sees_what_its_members_wrote_before_the_barrier(made, queue, cut):
-    kernel, rounds = made(f"barriers_{cut}"), 6 if support.scale(queue.device).is_simulator else 200
+    kernel, rounds = made(f"barriers_{cut}"), np.uint32(amount(queue.device, 200, simulated=6))
+
+    def arguments(k, local):
+        return zeros(queue, 2 * MOST * MOST * local), zeros(queue, 1), k, rounds
+
     for local in local_sizes(queue.device):
-        groups = groups_of(kernel, queue, local)
-        cells, wrong = zeros(queue, 2 * groups * groups * local), zeros(queue, 1)
-        for k in sizes_up_to(groups):
-            launch = kernel(queue, None, (local,), cells, wrong, np.uint32(k), np.uint32(rounds), num_groups=groups)
-            if cut == "colour" or launch.num_groups >= k:
-                launch.wait()
-                assert not wrong.get().any(), (local, k, launch.num_groups)
-            else:
-                wrong.fill(0)
+        for k, n, (_, wrong, *_) in teams_of_each_size(kernel, queue, local, arguments):
+            assert not wrong.get().any(), (local, k, n)
 
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_all_of_a_team_learn_its_votes_reductions_and_broadcasts(made, queue, cut):
-    kernel, rounds = made(f"collectives_{cut}"), 3 if support.scale(queue.device).is_simulator else 40
+    kernel, rounds = made(f"collectives_{cut}"), np.uint32(amount(queue.device, 40, simulated=3))
+
+    def arguments(k, local):
+        return zeros(queue, MOST * local), k, rounds
+
     for local in local_sizes(queue.device):
-        groups = groups_of(kernel, queue, local)
-        for k in sizes_up_to(groups):
-            wrong = zeros(queue, groups * local)
-            launch = kernel(queue, None, (local,), wrong, np.uint32(k), np.uint32(rounds), num_groups=groups)
-            if cut == "colour" or launch.num_groups >= k:
-                launch.wait()
-                assert not wrong.get().any(), (local, k, launch.num_groups, wrong.get())
+        for k, n, (wrong, *_) in teams_of_each_size(kernel, queue, local, arguments):
+            assert not wrong.get().any(), (local, k, n, wrong.get())
 
 
 def test_sums_of_floats_follow_the_ranks(made, queue):
-    kernel = made("sums")
-    groups = groups_of(kernel, queue, 5)
-    values = (np.random.default_rng(5).standard_normal(groups) * 10.0 ** np.arange(groups)).astype(np.float32)
+    values = (np.random.default_rng(5).standard_normal(MOST) * 10.0 ** np.arange(MOST)).astype(np.float32)
     given = cl.array.to_device(queue, values)
-    for k in sizes_up_to(groups):
-        out = cl.array.zeros(queue, 10 * groups, np.float32)
-        launch = kernel(queue, None, (5,), given, out, np.uint32(k), num_groups=groups)
-        n = launch.num_groups
-        if n < k:
-            continue
-        launch.wait()
+
+    def arguments(k, local):
+        return given, cl.array.zeros(queue, 2 * MOST * local, np.float32), k
+
+    for k, n, (_, out, _) in teams_of_each_size(made("sums"), queue, 5, arguments):
         found = out.get().reshape(-1, 5, 2)[:n]
         for first in range(0, n, k):
             members = values[first : min(first + k, n)]
@@ -131,14 +110,11 @@ def test_sums_of_floats_follow_the_ranks(made, queue):
 
 
 def test_rows_and_columns_and_splits_in_a_loop(made, queue):
-    kernel, rounds = made("rows_and_columns"), 2 if support.scale(queue.device).is_simulator else 30
-    groups = groups_of(kernel, queue, 5)
-    for k in sizes_up_to(groups):
-        wrong = zeros(queue, groups * 5)
-        launch = kernel(queue, None, (5,), wrong, np.uint32(k), np.uint32(rounds), num_groups=groups)
-        if launch.num_groups >= k:
-            launch.wait()
-            assert not wrong.get().any(), (k, launch.num_groups, wrong.get())
+    kernel, rounds = made("rows_and_columns"), np.uint32(amount(queue.device, 30, simulated=2))
+    for k, n, (wrong, *_) in teams_of_each_size(
+        kernel, queue, 5, lambda k, local: (zeros(queue, MOST * local), k, rounds)
+    ):
+        assert not wrong.get().any(), (k, n, wrong.get())
 
 
 # Bad input.
@@ -178,10 +154,10 @@ def test_a_team_size_that_a_program_requires_is_refused_before_the_launch(contex
 
 
 @pytest.mark.parametrize("item", [1, 4])
-def test_colours_that_differ_within_a_group_are_an_error(made, queue, item):
+def test_colours_that_differ_within_a_group_are_an_error(made, launched, queue, item):
     kernel = made("colours", spin_limit=LIMIT_S)
     out = support.cells(kernel, queue, (5,), 9)
-    launch = launched(kernel, queue, 5, 1, out, np.uint32(0), np.uint32(item))
+    launch = launched(kernel, 5, lambda: (out, np.uint32(0), np.uint32(item)), 1, MOST)
     with pytest.raises(portbar.Error, match=rf"in work-group 0 differs: {5 - item} work-items of the group") as caught:
         launch.wait()
     assert not isinstance(caught.value, portbar.BarrierTimeoutError)
@@ -192,19 +168,19 @@ def test_colours_that_differ_within_a_group_are_an_error(made, queue, item):
     assert (support.uints(queue, out)[: launch.num_groups * 5] == 3).all()
 
 
-def test_sizes_that_differ_between_groups_are_an_error(made, queue):
+def test_sizes_that_differ_between_groups_are_an_error(made, launched, queue):
     kernel = made("sizes", spin_limit=LIMIT_S)
     out = support.cells(kernel, queue, (5,), 9)
-    launch = launched(kernel, queue, 5, 2, out)
+    launch = launched(kernel, 5, lambda: (out,), 2, MOST)
     with pytest.raises(portbar.Error, match=r"in work-group 0 differs: 1 work-items of the group, or work-groups"):
         launch.wait()
     assert (support.uints(queue, out)[: launch.num_groups * 5] == 0).all()
 
 
 @pytest.mark.parametrize("how", [0, 1], ids=["barrier", "reduction"])
-def test_a_group_that_skips_a_barrier_of_its_team_is_an_error_within_the_limit_and_a_second(made, queue, how):
-    if support.scale(queue.device).is_cut_short:
-        pytest.skip("the device ends the wait before its limit")
+def test_a_group_that_skips_a_barrier_of_its_team_is_an_error_within_the_limit_and_a_second(
+    made, queue, how, full_waits
+):
     kernel = made("skips", spin_limit=LIMIT_S)
     out = support.cells(kernel, queue, (5,))
     groups = groups_of(kernel, queue, 5, 2)
@@ -223,12 +199,10 @@ def test_a_group_that_skips_a_barrier_of_its_team_is_an_error_within_the_limit_a
     launch.wait()
 
 
-def test_a_counter_that_is_overwritten_lets_no_group_pass(made, queue):
-    if support.scale(queue.device).is_cut_short:
-        pytest.skip("the device ends the wait before its limit")
+def test_a_counter_that_is_overwritten_lets_no_group_pass(made, launched, queue, full_waits):
     kernel = made("overwrites", spin_limit=LIMIT_S)
     out = support.cells(kernel, queue, (5,))
-    launch = launched(kernel, queue, 5, 2, out)
+    launch = launched(kernel, 5, lambda: (out,), 2, MOST)
     with pytest.raises(portbar.Error, match=r"a barrier of a team reached|overwritten"):
         launch.wait()
     assert (support.uints(queue, out)[:10] == 2).all()

@@ -17,46 +17,12 @@ static void visit(global uint *seen, global uint *cells, global uint *wrong, uin
 }
 """
 
-#: All levels of the tree, each work-item pushing for itself, its children one by one or together.
-_LONE: Final = """
-kernel void NAME(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
-                 global uint *cells, global uint *wrong, const uint n, const uint most)
-{
-    PORTBAR_ENTER(grid);
-    PORTBAR_FRONTIER(frontier, &grid, list);
-    uint level = 0u;
-    bool more = true;
-    while (more && level++ < most) {
-        LOOP {
-            const uint v = items[portbar_frontier_at(&frontier, i)];
-            visit(seen, cells, wrong, v);
-            PUSH
-        }
-        more = portbar_device_frontier_swap(&grid, &frontier);
-    }
-    if (portbar_frontier_size(&frontier) != 0u && level < most)
-        wrong[1] = 1u;
-}
-"""
-_FOR: Final = "PORTBAR_FOR(i, &grid, portbar_frontier_size(&frontier))"
-_DYNAMIC: Final = "PORTBAR_FOR_DYNAMIC(i, &grid, portbar_frontier_size(&frontier), 3)"
-_ONE_BY_ONE: Final = """
-            if (2u * v + 1u < n)
-                portbar_frontier_push(&frontier, items, 2u * v + 1u);
-            if (2u * v + 2u < n)
-                portbar_frontier_push(&frontier, items, 2u * v + 2u);
-"""
-_TOGETHER: Final = """
-            const uint children = 2u * v + 2u < n ? 2u : 2u * v + 1u < n ? 1u : 0u;
-            const uint place = portbar_frontier_reserve(&frontier, children);
-            for (uint c = 0u; c < children && place != PORTBAR_WORKLIST_FULL; ++c)
-                items[place + c] = 2u * v + 1u + c;
-"""
+_TREE: Final = """PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
+                 global uint *cells, global uint *wrong, const uint n"""
 
-#: The same by whole work-groups.
-_GROUP: Final = """
-kernel void NAME(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
-                 global uint *cells, global uint *wrong, const uint n, const uint most)
+#: All levels of the tree: a loop over the elements of a level, which pushes their children.
+_LEVEL: Final = """
+kernel void NAME(TREE, const uint most)
 {
     PORTBAR_ENTER(grid);
     PORTBAR_FRONTIER(frontier, &grid, list);
@@ -65,36 +31,52 @@ kernel void NAME(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint 
     bool more = true;
     while (more && level++ < most) {
         const uint size = portbar_frontier_size(&frontier);
-        PORTBAR_FOR_TILES(tile, &grid, (size + width - 1u) / width) {
-            const uint i = tile * width + (uint)get_local_id(0);
-            const uint v = i < size ? items[portbar_frontier_at(&frontier, i)] : n;
+        LOOP
             if (v < n)
                 visit(seen, cells, wrong, v);
             PUSH
         }
         more = portbar_device_frontier_swap(&grid, &frontier);
     }
+    if (portbar_frontier_size(&frontier) != 0u && level < most)
+        wrong[1] = 1u;
 }
 """
-_GROUP_ONE_BY_ONE: Final = """
+_FOR: Final = """PORTBAR_FOR(i, &grid, size) {
+            const uint v = items[portbar_frontier_at(&frontier, i)];"""
+_DYNAMIC: Final = _FOR.replace("PORTBAR_FOR(i, &grid, size)", "PORTBAR_FOR_DYNAMIC(i, &grid, size, 3)")
+#: By whole work-groups, whose work-items may have no element.
+_TILES: Final = """PORTBAR_FOR_TILES(tile, &grid, (size + width - 1u) / width) {
+            const uint i = tile * width + (uint)get_local_id(0);
+            const uint v = i < size ? items[portbar_frontier_at(&frontier, i)] : n;"""
+_EACH: Final = """
+            if (2u * v + 1u < n)
+                portbar_frontier_push(&frontier, items, 2u * v + 1u);
+            if (2u * v + 2u < n)
+                portbar_frontier_push(&frontier, items, 2u * v + 2u);
+"""
+_GROUP_EACH: Final = """
             portbar_work_group_frontier_push(&grid, &frontier, items, 2u * v + 1u, 2u * v + 1u < n);
             portbar_work_group_frontier_push(&grid, &frontier, items, 2u * v + 2u, 2u * v + 2u < n);
 """
-_GROUP_TOGETHER: Final = """
+_BOTH: Final = """
             const uint children = 2u * v + 2u < n ? 2u : 2u * v + 1u < n ? 1u : 0u;
-            const uint place = portbar_work_group_frontier_reserve(&grid, &frontier, children);
+            const uint place = portbar_frontier_reserve(&frontier, children);
             for (uint c = 0u; c < children && place != PORTBAR_WORKLIST_FULL; ++c)
                 items[place + c] = 2u * v + 1u + c;
 """
-
+_GROUP_BOTH: Final = _BOTH.replace("portbar_frontier_reserve(", "portbar_work_group_frontier_reserve(&grid, ")
+_FORMS: Final = {
+    "lone_each": (_FOR, _EACH),
+    "lone_both": (_FOR, _BOTH),
+    "lone_dynamic": (_DYNAMIC, _EACH),
+    "group_each": (_TILES, _GROUP_EACH),
+    "group_both": (_TILES, _GROUP_BOTH),
+}
 #: Names of the kernels that go through a tree level by level.
-LEVELS: Final = ("lone_each", "lone_both", "lone_dynamic", "group_each", "group_both")
-_LEVELS: Final = (
-    _LONE.replace("NAME", "lone_each").replace("LOOP", _FOR).replace("PUSH", _ONE_BY_ONE)
-    + _LONE.replace("NAME", "lone_both").replace("LOOP", _FOR).replace("PUSH", _TOGETHER)
-    + _LONE.replace("NAME", "lone_dynamic").replace("LOOP", _DYNAMIC).replace("PUSH", _ONE_BY_ONE)
-    + _GROUP.replace("NAME", "group_each").replace("PUSH", _GROUP_ONE_BY_ONE)
-    + _GROUP.replace("NAME", "group_both").replace("PUSH", _GROUP_TOGETHER)
+LEVELS: Final = tuple(_FORMS)
+_LEVELS: Final = "".join(
+    _LEVEL.replace("NAME", name).replace("LOOP", loop).replace("PUSH", push) for name, (loop, push) in _FORMS.items()
 )
 
 _FRONTIERS: Final = """
@@ -140,8 +122,11 @@ kernel void produce(PORTBAR_GRID_PARAM, global portbar_worklist *list, global ui
 
 #: Tasks are vertices; a task pushes its children when it has written.
 _TASKS: Final = """
-kernel void task_groups(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
-                        global uint *cells, global uint *wrong, const uint n)
+#define PUSH_CHILDREN \\
+    for (uint c = 1u; c < 3u; ++c) \\
+        if (2u * v + c < n && !portbar_task_queue_push(&grid, &queue, items, 2u * v + c)) \\
+            wrong[2] = 1u
+kernel void task_groups(TREE)
 {
     local uint v;
     PORTBAR_ENTER(grid);
@@ -156,8 +141,7 @@ kernel void task_groups(PORTBAR_GRID_PARAM, global portbar_worklist *list, globa
                 portbar_task_queue_push(&grid, &queue, items, 2u * v + c);
     }
 }
-kernel void task_groups_push(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
-                             global uint *cells, global uint *wrong, const uint n)
+kernel void task_groups_push(TREE)
 {
     local uint v;
     PORTBAR_ENTER(grid);
@@ -173,8 +157,7 @@ kernel void task_groups_push(PORTBAR_GRID_PARAM, global portbar_worklist *list, 
             wrong[2] = 1u;
     }
 }
-kernel void task_leaders(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
-                         global uint *cells, global uint *wrong, const uint n)
+kernel void task_leaders(TREE)
 {
     PORTBAR_ENTER(grid);
     PORTBAR_TASK_QUEUE(queue, &grid, list);
@@ -182,13 +165,10 @@ kernel void task_leaders(PORTBAR_GRID_PARAM, global portbar_worklist *list, glob
     if (get_local_id(0) == 0u)
         while (portbar_task_queue_pop(&grid, &queue, items, &v)) {
             visit(seen, cells, wrong, v);
-            for (uint c = 1u; c < 3u; ++c)
-                if (2u * v + c < n && !portbar_task_queue_push(&grid, &queue, items, 2u * v + c))
-                    wrong[2] = 1u;
+            PUSH_CHILDREN;
         }
 }
-kernel void task_items(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint *items, global uint *seen,
-                       global uint *cells, global uint *wrong, const uint n)
+kernel void task_items(TREE)
 {
     PORTBAR_ENTER(grid);
     PORTBAR_TASK_QUEUE(queue, &grid, list);
@@ -197,9 +177,7 @@ kernel void task_items(PORTBAR_GRID_PARAM, global portbar_worklist *list, global
         got = portbar_task_queue_try_pop(&grid, &queue, items, &v);
         if (got == PORTBAR_TASK_TAKEN) {
             visit(seen, cells, wrong, v);
-            for (uint c = 1u; c < 3u; ++c)
-                if (2u * v + c < n && !portbar_task_queue_push(&grid, &queue, items, 2u * v + c))
-                    wrong[2] = 1u;
+            PUSH_CHILDREN;
         }
     }
 }
@@ -328,5 +306,5 @@ kernel void explodes(PORTBAR_GRID_PARAM, global portbar_worklist *list, global u
 }
 """
 
-SOURCE: Final = _HEAD + _VISIT + _LEVELS + _FRONTIERS + _TASKS
+SOURCE: Final = _HEAD + _VISIT + (_LEVELS + _FRONTIERS + _TASKS).replace("TREE", _TREE)
 FAULTS: Final = _HEAD + _MORE_TASKS

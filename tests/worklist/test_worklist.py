@@ -11,25 +11,27 @@ cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
+from tests.programs import LIMIT_S, amount, local_sizes, zeros  # noqa: E402
 from tests.worklist.kernels import LEVELS, TASKS  # noqa: E402
 
 pytestmark = pytest.mark.device
 
-#: Above the patience of discovery, below which no limit takes effect.
-LIMIT_S = 0.4
 
+class Tree:
+    """The data of kernels that visit a binary tree: how often each vertex was met, its cells, and what went wrong."""
 
-def zeros(queue, n):
-    return cl.array.zeros(queue, n, np.uint32)
+    def __init__(self, queue, n):
+        self.seen, self.cells, self.wrong = (zeros(queue, size) for size in (n, n, 4))
+        self.args = self.seen, self.cells, self.wrong, np.uint32(n)
+
+    def check(self):
+        """Check that each vertex was met once, after its parent."""
+        assert (self.seen.get() == 1).all(), np.flatnonzero(self.seen.get() != 1)[:10]
+        assert not self.wrong.get().any()
 
 
 def vertices_for(device):
-    """Return a number of vertices that takes a device well below a second."""
-    return 45 if support.scale(device).is_simulator else 500 if support.scale(device).is_cut_short else 50_000
-
-
-def local_sizes(device):
-    return [size for size in (1, 5, 64) if size in (1, 5) or not support.scale(device).is_simulator]
+    return amount(device, 50_000, simulated=45, cut_short=500)
 
 
 # Frontiers.
@@ -42,11 +44,9 @@ def test_each_element_is_met_once_after_its_level(made, queue, name):
     for local in local_sizes(queue.device):
         for _ in range(3):
             frontier.set([0])
-            seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
-            args = (*frontier.args, seen, cells, wrong, np.uint32(n), np.uint32(99))
-            kernel(queue, None, (local,), *args).wait()
-            assert (seen.get() == 1).all()
-            assert not wrong.get().any()
+            tree = Tree(queue, n)
+            kernel(queue, None, (local,), *frontier.args, *tree.args, np.uint32(99)).wait()
+            tree.check()
             assert len(frontier.get()) == 0
 
 
@@ -57,14 +57,13 @@ def test_a_launch_goes_on_where_the_last_one_ended(made, queue, name):
     frontier = portbar.Frontier(queue, n)
     for most in (1, 2, 3, 4, 7):
         frontier.set([0])
-        seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
-        level = 0
+        tree, level = Tree(queue, n), 0
         while len(frontier.get()):
             first = 2 ** min(level, 9) - 1
             assert sorted(frontier.get()) == list(range(first, min(2 * first + 1, n)))
-            kernel(queue, None, (5,), *frontier.args, seen, cells, wrong, np.uint32(n), np.uint32(most)).wait()
+            kernel(queue, None, (5,), *frontier.args, *tree.args, np.uint32(most)).wait()
             level += most
-        assert (seen.get() == 1).all()
+        tree.check()
         assert level >= 6
 
 
@@ -113,7 +112,7 @@ def test_a_frontier_that_fits_exactly(made, queue):
 def test_a_frontier_that_is_too_small_reports_the_size_needed(made, queue, swaps):
     kernel = made("produce")
     frontier = portbar.Frontier(queue, 7)
-    beyond = cl.array.zeros(queue, 1024, np.uint32)
+    beyond = zeros(queue, 1024)
     out = support.cells(kernel, queue, (5,))
     launch = kernel(queue, None, (5,), *frontier.args, out, np.uint32(20), np.uint32(swaps))
     needed = launch.num_groups * 100
@@ -175,10 +174,9 @@ def test_each_task_is_done_once_after_the_one_that_pushed_it(made, queue, name):
             continue
         for _ in range(3):
             tasks.set([0])
-            seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
-            kernel(queue, None, (local,), *tasks.args, seen, cells, wrong, np.uint32(n)).wait()
-            assert (seen.get() == 1).all(), np.flatnonzero(seen.get() != 1)[:10]
-            assert not wrong.get().any()
+            tree = Tree(queue, n)
+            kernel(queue, None, (local,), *tasks.args, *tree.args).wait()
+            tree.check()
             words = tasks.words.get()
             assert words[32] == words[64] == words[96] == n
             assert len(tasks.get()) == 0
@@ -189,9 +187,7 @@ def test_a_small_ring_of_slots_serves_many_tasks(made, queue, local):
     """Chains keep as many tasks alive as there are slots, and the counters of tickets wrap around."""
     kernel = made("chains")
     wide = np.dtype([("a", np.uint32, 3), ("b", np.float32)])
-    length = (
-        10 if support.scale(queue.device).is_simulator else 100 if support.scale(queue.device).is_cut_short else 2_000
-    )
+    length = amount(queue.device, 2_000, simulated=10, cut_short=100)
     for count, capacity in ((1, 1), (2, 2), (7, 8), (16, 9)):
         tasks = portbar.TaskQueue(queue, capacity, wide)
         assert tasks.capacity == max(2, 1 << (capacity - 1).bit_length())
@@ -215,8 +211,8 @@ def test_a_small_ring_of_slots_serves_many_tasks(made, queue, local):
 
 @pytest.mark.parametrize("local", [1, 5])
 def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, local):
-    kernel, rounds = made("rounds"), 3 if support.scale(queue.device).is_simulator else 20
-    launches = 2 if support.scale(queue.device).is_simulator else 40
+    kernel, rounds = made("rounds"), amount(queue.device, 20, simulated=3)
+    launches = amount(queue.device, 40, simulated=2)
     tasks = portbar.TaskQueue(queue, max(4096, 4 * kernel.occupancy(queue, (local,)).groups))
     for _ in range(launches):
         sums = zeros(queue, rounds)
@@ -226,11 +222,10 @@ def test_launches_in_a_row_need_no_clearing_by_the_host(made, queue, local):
 
 
 def test_an_empty_queue_ends_at_once(made, queue):
-    tasks, n = portbar.TaskQueue(queue, 8), 7
-    seen, cells, wrong = zeros(queue, n), zeros(queue, n), zeros(queue, 4)
+    tasks, tree = portbar.TaskQueue(queue, 8), Tree(queue, 7)
     for name in TASKS:
-        made(name)(queue, None, (5,), *tasks.args, seen, cells, wrong, np.uint32(n)).wait()
-        assert not seen.get().any()
+        made(name)(queue, None, (5,), *tasks.args, *tree.args).wait()
+        assert not tree.seen.get().any()
 
 
 def test_a_full_task_queue_reports_it(made, queue):
@@ -246,10 +241,10 @@ def test_a_full_task_queue_reports_it(made, queue):
         assert capacity < int(str(told.value).partition("at least ")[2].split(".")[0]) <= capacity + 2 * 4096
         assert out.get()[0] == 1
         # The next launch of a list that is set again is right.
-        seen, cells, wrong = zeros(queue, 3), zeros(queue, 3), zeros(queue, 4)
+        tree = Tree(queue, 3)
         tasks.set([0])
-        made("task_leaders")(queue, None, (5,), *tasks.args, seen, cells, wrong, np.uint32(3)).wait()
-        assert seen.get().tolist() == [1, 1, 1]
+        made("task_leaders")(queue, None, (5,), *tasks.args, *tree.args).wait()
+        tree.check()
 
 
 def test_a_task_that_never_finishes_is_an_error_within_the_limit_and_a_second(made, launched, queue):
@@ -301,9 +296,7 @@ def test_who_has_no_task_waits_as_long_as_others_make_progress(made, launched, q
         assert out.get()[0] == count
 
 
-def test_a_slot_that_is_reserved_and_never_written_is_an_error(made, queue):
-    if support.scale(queue.device).is_cut_short:
-        pytest.skip("the device ends the wait before its limit")
+def test_a_slot_that_is_reserved_and_never_written_is_an_error(made, queue, full_waits):
     kernel = made("reserves", spin_limit=LIMIT_S)
     tasks, out = portbar.TaskQueue(queue, 8), support.filled(queue, 4096)
     tasks.set([5, 6])
@@ -317,9 +310,7 @@ def test_a_slot_that_is_reserved_and_never_written_is_an_error(made, queue):
     assert support.uints(queue, out)[: launch.num_groups * 5].sum() == 10
 
 
-def test_a_slot_that_is_taken_and_never_freed_is_an_error(made, queue):
-    if support.scale(queue.device).is_cut_short:
-        pytest.skip("the device ends the wait before its limit")
+def test_a_slot_that_is_taken_and_never_freed_is_an_error(made, queue, full_waits):
     kernel = made("keeps", spin_limit=LIMIT_S)
     tasks, out = portbar.TaskQueue(queue, 4), support.filled(queue, 2, 9)
     tasks.set([5])
@@ -336,12 +327,12 @@ def test_a_slot_that_is_taken_and_never_freed_is_an_error(made, queue):
 
 def test_the_words_of_the_other_kind_of_list_are_refused(made, queue):
     tasks, frontier = portbar.TaskQueue(queue, 8), portbar.Frontier(queue, 8)
-    seen, cells, wrong = zeros(queue, 8), zeros(queue, 8), zeros(queue, 4)
+    tree = Tree(queue, 8)
     with pytest.raises(portbar.Error, match="room for 0 elements"):
-        made("lone_each")(queue, None, (5,), *tasks.args, seen, cells, wrong, np.uint32(7), np.uint32(9)).wait()
+        made("lone_each")(queue, None, (5,), *tasks.args, *tree.args, np.uint32(9)).wait()
     with pytest.raises(portbar.Error, match="room for 0 elements"):
-        made("task_leaders")(queue, None, (5,), *frontier.args, seen, cells, wrong, np.uint32(7)).wait()
-    assert not seen.get().any()
+        made("task_leaders")(queue, None, (5,), *frontier.args, *tree.args).wait()
+    assert not tree.seen.get().any()
 
 
 @pytest.mark.parametrize("kind", [portbar.Frontier, portbar.TaskQueue])

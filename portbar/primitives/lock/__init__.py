@@ -27,11 +27,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
             return f"lock->{member}"
         return f"portbar_atomic_load_explicit(&lock->{member}, memory_order_relaxed, memory_scope_device)"
 
-    return {
-        "wait_polls": strategy.capabilities.wait_polls,
-        "rolled": rolled(strategy),
-        "poll": poll,
-    }
+    return {"wait_polls": strategy.capabilities.wait_polls, "rolled": rolled(strategy), "poll": poll}
 
 
 HEADER: Final = Header("lock", "Locks between work-groups, every wait bounded.", _pieces, _context, ("atomics",))

@@ -7,29 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LookBack:
-    """Names in one text that looks back.
+    """Names in one text that looks back."""
 
-    Attributes
-    ----------
-    name : str
-        What functions begin with.
-    value : str
-        The type of a tile's value.
-    join : str
-        The function that combines two.
-    space : str
-        The address space of what is found.
-    polls : str
-        Looks at a tile before, until it is computed here.
-    public : bool
-        Whether words are worked on by the functions of portbar/atomics.h, or by those of one fixed order each.
-    """
-
+    #: Prefix of the functions.
     name: str
+    #: The type of a tile's value.
     value: str
+    #: The function that combines two.
     join: str
+    #: The address space of what is found.
     space: str
+    #: Looks at a tile before, until it is computed here.
     polls: str
+    #: Whether words are worked on by the functions of portbar/atomics.h, or by those of one fixed order each.
     public: bool = False
 
     def load(self, at: str) -> str:

@@ -63,10 +63,7 @@ FAULTS: Final = (
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:
-    return {
-        **device_barrier.poll_context(strategy),
-        **fault.context(FAULTS),
-    }
+    return {**device_barrier.poll_context(strategy), **fault.context(FAULTS)}
 
 
 HEADER: Final = Header(

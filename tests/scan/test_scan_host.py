@@ -1,12 +1,29 @@
-"""Declarations that `portbar.DeviceScan` refuses, without a device."""
+"""Scans without a device: tiles that fit its memory, and declarations that `portbar.DeviceScan` refuses."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import portbar
+from portbar.arrays.scan import fitted
+from portbar.arrays.scan_source import TILES
+from portbar.device.facts import DeviceFacts
 from portbar.primitives.scan import check_scans
+
+
+@pytest.mark.parametrize("size", [1, 4, 8, 16, 24, 200, 5_000])
+def test_tiles_fit_the_local_memory(size):
+    facts = DeviceFacts(name="x", max_work_group_size=1024, local_mem_size=48 << 10)
+    cut = fitted(TILES["gpu"], size, facts)
+    assert (cut.local * cut.length * 33 // 32 + cut.local + 2) * size + 64 <= 48 << 10 or cut.local == 1
+    if size <= 8:
+        assert cut == TILES["gpu"]
+    assert fitted(TILES["gpu"], 4, replace(facts, max_work_group_size=100)).local == 64
+    assert fitted(TILES["cpu"], size, facts) == TILES["cpu"]
+
 
 PAIR = np.dtype([("a", np.float64), ("b", np.float64), ("c", np.int32)], align=True)
 BAD = {
