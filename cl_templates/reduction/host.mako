@@ -117,8 +117,10 @@ ${ptx.tagged()}\
     for (uint s = 0; s < ${count}u; ++s)
         a${out.place}[s] = ${out.lane_neutral};
 % else:
+## Set after the declaration: llvmpipe (Mesa 22.3) loses values of structures that are initialised there.
 % for name in out.lanes:
-    ${out.lane_type} ${name} = ${out.lane_neutral};
+    ${out.lane_type} ${name};
+    ${name} = ${out.lane_neutral};
 % endfor
 % endif
 % endfor

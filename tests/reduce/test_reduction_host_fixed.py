@@ -127,5 +127,5 @@ def test_a_local_size_that_cannot_give_the_order_is_refused() -> None:
 def test_the_page_has_the_numbers_of_the_code() -> None:
     page = (ROOT / "docs" / "reduce.md").read_text(encoding="utf-8")
     assert f"*L* = {FIXED_ITEMS} · 16" in page
-    assert f"{FIXED_PARTS:,} parts at most, of {FIXED_LEAST_ROWS} rows at least" in page
+    assert f"at most {FIXED_PARTS:,} parts of at least {FIXED_LEAST_ROWS} rows" in page
     assert (fixed_part(1, 4), fixed_part(1, 8)) == (1024, 512)
