@@ -4,7 +4,7 @@ The tests check whether results are right; here each result is only checked befo
 portbar is faster. The peers are NumPy, PyOpenCL's `ReductionKernel`, OpenCL's own `work_group_reduce_add`, and on NVIDIA
 devices CUB, in a program that nvcc compiles and that runs alternately with ours. On CPUs a kernel that only reads the array
 runs alternately with them, too: it shows the memory bandwidth of all threads, which bounds the sum of a large array. `--tune`
-measures launch shapes instead, for `portbar.arrays.shape.SHAPES`.
+measures launch shapes instead, for a device's `findings.arrays.reduce` in its record, or for `portbar.arrays.shape.SHAPES`.
 """
 
 from __future__ import annotations
@@ -508,7 +508,8 @@ def tune(session: ReductionSession, dtypes: Sequence[str], repeats: int = 7) -> 
         except Error as error:
             note(f"{session.name}: {error}")
             continue
-        usual = shape_for(portbar.describe(session.device), size)
+        profile = portbar.describe(session.device)
+        usual = shape_for(profile, portbar.choose(profile), size)
         shapes = list(dict.fromkeys([usual, *candidates(session)]))
         for shape, seconds in tried(session, array, shapes, repeats).items():
             us = statistics.median(seconds) * 1e6

@@ -83,9 +83,9 @@ def _heads(request: Request, layout: Layout) -> int | None:
     return heads.pop() if len(heads) == 1 else None
 
 
-def _fit(request: Request, profile: DeviceProfile, *, shuffles: bool) -> Shape:
+def _fit(request: Request, profile: DeviceProfile, strategy: Strategy, *, shuffles: bool) -> Shape:
     """The shape of the table or of the request, with no more work-items than the device and its local memory allow."""
-    shape = request.shape or shape_for(profile, request.rows * request.columns)
+    shape = request.shape or shape_for(profile, strategy, request.rows * request.columns)
     local = min(shape.local, profile.facts.max_work_group_size or shape.local)
     if request.fixed and request.shape is None:
         local = min(local, FIXED_ITEMS)
@@ -105,7 +105,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
     kinds = [*(kind for _, kind in request.arrays), *(out.kind for out in request.outputs)]
     extensions = check_types(device, profile, kinds)
     on_cpu, warps = kind_of(profile) != "gpu", strategy.capabilities.compute_capability >= 70
-    shape = _fit(request, profile, shuffles=warps)
+    shape = _fit(request, profile, strategy, shuffles=warps)
     if shape.local == 1 and any(isinstance(out.kind, Indexed) for out in request.outputs):
         # Their branches are not made into vectors, so that more of them only take longer to compile.
         shape = replace(shape, loads=1, sets=1)

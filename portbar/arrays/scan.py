@@ -31,7 +31,7 @@ from portbar.arrays.request import (
     result_arrays,
     start_values,
 )
-from portbar.arrays.scan_source import TILES, WARPS, WARPS_BYTES, ScanJob, Tile, quad_of
+from portbar.arrays.scan_source import TILES, WARPS_BYTES, ScanJob, Tile, quad_of, warps_tile
 from portbar.arrays.segments import flags_of, lines_of
 from portbar.arrays.shape import Layout, Shape, kind_of, layout_of
 from portbar.arrays.source import Input, Lanes, Output, most_elements
@@ -243,8 +243,10 @@ def _cut(profile: DeviceProfile, strategy: Strategy, kind: Type, size: int, *, s
     """The tile for values of `size` bytes."""
     if (trial := TRIAL.get()) is not None:
         return trial
-    if kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70 and size <= WARPS_BYTES:
-        return WARPS if segments else replace(WARPS, length=WARPS.length * quad_of(kind))
+    tuned = strategy.tuning.arrays.scan if strategy.tuning.arrays is not None else None
+    warps = tuned is not None and kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70
+    if tuned is not None and warps and size <= WARPS_BYTES:
+        return warps_tile(tuned, 1 if segments else quad_of(kind))
     return fitted(TILES[kind_of(profile)], size, profile.facts)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from portbar.arrays.request import looks_around
 from portbar.arrays.source import Input, Job, Lanes
 from portbar.arrays.statement import Statement, wants_last
+from portbar.device.tuning import ScanShape
 from portbar.primitives.pieces import Piece
 from portbar.primitives.reduction.types import Scalar, Type
 from portbar.primitives.scan.look_back import LookBack
@@ -44,9 +45,13 @@ TILES: Final = {
     "limited": Tile(local=1, runs=1, length=1024, polls=4),
     "gpu": Tile(local=256, runs=1, length=16, polls=16),
 }
-#: On NVIDIA's GPUs, for values of up to 16 bytes: 22 rows of a warp's loads, which fill 44 KiB, as measured on an H200.
-WARPS: Final = Tile(local=128, runs=1, length=22, polls=2, warps=True)
+#: Most bytes of a value for `warps`.
 WARPS_BYTES: Final = 16
+
+
+def warps_tile(tuned: ScanShape, quad: int) -> Tile:
+    """The tile of a tuned GPU, for loads of `quad` numbers."""
+    return Tile(tuned.local, runs=1, length=tuned.rows * quad, polls=tuned.polls, warps=True)
 
 
 def quad_of(kind: Type) -> int:

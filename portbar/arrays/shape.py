@@ -1,11 +1,10 @@
 """Launch shapes of `portbar.reduce`: how many work-groups of how many work-items, and what each of them has in flight.
 
-All numbers that tune a device are in one table, `SHAPES`.
+`SHAPES` has one for each kind of device. A GPU that was tuned has its own: `portbar.device.tuning.ReduceShape`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +14,7 @@ from typing import Final
 from portbar.choices.strategy import DeviceProfile
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
+from portbar.primitives.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -39,19 +39,15 @@ class Shape:
 
 #: Work-groups are threads: few of one work-item, whose loop is made of vectors, each on its own part of the array.
 _CPU: Final = Shape(local=1, load_bytes=64, loads=4, sets=4, per_unit=4, least_tiles=256, strided=False)
-#: Kind of device -> (elements up to which, shape); the last has no bound.
-#: `python -m benchmarks.reductions --tune` measures others.
-SHAPES: Final[dict[str, tuple[tuple[float, Shape], ...]]] = {
-    "cpu": ((math.inf, _CPU),),
+#: Kind of device -> shape. `python -m benchmarks.reductions --tune` measures others.
+SHAPES: Final = {
+    "cpu": _CPU,
     # CPUs whose built-in functions lose half of longer vectors.
-    "narrow": ((math.inf, replace(_CPU, load_bytes=32)),),
+    "narrow": replace(_CPU, load_bytes=32),
     # Devices that cut loops short, or whose compiler takes minutes for long bodies of loops.
-    "limited": ((math.inf, Shape(local=1, load_bytes=4, loads=1, sets=1, per_unit=8, least_tiles=256, strided=False)),),
-    # Measured on an H200. Small arrays are spread over as many compute units as they can fill.
-    "gpu": (
-        (1 << 19, Shape(local=128, load_bytes=32, loads=2, sets=1, per_unit=8)),
-        (math.inf, Shape(local=512, load_bytes=16, loads=4, sets=1, per_unit=2, strided=False)),
-    ),
+    "limited": Shape(local=1, load_bytes=4, loads=1, sets=1, per_unit=8, least_tiles=256, strided=False),
+    # GPUs that were not tuned, and none like them.
+    "gpu": Shape(local=256, load_bytes=16, loads=4, sets=1, per_unit=4, strided=False),
 }
 
 #: Replacements for the table's values, for measurements and tests: a shape, and how many work-groups share a row; None changes
@@ -87,9 +83,13 @@ def kind_of(profile: DeviceProfile) -> str:
     return "narrow" if quirks.has_effect(quirks.WIDE_VECTORS_LOST, profile.facts) else "cpu"
 
 
-def shape_for(profile: DeviceProfile, elements: int) -> Shape:
+def shape_for(profile: DeviceProfile, strategy: Strategy, elements: int) -> Shape:
     """Return the shape for an array with this number of elements."""
-    return next(shape for most, shape in SHAPES[kind_of(profile)] if elements <= most)
+    kind, tuned = kind_of(profile), strategy.tuning.arrays
+    if kind != "gpu" or tuned is None or not tuned.reduce:
+        return SHAPES[kind]
+    best = next((one for one in tuned.reduce if elements <= one.up_to), tuned.reduce[-1])
+    return Shape(best.local, best.load_bytes, best.loads, sets=1, per_unit=best.per_unit, strided=best.strided)
 
 
 @dataclass(frozen=True)

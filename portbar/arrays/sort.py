@@ -337,9 +337,11 @@ def _check_out(
 def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:
     if (trial := TRIAL.get()) is not None:
         return trial
-    if kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70:
-        return warps_shape(key_bytes, value_bytes)
-    return SHAPES[kind_of(profile)]
+    kind, arrays = kind_of(profile), strategy.tuning.arrays
+    tuned = {one.key_bytes: one for one in arrays.sort} if arrays is not None else {}
+    if kind == "gpu" and strategy.capabilities.compute_capability >= 70 and key_bytes in tuned:
+        return warps_shape(tuned[key_bytes], value_bytes)
+    return SHAPES[kind]
 
 
 def _enqueue(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from portbar.arrays.source import Source
+from portbar.device.tuning import SortShape
 from portbar.primitives.pieces import Piece
 from portbar.primitives.scan.look_back import LookBack
 
@@ -34,7 +35,7 @@ class Shape:
 
 
 _CPU: Final = Shape("items", local=1, items=1 << 17, polls=256, small=1 << 14)
-#: Kind of device -> shape. That of NVIDIA's GPUs depends on what moves: `_WARPS`.
+#: Kind of device -> shape. A GPU that was tuned has its own: `warps_shape`.
 SHAPES: Final = {
     "cpu": _CPU,
     "narrow": _CPU,
@@ -42,24 +43,16 @@ SHAPES: Final = {
     "gpu": Shape("groups", local=256, items=8, polls=64),
 }
 
-#: Bytes of a key -> with and without values; measured on an H200. Local memory is 48 KiB at most.
-_WARPS: Final = {
-    1: ((384, 20), (384, 20)),
-    2: ((384, 20), (384, 20)),
-    4: ((384, 20), (384, 21)),
-    8: ((256, 14), (256, 14)),
-}
-
 #: Bytes of local memory that values may take there.
 _STAGE_BYTES: Final = 30 * 1024
 
 
-def warps_shape(key_bytes: int, value_bytes: int) -> Shape:
-    """The shape on NVIDIA's GPUs, for what moves."""
-    local, items = _WARPS[key_bytes][value_bytes == 0]
+def warps_shape(tuned: SortShape, value_bytes: int) -> Shape:
+    """The shape of a tuned GPU, for what moves."""
+    items = tuned.items if value_bytes else tuned.items_alone
     if value_bytes == 8:
-        items = min(items, _STAGE_BYTES // (8 * local))
-    return Shape("warps", local, items, polls=6, small=local * items, back=4)
+        items = min(items, _STAGE_BYTES // (8 * tuned.local))
+    return Shape("warps", tuned.local, items, tuned.polls, small=tuned.local * items, back=tuned.back)
 
 
 @dataclass(frozen=True)

@@ -40,10 +40,9 @@ def _findings(of: DeviceFacts) -> Findings | None:
     if found is None or lent is None:
         return found or lent
     record = matrix.record_named(lent.source)
-    if found.tuning is None and lent.tuning is not None:
-        found = replace(found, tuning=lent.tuning, source=f"{found.source}; {matrix.WAITS_OF}{record}")
-    if not found.barrier_table and lent.barrier_table:
-        found = replace(found, barrier_table=lent.barrier_table, source=f"{found.source}; {matrix.TABLE_OF}{record}")
+    for part, words in matrix.LENT.items():
+        if not getattr(found, part) and getattr(lent, part):
+            found = replace(found, **{part: getattr(lent, part)}, source=f"{found.source}; {words}{record}")
     return found
 
 

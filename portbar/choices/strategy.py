@@ -94,28 +94,34 @@ def _pause(atomics: AtomicsVariant, findings: Findings | None) -> str:
 
 
 def _tuning(facts: DeviceFacts, findings: Findings, atomics: AtomicsVariant) -> Tuning:
-    """Measured choices and numbers for barriers: this device's own where it was measured, else those of the most alike one."""
+    """Measured choices and numbers: this device's own where it was measured, else those of the most alike one."""
     record = matrix.record_named(findings.source)
 
     def origin_of(part: str) -> str:
-        borrowed = record and (findings.source.startswith(record) or f"{part}{record}" in findings.source)
+        borrowed = record and (findings.source.startswith(record) or f"{matrix.LENT[part]}{record}" in findings.source)
         return f"on such a device ({record})" if borrowed else "on this device"
 
-    table, origin = findings.barrier_table, origin_of(matrix.TABLE_OF)
-    waits, waits_origin = findings.tuning, origin_of(matrix.WAITS_OF)
-    lender = matrix.neighbour(facts) if atomics.waits_by_clock and (waits is None or not table) else None
+    found = {part: getattr(findings, part) for part in matrix.LENT}
+    origins = {part: origin_of(part) for part in matrix.LENT}
+    lender = None if all(found.values()) else matrix.neighbour(facts)
     if lender is not None:
         name, other, lent = lender
-        same = other.name == facts.name
-        who = f"on {'such a' if same else 'a similar'} device ({other.name}, {matrix.SOURCE}{name})"
-        if waits is None:
-            waits, waits_origin = lent.tuning, who
+        who = f"on {'such a' if other.name == facts.name else 'a similar'} device ({other.name}, {matrix.SOURCE}{name})"
         # Which algorithm is fastest depends on how many work-groups fill the device.
         sizes = [(one.compute_capability, one.compute_units) for one in (facts, other)]
-        if not table and sizes[0] == sizes[1]:
-            table, origin = lent.barrier_table, who
-    numbers = vars(waits) if waits is not None and atomics.waits_by_clock else {}
-    return Tuning(**numbers, table=table, origin=origin, waits_origin=waits_origin if numbers else "")
+        parts = matrix.LENT if sizes[0] == sizes[1] and atomics.waits_by_clock else ("tuning", "arrays")
+        for part in parts:
+            if not found[part]:
+                found[part], origins[part] = getattr(lent, part), who
+    waits = vars(found["tuning"]) if found["tuning"] is not None and atomics.waits_by_clock else {}
+    return Tuning(
+        **waits,
+        table=found["barrier_table"],
+        origin=origins["barrier_table"],
+        waits_origin=origins["tuning"] if waits else "",
+        arrays=found["arrays"],
+        arrays_origin=origins["arrays"] if found["arrays"] else "",
+    )
 
 
 def _wait_polls(facts: DeviceFacts, findings: Findings) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeVar
 
-from portbar.device.tuning import WaitTuning, count, exactly
+from portbar.device.tuning import ArrayTuning, WaitTuning, count, exactly
 from portbar.errors import RecordError
 
 T = TypeVar("T")
@@ -55,6 +55,8 @@ class Findings:
         largest group count not above the launch's is used.
     tuning : WaitTuning or None
         Tuning of waits at barriers on this device.
+    arrays : ArrayTuning or None
+        Tuning of operations on arrays on this device.
     lost : mapping of str to str
         Field with one value, such as `loop_limit` -> why its measurement did not complete, so its None means "unknown".
     source : str
@@ -70,6 +72,7 @@ class Findings:
     polls_per_second: float | None = None
     barrier_table: BarrierTable = ()
     tuning: WaitTuning | None = None
+    arrays: ArrayTuning | None = None
     lost: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
 
@@ -82,9 +85,7 @@ class Findings:
         """Return a dict of JSON values, from which `from_json` makes an equal object."""
         value = asdict(self)
         value["barrier_table"] = [list(entry) for entry in self.barrier_table]
-        if self.tuning is None:
-            del value["tuning"]
-        return value
+        return {name: found for name, found in value.items() if found is not None or name not in ("tuning", "arrays")}
 
     @classmethod
     def from_json(cls, value: Any) -> Findings:
@@ -111,6 +112,7 @@ class Findings:
                 polls_per_second=_optional_rate(value.get("polls_per_second")),
                 barrier_table=tuple(_table_entry(*entry) for entry in value.get("barrier_table", [])),
                 tuning=WaitTuning.from_json(value["tuning"]) if value.get("tuning") is not None else None,
+                arrays=ArrayTuning.from_json(value["arrays"]) if value.get("arrays") is not None else None,
                 lost=_by_name(str, value, "lost"),
                 source=exactly(str, value.get("source", "")),
             )

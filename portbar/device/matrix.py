@@ -18,10 +18,12 @@ from portbar.errors import RecordError
 #: The beginning of the source of findings from the matrix; the record's slug follows.
 SOURCE: Final = "vendor matrix record "
 
-#: The text before a record's name if only this part of the findings comes from it.
-TABLE_OF: Final = "barrier table of "
-WAITS_OF: Final = "tuned waits of "
-
+#: Part of the findings -> the text before a record's name if only this part comes from it.
+LENT: Final = {
+    "tuning": "tuned waits of ",
+    "arrays": "shapes of array operations of ",
+    "barrier_table": "barrier table of ",
+}
 
 #: Slug, facts, the host's processor architecture (empty where the record does not name it), findings.
 Known = tuple[str, DeviceFacts, str, Findings]

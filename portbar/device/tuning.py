@@ -1,8 +1,8 @@
-"""Numbers by which waits at barriers between work-groups are tuned to a device; a record of the vendor matrix holds them."""
+"""Numbers that tune waits at barriers and launches over arrays to a device; a record of the vendor matrix holds them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -76,6 +76,125 @@ class WaitTuning:
         if read.get("sleep_divisor", 1) == 0:
             raise ValueError("sleep_divisor is 0")
         return cls(**read)
+
+
+@dataclass(frozen=True)
+class ReduceShape:
+    """The launch shape of `portbar.reduce` for arrays of up to `up_to` elements; the last of several serves longer ones, too.
+
+    A work-group has `local` work-items, a power of two. Each has `loads` loads of `load_bytes` in flight. There are at most
+    `per_unit` work-groups per compute unit, which take tiles in turns if `strided`, or else one run of tiles each.
+    """
+
+    up_to: int
+    local: int
+    load_bytes: int
+    loads: int
+    per_unit: int
+    strided: bool
+
+
+@dataclass(frozen=True)
+class ScanShape:
+    """Tiles of `portbar.scan` by warps.
+
+    A work-group has `local` work-items with `rows` loads each. After `polls` of an earlier tile it computes that tile's total.
+    """
+
+    local: int
+    rows: int
+    polls: int
+
+
+@dataclass(frozen=True)
+class SortShape:
+    """Tiles of `portbar.sort` by warps, for keys of `key_bytes`.
+
+    A work-group has `local` work-items. Each takes `items` keys with values, or `items_alone` keys without. A tile looks at
+    `back` earlier tiles together, and computes one after `polls` of it.
+    """
+
+    key_bytes: int
+    local: int
+    items: int
+    items_alone: int
+    polls: int
+    back: int
+
+
+#: Field of a shape -> least and largest value. A group that sorts has a work-item for each value of a digit.
+_BOUNDS: Final = {
+    "up_to": (1, MOST),
+    "local": (32, 1024),
+    "load_bytes": (1, 64),
+    "loads": (1, 16),
+    "per_unit": (1, 64),
+    "rows": (1, 64),
+    "key_bytes": (1, 8),
+    "items": (1, 64),
+    "items_alone": (1, 64),
+    "back": (1, 32),
+    "polls": (1, _MOST_AMOUNT),
+}
+_SORT_LOCALS: Final = (256, 512)
+
+Shape = TypeVar("Shape", ReduceShape, ScanShape, SortShape)
+
+
+@dataclass(frozen=True)
+class ArrayTuning:
+    """Measured launch shapes of operations on arrays; one that is None or empty was not measured.
+
+    Attributes
+    ----------
+    reduce : tuple of ReduceShape
+        In ascending order of their numbers of elements.
+    scan : ScanShape or None
+    sort : tuple of SortShape
+        One for each size of keys.
+    """
+
+    reduce: tuple[ReduceShape, ...] = ()
+    scan: ScanShape | None = None
+    sort: tuple[SortShape, ...] = ()
+
+    @classmethod
+    def from_json(cls, value: Any) -> ArrayTuning:
+        """Read what `dataclasses.asdict` made.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A field is unknown or missing, of the wrong type, or out of bounds.
+        """
+        if not isinstance(value, dict) or not set(value) <= {field.name for field in fields(cls)}:
+            raise ValueError(f"arrays must have the fields {', '.join(field.name for field in fields(cls))}")
+        reduces = tuple(_shape(ReduceShape, entry) for entry in value.get("reduce", ()))
+        sorts = tuple(_shape(SortShape, entry) for entry in value.get("sort", ()))
+        scan = value.get("scan")
+        if any(one.local & one.local - 1 for one in reduces):
+            raise ValueError("local of a reduction is not a power of two")
+        if [one.up_to for one in reduces] != sorted({one.up_to for one in reduces}):
+            raise ValueError("the shapes of reduce are not in ascending order")
+        for one in sorts:
+            count(one.local, _SORT_LOCALS[1], _SORT_LOCALS[0])
+        return cls(reduces, None if scan is None else _shape(ScanShape, scan), sorts)
+
+
+def _shape(kind: type[Shape], value: Any) -> Shape:
+    names = [field.name for field in fields(kind)]
+    if not isinstance(value, dict) or set(value) != set(names):
+        raise ValueError(f"a shape must have the fields {', '.join(names)}")
+    read: dict[str, Any] = {}
+    for name in names:
+        if name == "strided":
+            read[name] = exactly(bool, value[name])
+        else:
+            least, most = _BOUNDS[name]
+            read[name] = count(value[name], most, least)
+    if read["local"] % 32:
+        raise ValueError(f"{read['local']} work-items are not whole warps")
+    return kind(**read)
 
 
 def _pair(entry: Any) -> tuple[int, int]:

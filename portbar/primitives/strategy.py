@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from portbar.device.findings import BarrierTable
-from portbar.device.tuning import WaitTuning
+from portbar.device.tuning import ArrayTuning, WaitTuning
 from portbar.primitives.atomics.table import AtomicsTable
 from portbar.primitives.reduction.strategies import Means
 from portbar.primitives.tracing import Tracing
@@ -88,7 +88,7 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Tuning(WaitTuning):
-    """The measurements of barriers between the work-groups of a device, or of a similar one.
+    """The measurements of a device, or of a similar one: of its barriers between work-groups, and of operations on arrays.
 
     Attributes
     ----------
@@ -98,11 +98,16 @@ class Tuning(WaitTuning):
         Where the table was measured, as in "measured fastest on this device".
     waits_origin : str
         Where the numbers of `WaitTuning` were measured; empty where they were not.
+    arrays : ArrayTuning or None
+    arrays_origin : str
+        Where `arrays` was measured; empty where it was not.
     """
 
     table: BarrierTable = ()
     origin: str = "on this device"
     waits_origin: str = ""
+    arrays: ArrayTuning | None = None
+    arrays_origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,9 @@ class Strategy:
         chosen = {name: (getattr(self, name).value, getattr(self, name).reason) for name in names}
         if self.max_groups is not None:
             chosen["max_groups"] = (str(self.max_groups), self.max_groups_reason)
-        if self.tuning.waits_origin:
-            chosen["waits"] = ("tuned", f"as measured {self.tuning.waits_origin}")
+        for name, origin in (("waits", self.tuning.waits_origin), ("arrays", self.tuning.arrays_origin)):
+            if origin:
+                chosen[name] = ("tuned", f"as measured {origin}")
         return chosen
 
     def for_groups(self, groups: int, local_size: int | None = None) -> Strategy:

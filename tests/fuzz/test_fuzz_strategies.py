@@ -69,6 +69,7 @@ findings = varied(
         "barrier_table": known("findings", "barrier_table")
         | st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from([*ALTERNATIVES["device_barrier"], "x"])), max_size=4),
         "tuning": known("findings", "tuning"),
+        "arrays": known("findings", "arrays"),
         "source": st.sampled_from(["", "test", "vendor matrix: nothing", "; waits of "]),
     },
 )

@@ -15,7 +15,7 @@ import pytest
 from portbar.choices import profile
 from portbar.device.facts import DeviceFacts, device_key
 from portbar.device.findings import CACHE_KIND, Findings
-from portbar.device.tuning import WaitTuning
+from portbar.device.tuning import ArrayTuning, ReduceShape, ScanShape, SortShape, WaitTuning
 from portbar.errors import RecordError
 from portbar.records import cache, writing
 from portbar.survey.measuring import probe as probing
@@ -31,9 +31,15 @@ FOUND = Findings(
     polls_per_second=2.5e8,
     barrier_table=((1, 1, "flag"), (256, 70, "tree")),
     tuning=WaitTuning(rest_ns=64, hold=((320, 0), (900, 4)), placing=(64, 6000, 8)),
+    arrays=ArrayTuning(
+        reduce=(ReduceShape(1 << 19, 128, 32, 2, 8, strided=True), ReduceShape(1 << 20, 512, 16, 4, 2, strided=False)),
+        scan=ScanShape(128, 22, 2),
+        sort=(SortShape(4, 384, 20, 21, 6, 4),),
+    ),
     lost={"groups_in_flight": "timed out"},
     source="a test",
 )
+SHAPE = {"up_to": 9, "local": 128, "load_bytes": 16, "loads": 4, "per_unit": 2, "strided": True}
 FACTS = DeviceFacts(platform_name="P", name="Device of test_findings")
 
 
@@ -82,6 +88,18 @@ def test_an_entry_from_before_lost_measurements_were_recorded_has_none():
         ("tuning", {"hold": [[1056, 10**9]]}, "1000000000 is not"),
         ("tuning", {"first_poll": [[1056, 10**9]]}, "1000000000 is not"),
         ("tuning", {"placing": [64, 6000, 10**9]}, "1000000000 is not"),
+        ("arrays", {"scans": None}, "reduce, scan, sort"),
+        ("arrays", {"scan": {"local": 128}}, "local, rows, polls"),
+        ("arrays", {"scan": {"local": 100, "rows": 22, "polls": 2}}, "whole warps"),
+        ("arrays", {"scan": {"local": 128, "rows": 10**9, "polls": 2}}, "1000000000 is not"),
+        ("arrays", {"reduce": [SHAPE | {"strided": 1}]}, "bool"),
+        ("arrays", {"reduce": [SHAPE | {"local": 96}]}, "power of two"),
+        ("arrays", {"reduce": [SHAPE, SHAPE]}, "ascend"),
+        (
+            "arrays",
+            {"sort": [{"key_bytes": 4, "local": 128, "items": 9, "items_alone": 9, "polls": 6, "back": 4}]},
+            "128",
+        ),
         ("builds", {"cl12": 1}, "bool"),
         ("ordering", {"cl12": True}, "str"),
         ("lost", {"loop_limit": 3}, "str"),

@@ -96,22 +96,23 @@ def test_choices_by_a_record_say_so_and_those_by_a_probe_do_not(path):
 @pytest.mark.parametrize(
     ("lacks", "origins"),
     [
-        ({"barrier_table": (), "tuning": None}, (True, True)),
-        ({"barrier_table": ()}, (True, False)),
-        ({"tuning": None}, (False, True)),
+        ({"barrier_table": (), "tuning": None, "arrays": None}, (True, True, True)),
+        ({"barrier_table": ()}, (True, False, False)),
+        ({"tuning": None}, (False, True, False)),
+        ({"arrays": None}, (False, False, True)),
     ],
-    ids=["both", "table", "waits"],
+    ids=["all", "table", "waits", "arrays"],
 )
 def test_a_part_that_alone_is_borrowed_is_named_with_its_record(monkeypatch, lacks, origins):
     """The choice of atomics is then the probe's own."""
     facts, findings = entry(H200)
     monkeypatch.setattr(profile, "stored_findings", lambda _: replace(findings, source="probed 2026-11-21", **lacks))
     found = profile._findings(facts)
-    assert (found.tuning, found.barrier_table) == (findings.tuning, findings.barrier_table)
+    assert all(getattr(found, part) == getattr(findings, part) for part in matrix.LENT)
     chosen = choose(DeviceProfile(facts, found))
     assert "vendor matrix" not in chosen.atomics.reason
     record = f"on such a device (vendor matrix record {H200.stem})"
-    told = (chosen.tuning.origin, chosen.tuning.waits_origin)
+    told = (chosen.tuning.origin, chosen.tuning.waits_origin, chosen.tuning.arrays_origin)
     assert told == tuple(record if lent else "on this device" for lent in origins)
 
 
@@ -192,7 +193,8 @@ def test_a_gpu_without_a_record_is_tuned_as_the_most_alike_one_and_says_so():
     assert strategy.tuning.hold == findings.tuning.hold
     assert strategy.tuning.table == findings.barrier_table
     who = f"a similar device (NVIDIA H200, vendor matrix record {H200.stem})"
-    assert strategy.reasons()["waits"] == ("tuned", f"as measured on {who}")
+    assert strategy.tuning.arrays == findings.arrays
+    assert strategy.reasons()["waits"] == strategy.reasons()["arrays"] == ("tuned", f"as measured on {who}")
     assert who in strategy.for_groups(512, 64).device_barrier.reason
     assert strategy.capabilities.one_way_fences
 
@@ -203,6 +205,7 @@ def test_a_gpu_without_a_record_is_tuned_as_the_most_alike_one_and_says_so():
 def test_a_gpu_of_another_size_or_age_gets_waits_but_no_table(other):
     strategy = choose(DeviceProfile(gpu_like_the_h200(**other)))
     assert strategy.tuning.hold
+    assert strategy.tuning.arrays
     assert strategy.tuning.table == ()
     assert strategy.device_barrier.value == "counter"
 

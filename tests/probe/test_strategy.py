@@ -231,7 +231,7 @@ def test_no_load_is_wider_than_the_builtin_functions_of_the_device_can_pass(effe
     with quirks.registered(known):
         profile = DeviceProfile(replace(STRONG, type=("CPU",)), passed("c11"))
         kind = host_shape.kind_of(profile)
-        assert host_shape.shape_for(profile, 1000).load_bytes == TILES[kind].load_bytes == widest
+        assert host_shape.shape_for(profile, choose(profile), 1000).load_bytes == TILES[kind].load_bytes == widest
         assert kind in sort.SHAPES
         text = render_header("reduction", choose(profile))
     assert "float8 a = vload8(" in text

@@ -50,7 +50,8 @@ def values_of(dtype: Any, size: int) -> Any:
 def shapes_for(queue: cl.CommandQueue) -> list[Shape]:
     if "PoCL" in queue.device.platform.version:
         # PoCL gets groups of one work-item. Its versions abort on barriers in conditional positions, or miscompile them.
-        widest = shape_for(portbar.describe(queue.device), 1).load_bytes
+        profile = portbar.describe(queue.device)
+        widest = shape_for(profile, portbar.choose(profile), 1).load_bytes
         return [shape for shape in SHAPES if shape.local == 1 and shape.load_bytes <= widest]
     return list(SHAPES)
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 SHAPES = (
     None,
+    # An H200's, of short and of long arrays.
+    Shape(128, 32, 2, 1, 8),
+    Shape(512, 16, 4, 1, 2, strided=False),
     Shape(256, 16, 4, 1, 8),
     Shape(64, 32, 2, 2, 8, strided=False),
     Shape(32, 16, 1, 1, 4),

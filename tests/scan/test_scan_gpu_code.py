@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import portbar
 from portbar.arrays.request import outputs_of
-from portbar.arrays.scan_source import TILES, WARPS, ScanJob, quad_of
+from portbar.arrays.scan_source import TILES, ScanJob, quad_of, warps_tile
 from portbar.arrays.shape import Layout, Shape
 from portbar.arrays.statement import Statement
 from portbar.primitives.headers import resolve_includes
@@ -77,8 +76,11 @@ WARP_JOBS = {
 def test_kernels_for_warps_assemble(target, asked, tmp_path):
     dtype, more = WARP_JOBS[asked]
     quad = 1 if "segments" in more else quad_of(type_of(dtype, "x_type"))
-    job = job_of(dtype, replace(WARPS, length=WARPS.length * quad), **more)
-    compiles(target, job.text(strategy_for(target)), tmp_path)
+    strategy = strategy_for(target)
+    assert strategy.tuning.arrays is not None
+    assert strategy.tuning.arrays.scan is not None
+    job = job_of(dtype, warps_tile(strategy.tuning.arrays.scan, quad), **more)
+    compiles(target, job.text(strategy), tmp_path)
 
 
 SOURCE = """

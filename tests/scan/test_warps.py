@@ -12,7 +12,8 @@ import pytest
 
 import portbar
 from portbar.arrays.scan import TRIAL
-from portbar.arrays.scan_source import WARPS, ScanJob, quad_of
+from portbar.arrays.scan_source import ScanJob, quad_of, warps_tile
+from portbar.device.tuning import ScanShape
 from portbar.primitives.reduction.types import type_of
 from tests.reduce.support import put, random_of
 
@@ -123,7 +124,7 @@ def warps(queue, device, monkeypatch):
     def call(values: Any, *, rows: int = 2, tiles: str = "", **more: Any) -> Any:
         untold[:] = [tiles] if tiles else []
         quad = 1 if {"segments", "axis"} & set(more) else quad_of(type_of(values.dtype, "x_type"))
-        token = TRIAL.set(replace(WARPS, local=32, length=rows * quad))
+        token = TRIAL.set(warps_tile(ScanShape(local=32, rows=rows, polls=2), quad))
         try:
             return portbar.scan(queue, put(queue, values), **more).get()
         finally:

@@ -20,12 +20,15 @@ PTX = [target for target in TARGETS if target.atomics == "ptx"][::2]
 @pytest.mark.parametrize(("key_bytes", "value_bytes"), [(1, 0), (2, 3), (4, 4), (8, 8), (4, 32)])
 @pytest.mark.parametrize("target", PTX, ids=lambda target: target.name)
 def test_kernels_for_warps_assemble_in_48_kib(target, key_bytes, value_bytes, tmp_path):
+    strategy = strategy_for(target)
+    assert strategy.tuning.arrays is not None
+    tuned = {shape.key_bytes: shape for shape in strategy.tuning.arrays.sort}
     job = SortJob(
         "f" if key_bytes == 4 else "i", key_bytes, value_bytes, value_bytes in (4, 8), True, key_bytes,
-        warps_shape(key_bytes, value_bytes),
+        warps_shape(tuned[key_bytes], value_bytes),
     )  # fmt: skip
     for kernel in ("portbar_sort_small", "portbar_sort_pass"):
-        text = compiled_alone(target, replace(job, kernel=kernel).text(strategy_for(target)), tmp_path)
+        text = compiled_alone(target, replace(job, kernel=kernel).text(strategy), tmp_path)
         assembled(target, tmp_path)
     for kernel in ("portbar_sort_pass", "portbar_sort_count"):
         used = [int(size) for size in re.findall(rf"\.shared .*\b{kernel}\S*\[(\d+)\];", text)]

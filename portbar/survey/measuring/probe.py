@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices.profile import describe, forget, stored_findings
 from portbar.choices.strategy import DeviceProfile
-from portbar.device import child
+from portbar.device import child, matrix
 from portbar.device.facts import DeviceAddress, address_of, device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import Error
@@ -112,8 +112,9 @@ def probe_with_faults(
             # Another process may have added to them meanwhile.
             stored = stored_findings(reported) or stored
             if stored is not None:
-                # `portbar bench` and `portbar check` measured these; a new probe of the same driver outdates neither.
-                found = replace(found, barrier_table=stored.barrier_table, tuning=stored.tuning, litmus=stored.litmus)
+                # Probes measure none of these, so that one of the same driver outdates none.
+                kept = {part: getattr(stored, part) for part in (*matrix.LENT, "litmus")}
+                found = replace(found, **kept)
             cache.store(CACHE_KIND, key, found.to_json())
     forget()
     return describe(device), faults
