@@ -24,7 +24,7 @@ import pyopencl as cl
 
 import portbar
 from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, run
-from portbar.device.facts import address_of
+from portbar.device.addresses import address_of
 from portbar.launching.launch import Launch
 from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer, Relaunch
 from portbar.survey.measuring.rounds import device_s, in_turns, profiled_queue

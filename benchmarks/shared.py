@@ -18,7 +18,7 @@ import pyopencl as cl
 
 import portbar
 from portbar.device import usable
-from portbar.device.facts import select_devices
+from portbar.device.addresses import select_devices
 from portbar.errors import DeviceError, Error
 from portbar.survey.measuring.barrier_timer import BarrierSamples
 from portbar.survey.measuring.rounds import in_turns

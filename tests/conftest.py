@@ -39,7 +39,7 @@ _NIGHTLY_S = 7200
 def chosen_device() -> tuple[cl.Device | None, str]:
     """Return the device to test on and what to call it, or None and why there is none."""
     from portbar.device import icd, usable  # noqa: PLC0415 (a host test's own imports decide what it needs)
-    from portbar.device.facts import devices_of  # noqa: PLC0415
+    from portbar.device.addresses import devices_of  # noqa: PLC0415
     from portbar.errors import DeviceError  # noqa: PLC0415
 
     try:
@@ -126,7 +126,7 @@ def context(device: cl.Device, findings: Findings | None) -> cl.Context:
 @pytest.fixture
 def selector(device: cl.Device, findings: Findings | None) -> str:
     """Return what selects the device under test on the command line."""
-    from portbar.device.facts import address_of  # noqa: PLC0415
+    from portbar.device.addresses import address_of  # noqa: PLC0415
 
     address = address_of(device)
     return f"{address.platform_index}:{address.device_index}"

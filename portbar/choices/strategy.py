@@ -15,7 +15,7 @@ from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.atomics import selection
 from portbar.primitives.atomics.variant import VARIANTS, AtomicsVariant
 from portbar.primitives.grid import BARRIERS, DISCOVERIES
-from portbar.primitives.reduction import strategies as reduction_strategies
+from portbar.primitives.reduction import selection as reductions
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
@@ -29,7 +29,7 @@ ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {
     "discovery": DISCOVERIES,
     "device_barrier": BARRIERS,
     "split_barrier": split_barrier.VARIANTS,
-    "reduction": reduction_strategies.VARIANTS,
+    "reduction": reductions.VARIANTS,
 }
 
 #: Seconds after which an atomic wait or a lock gives up, roughly.
@@ -233,7 +233,7 @@ def choose(
         wait_polls=_wait_polls(facts, known),
         split_features=split_barrier.VARIANTS[split].features(findings),
         atomics_table=selection.atomics_table(facts, findings, atomics.value, ordering=within),
-        reduction_means=reduction_strategies.means_of(facts, findings, std, profile.loop_limit),
+        reduction=reductions.capabilities_of(facts, findings, std, profile.loop_limit),
     )
     strategy = Strategy(
         atomics=atomics,
@@ -244,7 +244,7 @@ def choose(
         max_groups=max_groups,
         max_groups_reason=why,
         split_barrier=Choice(split, split_reason),
-        reduction=Choice(*reduction_strategies.select(facts, findings, std, asked.get("reduction"))),
+        reduction=Choice(*reductions.select(facts, findings, std, asked.get("reduction"))),
         capabilities=capabilities,
         tuning=replace(tuning, table=table),
         workarounds=frozenset(quirk.effect for quirk in quirks.matching(facts) if quirk.effect),

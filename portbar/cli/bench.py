@@ -13,7 +13,7 @@ from portbar.cli.options import device_option, examples, json_option, seconds_op
 from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
 from portbar.cli.selected import each_device
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
 from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady

@@ -14,7 +14,8 @@ from portbar.cli.options import device_option, examples, json_option, seconds_op
 from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
 from portbar.cli.selected import each_device, number, platform_title
-from portbar.device.facts import DeviceAddress, facts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import facts
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
 from portbar.survey.litmus.checking import CheckResult, check, store_verdicts

@@ -12,7 +12,8 @@ from rich.table import Table
 from portbar.cli.options import device_option, examples, json_option
 from portbar.cli.output import explained, print_json, show
 from portbar.cli.selected import check_devices, device_json, empty_json, listed, tell_faulty
-from portbar.device.facts import DeviceAddress, DeviceFacts, select
+from portbar.device.addresses import DeviceAddress, select
+from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import loop_notice
 from portbar.device.usable import Usability, explain_empty
 from portbar.errors import DeviceError

@@ -15,7 +15,8 @@ from portbar.cli.options import examples, json_option
 from portbar.cli.output import explained, print_json, show, show_title
 from portbar.cli.selected import check_devices, device_json, empty_json, listed
 from portbar.device import icd, quirks
-from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import DeviceFacts
 from portbar.device.usable import Usability, explain_empty
 from portbar.errors import DeviceError, UnsupportedFeatureError
 from portbar.records import cache

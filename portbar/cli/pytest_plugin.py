@@ -18,7 +18,7 @@ import pytest
 if TYPE_CHECKING:
     import pyopencl as cl
 
-    from portbar.device.facts import DeviceAddress
+    from portbar.device.addresses import DeviceAddress
 
 ENVIRONMENT_VARIABLE: Final = "PORTBAR_PYTEST_DEVICE"
 
@@ -203,7 +203,7 @@ def _needs(
 def _find(selectors: tuple[str, ...]) -> _Found:
     """Look for devices, each checked in a child process unless that was done before with its driver."""
     from portbar.device import listing, usable  # noqa: PLC0415 (this module is loaded by every pytest)
-    from portbar.device.facts import list_devices, select  # noqa: PLC0415 (the same)
+    from portbar.device.addresses import list_devices, select  # noqa: PLC0415 (the same)
     from portbar.errors import DeviceError  # noqa: PLC0415 (the same)
 
     problems, owners = [], {}

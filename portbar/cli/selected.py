@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.cli.output import err, explained, say
 from portbar.cli.progress import Steps
 from portbar.device import listing
-from portbar.device.facts import DeviceAddress, DeviceFacts, facts, select, select_devices
+from portbar.device.addresses import DeviceAddress, select, select_devices
+from portbar.device.facts import DeviceFacts, facts
 from portbar.device.listing import FaultyDriver, Listing
 from portbar.device.usable import EmptyPlatform, Usability, check, check_listed
 from portbar.errors import DeviceError

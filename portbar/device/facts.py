@@ -1,4 +1,4 @@
-"""Finds OpenCL devices and reads what they report about themselves: facts, which can be written to JSON."""
+"""The facts that devices and platforms report about themselves, which can be written to JSON."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import json
 import os
 import platform as this_machine
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from portbar.device import icd
-from portbar.errors import DeviceError, RecordError
+from portbar.errors import RecordError
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
@@ -149,64 +148,6 @@ class DeviceFacts:
         return cls(**values)
 
 
-@dataclass(frozen=True)
-class DeviceAddress:
-    """The position of a device in the list of platforms, with which a child process finds the same one.
-
-    Attributes
-    ----------
-    platform_index, device_index : int
-        Positions in `portbar.device.icd.load_platforms()` and among the platform's devices.
-    platform_name, device_name, platform_version : str
-        The names at these positions; checked when the address is used.
-    """
-
-    platform_index: int
-    device_index: int
-    platform_name: str
-    device_name: str
-    platform_version: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the address as a JSON object."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> DeviceAddress:
-        """Return the address that `to_json` wrote."""
-        return cls(**{entry.name: record[entry.name] for entry in fields(cls) if entry.name in record})
-
-    def resolve(self) -> cl.Device:
-        """Return the device.
-
-        A process that asked the loader before portbar did may count its platforms differently. Then the only
-        device of these names is taken.
-
-        Raises
-        ------
-        DeviceError
-            No device, or more than one, matches this address.
-        """
-        known = list_devices()
-        for address, device in known:
-            if address == self:
-                return device
-        alike = [device for address, device in known if address._names() == self._names()]
-        if len(alike) == 1:
-            return alike[0]
-        problem = "no longer exists" if not alike else "has changed its number, and several devices have its name"
-        raise DeviceError(f"the device {self} {problem}; available devices:\n{_listing(known)}")
-
-    def _names(self) -> tuple[str, str, str]:
-        return self.platform_name, self.platform_version, self.device_name
-
-    def __str__(self) -> str:
-        return (
-            f"{self.platform_index}:{self.device_index} {self.device_name} "
-            f"({' '.join(filter(None, [self.platform_name, self.platform_version]))})"
-        )
-
-
 def host_architecture() -> str:
     """Return the name of this machine's kind of processor, such as `x86_64` or `aarch64`; empty where it is not known."""
     return architecture(this_machine.machine())
@@ -278,102 +219,6 @@ def device_key(facts: DeviceFacts) -> str:
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:10]
     slug = re.sub(r"[^a-z0-9]+", "-", facts.name.lower()).strip("-")[:48].strip("-")
     return f"{slug or 'device'}-{digest}"
-
-
-def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
-    """Return every device of every platform with its address; it does not check whether they work.
-
-    Raises
-    ------
-    DeviceError
-        There is no platform at all.
-    """
-    found = []
-    for platform_index, platform in enumerate(icd.load_platforms()):
-        names = platform_facts(platform)
-        for device_index, device in enumerate(devices_of(platform)):
-            name = plain_text(ask(device, "NAME"))
-            address = DeviceAddress(platform_index, device_index, names.platform_name, name, names.platform_version)
-            found.append((address, device))
-    return found
-
-
-def devices_of(platform: cl.Platform) -> list[cl.Device]:
-    """Return a platform's devices; one that returns an error, as some without hardware do, has none."""
-    import pyopencl as cl  # noqa: PLC0415 (facts can be read from JSON without a driver)
-
-    try:
-        return list(platform.get_devices())
-    except cl.Error:
-        return []
-
-
-def address_of(device: cl.Device) -> DeviceAddress:
-    """Return the address of a device.
-
-    Raises
-    ------
-    DeviceError
-        No platform lists it; a sub-device has no address.
-    """
-    known = list_devices()
-    for address, candidate in known:
-        if candidate == device:
-            return address
-    name = plain_text(ask(device, "NAME"))
-    raise DeviceError(
-        f"no platform lists the device {name!r} (a sub-device has no address); available devices:\n{_listing(known)}"
-    )
-
-
-def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Device]]:
-    """Return the devices that a user asked for, each once, in the order of the patterns.
-
-    Parameters
-    ----------
-    patterns : sequence of str
-        ``"1:0"`` is the first device of the second platform. Anything else is a part, in any case, of
-        "PLATFORM VERSION" or of a device's name. No pattern at all means all devices.
-
-    Raises
-    ------
-    DeviceError
-        A pattern matches nothing; the message lists what there is.
-    """
-    if isinstance(patterns, str):
-        raise TypeError("select_devices requires a sequence of patterns, not one string")
-    return select(list_devices(), patterns)
-
-
-def select(known: Sequence[tuple[DeviceAddress, T]], patterns: Sequence[str]) -> list[tuple[DeviceAddress, T]]:
-    """Return the entries of a listing whose addresses match, as `select_devices` does.
-
-    Raises
-    ------
-    DeviceError
-        A pattern matches nothing.
-    """
-    if not patterns:
-        return list(known)
-    chosen: list[tuple[DeviceAddress, T]] = []
-    for pattern in patterns:
-        matching = [entry for entry in known if _matches(pattern.strip(), entry[0])]
-        if not matching:
-            raise DeviceError(f"no device matches {pattern!r}; available devices:\n{_listing(known)}")
-        chosen += [entry for entry in matching if entry not in chosen]
-    return chosen
-
-
-def _matches(pattern: str, address: DeviceAddress) -> bool:
-    if re.fullmatch(r"\d+:\d+", pattern):
-        return pattern == f"{address.platform_index}:{address.device_index}"
-    wanted = pattern.lower()
-    platform = f"{address.platform_name} {address.platform_version}"
-    return bool(wanted) and (wanted in platform.lower() or wanted in address.device_name.lower())
-
-
-def _listing(known: Sequence[tuple[DeviceAddress, object]]) -> str:
-    return "\n".join(f"  {address}" for address, _ in known) or "  no device on any platform"
 
 
 def _integer(value: object) -> int | None:

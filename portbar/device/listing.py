@@ -1,6 +1,6 @@
 """Lists devices in a child process, so that a driver that hangs or aborts over it costs its own entry only.
 
-For commands, which may start processes; library calls list devices in their own process (`portbar.device.facts`).
+For commands, which may start processes; library calls list devices in their own process (`portbar.device.addresses`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import child, icd
-from portbar.device.facts import DeviceAddress, DeviceFacts, devices_of, facts, list_devices, platform_facts
+from portbar.device.addresses import DeviceAddress, devices_of, list_devices
+from portbar.device.facts import DeviceFacts, facts, platform_facts
 from portbar.errors import DeviceError
 from portbar.records.plain import plain_text
 

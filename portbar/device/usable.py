@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from portbar.device import child, icd, quirks
-from portbar.device.facts import DeviceAddress, address_of, device_key, facts
+from portbar.device.addresses import DeviceAddress, address_of
+from portbar.device.facts import device_key, facts
 from portbar.device.quirks.entry import Kernel
 from portbar.device.quirks.running import KERNELS_TASK
 from portbar.records import cache

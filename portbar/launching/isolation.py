@@ -16,7 +16,8 @@ from typing import Any, Final
 import pyopencl as cl
 
 from portbar.device import child, quirks
-from portbar.device.facts import DeviceAddress, facts, list_devices
+from portbar.device.addresses import DeviceAddress, list_devices
+from portbar.device.facts import facts
 from portbar.errors import BuildError, DeviceError
 from portbar.launching.build import compile_program, kernel_names, save_source
 from portbar.launching.parameters import bytes_of, parameters_of

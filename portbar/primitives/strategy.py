@@ -10,7 +10,7 @@ from typing import Any
 from portbar.device.findings import BarrierTable
 from portbar.device.tuning import ArrayTuning, WaitTuning
 from portbar.primitives.atomics.table import AtomicsTable
-from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.tracing import Tracing
 
 
@@ -64,7 +64,7 @@ class Capabilities:
         Of `portbar.primitives.split_barrier.FEATURES`: what the chosen split barrier supports on this device.
     atomics_table : AtomicsTable
         What `portbar/atomics.h` offers.
-    reduction_means : Means
+    reduction : ReductionCapabilities
         What reductions can use.
     """
 
@@ -83,7 +83,7 @@ class Capabilities:
     wait_polls: int = 1 << 26
     split_features: tuple[str, ...] = ("overlapping",)
     atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
-    reduction_means: Means = field(default_factory=Means)
+    reduction: ReductionCapabilities = field(default_factory=ReductionCapabilities)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from portbar import __version__
 from portbar.choices.profile import change_findings, describe, stored_findings
 from portbar.choices.strategy import choose
 from portbar.device import quirks
-from portbar.device.facts import DeviceAddress, DeviceFacts, facts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.records.mending import mended

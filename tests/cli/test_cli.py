@@ -22,7 +22,8 @@ from portbar import cli
 from portbar.choices import profile
 from portbar.cli import devices, doctor, export, selected
 from portbar.device import icd, listing, quirks
-from portbar.device.facts import DeviceAddress, DeviceFacts, list_devices, select_devices
+from portbar.device.addresses import DeviceAddress, list_devices, select_devices
+from portbar.device.facts import DeviceFacts
 from portbar.device.listing import Listing
 from portbar.device.usable import EmptyPlatform, Usability
 from portbar.errors import DeviceError
@@ -399,7 +400,7 @@ def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
         (DeviceAddress(1, 0, name, "pthread", "OpenCL 3.0 PoCL 3.0-rc2"), "second"),
     ]
     exported = []
-    monkeypatch.setattr("portbar.device.facts.list_devices", lambda: known)
+    monkeypatch.setattr("portbar.device.addresses.list_devices", lambda: known)
     monkeypatch.setattr("portbar.cli.export.chosen", select_devices)
     monkeypatch.setattr("portbar.cli.export.export", lambda device, *_, **__: exported.append(device) or [])
     monkeypatch.chdir(tmp_path)

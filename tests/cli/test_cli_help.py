@@ -331,7 +331,8 @@ import sys, time
 from types import SimpleNamespace
 from portbar import cli
 from portbar.cli import selected
-from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import DeviceFacts
 from portbar.device.usable import Usability
 one, other = (DeviceAddress(0, i, "P", f"D{i}", "1") for i in range(2))
 selected.chosen = lambda _: [(one, one), (other, other)]

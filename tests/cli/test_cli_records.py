@@ -6,11 +6,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from portbar import records
+from portbar.cli import survey
 from portbar.errors import RecordError
 from portbar.records.placing import place
 from portbar.survey.report.index import index_of
@@ -109,6 +112,14 @@ def test_two_devices_of_one_name_do_not_overwrite_each_other(tmp_path: Path, mat
     assert (first.outcome, second.outcome) == ("new", "kept")
     assert "twice" in second.reason
     assert records.load(first.path)["devices"][0]["seconds"] == 1.0
+
+
+def test_a_survey_files_the_first_of_two_devices_of_one_name_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    whole = record(device(seconds=1.0), device(seconds=2.0))
+    run: Any = SimpleNamespace(job=SimpleNamespace(devices=()), survey=lambda _: whole, is_lost=False)
+    monkeypatch.setattr(survey, "chosen", lambda _: [])
+    survey._measured(run, tmp_path, as_json=True, full=False)
+    assert records.load(tmp_path / f"{SLUG}.json")["devices"][0]["seconds"] == 1.0
 
 
 def test_a_link_in_the_folder_is_not_written_through(tmp_path: Path, matrix: Path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from portbar.device.facts import address_of
+from portbar.device.addresses import address_of
 from tests.checkout import ROOT, python_path
 from tests.fake_icd import vendors
 
@@ -17,7 +17,7 @@ pytest_plugins = ["pytester"]
 FAKES = """
 import collections
 from portbar.cli import pytest_plugin
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 
 Device = collections.namedtuple("Device", "name extensions max_work_group_size")
 FIRST = (DeviceAddress(0, 0, "A platform", "First CPU", "1.0"), Device("First CPU", "cl_khr_fp64 cl_x", 64))
@@ -69,7 +69,7 @@ import sys
 
 def test_plain():
     assert "portbar.cli.pytest_plugin" in sys.modules
-    assert not {"pyopencl", "numpy", "portbar.device.facts", "portbar.device.usable"} & set(sys.modules)
+    assert not {"pyopencl", "numpy", "portbar.device.addresses", "portbar.device.usable"} & set(sys.modules)
 """
     result = inner(program, "--portbar-require", "--portbar-device", "nonsense", fakes="")
     result.assert_outcomes(passed=1)

@@ -14,7 +14,8 @@ import numpy as np
 import pyopencl as cl
 
 from portbar.device import child, quirks, vendor
-from portbar.device.facts import DeviceAddress, facts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import facts
 
 
 def _queue(payload: dict[str, Any]) -> tuple[cl.Context, cl.CommandQueue]:

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from portbar.device import facts as device
-from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import DeviceFacts
 from portbar.errors import DeviceError, RecordError
 from portbar.records.plain import plain_text
 

@@ -21,8 +21,9 @@ from click.testing import CliRunner
 
 from portbar.choices.profile import forget
 from portbar.device import quirks
+from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceFacts, address_of, facts
+from portbar.device.facts import DeviceFacts, facts
 from portbar.device.quirks import QUIRKS
 from portbar.device.quirks.entry import Kernel, Quirk, returns
 from portbar.device.quirks.running import run

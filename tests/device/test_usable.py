@@ -8,8 +8,9 @@ import time
 import pytest
 
 from portbar.device import child, quirks, usable
+from portbar.device.addresses import DeviceAddress, list_devices
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceAddress, DeviceFacts, facts, list_devices
+from portbar.device.facts import DeviceFacts, facts
 from portbar.records import cache
 
 pytest.importorskip("pyopencl")

@@ -13,7 +13,7 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402
 from portbar.choices import profile  # noqa: E402
 from portbar.device import icd  # noqa: E402
-from portbar.device.facts import address_of, list_devices  # noqa: E402
+from portbar.device.addresses import address_of, list_devices  # noqa: E402
 from portbar.records import cache  # noqa: E402
 from portbar.survey.measuring.session import context_of  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
@@ -54,10 +54,10 @@ import sys
 import numpy as np
 import pyopencl as cl
 import portbar
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 from portbar.survey.measuring.barrier_timer import Relaunch
 from portbar.primitives.atomics.table import AtomicsTable
-from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.device.tuning import WaitTuning
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 

@@ -13,7 +13,7 @@ import pytest
 cl = pytest.importorskip("pyopencl")
 
 import portbar  # noqa: E402
-from portbar.device.facts import address_of  # noqa: E402
+from portbar.device.addresses import address_of  # noqa: E402
 from tests import support  # noqa: E402 (needs PyOpenCL)
 from tests.checkout import environment, have_ended  # noqa: E402
 
@@ -103,7 +103,7 @@ import json, sys, time
 import numpy as np
 import pyopencl as cl
 import portbar
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 
 job = json.loads(sys.argv[1])
 device = DeviceAddress.from_json(job["address"]).resolve()

@@ -19,7 +19,8 @@ import pyopencl.tools as cl_tools  # noqa: E402
 
 import portbar  # noqa: E402
 from portbar.device import quirks  # noqa: E402
-from portbar.device.facts import address_of, facts  # noqa: E402
+from portbar.device.addresses import address_of  # noqa: E402
+from portbar.device.facts import facts  # noqa: E402
 from tests import checkout, support  # noqa: E402 (needs PyOpenCL)
 from tests.rows import runs_part  # noqa: E402
 
@@ -374,7 +375,7 @@ import sys
 import numpy as np
 import pyopencl as cl
 import portbar
-from portbar.device.facts import select_devices
+from portbar.device.addresses import select_devices
 
 ((_, device), *_) = select_devices([sys.argv[1]])
 portbar.probe(device)

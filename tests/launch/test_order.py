@@ -14,7 +14,8 @@ import pyopencl.array as cl_array  # noqa: E402
 
 import portbar  # noqa: E402
 from portbar.device import child, quirks  # noqa: E402
-from portbar.device.facts import DeviceAddress, address_of, facts  # noqa: E402
+from portbar.device.addresses import DeviceAddress, address_of  # noqa: E402
+from portbar.device.facts import facts  # noqa: E402
 from portbar.launching import order  # noqa: E402
 from tests import support  # noqa: E402
 

@@ -16,7 +16,8 @@ pytest.importorskip("pyopencl")
 from portbar import cli
 from portbar.cli import check as command_module
 from portbar.cli import selected
-from portbar.device.facts import DeviceAddress, DeviceFacts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import DeviceFacts
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
 from portbar.survey.litmus import CheckResult

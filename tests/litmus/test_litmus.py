@@ -426,7 +426,7 @@ def run_jobs(monkeypatch: pytest.MonkeyPatch, fake: FakeChildren, count: int) ->
     monkeypatch.setattr(child, "run_task", fake)
     names = list(running.NAMES[:count])
     jobs = [children.Job("c11", name, 1.0) for name in names]
-    address = portbar.device.facts.DeviceAddress(0, 0, "P", "D")
+    address = portbar.device.addresses.DeviceAddress(0, 0, "P", "D")
     found = children.run_in_children(address, jobs, 7, time.monotonic() + 30, None)
     assert [one["test"] for one in found] == names
     return found

@@ -79,7 +79,7 @@ def check_targeted(row: dict[str, Any]) -> None:
 @pytest.fixture
 def on_device(selector: str) -> Callable[..., Done]:
     """Return what runs a piece of Python that finds the device under test as `device`."""
-    head = "import sys\nimport pyopencl as cl\nfrom portbar.device.facts import select_devices\n"
+    head = "import sys\nimport pyopencl as cl\nfrom portbar.device.addresses import select_devices\n"
 
     def call(code: str) -> Done:
         return python(f"{head}device = select_devices(sys.argv[1:])[0][1]\n{code}", selector)

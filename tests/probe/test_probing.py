@@ -14,8 +14,9 @@ pytest.importorskip("pyopencl")
 import portbar
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device import child, quirks
+from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceFacts, address_of, device_key, facts
+from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.launching import compiled
 from portbar.primitives.atomics import WORDS

@@ -219,10 +219,8 @@ def test_everything_keeps_to_a_loop_limit_that_only_the_quirk_table_knows(found)
     profile = DeviceProfile(facts, found)
     assert host_shape.kind_of(profile) == "limited"
     assert Scale.of(profile, "cl12").kind == "short loops"
-    assert not choose(profile, ordering="work_group").capabilities.reduction_means.serial
-    assert choose(
-        DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group"
-    ).capabilities.reduction_means.serial
+    assert not choose(profile, ordering="work_group").capabilities.reduction.serial
+    assert choose(DeviceProfile(replace(facts, name="cpu"), found), ordering="work_group").capabilities.reduction.serial
 
 
 @pytest.mark.parametrize(("effect", "widest"), [("", 64), (quirks.WIDE_VECTORS_LOST, 32)])

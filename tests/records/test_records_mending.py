@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from portbar import records
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 from portbar.device.usable import Usability
 from portbar.records import measured, mended
 from portbar.records.scrubbing import anonymous

@@ -13,7 +13,7 @@ from portbar import Operator, Reduction, ReductionLoop
 from portbar.primitives.reduction.checks import check_source
 from portbar.primitives.reduction.header import context as render_context
 from portbar.primitives.reduction.loops import check_loops
-from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from tests.reduction.support import head, kernel_text, launched, program
@@ -193,7 +193,7 @@ def test_correct_code_is_left_alone(source):
 
 def test_too_little_local_memory_is_reported_with_the_remedy():
     big = loop(v=Reduction("u4", "+", shape=2000))
-    small = STRATEGY.with_capabilities(reduction_means=Means(local_memory=65536))
+    small = STRATEGY.with_capabilities(reduction=ReductionCapabilities(local_memory=65536))
     use = use_of(HEADER + "energy_reduce_worker_vector(s, v)", (), (big,))
     with pytest.raises(
         portbar.UnsupportedFeatureError, match=r"8 work-items with values of 8000 bytes need 72000 bytes.*65536"
@@ -209,7 +209,10 @@ def test_too_little_local_memory_is_reported_with_the_remedy():
 def test_the_size_of_groups_shrinks_until_values_fit():
     big = loop(v=Reduction("u4", "+", shape=20))
     use = use_of(HEADER + "energy_reduce_worker_vector(s, v)", (), (big,))
-    assert render_context(STRATEGY.with_capabilities(reduction_means=Means(local_memory=49152)), use)["limit"] == 512
+    assert (
+        render_context(STRATEGY.with_capabilities(reduction=ReductionCapabilities(local_memory=49152)), use)["limit"]
+        == 512
+    )
 
 
 def test_a_type_that_the_device_has_not_is_named():

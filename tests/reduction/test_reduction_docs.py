@@ -12,7 +12,7 @@ import portbar
 from portbar.primitives.headers import render_header
 from portbar.primitives.reduction.loops import LEVELS
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
-from portbar.primitives.reduction.strategies import VARIANTS
+from portbar.primitives.reduction.selection import VARIANTS
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from tests.checkout import ROOT

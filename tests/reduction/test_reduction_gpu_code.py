@@ -12,7 +12,7 @@ import pytest
 import portbar
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import OPERATORS, short_form_operators
-from portbar.primitives.reduction.strategies import Means
+from portbar.primitives.reduction.selection import ReductionCapabilities
 from portbar.primitives.strategy import Choice
 from tests import gpu_code
 from tests.gpu_code import READ_ONLY, TARGETS, assembled, clang, ptx_kernels, strategy_for
@@ -38,10 +38,8 @@ LOOPS = (
 
 def target_strategy(target, *, reduction=None):
     how = reduction or ("shuffle" if target.assemble_for else "tree")
-    means = Means(serial=False, collectives=False, local_memory=49152, local_size=1024)
-    return replace(strategy_for(target), reduction=Choice(how, "for a compiler")).with_capabilities(
-        reduction_means=means
-    )
+    means = ReductionCapabilities(serial=False, collectives=False, local_memory=49152, local_size=1024)
+    return replace(strategy_for(target), reduction=Choice(how, "for a compiler")).with_capabilities(reduction=means)
 
 
 def compiled(target, source, folder, loops=(), reduction=None, *, assemble=False):

@@ -76,7 +76,7 @@ def test_groups_of_a_cpu_fold_the_values_of_all_groups_and_others_share_the_work
     use = Use(frozenset({("device", "reduce", "add")}))
     gathers = {}
     for serial in (False, True):
-        means = replace(STRATEGY.capabilities.reduction_means, serial=serial)
-        text = render_header("reduction", STRATEGY.with_capabilities(reduction_means=means), use)
+        means = replace(STRATEGY.capabilities.reduction, serial=serial)
+        text = render_header("reduction", STRATEGY.with_capabilities(reduction=means), use)
         gathers[serial] = "portbar_grid_gather_add" in text
     assert gathers == {False: True, True: False}

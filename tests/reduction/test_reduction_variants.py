@@ -10,7 +10,7 @@ import pytest
 import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.reduction.operators import OPERATORS, BuiltIn
-from portbar.primitives.reduction.strategies import VARIANTS, Lanes
+from portbar.primitives.reduction.selection import VARIANTS, Lanes
 from portbar.survey.measuring.reduction import usable_strategies
 from tests.support import host_array, to_device
 

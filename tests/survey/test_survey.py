@@ -23,7 +23,8 @@ from portbar import records
 from portbar.choices.strategy import DeviceProfile
 from portbar.cli.survey import status_of
 from portbar.device import child
-from portbar.device.facts import DeviceAddress, DeviceFacts, address_of
+from portbar.device.addresses import DeviceAddress, address_of
+from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.device.usable import Usability
 from portbar.errors import DeviceError

@@ -12,7 +12,7 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar.cli import survey_check
-from portbar.device.facts import address_of
+from portbar.device.addresses import address_of
 from portbar.errors import DeviceError, RecordError
 from portbar.records import measured, missing
 from portbar.survey.device import Device

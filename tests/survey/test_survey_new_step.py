@@ -13,7 +13,7 @@ pytest.importorskip("pyopencl")
 from rich.text import Text
 
 from portbar import records
-from portbar.device.facts import address_of
+from portbar.device.addresses import address_of
 from portbar.records.reading import measured, rows_of, value_of
 from portbar.survey.report.collect import collect
 from portbar.survey.report.compare import compare

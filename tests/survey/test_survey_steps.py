@@ -15,7 +15,8 @@ pytest.importorskip("pyopencl")
 
 from portbar import records
 from portbar.choices.strategy import DeviceProfile
-from portbar.device.facts import DeviceFacts, address_of
+from portbar.device.addresses import address_of
+from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import Error
 from portbar.primitives.atomics.table import TYPES, AtomicsTable

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import child
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 
 if TYPE_CHECKING:
     from portbar.device.quirks.entry import Quirk

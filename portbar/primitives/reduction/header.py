@@ -14,7 +14,7 @@ from portbar.primitives.reduction import code
 from portbar.primitives.reduction.forms import Form, form_of, short_forms
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.operators import short_form_operators
-from portbar.primitives.reduction.strategies import USUAL_LOCAL_SIZE, VARIANTS, Lanes
+from portbar.primitives.reduction.selection import USUAL_LOCAL_SIZE, VARIANTS, Lanes
 from portbar.primitives.reduction.types import SCALARS, Scalar
 from portbar.primitives.reduction.use import SHORT_FORMS, Use, Wanted
 
@@ -111,7 +111,7 @@ def scratch_bytes(strategy: Strategy, use: Use) -> int:
 
 def _limit(strategy: Strategy, use: Use, slot: int, slots: Callable[[int], int]) -> int:
     """As `local_size_limit`: `slot` is bytes of a slot, `slots` how many of them are needed for a local size."""
-    means = strategy.capabilities.reduction_means
+    means = strategy.capabilities.reduction
     limit = use.local_size or min(means.local_size, USUAL_LOCAL_SIZE)
     while (needed := slot * slots(limit)) > means.local_memory:
         if use.local_size is not None or limit <= 8:
@@ -177,7 +177,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     _refuse(strategy, use)
     lanes = lanes_of(strategy, use)
     capabilities = strategy.capabilities
-    means = capabilities.reduction_means
+    means = capabilities.reduction
     serial = means.serial and lanes.may_fold
     by_sub_groups = lanes.joins_sub_groups and not serial
     wanted = _wanted(use, by_sub_groups=by_sub_groups)

@@ -72,7 +72,7 @@ def child_task(payload: dict[str, Any]) -> dict[str, Any]:
     _end_with_parent(time.monotonic() + float(payload["limit_s"]) - _EARLIER_S)
     child.progress({"pid": os.getpid()})
     from portbar.device import listing  # noqa: PLC0415 (the child's work, not the worker's)
-    from portbar.device.facts import select_devices  # noqa: PLC0415 (loads every driver)
+    from portbar.device.addresses import select_devices  # noqa: PLC0415 (loads every driver)
     from portbar.survey.run import Survey  # noqa: PLC0415 (the same)
 
     def on_step(device: str, step: str, _seconds_expected: float | None = None) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
-from portbar.device.facts import address_of, facts
+from portbar.device.addresses import address_of
+from portbar.device.facts import facts
 from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.records.scrubbing import anonymous

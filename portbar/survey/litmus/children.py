@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices import profile
 from portbar.device import child
-from portbar.device.facts import DeviceAddress
+from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
 from portbar.survey.litmus.results import NO_TIME, blank
 

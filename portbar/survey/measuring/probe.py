@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices.profile import describe, forget, stored_findings
 from portbar.choices.strategy import DeviceProfile
 from portbar.device import child, matrix
-from portbar.device.facts import DeviceAddress, address_of, device_key, facts
+from portbar.device.addresses import DeviceAddress, address_of
+from portbar.device.facts import device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import Error
 from portbar.primitives.atomics.variant import VARIANTS

@@ -18,7 +18,7 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.build import build_options, compile_program
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.primitives.reduction import strategies
+from portbar.primitives.reduction.selection import VARIANTS
 from portbar.records.reading import missing
 from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
 from portbar.survey.measuring.session import Loop, Session, check, failure, possible_sizes, repeated, time_in_turns
@@ -105,7 +105,7 @@ def expected(kind: str, members: Any, rounds: int) -> Any:
 def usable_strategies(profile: DeviceProfile) -> dict[str, str]:
     """Reduction strategies of the table -> why the device cannot use them; empty where it can."""
     std = choose(profile).capabilities.std
-    judged = {name: one.judge(profile.facts, profile.findings, std) for name, one in strategies.VARIANTS.items()}
+    judged = {name: one.judge(profile.facts, profile.findings, std) for name, one in VARIANTS.items()}
     return {name: "" if allowed else why for name, (allowed, why) in judged.items()}
 
 
@@ -209,7 +209,7 @@ class _Reductions:
         unit = "us" if level == "device" else "ns"
         times = time_in_turns(sides, most_rounds(self.session.profile), budget, unit) if sides else {}
         own = times.get("", own)
-        for name in strategies.VARIANTS:
+        for name in VARIANTS:
             row = self._row(level, kind, local, groups, name, wrong.get(name) or times[name])
             if own is not None and name in sides:
                 row["built_in_time"] = own

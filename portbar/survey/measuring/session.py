@@ -13,7 +13,8 @@ import pyopencl as cl
 from portbar.choices.profile import describe, stored_findings
 from portbar.choices.strategy import DeviceProfile
 from portbar.device import child, quirks
-from portbar.device.facts import DeviceAddress, device_key, facts
+from portbar.device.addresses import DeviceAddress
+from portbar.device.facts import device_key, facts
 from portbar.device.findings import CACHE_KIND
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.compiled import CompiledProgram

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from portbar.primitives.reduction.strategies import Lanes
+from portbar.primitives.reduction.selection import Lanes
 
 if TYPE_CHECKING:
     from portbar.device.facts import DeviceFacts

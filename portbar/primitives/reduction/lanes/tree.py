@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portbar.primitives.reduction.strategies import Lanes
+from portbar.primitives.reduction.selection import Lanes
 
 VARIANT = Lanes(
     "tree",

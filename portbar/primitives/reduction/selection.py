@@ -18,7 +18,7 @@ USUAL_LOCAL_SIZE: Final = 1024
 
 
 @dataclass(frozen=True)
-class Means:
+class ReductionCapabilities:
     """The features that a device provides for reductions.
 
     Attributes
@@ -42,11 +42,13 @@ class Means:
     inlines: bool = True
 
 
-def means_of(facts: DeviceFacts, findings: Findings | None, std: str | None, loop_limit: int | None) -> Means:
-    """Return a device's `Means`, where programs are built with `-cl-std` `std` (None: the driver's default)."""
+def capabilities_of(
+    facts: DeviceFacts, findings: Findings | None, std: str | None, loop_limit: int | None
+) -> ReductionCapabilities:
+    """Return what a device provides, where programs are built with `-cl-std` `std` (None: the driver's default)."""
     builds = findings.builds if findings is not None else {}
     # Folding takes one iteration a value, of which some devices have few.
-    return Means(
+    return ReductionCapabilities(
         serial="CPU" in facts.type and loop_limit is None,
         collectives=std is not None and bool(builds.get("work_group_collectives")),
         local_memory=facts.local_mem_size or 32768,
@@ -72,7 +74,7 @@ class Lanes(Variant):
     joins_sub_groups : bool
         Whether work-groups combine one value of each sub-group, and may leave a function early.
     may_fold : bool
-        Whether one work-item combines all values, and the device's own functions serve, where `Means` says so.
+        Whether one work-item combines all values, and the device's own functions serve, where `ReductionCapabilities` says so.
     has_built_ins : bool
         Whether the device's functions serve sub-groups, which then need no local memory.
     slots : callable or None
