@@ -6,6 +6,7 @@ for ever.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -87,9 +88,11 @@ class Order:
         self.in_order = not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         self.hidden = hides_failures(queue.device)
         self.last: cl.Event | None = None
-        #: The launches before those that may fail by their own wait list; None where no such launch is under way.
+        #: The launches before the last one, from one on that may fail by its own wait list; None where there is no such.
         self._before: list[cl.Event] | None = None
         self._many = _MANY
+        #: The last ones that failed, whose events must outlive those of launches before them: the effect FAILED_EVENTS_LINGER.
+        self._failed: deque[cl.Event] = deque(maxlen=_MANY)
         #: Whether the next launch may follow by the queue's own order, whatever became of the last one.
         self.is_free = self.in_order
 
@@ -116,18 +119,24 @@ class Order:
             before = [event for event in self._before or () if not failed(event, hidden=self.hidden)]
             return [*(wait_for or ()), *before]
         if last.command_execution_status == _COMPLETE:
-            self._before = None
+            self._keep(None)
             self.is_free = self.in_order
         return wait_for if self.in_order else [*(wait_for or ()), last]
 
     def add(self, event: cl.Event, wait_for: Sequence[cl.Event] | None) -> None:
         """Note a launch, and the wait list that its caller gave."""
-        if wait_for and self.last is not None:
+        if self.last is not None and (wait_for or self._before is not None):
             if self._before is None:
                 self._before = []
                 self.is_free = False
             self._before.append(self.last)
             if len(self._before) > self._many:
-                self._before = [one for one in self._before if one.command_execution_status > _COMPLETE]
-                self._many = max(_MANY, 2 * len(self._before))
+                running = [one for one in self._before if one.command_execution_status > _COMPLETE]
+                self._keep(running)
+                self._many = max(_MANY, 2 * len(running))
         self.last = event
+
+    def _keep(self, running: list[cl.Event] | None) -> None:
+        """Keep of the launches before these, and the last ones that failed."""
+        self._failed.extend(one for one in self._before or () if one.command_execution_status < _COMPLETE)
+        self._before = running

@@ -6,6 +6,7 @@ meant to take the process down.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import time
 from typing import Any
@@ -135,6 +136,22 @@ kernel void counts(global uint *out, const uint n)
     out[get_global_id(0)] = seen;
 }
 """
+
+
+def released_after_a_failure(payload: dict[str, Any]) -> None:
+    """Let a command fail while another one runs, release its event, and wait for the running one."""
+    context, queue = _queue(payload)
+    kernel, _buffer = _ready(context, COUNTS, 8, np.uint32(50_000_000))
+    running = cl.enqueue_nd_range_kernel(queue, kernel, (2,), (1,))
+    cause = cl.UserEvent(context)
+    event = cl.enqueue_nd_range_kernel(queue, kernel, (2,), (1,), wait_for=[cause])
+    cause.set_status(-5)
+    with contextlib.suppress(cl.Error):
+        event.wait()
+    child.progress({"failed": event.command_execution_status < 0})
+    del event
+    cl.enqueue_nd_range_kernel(queue, kernel, (2,), (1,))
+    running.wait()
 
 
 def stamps(payload: dict[str, Any]) -> dict[str, float]:

@@ -75,6 +75,20 @@ def test_after_a_launch_that_failed_the_next_ones_wait_for_what_runs(made):
     assert not {failed, behind, again} & set(found)
 
 
+def test_a_launch_that_failed_is_kept_while_one_before_it_runs(made):
+    running = launched(made)[0]
+    failed = launched(made, [Event()])[0]
+    failed.command_execution_status = -14
+    behind = [launched(made)[0] for _ in range(3 * order._MANY)]
+    assert failed in [*made._before, *made._failed]
+    for event in (running, *behind):
+        event.command_execution_status = DONE
+    for _ in range(3 * order._MANY):
+        launched(made, [Event()])[0].command_execution_status = -14
+    assert len(made._failed) <= order._MANY
+    assert len(made._before) <= made._many
+
+
 def test_launches_that_have_ended_are_not_kept(made):
     waiting = [launched(made, [Event()])[0] for _ in range(3)]
     for event in waiting:
@@ -136,6 +150,8 @@ kernel void gangs(PORTBAR_REDUCTION_PARAM, global uint *cells, const uint rounds
 """
 PLAIN = "kernel void plain(global uint *cells) { cells[get_global_id(0)] += 0u; }"
 ROUNDS = 3
+#: Rounds of a launch that still runs when the next one fails: PoCL 3.1 crashes one time in 500 if it ends just then.
+LONG = 1_000
 
 
 def launcher(kind, context, queue):
@@ -207,7 +223,7 @@ def plain(context, queue, cells):
 def test_launches_after_one_that_failed_are_right(device, findings, kind, loose):
     if loose and not device.queue_properties & LOOSE:
         pytest.skip("the device has no out-of-order queues")
-    value, failed = in_child("fail_one", device, kind=kind, loose=loose, rounds=20)
+    value, failed = in_child("fail_one", device, kind=kind, loose=loose, rounds=LONG)
     if value.get("queue"):
         pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {value['queue']}")
     if loose and quirks.has_effect(quirks.FAILURES_HIDDEN, facts(device)):
@@ -215,7 +231,7 @@ def test_launches_after_one_that_failed_are_right(device, findings, kind, loose)
         return
     if not failed:
         pytest.skip("this driver runs a command whose wait list has failed")
-    assert value == {"sum": ROUNDS + 20 + 70 * ROUNDS}
+    assert value == {"sum": ROUNDS + LONG + 70 * ROUNDS}
 
 
 def fail_an_array(payload):

@@ -23,6 +23,7 @@ QUEUES_SPLIT_THREADS = (
 )
 INLINED_STRUCTURES_UNKNOWN = "functions that return structures must not be inlined"
 FAILED_WAITS_NEVER_END = "no command may wait for an event that has failed"
+FAILED_EVENTS_LINGER = "the event of a failed command must be kept until the commands before it have ended"
 FLUSHES_WAIT = "a queue must not be flushed while its commands wait for a later action of the same thread"
 CONTEXTS_LOST = "a context needs a reference besides those of its queues"
 STAMPS_WRONG = "time stamps of events must be checked against the host's clock"

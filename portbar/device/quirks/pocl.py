@@ -332,6 +332,22 @@ ENTRIES = (
         limit=5,
     ),
     _quirk(
+        name="pocl-failed-event-released",
+        where=_release(3),
+        effect=effects.FAILED_EVENTS_LINGER,
+        everywhere=True,
+        fault=(
+            "if the event of a command that failed by its wait list is released while an earlier command of its in-order queue "
+            "runs, that one may never end, or the process aborts"
+        ),
+        seen="PoCL 3.0-rc2 and 3.1, one more command in the queue, 2026-11",
+        workaround="keep the event until the commands before it have ended; portbar keeps those of its launches",
+        platform="PoCL 3",
+        task="tests.device.quirk_programs:released_after_a_failure",
+        shows=ends("crash", reports=[{"failed": True}]),
+        limit=10,
+    ),
+    _quirk(
         name="pocl-cbs-ids",
         where=_release(5, cbs=True),
         effect=effects.IDS_LOST,
