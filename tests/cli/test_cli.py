@@ -245,8 +245,10 @@ def test_doctor_shows_all_that_the_table_says_of_a_known_fault(portbar_command, 
     _, out, _ = portbar_command("doctor", "--json")
     names = ("name", "fault", "seen", "workaround", "retire")
     known = [{name: getattr(quirk, name) for name in names} for quirk in quirks.matching(of)]
-    faults = ("leader-forgotten", "failed-wait-list", "break-after-return", "arguments-unchecked", "rewritten-logs")
-    names = {f"pocl-{fault}" for fault in faults}
+    faults = (
+        "leader-forgotten failed-wait-list failed-event-released break-after-return arguments-unchecked rewritten-logs"
+    )
+    names = {f"pocl-{fault}" for fault in faults.split()}
     assert {quirk["name"] for quirk in known} == names
     assert json.loads(out)["devices"][0]["quirks"] == known
     _, out, _ = portbar_command("doctor", "-v")

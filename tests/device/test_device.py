@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from portbar.device import addresses
 from portbar.device import facts as device
 from portbar.device.addresses import DeviceAddress
 from portbar.device.facts import DeviceFacts
@@ -86,7 +87,7 @@ def machine(monkeypatch):
             else [FakeOwner(NAME=text, PLATFORM=platform) for text in devices]
         )
         platforms.append(platform)
-    monkeypatch.setattr(device.icd, "load_platforms", lambda: list(platforms))
+    monkeypatch.setattr(addresses.icd, "load_platforms", lambda: list(platforms))
     return platforms
 
 
@@ -173,18 +174,18 @@ def test_hosts_of_another_processor_that_share_a_cache_share_no_findings(monkeyp
 
 
 def test_devices_are_listed_with_their_places_and_broken_platforms_have_none(machine):
-    places = [(address.platform_index, address.device_index) for address, _ in device.list_devices()]
+    places = [(address.platform_index, address.device_index) for address, _ in addresses.list_devices()]
     assert places == [(0, 0), (2, 0), (2, 1)]
 
 
 def test_an_address_leads_back_to_its_device_through_json(machine):
-    for address, found in device.list_devices():
+    for address, found in addresses.list_devices():
         assert DeviceAddress.from_json(json.loads(json.dumps(address.to_json()))).resolve() is found
-        assert device.address_of(found) == address
+        assert addresses.address_of(found) == address
 
 
 def test_an_address_follows_a_platform_that_moved_if_only_one_has_its_names(machine):
-    (first, single), (second, _), _ = device.list_devices()
+    (first, single), (second, _), _ = addresses.list_devices()
     machine.insert(0, machine.pop())
     assert first.resolve() is single
     with pytest.raises(DeviceError, match="several"):
@@ -192,12 +193,12 @@ def test_an_address_follows_a_platform_that_moved_if_only_one_has_its_names(mach
 
 
 def test_an_address_whose_device_changed_is_refused_with_what_there_is(machine):
-    address = dataclasses.replace(device.list_devices()[0][0], device_name="another")
+    address = dataclasses.replace(addresses.list_devices()[0][0], device_name="another")
     with pytest.raises(DeviceError, match="no longer exists") as caught:
         address.resolve()
     assert "0:0 pthread EPYC (Portable PoCL 3.1)" in str(caught.value)
     with pytest.raises(DeviceError, match="sub-device"):
-        device.address_of(FakeOwner(NAME="part of EPYC"))
+        addresses.address_of(FakeOwner(NAME="part of EPYC"))
 
 
 @pytest.mark.parametrize(
@@ -212,21 +213,21 @@ def test_an_address_whose_device_changed_is_refused_with_what_there_is(machine):
     ],
 )
 def test_a_user_selects_by_place_or_by_part_of_a_name(machine, patterns, places):
-    chosen = device.select_devices(patterns)
+    chosen = addresses.select_devices(patterns)
     assert [f"{address.platform_index}:{address.device_index}" for address, _ in chosen] == places
 
 
 @pytest.mark.parametrize("pattern", ["1:0", "2:10", "nvidia", ""])
 def test_a_selection_that_matches_nothing_lists_what_there_is(machine, pattern):
     with pytest.raises(DeviceError, match="2:1 cpu EPYC"):
-        device.select_devices(["epyc", pattern])
+        addresses.select_devices(["epyc", pattern])
     with pytest.raises(TypeError):
-        device.select_devices(pattern)
+        addresses.select_devices(pattern)
 
 
 @pytest.mark.device
 def test_real_devices_report_what_every_device_must():
-    known = device.list_devices()
+    known = addresses.list_devices()
     for address, found in known:
         reported = device.facts(found)
         assert reported.name == address.device_name
