@@ -18,34 +18,20 @@ from pathlib import Path
 import pytest
 
 from models.weak_memory.programs import clang
-from portbar.device.tuning import ArrayTuning, ReduceShape, ScanShape, SortShape
+from portbar.device.findings import Findings
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.use import use_of
 from portbar.primitives.split_barrier.selection import FEATURES
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
+from portbar.records.files import find
 from tests.checkout import ran
 
-#: Waits of a tuned device: every range and place is written.
-TUNED = Tuning(
-    rest_ns=64,
-    hold=((320, 0), (900, 4), (1536, 8), (0xFFFF_FFFF, 16)),
-    first_poll=((96, 220), (200, 270), (320, 350), (0xFFFF_FFFF, 500)),
-    placing=(64, 6000, 8),
-    arrays=ArrayTuning(
-        reduce=(
-            ReduceShape(1 << 19, 128, 32, 2, 8, strided=True),
-            ReduceShape(0xFFFF_FFFF, 512, 16, 4, 2, strided=False),
-        ),
-        scan=ScanShape(local=128, rows=22, polls=2),
-        sort=(
-            SortShape(1, local=384, items=20, items_alone=20, polls=6, back=4),
-            SortShape(2, local=384, items=20, items_alone=20, polls=6, back=4),
-            SortShape(4, local=384, items=20, items_alone=21, polls=6, back=4),
-            SortShape(8, local=256, items=14, items_alone=14, polls=6, back=4),
-        ),
-    ),
-)
+_H200 = Findings.from_json(find("h200").record["devices"][0]["findings"])
+assert _H200.tuning is not None
+assert _H200.arrays is not None
+#: A tuned device's, with every range and place.
+TUNED = Tuning(**vars(_H200.tuning), arrays=_H200.arrays)
 
 ORDERS = ("relaxed", "acquire", "release", "acq_rel", "seq_cst")
 SCOPES = ("sub_group", "work_group", "device", "all_svm_devices")

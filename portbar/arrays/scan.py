@@ -243,9 +243,9 @@ def _cut(profile: DeviceProfile, strategy: Strategy, kind: Type, size: int, *, s
     """The tile for values of `size` bytes."""
     if (trial := TRIAL.get()) is not None:
         return trial
-    tuned = strategy.tuning.arrays.scan if strategy.tuning.arrays is not None else None
-    warps = tuned is not None and kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70
-    if tuned is not None and warps and size <= WARPS_BYTES:
+    tuned = strategy.tuning.arrays.scan
+    warps = kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70 and size <= WARPS_BYTES
+    if warps and tuned is not None:
         return warps_tile(tuned, 1 if segments else quad_of(kind))
     return fitted(TILES[kind_of(profile)], size, profile.facts)
 

@@ -85,10 +85,10 @@ def kind_of(profile: DeviceProfile) -> str:
 
 def shape_for(profile: DeviceProfile, strategy: Strategy, elements: int) -> Shape:
     """Return the shape for an array with this number of elements."""
-    kind, tuned = kind_of(profile), strategy.tuning.arrays
-    if kind != "gpu" or tuned is None or not tuned.reduce:
+    kind, tuned = kind_of(profile), strategy.tuning.arrays.reduce
+    if kind != "gpu" or not tuned:
         return SHAPES[kind]
-    best = next((one for one in tuned.reduce if elements <= one.up_to), tuned.reduce[-1])
+    best = next((one for one in tuned if elements <= one.up_to), tuned[-1])
     return Shape(best.local, best.load_bytes, best.loads, sets=1, per_unit=best.per_unit, strided=best.strided)
 
 

@@ -337,10 +337,10 @@ def _check_out(
 def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:
     if (trial := TRIAL.get()) is not None:
         return trial
-    kind, arrays = kind_of(profile), strategy.tuning.arrays
-    tuned = {one.key_bytes: one for one in arrays.sort} if arrays is not None else {}
-    if kind == "gpu" and strategy.capabilities.compute_capability >= 70 and key_bytes in tuned:
-        return warps_shape(tuned[key_bytes], value_bytes)
+    kind = kind_of(profile)
+    tuned = next((one for one in strategy.tuning.arrays.sort if one.key_bytes == key_bytes), None)
+    if kind == "gpu" and strategy.capabilities.compute_capability >= 70 and tuned is not None:
+        return warps_shape(tuned, value_bytes)
     return SHAPES[kind]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from portbar.device import matrix, quirks
 from portbar.device.findings import Findings
+from portbar.device.tuning import ArrayTuning
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.atomics import selection
 from portbar.primitives.atomics.variant import VARIANTS, AtomicsVariant
@@ -119,7 +120,7 @@ def _tuning(facts: DeviceFacts, findings: Findings, atomics: AtomicsVariant) -> 
         table=found["barrier_table"],
         origin=origins["barrier_table"],
         waits_origin=origins["tuning"] if waits else "",
-        arrays=found["arrays"],
+        arrays=found["arrays"] or ArrayTuning(),
         arrays_origin=origins["arrays"] if found["arrays"] else "",
     )
 

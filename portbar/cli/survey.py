@@ -165,11 +165,11 @@ def _measured(run: _WrittenSurvey, matrix: Path | None, *, as_json: bool, full: 
     """Survey the devices that were asked for, place their records in the matrix, and print the whole; the exit status."""
     record = run.survey(chosen(run.job.devices))
     lost = run.is_lost
-    placed: dict[str, dict[str, Any]] = {}
-    for slug, one in records.split(record):
-        # Of identical devices the first is used, as by `portbar submit`.
-        placed.setdefault(slug, one)
-    files = {} if matrix is None else {matrix / f"{slug}.json": one for slug, one in placed.items()}
+    files: dict[Path, dict[str, Any]] = {}
+    if matrix is not None:
+        for slug, one in records.split(record):
+            # Of identical devices the first is used, as by `portbar submit`.
+            files.setdefault(matrix / f"{slug}.json", one)
     for path, one in files.items():
         try:
             _write(path, one)

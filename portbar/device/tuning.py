@@ -65,8 +65,7 @@ class WaitTuning:
         for name, found in value.items():
             if name in ("hold", "first_poll"):
                 read[name] = tuple(_pair(entry) for entry in found)
-                if [up_to for up_to, _ in read[name]] != sorted({up_to for up_to, _ in read[name]}):
-                    raise ValueError(f"the ranges of {name} are not in ascending order")
+                _check_ascending(name, [up_to for up_to, _ in read[name]])
             elif name == "placing":
                 read[name] = tuple(count(part, MOST if at < 2 else _MOST_AMOUNT) for at, part in enumerate(found))
                 if len(read[name]) not in (0, 3):
@@ -174,8 +173,7 @@ class ArrayTuning:
         scan = value.get("scan")
         if any(one.local & one.local - 1 for one in reduces):
             raise ValueError("local of a reduction is not a power of two")
-        if [one.up_to for one in reduces] != sorted({one.up_to for one in reduces}):
-            raise ValueError("the shapes of reduce are not in ascending order")
+        _check_ascending("reduce", [one.up_to for one in reduces])
         for one in sorts:
             count(one.local, _SORT_LOCALS[1], _SORT_LOCALS[0])
         return cls(reduces, None if scan is None else _shape(ScanShape, scan), sorts)
@@ -195,6 +193,11 @@ def _shape(kind: type[Shape], value: Any) -> Shape:
     if read["local"] % 32:
         raise ValueError(f"{read['local']} work-items are not whole warps")
     return kind(**read)
+
+
+def _check_ascending(name: str, bounds: list[int]) -> None:
+    if bounds != sorted(set(bounds)):
+        raise ValueError(f"the ranges of {name} are not in ascending order")
 
 
 def _pair(entry: Any) -> tuple[int, int]:

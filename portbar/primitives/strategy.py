@@ -98,7 +98,7 @@ class Tuning(WaitTuning):
         Where the table was measured, as in "measured fastest on this device".
     waits_origin : str
         Where the numbers of `WaitTuning` were measured; empty where they were not.
-    arrays : ArrayTuning or None
+    arrays : ArrayTuning
     arrays_origin : str
         Where `arrays` was measured; empty where it was not.
     """
@@ -106,7 +106,7 @@ class Tuning(WaitTuning):
     table: BarrierTable = ()
     origin: str = "on this device"
     waits_origin: str = ""
-    arrays: ArrayTuning | None = None
+    arrays: ArrayTuning = field(default_factory=ArrayTuning)
     arrays_origin: str = ""
 
 

@@ -205,7 +205,7 @@ def test_a_gpu_without_a_record_is_tuned_as_the_most_alike_one_and_says_so():
 def test_a_gpu_of_another_size_or_age_gets_waits_but_no_table(other):
     strategy = choose(DeviceProfile(gpu_like_the_h200(**other)))
     assert strategy.tuning.hold
-    assert strategy.tuning.arrays
+    assert strategy.tuning.arrays.scan
     assert strategy.tuning.table == ()
     assert strategy.device_barrier.value == "counter"
 

@@ -21,7 +21,6 @@ PTX = [target for target in TARGETS if target.atomics == "ptx"][::2]
 @pytest.mark.parametrize("target", PTX, ids=lambda target: target.name)
 def test_kernels_for_warps_assemble_in_48_kib(target, key_bytes, value_bytes, tmp_path):
     strategy = strategy_for(target)
-    assert strategy.tuning.arrays is not None
     tuned = {shape.key_bytes: shape for shape in strategy.tuning.arrays.sort}
     job = SortJob(
         "f" if key_bytes == 4 else "i", key_bytes, value_bytes, value_bytes in (4, 8), True, key_bytes,
