@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -50,20 +51,16 @@ def test_describe_of_an_argument_that_is_not_a_device(wrong):
 
 #: The survey and benchmarks build by themselves what they compare with.
 HOMELESS = """
-import sys
+import pickle, sys
 import numpy as np
 import pyopencl as cl
 import portbar
-from portbar.device.addresses import DeviceAddress
 from portbar.survey.measuring.barrier_timer import Relaunch
-from portbar.primitives.atomics.table import AtomicsTable
-from portbar.primitives.reduction.selection import ReductionCapabilities
-from portbar.device.tuning import WaitTuning
-from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
 
-context = cl.Context([DeviceAddress.from_json(eval(sys.argv[1])).resolve()])
+address, source, strategy = pickle.load(sys.stdin.buffer)
+context = cl.Context([address.resolve()])
 queue = cl.CommandQueue(context)
-made = portbar.Program(context, sys.argv[2], strategy=eval(sys.argv[3])).kernel("scale")
+made = portbar.Program(context, source, strategy=strategy).kernel("scale")
 data = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)
 made(queue, None, (4,), data, np.uint32(9), num_groups=1).wait()
 out = np.zeros(4, np.float32)
@@ -94,10 +91,11 @@ def test_a_home_that_cannot_be_written_costs_the_cache_only(context, device, mon
         block.mkdir(mode=0o500)
     monkeypatch.setenv("PORTBAR_CACHE_DIR" if "cache" in place else "HOME", str(block))
     done = subprocess.run(
-        [sys.executable, "-c", HOMELESS, repr(address_of(device).to_json()), SOURCE, repr(strategy)],
-        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        [sys.executable, "-c", HOMELESS],
+        input=pickle.dumps((address_of(device), SOURCE, strategy)),
+        cwd=ROOT, capture_output=True, timeout=100, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
 
 
 @pytest.mark.device
