@@ -96,7 +96,11 @@ SAMPLES = {
     "rest": "of products what both samples of pairs leave out, and a sample of its own",
     "values": "of products a sample of values",
     "all values": "a sample of values",
+    "some values": "a third of a sample of values, other values for other tests",
 }
+
+#: Samples that have all cases between them, each with the part that `some` gives it.
+THIRDS = {"rest": 0, "pairs": 1, "other pairs": 2}
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ SHARES = {
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",
         "the promises that are quick to check, on a relative of the first row's compiler",
-        "all values",
+        "some values",
     ),
     "second": Share(
         "rusticl",
@@ -207,7 +211,7 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
     kept, left_out = [], []
     for name, cases in functions.items():
         values = [values_of(item) for item in cases]
-        if sample == "all values" or cases[0].get_closest_marker("product"):
+        if sample in {"all values", "some values"} or is_product(cases):
             # Without the folder, so that a file that moves keeps its sample.
             chosen = places(values, sample, f"{SEED} tests/{name.rpartition('/')[2]}")
             chosen |= {place for place, case in enumerate(values) if RARE.intersection(case)}
@@ -218,6 +222,19 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
     return kept, left_out
 
 
+def is_product(cases: Sequence[pytest.Item]) -> bool:
+    """Whether these cases of one test are of a product: of a file that has that mark, or of several parameters.
+
+    What no more than two rows run has all its cases there.
+    """
+    marked = cases[0].get_closest_marker
+    if marked("once") or marked("few"):
+        return False
+    return (
+        bool(marked("product")) or max(len(getattr(getattr(one, "callspec", None), "_idlist", ())) for one in cases) > 1
+    )
+
+
 def places(cases: Sequence[Sequence[str]], sample: str, seed: str) -> set[int]:
     """Return places of the cases that a sample takes."""
     most = max(map(len, cases))
@@ -225,6 +242,9 @@ def places(cases: Sequence[Sequence[str]], sample: str, seed: str) -> set[int]:
     if sample == "rest":
         elsewhere = places(cases, "pairs", seed) | places(cases, "other pairs", seed)
         return set(cover(cases, strength, seed, sorted(set(range(len(cases))) - elsewhere)))
+    if sample == "some values":
+        found = sorted(places(cases, "all values", seed))
+        return set(found[random.Random(seed).randrange(3) :: 3] or found[:1])  # noqa: S311 (a sample, no secret)
     if sample == "values":
         # Of what the first row takes, whose compiled kernels rows with other numbers of threads find.
         first = sorted(places(cases, "rest", seed))
@@ -233,8 +253,9 @@ def places(cases: Sequence[Sequence[str]], sample: str, seed: str) -> set[int]:
 
 
 def some(cases: Sequence[T], turn: int) -> Sequence[T]:
-    """Return every third case, the others at other turns, for a test that loops over cases; all where all tests run."""
-    return cases[turn % 3 :: 3] or cases if runs_part() else cases
+    """Return every third case for a test that loops over cases, others at other turns and on other rows."""
+    sample = os.environ.get(SAMPLE_VARIABLE, "")
+    return cases[(turn + THIRDS.get(sample, 0)) % 3 :: 3] or cases if sample else cases
 
 
 def runs_part() -> bool:

@@ -176,6 +176,10 @@ def run(
             cwd=ROOT,
             start_new_session=True,
         )
+        if later:
+            # Linux shares its cores among sessions, and niceness counts within one only.
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{child.pid}/autogroup").write_text("10")
         late = not finish(child, arguments.limit, stop or threading.Event())
     row.seconds = time.monotonic() - started
     text = log.read_text(errors="replace")

@@ -83,7 +83,8 @@ def test_one_row_that_works_runs_every_device_test(names: list[str], broken: lis
 
 def test_every_case_runs_in_some_row_and_the_first_has_each_pair() -> None:
     for cases in ([*product("abcd", "efg", "hij", "kl")], [*product("abcd", "efg")], [("a",), ("b",), ("c",)]):
-        samples = {sample: rows.places(cases, sample, "seed") for sample in ("rest", "pairs", "other pairs", "values")}
+        samples = {sample: rows.places(cases, sample, "seed") for sample in (*rows.THIRDS, "values")}
+        assert rows.places(cases, "some values", "seed") < rows.places(cases, "all values", "seed")
         assert samples["values"] <= samples["rest"]
         found = {pair for place in samples["values"] for pair in enumerate(cases[place])}
         assert len(cases[0]) == 1 or found == {pair for case in cases for pair in enumerate(case)}
@@ -120,19 +121,25 @@ def test_a_row_s_sample_leaves_cases_out_and_says_so(tmp_path: Path, monkeypatch
     for name in ("conftest.py", "rows.py"):
         (tmp_path / "tests" / name).write_text((TESTS / name).read_text())
     (tmp_path / "setup.cfg").write_text((TESTS.parent / "setup.cfg").read_text())
-    cases = "@pytest.mark.parametrize('a', range(4))\n@pytest.mark.parametrize('b', ['half', 'int', 'long', 'char'])"
-    for name in ("test_reduction_x.py", "test_other.py"):
+    values = "@pytest.mark.parametrize('a', range(4))"
+    cases = f"{values}\n@pytest.mark.parametrize('b', ['half', 'int', 'long', 'char'])"
+    for name in ("test_reduction_x.py", "test_other.py", "test_tutorials.py"):
         (tmp_path / "tests" / name).write_text(
             f"import pytest\n@pytest.mark.device\n{cases}\ndef test_it(a, b): pass\n"
+            f"@pytest.mark.device\n{values}\ndef test_one(a): pass\n"
         )
     monkeypatch.setattr(runtimes, "ROOT", tmp_path)
     workshop = runtimes.Workshop(tmp_path / "scratch")
     one = runtimes.Configuration("any", "any", share="sample")
     row = runtimes.run(workshop, one, runtimes.parse([]))
-    # Each of four values once, and the other three cases of a type that the row with all cases may lack.
-    assert (row.passed, row.failed, row.notes) == (16 + 7, 0, ["sample: 9 of 32 cases left out"])
+    # Each of four values once, and the other three cases of a type that the row with all cases may lack; of a single
+    # parameter every value, or every second one in a file that is sampled.
+    assert (row.passed, row.failed, row.notes) == (7 + 4 + 7 + 2, 0, ["sample: 20 of 40 cases left out"])
+    two = runtimes.run(workshop, replace(one, share="second"), runtimes.parse([]))
+    # All cases of what no more than two rows run.
+    assert two.passed == row.passed + 16 + 4
     chosen = runtimes.run(workshop, one, runtimes.parse(["--", "-k", "reduction"]))
-    assert (chosen.passed, chosen.notes) == (16, [])
+    assert (chosen.passed, chosen.notes) == (20, [])
 
 
 def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
@@ -178,9 +185,14 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
 def test_a_loop_over_cases_takes_a_third_of_them_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(rows.SAMPLE_VARIABLE, raising=False)
     assert rows.some("abcdefg", 1) == "abcdefg"
-    monkeypatch.setenv(rows.SAMPLE_VARIABLE, "pairs")
+    monkeypatch.setenv(rows.SAMPLE_VARIABLE, "rest")
     assert [rows.some("abcdefg", turn) for turn in range(4)] == ["adg", "be", "cf", "adg"]
     assert rows.some("a", 2) == "a"
+    found = []
+    for sample in rows.THIRDS:
+        monkeypatch.setenv(rows.SAMPLE_VARIABLE, sample)
+        found.append(rows.some("abcdefg", 1))
+    assert found == ["be", "cf", "adg"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT cannot be sent to one child on Windows")

@@ -10,6 +10,7 @@ import pytest
 import portbar
 from portbar.device import quirks
 from tests.reduction.support import STRATEGIES, head, launched, program
+from tests.rows import some
 from tests.support import scale
 
 pytestmark = pytest.mark.device
@@ -57,7 +58,7 @@ def test_over_a_grid_every_work_item_gets_the_result(context, queue, how, local,
     made = program(context, sliced + GRID, how)
     room = local * (2 * made.kernel("sum").occupancy(queue, (local,)).groups + 8)
     x = np.random.default_rng(local).integers(-(2**40), 2**40, room)
-    for name, (_, expected) in GRIDS.items():
+    for name, (_, expected) in some([*GRIDS.items()], STRATEGIES.index(how) + local % 3):
         launch, (_, out) = launched(queue, made.kernel(name), None, local, x, np.zeros(room, np.int64))
         n = launch.num_groups * local
         assert out[:n].tolist() == expected(x[:n], local).tolist(), name
