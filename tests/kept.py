@@ -1,6 +1,6 @@
-"""Results that a machine keeps between test runs: proofs of texts that are as they were, and PoCL's compiled kernels.
+"""Results that a machine keeps between test runs: proofs of texts that are as they were, PoCL's compiled kernels, durations.
 
-Both depend on nothing but texts and tools, so a run on another machine, and one with `--fresh`, does all the work.
+The first two depend on nothing but texts and tools, so a run on another machine, and one with `--fresh`, does all the work.
 Entries that were not used for two weeks are removed, and the oldest beyond a size.
 """
 
@@ -55,6 +55,26 @@ def proof(*parts: str) -> Iterator[None]:
     if not is_fresh():
         note.parent.mkdir(parents=True, exist_ok=True)
         note.touch()
+
+
+def note_duration(row: str, seconds: float) -> None:
+    """Note how long a row of tests took."""
+    if not is_fresh():
+        note = _duration(row)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{seconds:.0f}\n")
+
+
+def duration(row: str) -> float | None:
+    """Return the seconds that a row took when it ran last on this machine, or None."""
+    try:
+        return None if is_fresh() else float(_duration(row).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _duration(row: str) -> Path:
+    return FOLDER / "durations" / re.sub(r"[^\w.+-]+", "-", row)
 
 
 @functools.cache

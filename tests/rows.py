@@ -111,6 +111,8 @@ class Share:
     marks: str
     proves: str
     sample: str = ""
+    #: How long a row took on two cores of a slow server, with nothing kept from earlier runs.
+    seconds: int = 0
 
 
 #: The longest first: rows begin in this order.
@@ -120,12 +122,16 @@ SHARES = {
         "device",
         "every device test, benchmarks, examples, surveys and the programs of the documentation",
         "rest",
+        seconds=1480,
     ),
     "alone": Share(
         "the same where Intel's CPU runtime or rusticl is missing", "device", "every device test with all its cases"
     ),
     "host": Share(
-        "host", "not device", "all that needs no OpenCL: rendering, records, reports, command line, documents"
+        "host",
+        "not device",
+        "all that needs no OpenCL: rendering, records, reports, command line, documents",
+        seconds=1770,
     ),
     "whole": Share("GPUs", "device and not once", "every device test but benchmarks"),
     "sample": Share(
@@ -133,24 +139,28 @@ SHARES = {
         "device and not once and not few",
         "the promises of every primitive on this compiler",
         "pairs",
+        seconds=1000,
     ),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",
         "the promises that are quick to check, on a relative of the first row's compiler",
         "some values",
+        seconds=450,
     ),
     "second": Share(
         "rusticl",
         "device and not once",
         "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
         "other pairs",
+        seconds=300,
     ),
     "threads": Share(
         "PoCL x1 and x8, Oclgrind x2",
         "device and concurrency",
         "what depends on how many work-groups run at once: barriers, discovery, timeouts, locks, litmus tests, gangs",
         "values",
+        seconds=190,
     ),
     "quick": Share(
         "each runtime without `--all`, of several PoCLs the first that works",
@@ -225,7 +235,7 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
 def is_product(cases: Sequence[pytest.Item]) -> bool:
     """Whether these cases of one test are of a product: of a file that has that mark, or of several parameters.
 
-    What no more than two rows run has all its cases there.
+    Tests that no more than two rows run are not, so that they have all their cases there.
     """
     marked = cases[0].get_closest_marker
     if marked("once") or marked("few"):

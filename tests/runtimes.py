@@ -55,7 +55,13 @@ class Progress:
         done = len(re.findall(OUTCOME, text, re.MULTILINE))
         seconds = time.monotonic() - self.started
         counts = f"{done:4} of {total[1]} tests" if total else "collecting tests"
-        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f} s"
+        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f}{of_about(self.configuration)} s"
+
+
+def of_about(configuration: Configuration) -> str:
+    """Say how many seconds a row takes: as many as in its last run on this machine, or as its share once took, if known."""
+    seconds = kept.duration(f"{configuration.name} {configuration.share}") or SHARES[configuration.share].seconds
+    return f" of about {seconds:.0f}" if seconds else ""
 
 
 @dataclass
@@ -200,6 +206,8 @@ def run(
         say(text)
     elif not row.passed:
         row.notes.append("no test passed")
+    elif not chooses_tests(arguments.pytest):
+        kept.note_duration(f"{configuration.name} {configuration.share}", row.seconds)
     row.notes += re.findall(r"^(sample: .*)$", text, re.MULTILINE)
     return row
 

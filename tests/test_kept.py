@@ -49,6 +49,17 @@ def test_without_a_folder_nothing_is_kept(folder: Path, monkeypatch: pytest.Monk
     kept.prune()
 
 
+def test_a_row_takes_as_long_as_it_did(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kept.duration("Intel(R) OpenCL sample") is None
+    kept.note_duration("Intel(R) OpenCL sample", 61.7)
+    assert [kept.duration(name) for name in ("Intel(R) OpenCL sample", "Intel(R) OpenCL quick")] == [62, None]
+    next((folder / "durations").iterdir()).write_text("no number")
+    assert kept.duration("Intel(R) OpenCL sample") is None
+    monkeypatch.setenv(kept.VARIABLE, "1")
+    kept.note_duration("host host", 5)
+    assert len(list((folder / "durations").iterdir())) == 1
+
+
 def test_a_failure_is_no_proof() -> None:
     for _ in range(2):
         with pytest.raises(AssertionError), kept.proof("wrong"):

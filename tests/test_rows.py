@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
@@ -13,13 +14,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import machine, rows, runtimes
+from tests import kept, machine, rows, runtimes
 from tests.checkout import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TESTS = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+
+
 POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in machine.THREADS]
 OTHERS = ["PoCL 3.0 (wheel)", "rusticl", "Oclgrind x1", "Oclgrind x2", "Intel(R) OpenCL"]
 
@@ -163,6 +171,7 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
 
     monkeypatch.setattr(runtimes, "run", run)
     monkeypatch.setattr(runtimes, "PROGRESS", 0.0)
+    kept.note_duration("host host", 50.0)
     chosen = [
         runtimes.Configuration("host"),
         runtimes.Configuration("x1", "PoCL", "libpocl.so", share="threads"),
@@ -179,6 +188,8 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
     assert max(map(len, together)) == 2
     said = capsys.readouterr().err
     assert "collecting tests" in said
+    assert re.search(r"host +collecting tests +\d+ of about 50 s", said)
+    assert re.search(rf"x1 +collecting tests +\d+ of about {rows.SHARES['threads'].seconds} s", said)
     assert "Intel: 1 passed" in said
 
 

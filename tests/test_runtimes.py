@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests import runtimes
+from tests import kept, runtimes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pyopencl as cl
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+
 
 BROKEN_LOG = """\
 tests/test_a.py::test_one PASSED                                         [ 25%]

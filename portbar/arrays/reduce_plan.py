@@ -13,6 +13,7 @@ from portbar.arrays.shape import (
     FIXED_ITEMS,
     Layout,
     Shape,
+    by_warps,
     cut,
     fixed_layout,
     fixed_part,
@@ -104,7 +105,7 @@ def make_plan(queue: cl.CommandQueue, request: Request) -> Plan:
     strategy = choose(profile)
     kinds = [*(kind for _, kind in request.arrays), *(out.kind for out in request.outputs)]
     extensions = check_types(device, profile, kinds)
-    on_cpu, warps = kind_of(profile) != "gpu", strategy.capabilities.compute_capability >= 70
+    on_cpu, warps = kind_of(profile) != "gpu", by_warps(profile, strategy)
     shape = _fit(request, profile, strategy, shuffles=warps)
     if shape.local == 1 and any(isinstance(out.kind, Indexed) for out in request.outputs):
         # Their branches are not made into vectors, so that more of them only take longer to compile.

@@ -33,7 +33,7 @@ from portbar.arrays.request import (
 )
 from portbar.arrays.scan_source import TILES, WARPS_BYTES, ScanJob, Tile, quad_of, warps_tile
 from portbar.arrays.segments import flags_of, lines_of
-from portbar.arrays.shape import Layout, Shape, kind_of, layout_of
+from portbar.arrays.shape import Layout, Shape, by_warps, kind_of, layout_of
 from portbar.arrays.source import Input, Lanes, Output, most_elements
 from portbar.arrays.statement import check_targets, statement_of, wants_last
 from portbar.choices.profile import describe
@@ -244,8 +244,7 @@ def _cut(profile: DeviceProfile, strategy: Strategy, kind: Type, size: int, *, s
     if (trial := TRIAL.get()) is not None:
         return trial
     tuned = strategy.tuning.arrays.scan
-    warps = kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70 and size <= WARPS_BYTES
-    if warps and tuned is not None:
+    if tuned is not None and size <= WARPS_BYTES and by_warps(profile, strategy):
         return warps_tile(tuned, 1 if segments else quad_of(kind))
     return fitted(TILES[kind_of(profile)], size, profile.facts)
 

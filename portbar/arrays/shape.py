@@ -83,6 +83,11 @@ def kind_of(profile: DeviceProfile) -> str:
     return "narrow" if quirks.has_effect(quirks.WIDE_VECTORS_LOST, profile.facts) else "cpu"
 
 
+def by_warps(profile: DeviceProfile, strategy: Strategy) -> bool:
+    """Whether the device is a GPU whose work-items exchange values by the instructions of NVIDIA's warps."""
+    return kind_of(profile) == "gpu" and strategy.capabilities.compute_capability >= 70
+
+
 def shape_for(profile: DeviceProfile, strategy: Strategy, elements: int) -> Shape:
     """Return the shape for an array with this number of elements."""
     kind, tuned = kind_of(profile), strategy.tuning.arrays.reduce

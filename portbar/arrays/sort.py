@@ -21,7 +21,7 @@ import pyopencl.array
 from portbar.arrays.call import enqueue, remember
 from portbar.arrays.plan import Plan, State, plan_of, state_of
 from portbar.arrays.request import check_bounds, overlap
-from portbar.arrays.shape import kind_of
+from portbar.arrays.shape import by_warps, kind_of
 from portbar.arrays.sort_source import BINS, SHAPES, UNSIGNED, Shape, SortJob, warps_shape
 from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
@@ -337,11 +337,10 @@ def _check_out(
 def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:
     if (trial := TRIAL.get()) is not None:
         return trial
-    kind = kind_of(profile)
     tuned = next((one for one in strategy.tuning.arrays.sort if one.key_bytes == key_bytes), None)
-    if kind == "gpu" and strategy.capabilities.compute_capability >= 70 and tuned is not None:
+    if tuned is not None and by_warps(profile, strategy):
         return warps_shape(tuned, value_bytes)
-    return SHAPES[kind]
+    return SHAPES[kind_of(profile)]
 
 
 def _enqueue(

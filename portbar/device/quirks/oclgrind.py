@@ -37,6 +37,24 @@ kernel void truth(global uint *out)
 }
 """
 
+#: One work-group adds to a word, the other stores to a byte of it that no addition changes, and looks at that byte.
+_TAKEN = """
+kernel void beside(global uint *out, const uint rounds)
+{
+    if (get_group_id(0) == 0)
+        for (uint r = 0; r < rounds; ++r)
+            atomic_inc(out + 1);
+    else
+        for (uint r = 0; r < rounds; ++r) {
+            volatile global uchar *const mine = (volatile global uchar *)(out + 1) + 3;
+            *mine = (uchar)r;
+            for (uint look = 0; look < 4u; ++look)
+                if (*mine != (uchar)r)
+                    out[0] = out[0] + 1u;
+        }
+}
+"""
+
 _quirk = partial(Quirk, where=lambda facts: facts.name.startswith("Oclgrind"), platform="Oclgrind")
 
 ENTRIES = (
@@ -91,5 +109,14 @@ ENTRIES = (
         workaround="combine logical values of 8 bits one by one, or use select(); portbar.reduce uses no vectors here",
         kernels=(Kernel(_TRUTH, words=8),),
         shows=returns(lambda out: out[0] == 0xFFFFFFFF),
+    ),
+    _quirk(
+        name="oclgrind-stores-taken-back",
+        fault="with several threads, a plain store may be lost beside an atomic operation on the 32 bits that it lies in",
+        seen="Oclgrind 21.10, Debian 12, in about one of 1,000 stores, 2026-11",
+        workaround="set OCLGRIND_NUM_THREADS=1, or keep plain stores out of words of which atomic operations take a part",
+        kernels=(Kernel(_TAKEN, words=2, global_size=2, arguments=(60_000,)),),
+        shows=returns(lambda out: out[0] > 0),
+        environment={"OCLGRIND_NUM_THREADS": "2"},
     ),
 )
