@@ -115,7 +115,7 @@ class Share:
     seconds: int = 0
 
 
-#: The longest first: rows begin in this order.
+#: Rows begin in this order: the longest first, and those of other numbers of threads as soon as they may run, one by one.
 SHARES = {
     "first": Share(
         "the first PoCL with 2 threads, or what works in its place",
@@ -141,6 +141,13 @@ SHARES = {
         "pairs",
         seconds=1000,
     ),
+    "threads": Share(
+        "PoCL x1 and x8, Oclgrind x2",
+        "device and concurrency",
+        "what depends on how many work-groups run at once: barriers, discovery, timeouts, locks, litmus tests, gangs",
+        "values",
+        seconds=190,
+    ),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",
@@ -154,13 +161,6 @@ SHARES = {
         "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
         "other pairs",
         seconds=300,
-    ),
-    "threads": Share(
-        "PoCL x1 and x8, Oclgrind x2",
-        "device and concurrency",
-        "what depends on how many work-groups run at once: barriers, discovery, timeouts, locks, litmus tests, gangs",
-        "values",
-        seconds=190,
     ),
     "quick": Share(
         "each runtime without `--all`, of several PoCLs the first that works",
