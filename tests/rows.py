@@ -166,7 +166,7 @@ SHARES = {
         "each runtime without `--all`, of several PoCLs the first that works",
         "device and not slow and not once and not few",
         "the promises that are quick to check",
-        "all values",
+        "some values",
     ),
     "quick host": Share(
         "host without `--all`", "not device and not slow", "what the host row proves, without what takes long"
