@@ -219,7 +219,7 @@ def test_any_name_of_a_file_is_printed_on_one_line_and_written(matrix: Path, nam
     assert f"]({quote(os.fsencode(name))}) | usable" in (matrix / "README.md").read_text(encoding="utf-8")
     file.write_text("{")
     for command, *more in (
-        ("report",),
+        ("report", "--no-plots"),
         ("report", "--markdown"),
         ("report", "--no-plots", "-o", matrix / "report"),
     ):

@@ -149,7 +149,11 @@ def _nvidia(target: Target, text: str, folder: Path) -> Figures:
     listing = _ptx(target, text, folder)
     assembler = _needed("ptxas", ptxas())
     (folder / "in.ptx").write_text(listing, encoding="utf-8")
-    told = _ran([assembler, "-v", "-arch", target.chip, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.cubin")])
+    done = ran(assembler, "-v", "-arch", target.chip, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.cubin"))
+    told = done.stdout + done.stderr
+    if "is not defined for option 'gpu-name'" in told:
+        raise MissingToolError(f'no ptxas that knows {target.chip} (pip install "portbar[ptx]")')
+    assert done.returncode == 0, told[:4000]
     spills = sum(int(size) for size in re.findall(r"(\d+) bytes (?:spill stores|cumulative stack)", told))
     if int(target.chip.removeprefix("sm_")) < 75:
         # The disassembler knows sm_75 and later.
