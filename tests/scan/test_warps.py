@@ -168,5 +168,5 @@ def test_exclusive_scans_and_segments(warps, size):
         np.testing.assert_array_equal(
             warps(values, exclusive=True, initial=7), np.cumsum(values, dtype=np.int32) - values + np.int32(7)
         )
-    lines = values[:9_000].reshape(180, 50)
+    lines = values[:-11].reshape(-1, 50)
     np.testing.assert_array_equal(warps(lines, axis=1), np.cumsum(lines, 1, dtype=np.int32))
