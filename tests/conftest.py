@@ -148,6 +148,15 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 @pytest.fixture
+def kept_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which this test keeps results, in place of that of the user."""
+    from tests import kept  # noqa: PLC0415
+
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+    return kept.FOLDER
+
+
+@pytest.fixture
 def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
     """Return a fresh in-order queue with profiling, drained at the end of the test."""
     import pyopencl as cl  # noqa: PLC0415

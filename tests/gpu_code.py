@@ -180,17 +180,24 @@ def assemblable(text: str, chip: str) -> str:
     return text
 
 
+def by_ptxas(text: str, chip: str, folder: Path, *options: str) -> str | None:
+    """Assemble PTX into `out.cubin` of a folder; what ptxas printed, or None if this ptxas has dropped the chip."""
+    (folder / "in.ptx").write_text(text, encoding="utf-8")
+    done = ran(ptxas(), *options, "-arch", chip, "-c", folder / "in.ptx", "-o", folder / "out.cubin")
+    told = done.stdout + done.stderr
+    if "is not defined for option 'gpu-name'" in told:
+        return None
+    assert done.returncode == 0, told[:4000]
+    return told
+
+
 def assembled(target: Target, folder: Path) -> None:
     """Assemble what `compiled` left in the folder; skips without an assembler that knows the target."""
     if ptxas() is None:
         pytest.skip('compiled, but not assembled: no ptxas, which `pip install "portbar[ptx]"` brings')
     text = assemblable((folder / "out.s").read_text(encoding="utf-8"), target.assemble_for)
-    (folder / "in.ptx").write_text(text, encoding="utf-8")
-    command = [str(ptxas()), "-arch", target.assemble_for, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.o")]
-    done = ran(*command)
-    if "is not defined for option 'gpu-name'" in done.stderr:
+    if by_ptxas(text, target.assemble_for, folder) is None:
         pytest.skip(f'not assembled: this ptxas has dropped {target.assemble_for}; `pip install "portbar[ptx]"` has it')
-    assert done.returncode == 0, (done.stdout + done.stderr)[:4000]
 
 
 def operations(kind: str) -> tuple[str, ...]:

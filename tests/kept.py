@@ -105,7 +105,7 @@ def version_of_file(library: str) -> str:
 
 def prune() -> None:
     """Remove entries that were not used for two weeks, and the oldest beyond the largest size."""
-    entries = [path for path in FOLDER.glob("proofs/*") if path.is_file()]
+    entries = [path for kind in ("proofs", "durations") for path in FOLDER.glob(f"{kind}/*") if path.is_file()]
     entries += [path for path in FOLDER.glob("pocl/*/*/*") if path.is_dir()]
     used = sorted(((_used(path), path) for path in entries), reverse=True)
     now, size = time.time(), 0

@@ -122,6 +122,11 @@ class Configuration:
         return "pocl" in self.wanted.lower()
 
     @property
+    def part(self) -> str:
+        """The row and its share of the tests."""
+        return f"{self.name} {self.share}"
+
+    @property
     def compiler(self) -> str:
         """Rows that share a cache of compiled kernels; no two rows of one run at the same time."""
         return f"{self.library or self.wanted} {self.environment.get('POCL_WORK_GROUP_METHOD', '')}"

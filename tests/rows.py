@@ -95,7 +95,6 @@ SAMPLES = {
     "other pairs": "of products another sample of pairs",
     "rest": "of products what both samples of pairs leave out, and a sample of its own",
     "values": "of products a sample of values",
-    "all values": "a sample of values",
     "some values": "a third of a sample of values, other values for other tests",
 }
 
@@ -212,9 +211,13 @@ def cover(cases: Sequence[Sequence[str]], strength: int, seed: str, chosen: Iter
 
 def values_of(item: pytest.Item) -> list[str]:
     """Return a test's parameters as its id names them, one for each `parametrize`; a single one is often made of several."""
-    case = getattr(item, "callspec", None)
-    names = list(getattr(case, "_idlist", ()))
-    return names if len(names) > 1 or not case else case.id.split("-")
+    names = ids_of(item)
+    return names if len(names) != 1 else item.callspec.id.split("-")
+
+
+def ids_of(item: pytest.Item) -> list[str]:
+    """Return the parts of a test's id, one for each `parametrize`."""
+    return list(getattr(getattr(item, "callspec", None), "_idlist", ()))
 
 
 def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -225,7 +228,7 @@ def sampled(items: Iterable[pytest.Item], sample: str) -> tuple[list[pytest.Item
     kept, left_out = [], []
     for name, cases in functions.items():
         values = [values_of(item) for item in cases]
-        if sample in {"all values", "some values"} or is_product(cases):
+        if sample == "some values" or is_product(cases):
             # Without the folder, so that a file that moves keeps its sample.
             chosen = places(values, sample, f"{SEED} tests/{name.rpartition('/')[2]}")
             chosen |= {place for place, case in enumerate(values) if RARE.intersection(case)}
@@ -244,9 +247,7 @@ def is_product(cases: Sequence[pytest.Item]) -> bool:
     marked = cases[0].get_closest_marker
     if marked("once") or marked("few"):
         return False
-    return (
-        bool(marked("product")) or max(len(getattr(getattr(one, "callspec", None), "_idlist", ())) for one in cases) > 1
-    )
+    return bool(marked("product")) or any(len(ids_of(one)) > 1 for one in cases)
 
 
 def places(cases: Sequence[Sequence[str]], sample: str, seed: str) -> set[int]:
@@ -257,7 +258,7 @@ def places(cases: Sequence[Sequence[str]], sample: str, seed: str) -> set[int]:
         elsewhere = places(cases, "pairs", seed) | places(cases, "other pairs", seed)
         return set(cover(cases, strength, seed, sorted(set(range(len(cases))) - elsewhere)))
     if sample == "some values":
-        found = sorted(places(cases, "all values", seed))
+        found = cover(cases, 1, f"{seed} all values")
         return set(found[random.Random(seed).randrange(3) :: 3] or found[:1])  # noqa: S311 (a sample, no secret)
     if sample == "values":
         # Of what the first row takes, whose compiled kernels rows with other numbers of threads find.

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
 PROGRESS = 10.0
+NICENESS = "10"
 
 
 class Progress:
@@ -48,6 +49,9 @@ class Progress:
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration, self.log, self.started = configuration, Path(), time.monotonic()
+        seconds = kept.duration(configuration.part) or SHARES[configuration.share].seconds
+        #: As long as it took last on this machine, or as its share once took; empty if neither is known.
+        self.of_about = f" of about {seconds:.0f}" if seconds else ""
 
     def __str__(self) -> str:
         text = self.log.read_text(errors="replace") if self.log.is_file() else ""
@@ -55,13 +59,7 @@ class Progress:
         done = len(re.findall(OUTCOME, text, re.MULTILINE))
         seconds = time.monotonic() - self.started
         counts = f"{done:4} of {total[1]} tests" if total else "collecting tests"
-        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f}{of_about(self.configuration)} s"
-
-
-def of_about(configuration: Configuration) -> str:
-    """Say how many seconds a row takes: as many as in its last run on this machine, or as its share once took, if known."""
-    seconds = kept.duration(f"{configuration.name} {configuration.share}") or SHARES[configuration.share].seconds
-    return f" of about {seconds:.0f}" if seconds else ""
+        return f"    {self.configuration.name:28} {counts:18} {seconds:5.0f}{self.of_about} s"
 
 
 @dataclass
@@ -155,7 +153,7 @@ def run(
     # The longest row goes first: two others wait for it, which share its compiled kernels.
     later = shutil.which("nice") if configuration.share not in {"first", "alone"} else None
     command = [
-        *([later, "-n", "10"] if later else []),
+        *([later, "-n", NICENESS] if later else []),
         sys.executable,
         "-m",
         "pytest",
@@ -185,7 +183,7 @@ def run(
         if later:
             # Linux shares its cores among sessions, and niceness counts within one only.
             with contextlib.suppress(OSError):
-                Path(f"/proc/{child.pid}/autogroup").write_text("10")
+                Path(f"/proc/{child.pid}/autogroup").write_text(NICENESS)
         late = not finish(child, arguments.limit, stop or threading.Event())
     row.seconds = time.monotonic() - started
     text = log.read_text(errors="replace")
@@ -207,7 +205,7 @@ def run(
     elif not row.passed:
         row.notes.append("no test passed")
     elif not chooses_tests(arguments.pytest):
-        kept.note_duration(f"{configuration.name} {configuration.share}", row.seconds)
+        kept.note_duration(configuration.part, row.seconds)
     row.notes += re.findall(r"^(sample: .*)$", text, re.MULTILINE)
     return row
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(kept, "FOLDER", tmp_path)
+def folder(kept_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(kept.VARIABLE, raising=False)
-    return tmp_path
+    kept_folder.mkdir()
+    return kept_folder
 
 
 def is_known(*parts: str) -> bool:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 
 
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+pytestmark = pytest.mark.usefixtures("kept_folder")
 
 
 POCL = [f"PoCL 3.1 {method} x{count}" for method in ("loopvec", "cbs") for count in machine.THREADS]

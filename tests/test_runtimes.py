@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests import kept, runtimes
+from tests import runtimes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     import pyopencl as cl
 
 
-@pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
+pytestmark = pytest.mark.usefixtures("kept_folder")
 
 
 BROKEN_LOG = """\

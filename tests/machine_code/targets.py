@@ -18,7 +18,7 @@ from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from tests.checkout import ran
-from tests.gpu_code import assemblable, nvptx_options, ptxas
+from tests.gpu_code import assemblable, by_ptxas, nvptx_options, ptxas
 from tests.machine_code.listings import AMD, INTEL, PTX, SASS, Figures, read
 
 #: Where Debian's rocm-device-libs keeps the built-ins of AMD's GPUs.
@@ -133,10 +133,10 @@ def nvdisasm() -> str | None:
     return next((str(path) for path in packages.glob("*/bin/nvdisasm")), None) or shutil.which("nvdisasm")
 
 
-def _needed(name: str, path: str | None) -> str:
-    if path is None:
+def _needed(name: str, found: str | None) -> str:
+    if found is None:
         raise MissingToolError(f'no {name} (pip install "portbar[ptx]")')
-    return path
+    return found
 
 
 def _ptx(target: Target, text: str, folder: Path) -> str:
@@ -147,13 +147,8 @@ def _ptx(target: Target, text: str, folder: Path) -> str:
 
 def _nvidia(target: Target, text: str, folder: Path) -> Figures:
     listing = _ptx(target, text, folder)
-    assembler = _needed("ptxas", ptxas())
-    (folder / "in.ptx").write_text(listing, encoding="utf-8")
-    done = ran(assembler, "-v", "-arch", target.chip, "-c", str(folder / "in.ptx"), "-o", str(folder / "out.cubin"))
-    told = done.stdout + done.stderr
-    if "is not defined for option 'gpu-name'" in told:
-        raise MissingToolError(f'no ptxas that knows {target.chip} (pip install "portbar[ptx]")')
-    assert done.returncode == 0, told[:4000]
+    _needed("ptxas", ptxas())
+    told = _needed(f"ptxas that knows {target.chip}", by_ptxas(listing, target.chip, folder, "-v"))
     spills = sum(int(size) for size in re.findall(r"(\d+) bytes (?:spill stores|cumulative stack)", told))
     if int(target.chip.removeprefix("sm_")) < 75:
         # The disassembler knows sm_75 and later.
