@@ -326,6 +326,22 @@ def test_without_a_known_end_of_loops_the_ordering_is_still_tested_with_one_grou
 
 
 @pytest.mark.device
+@pytest.mark.parametrize("name", ["handshake", "messages"])
+def test_waits_for_who_never_comes_last_as_long_as_they_should(probes, found, name):
+    if found.loop_limit is not None:
+        pytest.skip(f"loops on this device end after {found.loop_limit} iterations, long before a wait's time is over")
+    atomics, seconds = best_of(probes), 0.1
+    words, out = probes._buffer(512), probes._buffer(8)
+    polls = np.uint32(probes._polls(seconds, atomics))
+    # One group alone waits for a work-item that is not there, or for a message from itself.
+    waits = {
+        "handshake": (words, out, np.uint32(0), np.uint32(1), polls),
+        "messages": (words, words, out, np.uint32(1), polls),
+    }
+    assert probes._run(probes._spin_kernel(name, atomics), 1, 1, *waits[name]) > seconds / 2
+
+
+@pytest.mark.device
 def test_groups_that_shake_hands_were_in_flight_together(found):
     if found.progress["work_groups"] == "independent":
         assert found.groups_in_flight >= 2 or found.loop_limit is not None

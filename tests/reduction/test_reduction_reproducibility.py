@@ -206,22 +206,22 @@ def test_reductions_inside_kernels_have_the_bits_that_the_table_promises(context
     device = scale(context.devices[0])
     x = numbers(150 if device.is_simulator else 997)
     expected = fields_of(on_host(x, loop)) if kind != "rounded" else None
-    found = {}
+    found: dict[tuple[int | None, int, int], set[tuple[bytes, ...]]] = {}
     for sizes in sizes_at(context, row, level):
-        runs = {
-            fields_of(launched(queue, made.kernel("k"), *sizes, x, np.uint32(len(x)), start_of(loop))[1][1])
-            for _ in range(2 if device.is_simulator else 6)
-        }
-        assert run_to_run
-        assert len(runs) == 1, sizes
-        (found[sizes],) = runs
+        for _ in range(2 if device.is_simulator else 6):
+            launch, (_, held) = launched(queue, made.kernel("k"), *sizes, x, np.uint32(len(x)), start_of(loop))
+            # A grid on a CPU that is busy with other work may have fewer work-groups, which counts as another launch size.
+            found.setdefault((*sizes, launch.num_groups), set()).add(fields_of(held))
+    assert run_to_run
+    assert all(len(bits) == 1 for bits in found.values()), found
+    distinct = set().union(*found.values())
     if other_sizes:
-        assert len(set(found.values())) == 1
+        assert len(distinct) == 1
     if other_devices:
         assert expected is not None
-        assert set(found.values()) == {expected}
+        assert distinct == {expected}
     if kind == "rounded" and row == "gang level" and level == "gang_worker_vector":
-        assert len(set(found.values())) > 1, "no order of additions shows in these values, so that this shows nothing"
+        assert len(distinct) > 1, "no order of additions shows in these values, so that this shows nothing"
 
 
 SCANS = head(128) + kernel_text(
