@@ -1,4 +1,4 @@
-"""Results that a machine keeps between test runs: proofs of texts that are as they were, PoCL's compiled kernels, durations.
+"""Results that a machine keeps between test runs: proofs of texts that are as they were, compiled kernels, durations.
 
 The first two depend on nothing but texts and tools, so a run on another machine, and one with `--fresh`, does all the work.
 Entries that were not used for two weeks are removed, and the oldest beyond a size.
@@ -91,7 +91,7 @@ def text_of(folder: Path, pattern: str) -> str:
 
 
 def kernels(library: str, method: str) -> Path:
-    """The folder in which PoCL keeps compiled kernels: one for each library and way to make work-group functions."""
+    """The folder in which PoCL or Mesa keeps compiled kernels: one for each library and way to make work-group functions."""
     digest = hashlib.sha256(version_of_file(library).encode()).hexdigest()[:12]
     slug = re.sub(r"\W+", "-", Path(library).name) or "wheel"
     return FOLDER / "pocl" / f"{slug}-{digest}-{method or 'default'}"

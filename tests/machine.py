@@ -163,6 +163,7 @@ class Workshop:
             "PYTHONUNBUFFERED": "1",
             "COLUMNS": "400",
             "POCL_CACHE_DIR": str(kernels),
+            "MESA_SHADER_CACHE_DIR": str(kernels),
             **({kept.VARIABLE: "1"} if kept.is_fresh() else {}),
         }
         return environment | extra

@@ -147,19 +147,19 @@ SHARES = {
         "values",
         seconds=190,
     ),
+    "second": Share(
+        "rusticl",
+        "device and not once",
+        "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
+        "other pairs",
+        seconds=450,
+    ),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",
         "the promises that are quick to check, on a relative of the first row's compiler",
         "some values",
         seconds=450,
-    ),
-    "second": Share(
-        "rusticl",
-        "device and not once",
-        "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
-        "other pairs",
-        seconds=300,
     ),
     "quick host": Share(
         "host without `--all`",

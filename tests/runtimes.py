@@ -139,7 +139,10 @@ def run(
         return row
     scratch = workshop.scratch(configuration.name)
     environment = workshop.environment(configuration.library, **configuration.environment)
-    environment |= {"PORTBAR_CACHE_DIR": str(scratch / "cache")}
+    # Drivers and portbar leave files of programs that did not compile.
+    temporary = scratch / "tmp"
+    temporary.mkdir(exist_ok=True)
+    environment |= {"PORTBAR_CACHE_DIR": str(scratch / "cache"), "TMPDIR": str(temporary)}
     if configuration.wanted:
         environment["PORTBAR_TEST_PLATFORM"] = configuration.wanted
     marks = SHARES[configuration.share].marks

@@ -32,8 +32,8 @@ _KERNEL = re.compile(
     re.DOTALL,
 )
 
-#: An opening bracket -> its closing one.
-BRACKETS: Final = {"(": ")", "{": "}", "[": "]"}
+#: An opening bracket -> what finds brackets of its kind.
+_BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.compile(r"[\[\]]")}
 
 #: Parts of a declaration without effects: attributes, built-in functions that only compute, pointers to arrays.
 _HARMLESS = re.compile(
@@ -103,8 +103,8 @@ def closed(code: str, start: int) -> int:
         It is not.
     """
     depth = 0
-    opening, closing = code[start], BRACKETS[code[start]]
-    for found in re.compile(f"[{re.escape(opening + closing)}]").finditer(code, start):
+    opening = code[start]
+    for found in _BRACKETS[opening].finditer(code, start):
         depth += 1 if found[0] == opening else -1
         if depth == 0:
             return found.end()

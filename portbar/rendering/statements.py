@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from portbar.rendering.source import BRACKETS, UnreadableError, closed
+from portbar.rendering.source import UnreadableError, closed
 
 #: Loops that are macros.
 _LOOPS: Final = re.compile(r"PORTBAR_FOR(?:_\w+)?")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_SPACE: Final = re.compile(r"\s*")
+_OPENING_OR_END: Final = re.compile(r"[;({\[]")
+_BRACKET_OR_END: Final = re.compile(r"[;({\[)}\]]")
 _LABELLED: Final = re.compile(r"(?:case\b[^:;{}]*|default\s*|[A-Za-z_]\w*\s*):(?!:)")
 
 _Kind = Literal["block", "if", "loop", "switch", "label", "jump", "plain"]
@@ -41,11 +44,10 @@ class Function:
 def functions_in(code: str) -> Iterator[Function]:
     """The functions that a text without comments and directives defines, as far as they can be read."""
     at = begin = 0
-    while at < len(code):
+    while found := _OPENING_OR_END.search(code, at):
+        at = found.start()
         if code[at] == ";":
-            begin = at + 1
-        if code[at] not in BRACKETS:
-            at += 1
+            begin = at = found.end()
             continue
         try:
             end = closed(code, at)
@@ -60,11 +62,10 @@ def functions_in(code: str) -> Iterator[Function]:
 
 
 def _skip(code: str, at: int) -> int:
-    while at < len(code) and code[at].isspace():
-        at += 1
-    if at == len(code):
+    space = _SPACE.match(code, at)
+    if space is None or space.end() == len(code):
         raise UnreadableError
-    return at
+    return space.end()
 
 
 def _read(code: str, at: int) -> Statement:
@@ -108,13 +109,10 @@ def _headed(code: str, at: int, word: str) -> Statement:
 
 def _plain_end(code: str, at: int) -> int:
     """Where a statement without parts ends."""
-    while at < len(code):
-        if code[at] in BRACKETS:
-            at = closed(code, at)
-        elif code[at] in ")]}":
+    while found := _BRACKET_OR_END.search(code, at):
+        if found[0] == ";":
+            return found.end()
+        if found[0] in ")]}":
             raise UnreadableError
-        elif code[at] == ";":
-            return at + 1
-        else:
-            at += 1
+        at = closed(code, found.start())
     raise UnreadableError

@@ -41,12 +41,12 @@ def registered(quirk: Quirk) -> Iterator[None]:
     if any(quirk.name == known.name for known in QUIRKS):
         raise ValueError(f"the table of faults has an entry {quirk.name!r} already: choose another name")
     QUIRKS.append(quirk)
-    _effects.cache_clear()
+    _of_device.cache_clear()
     try:
         yield
     finally:
         QUIRKS.remove(quirk)
-        _effects.cache_clear()
+        _of_device.cache_clear()
 
 
 def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
@@ -55,19 +55,19 @@ def matching(facts: DeviceFacts, log: str = "") -> list[Quirk]:
 
 
 @lru_cache(maxsize=64)
-def _effects(facts: DeviceFacts) -> frozenset[str]:
-    """Return the effects of a device's quirks; the first launch of a kernel asks for several."""
-    return frozenset(quirk.effect for quirk in matching(facts))
+def _of_device(facts: DeviceFacts) -> tuple[Quirk, ...]:
+    """Return the quirks of a device; each program and the first launch of a kernel ask several times."""
+    return tuple(matching(facts))
 
 
 def has_effect(effect: str, facts: DeviceFacts) -> bool:
     """Return whether any quirk of a device has this effect on portbar."""
-    return effect in _effects(facts)
+    return any(quirk.effect == effect for quirk in _of_device(facts))
 
 
 def loop_limit(facts: DeviceFacts, measured: int | None) -> int | None:
     """Return the iterations after which a device ends loops: the smaller of the measured limit and the table's."""
-    known = [quirk.loop_limit for quirk in matching(facts) if quirk.loop_limit]
+    known = [quirk.loop_limit for quirk in _of_device(facts) if quirk.loop_limit]
     return min([*known, *([] if measured is None else [measured])], default=None)
 
 

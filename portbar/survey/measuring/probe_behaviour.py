@@ -299,7 +299,7 @@ class Probes(CompileProbes):
             seconds = self._run(kernel, 2 * pairs, 1, flags, data, report, np.uint32(chunk), limit)
             finished, wrong, lost = self._read(report).reshape(-1, 3).sum(axis=0, dtype=np.int64).tolist()
             done, stale, failed = done + finished, stale + wrong, failed + (lost > 0)
-            # Whoever polls a value that a compiler has kept may have finished some rounds as well.
+            # Rounds may end even where a compiler keeps the polled value: the message may come before its first poll.
             if lost == 0 and time.monotonic() > deadline:
                 break
             if lost == 0 and seconds < _ORDERING_S / 8:
