@@ -65,7 +65,11 @@ def groups_of(queue, kernel, local, out, **bounds):
 @on_device
 def test_items_and_max_groups_bound_the_groups_of_a_launch(queue, launched, out):
     for local in ((4,), (3, 2)):
-        holds, size = launched.occupancy(queue, local).groups, math.prod(local)
+        # A busy CPU may hold fewer groups when it is asked first, and more at a later launch.
+        holds = max(
+            launched.occupancy(queue, local).groups, *(groups_of(queue, launched, local, out) for _ in range(5))
+        )
+        size = math.prod(local)
         cases = {*range(1, 4), holds - 1, holds, holds + 1, 10**30} - {0}
         # Twice, in turns: plans are remembered from launch to launch.
         for _ in range(2):

@@ -5,6 +5,7 @@ A driver may abort or hang in any of these.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ _LOOP_TIMINGS: Final = 5
 #: Seconds of one timing of polls, short enough to be over before a busy CPU turns to other work, and of all timings together.
 _POLL_S: Final = 0.002
 _ALL_POLLS_S: Final = 0.06
+_LEAST_TIMINGS: Final = 5
 _MOST_POLL_ROUNDS: Final = 1 << 20
 _MOST_POLLS: Final = 0x7FFF_FFFF
 
@@ -62,10 +64,12 @@ _SPIN_LIMIT_S: Final = 3.0
 def _fastest(seconds: Callable[[int], float], most: int) -> float:
     """Rounds per second of a loop that is launched with their number, at most `most`. Other work only makes it look slower."""
     rounds = rounds_for(seconds, _POLL_S, most)
-    end = time.monotonic() + _ALL_POLLS_S
-    best = seconds(rounds)
-    while time.monotonic() < end:
-        best = min(best, seconds(rounds))
+    best, timings, end = math.inf, 0, time.monotonic() + _ALL_POLLS_S
+    while timings < _LEAST_TIMINGS or time.monotonic() < end:
+        best, timings = min(best, seconds(rounds)), timings + 1
+        if best < _POLL_S / 2 and rounds < most:
+            # The estimate took for the loop how late a busy machine starts it.
+            best, timings, rounds = math.inf, 0, min(most, 4 * rounds)
     return rounds / max(best, 1e-9)
 
 
