@@ -11,7 +11,7 @@
    Mirrors: cl_templates/grid/place.mako 740328ed5bba
    Mirrors: cl_templates/grid/grid.mako 5de428e215f0
    Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
-   Mirrors: cl_templates/device_barrier/sharded.mako d035bed491eb
+   Mirrors: cl_templates/device_barrier/sharded.mako 0d6f74bff881
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Run: FORM=1 GROUPS=3
    Run: FORM=2 GROUPS=3
@@ -134,6 +134,7 @@ inline measure()
     fi;
     before = 0;
 #elif FORM == 2
+    /* One loop polls both. Counters grow only, so that one wait after the other ends when both have their arrivals. */
     placing[slot + ODD]++;
 #ifdef BUG_COUNTS_FEWER
     place_wait(placing[slot], round * OTHERS);
