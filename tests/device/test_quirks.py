@@ -23,7 +23,7 @@ from portbar.choices.profile import forget
 from portbar.device import quirks
 from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
-from portbar.device.facts import DeviceFacts, facts
+from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.quirks import QUIRKS
 from portbar.device.quirks.entry import Kernel, Quirk, returns
 from portbar.device.quirks.running import run
@@ -89,7 +89,7 @@ def throw_away(device: Any) -> Iterator[Quirk]:
     reported = facts(device)
     yield Quirk(
         name="throw-away",
-        where=lambda of: of == reported,
+        where=lambda of: device_key(of) == device_key(reported),
         effect="sevens are eights",
         loop_limit=777,
         fault="seven is not eight",
@@ -123,7 +123,7 @@ def test_an_entry_from_outside_works_like_the_others(device: Any, throw_away: Qu
         assert all(seen())
         report = json.loads(CliRunner().invoke(doctor.command, ["--json"]).stdout)
         on_device = [one for one in report["devices"] if throw_away.name in [quirk["name"] for quirk in one["quirks"]]]
-        assert [one["name"] for one in on_device] == [facts(device).name]
+        assert [one["name"] for one in on_device] == [facts(device).name], report
         shown = run(throw_away, address_of(device))
         assert throw_away.shown_by(shown), told(shown)
         assert shown.progress == [{"found": [8]}]
