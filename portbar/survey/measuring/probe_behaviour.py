@@ -63,12 +63,13 @@ _SPIN_LIMIT_S: Final = 3.0
 
 def _fastest(seconds: Callable[[int], float], most: int) -> float:
     """Rounds per second of a loop that is launched with their number, at most `most`. Other work only makes it look slower."""
+    # A launch may take longer than the loop: Oclgrind starts threads for each, late on a busy machine.
+    least = max(_POLL_S / 2, 4 * min(seconds(1) for _ in range(_LEAST_TIMINGS)))
     rounds = rounds_for(seconds, _POLL_S, most)
     best, timings, end = math.inf, 0, time.monotonic() + _ALL_POLLS_S
     while timings < _LEAST_TIMINGS or time.monotonic() < end:
         best, timings = min(best, seconds(rounds)), timings + 1
-        if best < _POLL_S / 2 and rounds < most:
-            # The estimate took for the loop how late a busy machine starts it.
+        if best < least and rounds < most:
             best, timings, rounds = math.inf, 0, min(most, 4 * rounds)
     return rounds / max(best, 1e-9)
 
