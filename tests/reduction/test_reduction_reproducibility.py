@@ -97,6 +97,7 @@ TAKES = {
         mine.map.p = before.p * next.p;
         mine.map.q = next.p * before.q + next.q;""",
     },
+    # `y` is declared for those that follow.
     "rounded": {
         "sum": "const float y = x * 1.7e-3f; mine.sum += y;",
         "product": "mine.product *= 1.0f + y * 1e-3f;",
@@ -113,7 +114,8 @@ TAKES = {
 
 def source(loop: portbar.ReductionLoop, level: str, *, grid: bool) -> str:
     """Return a kernel that reduces an array at one level into one structure of receivers."""
-    name, newline, with_grid, ids = loop.name, "\n        ", "&grid, " if grid else "", "&grid" if grid else ""
+    name, with_grid, ids = loop.name, "&grid, " if grid else "", "&grid" if grid else ""
+    takes = "\n        ".join(TAKES[name][field] for field in loop.fields)
     receivers = ", ".join(
         f"held->{field}, 0u, 0u" if reduction.shape else f"&held->{field}" for field, reduction in loop.fields.items()
     )
@@ -125,7 +127,7 @@ def source(loop: portbar.ReductionLoop, level: str, *, grid: bool) -> str:
     const uint share = (n + count - 1u) / count;
     for (uint i = min(id * share, n); i < min((id + 1u) * share, n); ++i) {{
         const int x = in[i];
-        {newline.join(TAKES[name][field] for field in loop.fields)}
+        {takes}
     }}
     mine = {name}_fini_{level}({with_grid}scratch, results, mine);
     {name}_teardown_{level}({with_grid}scratch, results, mine);"""

@@ -39,11 +39,11 @@ kernel void truth(global uint *out)
 
 #: Of two work-groups one adds to a word, the other stores to a byte of it that no addition changes, and looks at that byte.
 _TAKEN = """
-kernel void beside(global uint *out, const uint rounds)
+kernel void beside(volatile global uint *out, const uint rounds)
 {
-    global uint *const word = out + 1u + (uint)get_group_id(0) / 2u;
+    volatile global uint *const word = out + 1u + (uint)get_group_id(0) / 2u;
     if (get_group_id(0) % 2 == 0)
-        for (uint r = 0; r < rounds && *(volatile global uint *)out == 0u; ++r)
+        for (uint r = 0; r < rounds && out[0] == 0u; ++r)
             atomic_inc(word);
     else
         for (uint r = 0; r < rounds && out[0] == 0u; ++r) {

@@ -25,15 +25,14 @@ from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.survey.measuring.probe_builds import CompileProbes, probe_text, words_text
-from portbar.survey.measuring.rounds import rounds_for
 
 _LOOPS: Final = 300_000
 _LOOPS_S: Final = 0.1
 #: Asked for however slow loops seem, since a limit of 65,535 is known and one timing may have been held up.
 _LEAST_LOOPS: Final = 70_000
 _LOOP_TIMINGS: Final = 5
-#: Seconds of one timing of polls, short enough to be over before a busy CPU turns to other work, and of all timings together.
-_POLL_S: Final = 0.002
+#: Least seconds of one timing of polls, short enough to be over before a busy CPU turns to other work, and of all together.
+_POLL_S: Final = 0.001
 _ALL_POLLS_S: Final = 0.06
 _LEAST_TIMINGS: Final = 5
 _MOST_POLL_ROUNDS: Final = 1 << 20
@@ -64,9 +63,8 @@ _SPIN_LIMIT_S: Final = 3.0
 def _fastest(seconds: Callable[[int], float], most: int) -> float:
     """Rounds per second of a loop that is launched with their number, at most `most`. Other work only makes it look slower."""
     # A launch may take longer than the loop: Oclgrind starts threads for each, late on a busy machine.
-    least = max(_POLL_S / 2, 4 * min(seconds(1) for _ in range(_LEAST_TIMINGS)))
-    rounds = rounds_for(seconds, _POLL_S, most)
-    best, timings, end = math.inf, 0, time.monotonic() + _ALL_POLLS_S
+    least = max(_POLL_S, 4 * min(seconds(1) for _ in range(_LEAST_TIMINGS)))
+    rounds, best, timings, end = min(4, most), math.inf, 0, time.monotonic() + _ALL_POLLS_S
     while timings < _LEAST_TIMINGS or time.monotonic() < end:
         best, timings = min(best, seconds(rounds)), timings + 1
         if best < least and rounds < most:
@@ -174,8 +172,6 @@ class Probes(CompileProbes):
         most = _MOST_POLL_ROUNDS
         if self._limit is not None:
             most = max(1, self._limit // (layout.POLLS_PER_ROUND + 1) - 1)
-        self._run(kernel, 1, 1, self._buffer(words), np.uint32(1))
-
         rounds_per_second = _fastest(
             lambda rounds: self._run(kernel, 1, 1, self._buffer(words), np.uint32(rounds)), most
         )
