@@ -6,7 +6,7 @@
 
    Mirrors: cl_templates/reduction/gangs.mako 9c249d34b763
    Run: GROUPS=2 LAUNCHES=3
-   Run: GROUPS=3 LAUNCHES=3 USES=1
+   Run: GROUPS=3 LAUNCHES=2 USES=1
    Run: GROUPS=2 LAUNCHES=5 USES=1
    Nightly: GROUPS=3 LAUNCHES=3
    Nightly: GROUPS=2 LAUNCHES=4 USES=1 WRONG=3

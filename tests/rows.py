@@ -114,7 +114,8 @@ class Share:
     seconds: int = 0
 
 
-#: Rows begin in this order: the longest first, and those of other numbers of threads as soon as they may run, one by one.
+#: Rows begin in this order: the longest first, then those of other numbers of threads, one by one as soon as they may run; the
+#: short ones fill the end.
 SHARES = {
     "first": Share(
         "the first PoCL with 2 threads, or what works in its place",
@@ -134,11 +135,18 @@ SHARES = {
     ),
     "whole": Share("GPUs", "device and not once", "every device test but benchmarks"),
     "sample": Share(
-        "Intel's CPU runtime, Oclgrind x1",
+        "Intel's CPU runtime",
         "device and not once and not few",
         "the promises of every primitive on this compiler",
         "pairs",
         seconds=1000,
+    ),
+    "second": Share(
+        "rusticl",
+        "device and not once",
+        "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
+        "other pairs",
+        seconds=450,
     ),
     "threads": Share(
         "PoCL x1 and x8, Oclgrind x2",
@@ -147,12 +155,12 @@ SHARES = {
         "values",
         seconds=190,
     ),
-    "second": Share(
-        "rusticl",
-        "device and not once",
-        "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
-        "other pairs",
-        seconds=450,
+    "simulator": Share(
+        "Oclgrind x1",
+        "device and not once and not few",
+        "the promises of every primitive on this compiler",
+        "pairs",
+        seconds=380,
     ),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",

@@ -93,7 +93,7 @@ def share_of(configuration: Configuration, first: str, *, quick: bool) -> str:
         return "threads"
     if configuration.is_pocl:
         return "relative"
-    return {"Intel(R) OpenCL": "sample", "Oclgrind x1": "sample", "rusticl": "second"}.get(name, "whole")
+    return {"Intel(R) OpenCL": "sample", "Oclgrind x1": "simulator", "rusticl": "second"}.get(name, "whole")
 
 
 def alone_or_not(chosen: Sequence[Configuration]) -> list[Configuration]:

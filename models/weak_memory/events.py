@@ -82,20 +82,24 @@ class Access:
     value: int | None = None
 
 
-def variables(*expressions: z3.ExprRef) -> set[str]:
+#: An expression's id -> the names of its variables, and the expression, which keeps its id from being given away.
+_VARIABLES: dict[int, tuple[frozenset[str], z3.ExprRef]] = {}
+
+
+def variables(*expressions: z3.ExprRef) -> frozenset[str]:
     """Return the names of the variables in expressions."""
-    found: set[str] = set()
-    seen: set[int] = set()
-    waiting = list(expressions)
-    while waiting:
-        part = waiting.pop()
-        if part.get_id() not in seen:
-            seen.add(part.get_id())
-            children = part.children()
-            if not children and z3.is_const(part) and part.decl().kind() == z3.Z3_OP_UNINTERPRETED:
-                found.add(str(part))
-            waiting += children
-    return found
+    return frozenset().union(*map(_variables, expressions))
+
+
+def _variables(expression: z3.ExprRef) -> frozenset[str]:
+    known = _VARIABLES.get(expression.get_id())
+    if known is None:
+        children = expression.children()
+        found = frozenset().union(*map(_variables, children))
+        if not children and z3.is_const(expression) and expression.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+            found = frozenset({str(expression)})
+        known = _VARIABLES[expression.get_id()] = (found, expression)
+    return known[0]
 
 
 @dataclass
