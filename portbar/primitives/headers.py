@@ -19,6 +19,7 @@ from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Strategy
 from portbar.rendering.folding import COLUMNS, folded, narrow
+from portbar.rendering.items import unmarked
 from portbar.rendering.pruning import pruned
 from portbar.rendering.source import ends_of_skipped, includes, line_of, without_comments
 from portbar.rendering.templates import render_def
@@ -117,7 +118,7 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
     UnsupportedFeatureError
         The device cannot do what the header is for.
     """
-    return "".join(_text(header, strategy) for header in _with_required([name], use))
+    return "".join(unmarked(_text(header, strategy)) for header in _with_required([name], use))
 
 
 def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
@@ -132,7 +133,7 @@ def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
     for header in _with_required(names, None):
         if header.needs_source:
             raise UnsupportedFeatureError(f"portbar/{header.name}.h {header.needs_source}")
-        texts[header.name] = narrow(_including(folded(_text(header, strategy, folding=True)), header))
+        texts[header.name] = narrow(_including(folded(unmarked(_text(header, strategy, folding=True))), header))
     return texts
 
 

@@ -1,6 +1,6 @@
 """Reads a rendered header as a list of functions, types, macros and conditional regions.
 
-Each is one `Item`. A line of it that ends with a comment "where NAME is used" is an item of its own.
+Each is one `Item`. A line of it that ends with the mark `/* where NAME is used */` is an item of its own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _NO_FUNCTION: Final = re.compile(r"\s*(?:typedef|enum)\b|[^({]*[={]")
 _HEAD_WORD: Final = re.compile(r"[\s*]*([A-Za-z_]\w*)\s*(\()?")
 _MACRO: Final = re.compile(r"__attribute__|[A-Z][A-Z0-9_]*")
 _OF_AUTHOR: Final = re.compile(r"^\s*#\s*line\b", re.MULTILINE)
-#: A line of a function, a type or a macro that stays only where something else uses the name.
-_LINE_FOR: Final = re.compile(r"/\* where (\w+) is used \*/(?:[ \t]*\\)?$")
+#: Marks a line of a function, a type or a macro that stays only where something else uses the name.
+_MARK: Final = re.compile(r"[ \t]*/\* where (\w+) is used \*/(?=[ \t]*\\?$)", re.MULTILINE)
 
 
 @dataclass(eq=False)
@@ -30,7 +30,7 @@ class Item:
     Attributes
     ----------
     text, code : str
-        As written, and without comments and strings.
+        As written but for the marks of lines, and without comments and strings.
     names : tuple of str
         The names that it defines; empty if it always stays.
     regions : tuple of str
@@ -174,7 +174,7 @@ class _Reader:
         if kind in {"define", "undef"} and named is None:
             raise UnreadableError
         code, lines = _lines_for(text, code, regions)
-        return Item(text, code, (named[1],) if named else (), regions, lines=lines)
+        return Item(unmarked(text), code, (named[1],) if named else (), regions, lines=lines)
 
     def _declaration(self, regions: tuple[str, ...]) -> Item:
         end, braces, brackets = self._at, 0, 0
@@ -192,16 +192,22 @@ class _Reader:
             # An author's expression is compiled even if unused, so that its errors are reported.
             return Item(text, code, (), regions)
         code, lines = _lines_for(text, code, regions)
+        text = unmarked(text)
         if found := _function(code):
             return Item(text, code, (found[1],), regions, found[0], found[2], lines)
         return Item(text, code, _type_names(code), regions, lines=lines)
+
+
+def unmarked(text: str) -> str:
+    """A header's text without the marks of lines that stay only where a name is used."""
+    return _MARK.sub("", text)
 
 
 def _lines_for(text: str, code: str, regions: tuple[str, ...]) -> tuple[str, dict[int, Item]]:
     """The code of what always stays, and each line that does not, by its number."""
     always, lines = [], {}
     for number, (line, words) in enumerate(zip(text.split("\n"), code.split("\n"), strict=True)):
-        if found := _LINE_FOR.search(line):
+        if found := _MARK.search(line):
             lines[number] = Item(line, words, (found[1],), regions)
         else:
             always.append(words)

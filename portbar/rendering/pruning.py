@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from portbar.rendering.aliases import written_out
-from portbar.rendering.items import WORD, Item, Region, Run, items_in, runs_of
+from portbar.rendering.items import WORD, Item, Region, Run, items_in, runs_of, unmarked
 from portbar.rendering.source import UnreadableError, without_comments
 
 #: Names that no reader of the source alone can know: made of pieces, spelled otherwise, or in files that portbar does not read.
@@ -68,12 +68,12 @@ def pruned(texts: Sequence[str], source: str, options: Sequence[str] = ()) -> li
     given = [part for option in options for part in (option, option.replace("-D", " "))]
     code = "\n".join([without_comments(source), *given]).replace("\\\r\n", "").replace("\\\n", "")
     if _HIDDEN.search(code):
-        return list(texts)
+        return [unmarked(text) for text in texts]
     try:
         headers = [runs_of(text) for text in written_out(texts)]
         live = _Reach([item for runs in headers for item in items_in(runs)]).live(code)
     except UnreadableError:
-        return list(texts)
+        return [unmarked(text) for text in texts]
     return ["".join(f"{line}\n" for line in _written(runs, live, set())) for runs in headers]
 
 
