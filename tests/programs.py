@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+from tests.rows import some
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -34,11 +36,11 @@ def amount(device: cl.Device, usual: int, *, simulated: int, cut_short: int | No
     return simulated if found.is_simulator else cut_short if found.is_cut_short and cut_short else usual
 
 
-def local_sizes(device: cl.Device) -> tuple[int, ...]:
-    """Return sizes of work-groups: one, no power of two, and more than a sub-group of some devices."""
+def local_sizes(device: cl.Device, turn: int) -> Sequence[int]:
+    """Return sizes of work-groups: one, no power of two, more than a sub-group of some devices; in a sample the turn's."""
     from tests import support  # noqa: PLC0415
 
-    return (1, 5) if support.scale(device).is_simulator else (1, 5, 64)
+    return (1, 5) if support.scale(device).is_simulator else some((1, 5, 64), turn)
 
 
 @pytest.fixture

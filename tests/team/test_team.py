@@ -40,7 +40,7 @@ def teams_of_each_size(kernel, queue, local, arguments):
 
 def test_each_group_learns_its_team_and_its_rank(made, queue):
     kernel = made("shapes")
-    for local in local_sizes(queue.device):
+    for local in local_sizes(queue.device, 1):
         for k, n, (out, *_) in teams_of_each_size(
             kernel, queue, local, lambda k, local: (zeros(queue, 12 * MOST * local), k, k)
         ):
@@ -74,7 +74,7 @@ def test_a_team_sees_what_its_members_wrote_before_the_barrier(made, queue, cut)
     def arguments(k, local):
         return zeros(queue, 2 * MOST * MOST * local), zeros(queue, 1), k, rounds
 
-    for local in local_sizes(queue.device):
+    for local in local_sizes(queue.device, [*CUTS].index(cut)):
         for k, n, (_, wrong, *_) in teams_of_each_size(kernel, queue, local, arguments):
             assert not wrong.get().any(), (local, k, n)
 
@@ -86,7 +86,7 @@ def test_all_of_a_team_learn_its_votes_reductions_and_broadcasts(made, queue, cu
     def arguments(k, local):
         return zeros(queue, MOST * local), k, rounds
 
-    for local in local_sizes(queue.device):
+    for local in local_sizes(queue.device, 1 + [*CUTS].index(cut)):
         for k, n, (wrong, *_) in teams_of_each_size(kernel, queue, local, arguments):
             assert not wrong.get().any(), (local, k, n, wrong.get())
 

@@ -41,7 +41,7 @@ def vertices_for(device):
 def test_each_element_is_met_once_after_its_level(made, queue, name):
     kernel, n = made(name), vertices_for(queue.device)
     frontier = portbar.Frontier(queue, n)
-    for local in local_sizes(queue.device):
+    for local in local_sizes(queue.device, LEVELS.index(name)):
         for _ in range(3):
             frontier.set([0])
             tree = Tree(queue, n)
@@ -70,7 +70,7 @@ def test_a_launch_goes_on_where_the_last_one_ended(made, queue, name):
 def test_two_frontiers_in_one_kernel(made, queue):
     kernel, n = made("two"), vertices_for(queue.device)
     even, odd = portbar.Frontier(queue, n), portbar.Frontier(queue, n)
-    for local in local_sizes(queue.device):
+    for local in local_sizes(queue.device, 2):
         even.set([0])
         seen = zeros(queue, n)
         kernel(queue, None, (local,), *even.args, *odd.args, seen, np.uint32(n)).wait()
@@ -166,7 +166,7 @@ kernel void stay(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint 
 def test_each_task_is_done_once_after_the_one_that_pushed_it(made, queue, name):
     kernel, n = made(name), min(vertices_for(queue.device), 20_000)
     tasks = portbar.TaskQueue(queue, n)
-    for local in local_sizes(queue.device):
+    for local in local_sizes(queue.device, TASKS.index(name)):
         if local == 1 and name == "task_groups_push":
             continue
         if local == 64 and name == "task_leaders" and support.scale(queue.device).is_cut_short:
