@@ -146,7 +146,7 @@ SHARES = {
         "device and not once",
         "every device test but benchmarks, on a compiler that shares no code with PoCL's work-group functions",
         "other pairs",
-        seconds=450,
+        seconds=730,
     ),
     "threads": Share(
         "PoCL x1 and x8, Oclgrind x2",
@@ -160,7 +160,7 @@ SHARES = {
         "device and not once and not few",
         "the promises of every primitive on this compiler",
         "pairs",
-        seconds=380,
+        seconds=200,
     ),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
