@@ -19,10 +19,18 @@ from tests.gpu_code import READ_ONLY, TARGETS, calls, clang, compiled, compiled_
 
 NAMES = tuple(name for name in header_names() if name != "reduction")
 SPLITS = ("uniform", "counter")
+LOCKS = """kernel void locks(global portbar_spin_lock *spin, global portbar_ticket_lock *ticket, global uint *out)
+{
+    if (portbar_spin_lock_acquire(spin) && portbar_ticket_lock_acquire(ticket))
+        out[0] += 1u;
+    portbar_ticket_lock_release(ticket);
+    portbar_spin_lock_release(spin);
+}
+"""
 
 
 def source_of(strategy) -> str:
-    parts = ['#include "portbar/lock.h"\n#include "portbar/atomics.h"\n']
+    parts = ['#include "portbar/lock.h"\n#include "portbar/atomics.h"\n', LOCKS]
     for kind, space in itertools.product(strategy.capabilities.atomics_table.offered(), ("global", "local")):
         body = "\n    ".join(calls(kind.name, "device"))
         parts.append(
