@@ -36,11 +36,16 @@ def amount(device: cl.Device, usual: int, *, simulated: int, cut_short: int | No
     return simulated if found.is_simulator else cut_short if found.is_cut_short and cut_short else usual
 
 
-def local_sizes(device: cl.Device, turn: int) -> Sequence[int]:
-    """Return sizes of work-groups: one, no power of two, more than a sub-group of some devices; in a sample the turn's."""
+def local_sizes(device: cl.Device, turn: int | None = None) -> Sequence[int]:
+    """Return sizes of work-groups: one, no power of two, and more than a sub-group of some devices.
+
+    With a turn those of `some`, for tests whose cases all run on each of the three rows that share them.
+    """
     from tests import support  # noqa: PLC0415
 
-    return (1, 5) if support.scale(device).is_simulator else some((1, 5, 64), turn)
+    if support.scale(device).is_simulator:
+        return (1, 5)
+    return (1, 5, 64) if turn is None else some((1, 5, 64), turn)
 
 
 @pytest.fixture

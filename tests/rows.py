@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeVar
@@ -114,6 +114,14 @@ class Share:
     seconds: int = 0
 
 
+_SAMPLE = Share(
+    "Intel's CPU runtime",
+    "device and not once and not few",
+    "the promises of every primitive on this compiler",
+    "pairs",
+    seconds=1000,
+)
+
 #: Rows begin in this order: the longest first, then those of other numbers of threads, one by one as soon as they may run; the
 #: short ones fill the end.
 SHARES = {
@@ -134,13 +142,7 @@ SHARES = {
         seconds=1770,
     ),
     "whole": Share("GPUs", "device and not once", "every device test but benchmarks"),
-    "sample": Share(
-        "Intel's CPU runtime",
-        "device and not once and not few",
-        "the promises of every primitive on this compiler",
-        "pairs",
-        seconds=1000,
-    ),
+    "sample": _SAMPLE,
     "second": Share(
         "rusticl",
         "device and not once",
@@ -155,13 +157,7 @@ SHARES = {
         "values",
         seconds=190,
     ),
-    "simulator": Share(
-        "Oclgrind x1",
-        "device and not once and not few",
-        "the promises of every primitive on this compiler",
-        "pairs",
-        seconds=200,
-    ),
+    "simulator": replace(_SAMPLE, rows="Oclgrind x1", seconds=200),
     "relative": Share(
         "PoCL's wheel, PoCL with `cbs`",
         "device and not slow and not once and not few",

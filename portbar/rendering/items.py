@@ -173,8 +173,8 @@ class _Reader:
         named = re.match(r"\s*#\s*(?:define|undef)\s+(\w+)", code)
         if kind in {"define", "undef"} and named is None:
             raise UnreadableError
-        code, lines = _lines_for(text, code, regions)
-        return Item(unmarked(text), code, (named[1],) if named else (), regions, lines=lines)
+        text, code, lines = _lines_for(text, code, regions)
+        return Item(text, code, (named[1],) if named else (), regions, lines=lines)
 
     def _declaration(self, regions: tuple[str, ...]) -> Item:
         end, braces, brackets = self._at, 0, 0
@@ -191,8 +191,7 @@ class _Reader:
         if _OF_AUTHOR.search(code):
             # An author's expression is compiled even if unused, so that its errors are reported.
             return Item(text, code, (), regions)
-        code, lines = _lines_for(text, code, regions)
-        text = unmarked(text)
+        text, code, lines = _lines_for(text, code, regions)
         if found := _function(code):
             return Item(text, code, (found[1],), regions, found[0], found[2], lines)
         return Item(text, code, _type_names(code), regions, lines=lines)
@@ -203,15 +202,15 @@ def unmarked(text: str) -> str:
     return _MARK.sub("", text)
 
 
-def _lines_for(text: str, code: str, regions: tuple[str, ...]) -> tuple[str, dict[int, Item]]:
-    """The code of what always stays, and each line that does not, by its number."""
+def _lines_for(text: str, code: str, regions: tuple[str, ...]) -> tuple[str, str, dict[int, Item]]:
+    """The text without marks, the code of what always stays, and each line that does not, by its number."""
     always, lines = [], {}
     for number, (line, words) in enumerate(zip(text.split("\n"), code.split("\n"), strict=True)):
         if found := _MARK.search(line):
             lines[number] = Item(line, words, (found[1],), regions)
         else:
             always.append(words)
-    return "\n".join(always), lines
+    return unmarked(text) if lines else text, "\n".join(always), lines
 
 
 def _function(code: str) -> tuple[tuple[str, ...], str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import re
@@ -32,11 +33,16 @@ def complete(page: Path) -> list[str]:
     return [text for text in texts if "portbar/host.h" not in text]
 
 
+@functools.cache
+def complete_sources() -> list[tuple[str, str]]:
+    """Return those of all pages, each with the page's name."""
+    return [(page.name, source) for page in PAGES for source in complete(page)]
+
+
 @pytest.mark.parametrize("turn", range(len(STRATEGIES)))
 def test_complete_kernels_render_for_every_kind_of_strategy(turn: int) -> None:
     """Each for every third strategy, the next kernel for others; the tests of headers cover each strategy's text."""
-    sources = [(page.name, source) for page in PAGES for source in complete(page)]
-    for name, source in sources[turn % 3 :: 3]:
+    for name, source in complete_sources()[turn % 3 :: 3]:
         text = resolve_includes(source, STRATEGIES[turn], name=name, use=use_of(source))
         assert "#include" not in text, name
         assert kernel_names(text) == kernel_names(source) != [], name

@@ -166,7 +166,7 @@ kernel void stay(PORTBAR_GRID_PARAM, global portbar_worklist *list, global uint 
 def test_each_task_is_done_once_after_the_one_that_pushed_it(made, queue, name):
     kernel, n = made(name), min(vertices_for(queue.device), 20_000)
     tasks = portbar.TaskQueue(queue, n)
-    for local in local_sizes(queue.device, TASKS.index(name)):
+    for local in local_sizes(queue.device):
         if local == 1 and name == "task_groups_push":
             continue
         if local == 64 and name == "task_leaders" and support.scale(queue.device).is_cut_short:
