@@ -41,7 +41,7 @@
 #endif
 % endif
 /* Whether the work-group has one work-item, which needs no combining. */
-% if by_sub_groups:
+% if own.attr.ASKS_ALONE and by_sub_groups:
 #define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1 || portbar_reduction_size() == 1u)
 % else:
 #define PORTBAR_ALONE (PORTBAR_REDUCTION_LOCAL_SIZE == 1)

@@ -9,7 +9,7 @@ import pytest
 
 from portbar.primitives.reduction.operators import short_form_operators
 from tests.reduction.support import STRATEGIES, folded, head, kernel_text, launched, program, scalars, values, wrapped
-from tests.rows import some
+from tests.rows import SEED, some
 from tests.support import scale
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
@@ -41,8 +41,8 @@ PLACES = """
     where[3 * n + i] = portbar_num_sub_groups();"""
 
 
-def source(body, kinds, op=""):
-    return head(256) + "".join(
+def source(body, kinds, op="", most=256):
+    return head(most) + "".join(
         kernel_text(
             f"of_{kind.c}",
             f"global const {kind.c} *in, global {kind.c} *out, global uint *where",
@@ -115,3 +115,24 @@ def test_every_form_is_valid_in_every_work_item(context, queue, form, op, how):
                 for part in members:
                     for row, wanted in zip(where, expected(form, op, kind, x[part]), strict=True):
                         assert row[part].tolist() == wanted, (kind.c, local, len(part))
+
+
+@pytest.mark.parametrize("local", [289, 320, 1000])
+@pytest.mark.parametrize("op", ["add", "max"])
+def test_a_last_sub_group_may_be_smaller_than_the_number_of_sub_groups(context, queue, op, local):
+    """Of 289 work-items the last sub-group of 32 has one; sums that are rounded still have the same bits everywhere."""
+    device = context.devices[0]
+    if scale(device).is_simulator or local > device.max_work_group_size:
+        pytest.skip(f"groups of {local} take a simulator too long, or are larger than {device.max_work_group_size}")
+    kinds = [kind for kind in scalars(context, op) if kind.c in {"uchar", "int", "float", "ulong"}]
+    made = program(context, source(FORMS["reduce"], kinds, op, local), ordering="work_group")
+    for kind in kinds:
+        for x, got, _ in runs(context, queue, made, kind, op, local, 2):
+            assert got[0].tolist() == expected("reduce", op, kind, x)[0], kind.c
+    if op == "add":
+        x = np.random.default_rng(SEED).random(local, np.float32)
+        _, (_, got, _) = launched(
+            queue, made.kernel("of_float"), 1, local, x, np.zeros(2 * local, np.float32), np.zeros(4 * local, np.uint32)
+        )
+        assert len(set(got[:local].tolist())) == 1
+        assert got[0] == pytest.approx(x.sum(dtype=np.float64), rel=1e-6)

@@ -2,22 +2,22 @@
 ## Communication between the lanes of a warp: shuffles and redux (PTX, sm_70 and sm_80), and values that carry a
 ## launch's tag.
 <%def name="shuffles()">\
-/* Another lane's word: `by` lanes up or down from the caller's, the caller's lane with bits flipped, or a lane by its
-   id in the warp. The result is undefined for a lane that does not exist. Caller: all lanes of `mask`, together.
-   */
-% for mode, clamp in (("up", 0), ("down", 31), ("bfly", 31), ("idx", 31)):
-PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by, uint mask)
+/* Another lane's word: `by` lanes before the caller's, the caller's lane with bits flipped, or a lane by its id in the
+   warp. Any word where there is no such lane. Caller: all lanes of the warp, together; the mask may name lanes that
+   never were, since a shuffle waits for those that have not exited (PTX ISA, shfl.sync), and one that the compiler
+   knows costs no looking for the lanes that it names. */
+% for mode, clamp in (("up", 0), ("bfly", 31), ("idx", 31)):
+PORTBAR_COLLECTIVE uint portbar_shuffle_${mode}(uint word, uint by)
 {
     uint found;
-    __asm__ volatile("shfl.sync.${mode}.b32 %0, %1, %2, ${clamp}, %3;"
-                     : "=r"(found) : "r"(word), "r"(by), "r"(mask) : "memory");
+    __asm__ volatile("shfl.sync.${mode}.b32 %0, %1, %2, ${clamp}, 0xffffffff;"
+                     : "=r"(found) : "r"(word), "r"(by) : "memory");
     return found;
 }
 % endfor
 </%def>
-<%def name="redux(redux, mask)">\
-<% register, inputs = ("%2", '"r"(x), "r"(mask)') if mask == "mask" else (mask, '"r"(x)') %>\
-__asm__ volatile("redux.sync.${redux} %0, %1, ${register};" : "=r"(all) : ${inputs} : "memory");
+<%def name="redux(redux)">\
+__asm__ volatile("redux.sync.${redux} %0, %1, 0xffffffff;" : "=r"(all) : "r"(x) : "memory");
 </%def>
 <%def name="item_from()">\
 /* The values of the lane `lanes` lanes further on. Caller: all lanes of the warp. */

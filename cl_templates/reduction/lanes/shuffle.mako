@@ -12,44 +12,36 @@
 #define PORTBAR_PART_SLOTS(kind, scratch) PORTBAR_AT(kind, scratch, ((scratch)->turn & 1u) * (PORTBAR_PARTS + 1))
 </%def>
 <%def name="helpers()">\
-#define PORTBAR_WARP 0xffffffffu
-/* How many work-items the warp has (the last one of a group may have fewer than 32), and the mask that names them,
-   which is PORTBAR_WARP where there are 32. Every one of them must make the call that follows: a shuffle waits for all
-   that its mask names. */
-PORTBAR_COLLECTIVE uint portbar_warp_size(void)
+/* Whether each warp has 32 lanes, as nearly always; and the last lane of the caller's. */
+PORTBAR_COLLECTIVE bool portbar_whole_warps(void)
 {
-#ifdef PORTBAR_REDUCTION_EXACT
-    if (PORTBAR_REDUCTION_LOCAL_SIZE % 32u == 0u)
-        return 32u;
-#endif
-    return min(portbar_reduction_size() - (portbar_reduction_id() & ~31u), 32u);
+    return portbar_reduction_size() % 32u == 0u;
 }
-PORTBAR_COLLECTIVE uint portbar_warp_mask(uint size)
+PORTBAR_COLLECTIVE uint portbar_last_lane(void)
 {
-    return 0xffffffffu >> (32u - size);
+    return min(portbar_reduction_size() - 1u - (portbar_reduction_id() & ~31u), 31u);
 }
 ${ptx.shuffles()}\
 /* Values of other types, a word at a time. */
-% for mode in ("up", "down", "bfly", "idx"):
+% for mode in ("up", "bfly", "idx"):
 % for kind, size in kinds:
 % if kind != "uint":
 <% words = -(-size // 4) %>\
-PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by, uint mask)
+PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by)
 {
 % if kind in ("int", "float"):
-    return as_${kind}(portbar_shuffle_${mode}(as_uint(v), by, mask));
+    return as_${kind}(portbar_shuffle_${mode}(as_uint(v), by));
 % elif kind in ("char", "uchar", "short", "ushort"):
-    return (${kind})portbar_shuffle_${mode}((uint)v, by, mask);
+    return (${kind})portbar_shuffle_${mode}((uint)v, by);
 % elif kind in ("long", "ulong", "double"):
     const uint2 words = as_uint2(v);
-    const uint2 found =
-        (uint2)(portbar_shuffle_${mode}(words.x, by, mask), portbar_shuffle_${mode}(words.y, by, mask));
+    const uint2 found = (uint2)(portbar_shuffle_${mode}(words.x, by), portbar_shuffle_${mode}(words.y, by));
     return as_${kind}(found);
 % else:
     union { ${kind} value; uint words[${words}]; } all;
     all.value = v;
 % for word in range(words):
-    all.words[${word}] = portbar_shuffle_${mode}(all.words[${word}], by, mask);
+    all.words[${word}] = portbar_shuffle_${mode}(all.words[${word}], by);
 % endfor
     return all.value;
 % endif
@@ -60,7 +52,7 @@ PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by, uint mask
 </%def>
 <%def name="broadcast(kind)">\
     const uint first = portbar_reduction_id() & 31u & ~(PORTBAR_SUB_GROUP_SIZE - 1u);
-    return portbar_shuffle_idx(x, first + lane, portbar_warp_mask(portbar_warp_size()));
+    return portbar_shuffle_idx(x, first + lane);
 </%def>
 <%def name="group_broadcast(kind)">\
     local PORTBAR_SLOT(${kind}) *all = PORTBAR_PART_SLOTS(${kind}, scratch);
@@ -73,85 +65,61 @@ PORTBAR_COLLECTIVE ${kind} portbar_shuffle_${mode}(${kind} v, uint by, uint mask
 <%def name="warp_functions()">\
 % for form in forms:
 % if ("sub_group", "reduce", form.op) in wanted:
-/* The values of a sub-group combined, in all its lanes. Caller: all lanes of a whole warp. */
-PORTBAR_COLLECTIVE ${form.kind} portbar_warp_reduce_${form.op}(${form.kind} x)
+/* The values of each `lanes` lanes of a warp combined, in all of them. Caller: all lanes of the warp. */
+PORTBAR_COLLECTIVE ${form.kind} portbar_warp_reduce_${form.op}(${form.kind} x, uint lanes, bool whole)
 {
-${whole_warp(form, "    ")}\
-    return x;
+% if form.redux and redux:
+    if (lanes == 32u) {
+        ${form.kind} all;
+        ${ptx.redux(form.redux)}\
+        return all;
+    }
+% endif
+    const uint lane = portbar_reduction_id() & 31u;
+    if (whole) {
+        /* After each step both of a pair have the same value. */
+#pragma unroll
+        for (uint step = 1u; step < lanes; step *= 2u) {
+            const ${form.kind} other = portbar_shuffle_bfly(x, step);
+            x = ${pair(form)};
+        }
+        return x;
+    }
+    /* Here only the first lane has combined all that there are. */
+    const uint last = portbar_last_lane();
+#pragma unroll
+    for (uint step = 1u; step < lanes; step *= 2u) {
+        const ${form.kind} other = portbar_shuffle_bfly(x, step);
+        if ((lane ^ step) <= last)
+            x = ${pair(form)};
+    }
+    return portbar_shuffle_idx(x, lane & ~(lanes - 1u));
 }
 % endif
 % endfor
 </%def>
-<%def name="redux_of(form, mask, indent)">\
-% if form.redux and redux:
-${indent}if (PORTBAR_SUB_GROUP_SIZE == 32u) {
-${indent}    ${form.kind} all;
-${indent}    ${ptx.redux(form.redux, mask)}\
-${indent}    return all;
-${indent}}
-% endif
-</%def>
-<%def name="whole_warp(form, indent)">\
-## A mask that the compiler knows costs no looking for the lanes that it names.
-${redux_of(form, "0xffffffff", indent)}\
-${indent}/* After each step both of a pair have the same value. */
-#pragma unroll
-${indent}for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
-${indent}    const ${form.kind} other = portbar_shuffle_bfly(x, step, PORTBAR_WARP);
+<%def name="pair(form)">\
 % if form.symmetric:
-${indent}    x = ${form.combine}(x, other);
+${form.combine}(x, other)\
 % else:
-${indent}    const bool after = (portbar_reduction_id() & step) != 0u;
-${indent}    x = ${form.combine}(after ? other : x, after ? x : other);
+${form.combine}(lane & step ? other : x, lane & step ? x : other)\
 % endif
-${indent}}
 </%def>
 <%def name="reduce(form)">\
-    const uint id = portbar_reduction_id(), warp = portbar_warp_size();
-    /* A whole warp, as nearly always. */
-## Not by portbar_warp_reduce, which the work-group's reduction calls as well: NVIDIA's compiler merged the two calls, and
-## sums of structures had other bits from run to run.
-    if (warp == 32u) {
-${whole_warp(form, "        ")}\
-        return x;
-    }
-    const uint mask = portbar_warp_mask(warp);
-${redux_of(form, "mask", "    ")}\
-    const uint lane = id & (PORTBAR_SUB_GROUP_SIZE - 1u), size = portbar_sub_group_size();
-#pragma unroll
-    for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
-        const ${form.kind} other = portbar_shuffle_down(x, step, mask);
-        if (lane + step < size)
-            x = ${form.combine}(x, other);
-    }
-    return portbar_shuffle_idx(x, (id - lane) & 31u, mask);
+    return portbar_warp_reduce_${form.op}(x, PORTBAR_SUB_GROUP_SIZE, portbar_whole_warps());
 </%def>
 <%def name="scan(form, which)">\
-    const uint lane = portbar_reduction_id() & (PORTBAR_SUB_GROUP_SIZE - 1u), warp = portbar_warp_size();
-% if which == "exclusive":
-    ${form.kind} shifted;
-% endif
-    if (warp == 32u) {
-% for mask in ("PORTBAR_WARP", "mask"):
+    const uint lane = portbar_reduction_id() & (PORTBAR_SUB_GROUP_SIZE - 1u);
 #pragma unroll
-        for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
-            const ${form.kind} before = portbar_shuffle_up(x, step, ${mask});
-            if (lane >= step)
-                x = ${form.combine}(before, x);
-        }
-% if which == "exclusive":
-        shifted = portbar_shuffle_up(x, 1u, ${mask});
-% endif
-% if mask == "PORTBAR_WARP":
-    } else {
-        const uint mask = portbar_warp_mask(warp);
-% endif
-% endfor
+    for (uint step = 1u; step < PORTBAR_SUB_GROUP_SIZE; step *= 2u) {
+        const ${form.kind} before = portbar_shuffle_up(x, step);
+        if (lane >= step)
+            x = ${form.combine}(before, x);
     }
 % if which == "inclusive":
     return x;
 % else:
-    const ${form.kind} none = ${form.none};
+    const ${form.kind} none = ${form.none}, shifted = portbar_shuffle_up(x, 1u);
     return lane == 0u ? none : shifted;
 % endif
 </%def>
@@ -160,50 +128,67 @@ ${tree.scan_of_parts(form, which)}\
     return x;
 </%def>
 <%def name="group_reduce(form)">\
-    const uint size = portbar_reduction_size(), id = portbar_reduction_id();
+    const uint size = portbar_reduction_size(), id = portbar_reduction_id(), lane = id % 32u;
+    const uint count = (size + 31u) / 32u;
     local PORTBAR_SLOT(${form.kind}) *parts = PORTBAR_PART_SLOTS(${form.kind}, scratch);
-    if (PORTBAR_SUB_GROUP_SIZE == 32u && size % 32u == 0u && size > 32u) {
-        /* Whole warps, as nearly always: one way through, with one barrier. */
-        scratch->turn ^= 1u;
-        const uint count = size / 32u;
-        x = portbar_warp_reduce_${form.op}(x);
-        if (id % 32u == 0u)
-            parts[id / 32u] = x;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        const ${form.kind} none = ${form.none};
-% if form.size <= 8 and not (form.redux and redux):
-        if (count <= 8u) {
-            /* Each work-item combines all values by itself, which takes less than shuffles do. The loads are on their
-               way together. */
-% for part in range(2, 8):
-            const ${form.kind} part_${part} = count > ${part}u ? parts[${part}] : none;
-% endfor
-            const ${form.kind} low = ${form.combine}(parts[0], parts[1]);
-            const ${form.kind} low_middle = ${form.combine}(part_2, part_3);
-            const ${form.kind} high_middle = ${form.combine}(part_4, part_5);
-            const ${form.kind} high = ${form.combine}(part_6, part_7);
-            x = ${form.combine}(low, low_middle);
-            return ${form.combine}(x, ${form.combine}(high_middle, high));
-        }
-% endif
+    const ${form.kind} none = ${form.none};
+    /* Each branch costs as much as a shuffle: this one tells apart what is nearly always the case, and all else. */
+    const bool usual = size > 32u && portbar_whole_warps();
+% if form.redux and redux:
+    x = portbar_warp_reduce_${form.op}(x, 32u, true);
+    if (usual) {
+${leave("        ")}\
         /* Not in the call: the type would be promoted. */
-        const ${form.kind} part = id % 32u < count ? parts[id % 32u] : none;
-        return portbar_warp_reduce_${form.op}(part);
+        const ${form.kind} part = lane < count ? parts[lane] : none;
+        return portbar_warp_reduce_${form.op}(part, 32u, true);
     }
-    x = portbar_sub_group_reduce_${form.op}(scratch, x);
-    const uint count = portbar_num_sub_groups();
-    if (count == 1u)
+    if (size <= 32u)
         return x;
-    const uint lane = portbar_sub_group_local_id();
-    scratch->turn ^= 1u;
-    if (lane == 0u)
-        parts[portbar_sub_group_id()] = x;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (portbar_reduction_id() == 0u) {
-        for (uint i = 1; i < count; ++i)
-            x = ${form.combine}(x, parts[i]);
-        parts[PORTBAR_PARTS] = x;
+${leave("    ")}\
+    /* The last warp may have fewer lanes than there are parts. */
+    x = none;
+    for (uint i = lane; i < count; i += portbar_last_lane() + 1u)
+        x = ${form.combine}(x, parts[i]);
+    return portbar_warp_reduce_${form.op}(x, 32u, true);
+% else:
+    if (usual) {
+        x = portbar_warp_reduce_${form.op}(x, 32u, true);
+    } else {
+        x = portbar_warp_reduce_${form.op}(x, 32u, false);
+        if (size <= 32u)
+            return x;
     }
+${leave("    ")}\
+% if form.size <= 8:
+    if (count <= 8u) {
+        /* Each work-item combines all values by itself, which takes less than shuffles do. The loads are on their way
+           together. */
+% for part in range(2, 8):
+        const ${form.kind} part_${part} = count > ${part}u ? parts[${part}] : none;
+% endfor
+        const ${form.kind} low = ${form.combine}(parts[0], parts[1]);
+        const ${form.kind} low_middle = ${form.combine}(part_2, part_3);
+        const ${form.kind} high_middle = ${form.combine}(part_4, part_5);
+        const ${form.kind} high = ${form.combine}(part_6, part_7);
+        x = ${form.combine}(low, low_middle);
+        return ${form.combine}(x, ${form.combine}(high_middle, high));
+    }
+% endif
+    /* Not in the call: the type would be promoted. */
+    const ${form.kind} part = lane < count ? parts[lane] : none;
+    x = portbar_warp_reduce_${form.op}(part, 32u, true);
+    if (usual)
+        return x;
+    /* The last warp may have fewer lanes than there are parts. */
+    if (id == 0u)
+        parts[PORTBAR_PARTS] = x;
     barrier(CLK_LOCAL_MEM_FENCE);
     return parts[PORTBAR_PARTS];
+% endif
+</%def>
+<%def name="leave(indent)">\
+${indent}scratch->turn ^= 1u;
+${indent}if (lane == 0u)
+${indent}    parts[id / 32u] = x;
+${indent}barrier(CLK_LOCAL_MEM_FENCE);
 </%def>

@@ -3,6 +3,8 @@
 <%inherit file="reduction/lanes/tree.mako"/>
 <%namespace name="tree" file="reduction/lanes/tree.mako"/>
 <%!
+    #: Whether to ask at run time if a work-group has one work-item, which saves it two barriers.
+    ASKS_ALONE = True
     IDS = {
         "sub_group_size": "get_sub_group_size()",
         "sub_group_max_size": "min((uint)get_max_sub_group_size(), portbar_reduction_size())",

@@ -2,6 +2,8 @@
 ## Values meet in local memory: a binary tree, or one work-item that combines them if a work-group runs as a loop on one
 ## thread.
 <%!
+    #: Whether to ask at run time if a work-group has one work-item: it has no other here that it could save a barrier.
+    ASKS_ALONE = False
     #: Barrier, caller's place, members and most members of what a function combines.
     MEMBERS = {
         "sub_group":
