@@ -103,7 +103,7 @@ ${ptx.tagged()}\
 % endfor
 % for out in job.outputs:
     global ${out.c} *to${out.place}, const ulong to_offset${out.place},
-% if out.start:
+% if out.output.start:
     const ${out.c} start${out.place},
 % endif
 % endfor
@@ -225,7 +225,7 @@ ${ptx.tagged()}\
 </%def>
 <%def name="finish(row)">
 % for out in job.outputs:
-% if out.start:
+% if out.output.start:
         to${out.place}[to_offset${out.place} + ${row}] =
             portbar_combine_${out.place}(start${out.place}, own.o${out.place});
 % else:
@@ -309,7 +309,7 @@ ${finish("row")}\
     if (id == 0u) {
         volatile global uint *cell = cells + row * ${2 * len(job.outputs)}u;
 % for out in job.outputs:
-        portbar_atomic_${out.atomic}_explicit((volatile global ${out.c} *)(cell + ${2 * out.place}u), own.o${out.place},
+        portbar_atomic_${out.output.op.atomic}_explicit((volatile global ${out.c} *)(cell + ${2 * out.place}u), own.o${out.place},
                                    memory_order_relaxed, memory_scope_device);
 % endfor
         if (portbar_word_add(counters + row, 1u) + 1u == groups) {

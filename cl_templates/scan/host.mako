@@ -75,7 +75,7 @@ void portbar_scan(
 % if job.writes:
     global ${job.result} *to0, const ulong to_offset0,
 % endif
-% if job.outputs[0].start:
+% if job.outputs[0].output.start:
     const ${job.result} start0,
 % endif
     const uint epoch, const ulong n,
@@ -98,7 +98,7 @@ void portbar_scan(
 % endif
     const ulong first = 0;
     portbar_item found = portbar_neutral_item();
-% if job.outputs[0].start and not job.segments:
+% if job.outputs[0].output.start and not job.segments:
     found.o0 = start0;
 % endif
 </%def>
@@ -201,7 +201,7 @@ ${put(at, f"a{run}", f"v{run}")}\
         {
             const ulong place = portbar_place(${job.array_names}, ${at});
             const bool starts = portbar_starts(${job.array_names}, ${at});
-% if out.start:
+% if out.output.start:
             const ${job.result} value = portbar_combine_1(start0, (${item}).value);
             const ${job.result} value_before = starts ? start0 : portbar_combine_1(start0, (${before}).value);
 % else:

@@ -45,6 +45,8 @@ class State:
         self._epoch = 0
         #: Sorts so far: each counts in the other half of its memory.
         self.sorts = 0
+        #: The last count of a sort, which clears the other half, if it waited for events: where they fail, it never runs.
+        self.doubtful: cl.Event | None = None
         self._tile_words: list[cl.Buffer] = []
 
     def cleared(self, name: str, size: int) -> cl.Buffer:
@@ -70,15 +72,17 @@ class State:
             self._tile_words.append(words)
         return words
 
+    def clear(self, buffer: cl.Buffer) -> None:
+        """Set a buffer to zeros, after the launches before."""
+        before = self.order.after(None)
+        self.order.add(cl.enqueue_fill_buffer(self.queue, buffer, np.zeros(1, np.uint32), 0, buffer.size, before), None)
+
     def next_epoch(self) -> int:
         """A number from 1 on that no words of tiles hold: they are cleared when numbers begin again."""
         with self.lock:
             if self._epoch == MOST_EPOCHS:
-                zero = np.zeros(1, np.uint32)
                 for words in self._tile_words:
-                    before = self.order.after(None)
-                    cleared = cl.enqueue_fill_buffer(self.queue, words, zero, 0, words.size, before)
-                    self.order.add(cleared, None)
+                    self.clear(words)
                 self._epoch = 0
             self._epoch += 1
             return self._epoch

@@ -10,12 +10,12 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.arrays.call import Known, enqueue, remember
 from portbar.arrays.reduce_plan import Request, make_plan
 from portbar.arrays.request import (
+    REARRANGE,
     Returned,
     array_types,
     checked_arrays,
@@ -173,9 +173,9 @@ def _known(
     names = tuple(arrays)
     wanted = outputs_of(names, next(iter(arrays.values())).dtype, op, mapped, outputs, initial, dtype)
     rows, columns, along, shape = _extent(arrays, wanted, axis)
-    kinds = array_types(arrays)
+    trial, groups = TRIAL.get() or (None, None)
     request = Request(
-        kinds,
+        array_types(arrays),
         wanted,
         rows,
         columns,
@@ -183,10 +183,9 @@ def _known(
         tuple(one.offset for one in arrays.values()),
         deterministic=bool(deterministic),
         fixed=bool(reproducible),
+        shape=trial,
+        groups=groups,
     )
-    tried = TRIAL.get()
-    if tried is not None:
-        request = replace(request, shape=tried[0], groups=tried[1])
     results = rows if along == "columns" else columns
     plan = make_plan(queue, request) if results else None
     given = None if outputs is None else tuple(out.name for out in wanted)
@@ -207,9 +206,7 @@ def _extent(
     )
     if first.size and not c_order and not (f_order and (free if axis is None else len(shape) == 2)):
         strides = ", ".join(str(one.strides) for one in arrays.values())
-        raise LaunchError(
-            f"the array of shape {shape} has strides {strides} and is not contiguous: reduce array.copy()"
-        )
+        raise LaunchError(f"the array of shape {shape} has strides {strides} and is not contiguous: {REARRANGE}")
     if axis is None:
         return 1, math.prod(shape), "columns", ()
     count = len(shape)

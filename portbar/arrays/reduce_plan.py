@@ -26,7 +26,7 @@ from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.reduction.operators import BuiltIn
-from portbar.primitives.reduction.types import Indexed, Scalar, Type
+from portbar.primitives.reduction.types import Indexed, Scalar, Struct, Type
 from portbar.primitives.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -198,13 +198,17 @@ def _team(layout: Layout, columns: int, rows: int, units: int, *, on_cpu: bool) 
 
 
 def _item_bytes(outputs: Sequence[Output]) -> int:
-    """An upper bound of the size of `portbar_item`."""
-    return sum(-(-out.kind.size // 16) * 16 for out in outputs)
+    """The size of `portbar_item`, rounded up to a multiple of 16."""
+    item = Struct("portbar_item", tuple((out.name, out.kind) for out in outputs))
+    return -(-item.size // 16) * 16
 
 
 def _rooms(queue: cl.CommandQueue, job: Job, rows: int, groups: int) -> list[cl.Buffer]:
     """The memory that a job's work-groups share."""
     state = state_of(queue)
+    if groups == 1:
+        # It leaves nothing to others.
+        rows = 1
     if job.tagged:
         # The tag of the last launch, then words with tags. Nothing else may ever be in this memory, or it might look like one.
         found = state.cleared("tagged", 8 * (1 + _item_bytes(job.wanted) // 4 * groups))

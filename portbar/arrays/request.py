@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -20,6 +20,9 @@ from portbar.primitives.reduction.code import literal
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import Array, Type, type_of
+
+#: The remedy for strides. PyOpenCL copies no such array, and keeps the order of Fortran's.
+REARRANGE: Final = "make it C-contiguous on the host, by numpy.ascontiguousarray before to_device"
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,7 @@ def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
     else:
         arrays = {"x": array}
     for name, one in arrays.items():
-        if not isinstance(one, cl.array.Array):
-            raise LaunchError(
-                f"array {name!r} is a {type(one).__name__}, not a pyopencl.array.Array: copy it to the device with "
-                "pyopencl.array.to_device(queue, ...)"
-            )
+        check_array(f"array {name!r}", one)
     first = next(iter(arrays.values()))
     for name, one in arrays.items():
         if one.shape != first.shape:
@@ -54,6 +53,23 @@ def checked_arrays(array: Any) -> dict[str, cl.array.Array]:
                 f"array {name!r} has shape {one.shape}, the first one {first.shape}: they must be the same"
             )
     return arrays
+
+
+def check_array(what: str, given: Any) -> None:
+    """Check that an argument is an array on a device."""
+    if not isinstance(given, cl.array.Array):
+        raise LaunchError(
+            f"{what} is a {type(given).__name__}, not a pyopencl.array.Array: copy it to the device with "
+            "pyopencl.array.to_device(queue, ...)"
+        )
+
+
+def host_array(what: str, values: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Values of the host as an array."""
+    try:
+        return np.asarray(values, dtype, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LaunchError(f"{what} cannot be made an array{'' if dtype is None else f' of {dtype}'}: {error}") from None
 
 
 def array_types(arrays: Mapping[str, cl.array.Array]) -> tuple[tuple[str, Type], ...]:
@@ -91,11 +107,11 @@ def check_bounds(what: str, array: cl.array.Array) -> None:
 
 def checked_axis(axis: Any, count: int) -> int:
     """An axis of an array of `count` dimensions, from 0 on."""
-    if isinstance(axis, bool) or not isinstance(axis, int) or not -count <= axis < count:
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -count <= axis < count:
         raise LaunchError(
             f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
         )
-    return axis % count
+    return int(axis) % count
 
 
 def check_name(what: str, name: Any) -> None:
@@ -178,7 +194,7 @@ def _default_dtype(dtype: np.dtype[Any], op: BuiltIn | Operator) -> Any:
 
 def looks_around(expression: str | None, names: tuple[str, ...]) -> bool:
     """Whether a checked map expression looks at other elements than its own."""
-    return any(re.search(rf"\b{name}\s*\[", expression or "") for name in names)
+    return any(re.search(rf"(?<![.\w]){name}\s*\[", expression or "") for name in names)
 
 
 def _expression(expression: Any, names: tuple[str, ...], *, neighbours: bool) -> str | None:
@@ -193,7 +209,7 @@ def _expression(expression: Any, names: tuple[str, ...], *, neighbours: bool) ->
     if not isinstance(expression, str) or not expression.strip():
         raise Error(f"map= must be an OpenCL C expression such as '{names[0]} * {names[0]}', not {expression!r}")
     for name in names:
-        expression = re.sub(rf"\b{name}\s*\[\s*i\s*\]", name, expression)
+        expression = re.sub(rf"(?<![.\w]){name}\s*\[\s*i\s*\]", name, expression)
         if not neighbours and looks_around(expression, (name,)):
             raise Error(
                 f"map {expression!r} reads elements of {name!r} other than {name}[i]: a map may only read {name}[i]"
@@ -222,12 +238,11 @@ def result_arrays(
             raise LaunchError(f"out= must be a mapping with an array for each of the outputs {', '.join(wanted.names)}")
         given = [out[name] for name in wanted.names]
     for one, dtype in zip(given, wanted.dtypes, strict=True):
-        if not isinstance(one, cl.array.Array):
-            raise LaunchError(f"out= must be a pyopencl.array.Array, not {type(one).__name__}")
+        check_array("out=", one)
         if one.shape != wanted.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
             raise LaunchError(
-                f"out= must be contiguous with shape {wanted.shape} and type {dtype}; it has shape {one.shape} and type "
-                f"{one.dtype}"
+                f"out= must be contiguous with shape {wanted.shape} and type {dtype}; it has shape {one.shape}, type "
+                f"{one.dtype} and strides {one.strides}, and starts {one.offset} bytes into its buffer"
             )
         if one.context != queue.context:
             raise LaunchError("out= belongs to another context than the queue: allocate it in the queue's context")
@@ -255,7 +270,11 @@ def _place(array: cl.array.Array) -> tuple[Any, int]:
     memory: Any = array.base_data
     start = array.offset
     if isinstance(memory, cl.MemoryObjectHolder):
-        whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        try:
+            whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
+        except cl.LogicError:
+            # Intel's driver forgets the whole of a part once its owner has released it.
+            whole = None
         if whole is not None:
             inside: Any = memory.get_info(cl.mem_info.OFFSET)
             return whole, start + inside
@@ -281,4 +300,6 @@ def _start(value: Any, dtype: np.dtype[Any]) -> bytes:
         raise LaunchError(f"initial={value!r} cannot be converted to {dtype}: {error}") from None
     if made.shape != ():
         raise LaunchError(f"initial= must be one value, not an array of shape {made.shape}")
+    if dtype.kind in "iu" and made != value:
+        raise LaunchError(f"initial={value!r} cannot be converted to {dtype} without loss: pass dtype= for the result")
     return made.tobytes()

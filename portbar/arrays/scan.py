@@ -22,6 +22,7 @@ import pyopencl.array
 from portbar.arrays.call import Known, enqueue, remember
 from portbar.arrays.plan import check_types, plan_of, state_of
 from portbar.arrays.request import (
+    REARRANGE,
     Returned,
     array_types,
     check_bounds,
@@ -278,7 +279,7 @@ def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *
         )
     for name, one in arrays.items():
         if one.size and not one.flags.c_contiguous:
-            raise LaunchError(f"array {name!r} of shape {one.shape} has strides {one.strides}: scan {name}.copy()")
+            raise LaunchError(f"array {name!r} of shape {one.shape} has strides {one.strides}: {REARRANGE}")
         check_bounds("the array", one)
     lines = lines_of(first.shape, request.segments, request.axis)
     returned = Returned(first.shape, (kind.dtype,))

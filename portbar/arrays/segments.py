@@ -14,7 +14,7 @@ import pyopencl.array
 
 from portbar.arrays.call import enqueue, remember
 from portbar.arrays.plan import Plan, plan_of
-from portbar.arrays.request import array_types, checked_axis, input_arguments
+from portbar.arrays.request import REARRANGE, array_types, check_array, checked_axis, input_arguments
 from portbar.arrays.source import Source
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
@@ -37,8 +37,7 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
     if segments is not None:
         if axis is not None:
             raise Error("pass axis= or segments, not both")
-        if not isinstance(segments, cl.array.Array):
-            raise LaunchError(f"segments= must be a pyopencl.array.Array of flags, not {type(segments).__name__}")
+        check_array("segments=", segments)
         if segments.dtype.kind not in "biu":
             raise LaunchError(f"segments= has type {segments.dtype}: flags must be bool or integers")
         if segments.shape != shape:
@@ -47,7 +46,7 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
                 "offsets="
             )
         if segments.size and not segments.flags.c_contiguous:
-            raise LaunchError(f"segments= has strides {segments.strides}: pass segments.copy()")
+            raise LaunchError(f"segments= has strides {segments.strides}: {REARRANGE}")
         ((_, kind),) = array_types({"segments": segments})
         return Lines(kind.c)
     if axis is None:
@@ -71,8 +70,7 @@ def flags_of(
     queue: cl.CommandQueue, first: cl.array.Array, offsets: Any, wait_for: Iterable[cl.Event] | None
 ) -> cl.array.Array:
     """Flags where segments start, of the indices at which they do."""
-    if not isinstance(offsets, cl.array.Array):
-        raise LaunchError(f"offsets= must be a pyopencl.array.Array of indices, not {type(offsets).__name__}")
+    check_array("offsets=", offsets)
     if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or (offsets.size and not offsets.flags.c_contiguous):
         raise LaunchError(
             f"offsets= has shape {offsets.shape}, type {offsets.dtype} and strides {offsets.strides}: indices must be "

@@ -97,6 +97,7 @@ class Output:
     op: BuiltIn | Operator
     map: str | None = None
     neutral: str | None = None
+    #: Whether the kernel is given an initial value.
     start: bool = False
 
     @property
@@ -114,11 +115,6 @@ class Lanes:
     inputs: tuple[Input, ...]
     layout: Layout
     loops: bool
-
-    @property
-    def start(self) -> bool:
-        """Whether the kernel is given an initial value."""
-        return self.output.start
 
     @property
     def c(self) -> str:
@@ -237,12 +233,6 @@ class Lanes:
                 _function(f"{kind.c} portbar_fold_{place}(const {wide.c} v{wide.count})", _folded(wide, op, place)),
             ]
         return "\n".join(parts)
-
-    @property
-    def atomic(self) -> str:
-        """The atomic operation that does this output's, by the name that it has in `portbar/atomics.h`."""
-        assert isinstance(self.output.op, BuiltIn)
-        return self.output.op.atomic
 
 
 def _function(head: str, body: str) -> str:

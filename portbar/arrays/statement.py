@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import pyopencl as cl
-import pyopencl.array
-
-from portbar.arrays.request import array_types, check_bounds, check_name, overlap
+from portbar.arrays.request import array_types, check_array, check_bounds, check_name, overlap
 from portbar.arrays.source import Input
 from portbar.errors import Error, LaunchError
 from portbar.primitives.reduction.types import Type
+
+if TYPE_CHECKING:
+    import pyopencl as cl
+    import pyopencl.array
 
 #: The names that PyOpenCL's `GenericScanKernel` gives to the values that an output statement uses.
 VALUES: Final = ("item", "prev_item", "last_item")
@@ -65,8 +66,7 @@ def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bo
             check_name("an output", name)
         if name in names:
             raise Error(f"{name!r} names both an array that is scanned and one of outputs=; rename one")
-        if not isinstance(one, cl.array.Array):
-            raise LaunchError(f"outputs[{name!r}] must be a pyopencl.array.Array, not {type(one).__name__}")
+        check_array(f"outputs[{name!r}]", one)
         if one.size and not one.flags.c_contiguous:
             raise LaunchError(
                 f"outputs[{name!r}] of shape {one.shape} has strides {one.strides}: it must be contiguous"

@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
+from portbar.arrays.request import host_array
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.arguments import check_queue
@@ -139,7 +140,7 @@ class TaskGraph:
 
 def _checked_edges(edges: Any, n: int) -> _Ints:
     """The edges as pairs without repetition, ordered by the second and then the first task."""
-    given = np.asarray(edges)
+    given = host_array("TaskGraph: edges", edges)
     if given.size == 0:
         return np.empty((0, 2), np.int64)
     if given.ndim != 2 or given.shape[1] != 2 or given.dtype.kind not in "iu":
@@ -164,7 +165,7 @@ def _checked_edges(edges: Any, n: int) -> _Ints:
 
 
 def _checked_order(order: Any, n: int) -> _Ints:
-    given = np.asarray(order)
+    given = host_array("TaskGraph: order", order)
     if given.shape != (n,) or given.dtype.kind not in "iu":
         raise LaunchError(
             f"TaskGraph: order must hold each of the {n} tasks once, not {given.dtype} of shape {given.shape}"

@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
+from portbar.arrays.request import host_array
 from portbar.choices.timing import shortened
 from portbar.errors import Error, LaunchError
 from portbar.launching.arguments import check_queue
@@ -28,9 +29,14 @@ class _Worklist:
     """
 
     def __init__(self, queue: cl.CommandQueue, capacity: int, dtype: Any, words: int, items: int) -> None:
-        kind = np.dtype(dtype)
-        if kind.hasobject or not kind.itemsize:
-            raise LaunchError(f"{type(self).__name__}: elements of type {kind} have no fixed size on a device")
+        try:
+            kind = np.dtype(dtype)
+        except TypeError as error:
+            raise LaunchError(f"{type(self).__name__}: {dtype!r} is no type of elements: {error}") from None
+        if kind.hasobject or not kind.itemsize or kind.subdtype is not None:
+            raise LaunchError(
+                f"{type(self).__name__}: elements of type {kind} have no fixed size on a device, or are arrays"
+            )
         self.queue, self.capacity = queue, capacity
         self.words = cl.array.empty(queue, words, np.uint32)
         self.items = cl.array.empty(queue, items, kind)
@@ -63,9 +69,9 @@ class _Worklist:
         Raises
         ------
         LaunchError
-            There are more, or they are of another shape.
+            There are more, they are of another shape, or cannot be converted.
         """
-        given = np.asarray(values, self.items.dtype, order="C")
+        given = host_array(f"{type(self).__name__}: values", values, self.items.dtype)
         if given.ndim != 1 or given.size > self.capacity:
             raise LaunchError(
                 f"{type(self).__name__}: an array of shape {given.shape} does not fit a list of capacity {self.capacity}"
@@ -96,7 +102,7 @@ class Frontier(_Worklist):
     Raises
     ------
     LaunchError
-        A capacity below 1 or above 2**30, or a type without a fixed size.
+        A capacity below 1 or above 2**30, or a type that is none, an array, or without a fixed size.
     """
 
     def __init__(self, queue: cl.CommandQueue, capacity: int, dtype: Any = np.uint32) -> None:
@@ -145,7 +151,7 @@ class TaskQueue(_Worklist):
     Raises
     ------
     LaunchError
-        A capacity below 1 or above 2**30, or a type without a fixed size.
+        A capacity below 1 or above 2**30, or a type that is none, an array, or without a fixed size.
     """
 
     def __init__(self, queue: cl.CommandQueue, capacity: int, dtype: Any = np.uint32) -> None:

@@ -41,6 +41,11 @@ def failed(event: cl.Event, *, hidden: bool) -> bool:
     return bool(status < _COMPLETE)
 
 
+def has_run(event: cl.Event, *, hidden: bool) -> bool:
+    """Whether a command is known to have run to its end; without blocking. `hidden` is what `hides_failures` says."""
+    return event.command_execution_status == _COMPLETE and not failed(event, hidden=hidden)
+
+
 def awaited(
     caller: str, wait_for: Iterable[cl.Event] | None, arrays: Mapping[Any, cl.array.Array], *, hidden: bool
 ) -> list[cl.Event]:

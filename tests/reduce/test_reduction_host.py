@@ -152,6 +152,27 @@ def test_structures_by_leaf_by_operator_and_by_member(reduce: Any, queue: cl.Com
     assert found == 2 * values["count"].min()
 
 
+def test_a_member_may_have_the_array_s_name(reduce: Any, queue: cl.CommandQueue) -> None:
+    values = np.zeros(5, np.dtype([("x", np.float32, 2)], align=True))
+    values["x"] = np.arange(10).reshape(5, 2)
+    assert reduce(put(queue, values), map="x.x[1] + x[i].x[0]", dtype=np.float32).get(queue) == 45
+
+
+def test_outputs_of_different_alignment(reduce: Any, queue: cl.CommandQueue) -> None:
+    """The members of what a work-group leaves to another are padded: 128 bytes where their sizes are 65."""
+    outputs = {"a": portbar.Reduction(np.int8, "+"), "b": portbar.Reduction(cltypes.float16, "+")}
+    array = put(queue, np.ones((4096, 7), np.float32))
+    found = reduce(array, axis=0, outputs=outputs, map={"a": "1", "b": "(float16)(x)"})
+    np.testing.assert_array_equal(found["a"].get(queue), np.zeros(7, np.int8))
+    np.testing.assert_array_equal(found["b"].get(queue).view(np.float32), np.full(7 * 16, 4096))
+
+
+def test_neutral_elements_that_are_equal_are_not_the_same(reduce: Any, queue: cl.CommandQueue) -> None:
+    nothing = put(queue, np.zeros(0, np.float32))
+    found = [reduce(nothing, Operator("a + b", neutral=zero)).get(queue) for zero in (0.0, -0.0, 0.0)]
+    assert np.signbit(found).tolist() == [False, True, False]
+
+
 def test_complex_numbers_and_vectors(reduce: Any, queue: cl.CommandQueue) -> None:
     for dtype in ("complex64", "complex128"):
         if dtype == "complex128" and "cl_khr_fp64" not in queue.device.extensions.split():

@@ -55,7 +55,9 @@ WRONG, REFUSED = portbar.Error, portbar.LaunchError
         ({"initial": "many"}, REFUSED, "initial='many' cannot be converted to int32"),
         ({"initial": 1 << 40}, REFUSED, "cannot be converted to int32"),
         ({"initial": [1, 2]}, REFUSED, "one value"),
-        ({"out": np.zeros((), np.int32)}, REFUSED, "not ndarray"),
+        ({"initial": 3.5}, REFUSED, r"initial=3\.5 cannot be converted to int32 without loss: pass dtype="),
+        ({"initial": np.int64(1 << 40)}, REFUSED, "cannot be converted to int32"),
+        ({"out": np.zeros((), np.int32)}, REFUSED, "out= is a ndarray"),
     ],
 )
 def test_requests(more: Any, error: type[Exception], pattern: str, reduce: Any, queue: cl.CommandQueue) -> None:
@@ -72,7 +74,7 @@ def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> Non
     elsewhere = cla.to_device(cl.CommandQueue(another), NUMBERS)
     for given, more, error, pattern in (
         (NUMBERS, {}, REFUSED, r"'x' is a ndarray.*to_device"),
-        (array[::2], {}, REFUSED, r"strides .*not contiguous.*copy\(\)"),
+        (array[::2], {}, REFUSED, r"strides .*not contiguous.*ascontiguousarray"),
         (put(queue, NUMBERS.reshape(3, 4))[:, 1:3], {"axis": 1}, REFUSED, "not contiguous"),
         ({"a": array, "b": array[1:]}, {"map": "a * b"}, REFUSED, "shape"),
         ({"a": array, "b": array}, {}, WRONG, r"needs a map expression, such as map='a \* b'"),
@@ -106,6 +108,9 @@ def test_out(reduce: Any, queue: cl.CommandQueue) -> None:
     ):
         with pytest.raises(portbar.LaunchError, match=pattern):
             reduce(array, outputs=outputs, out=out)
+    strided = cla.zeros(queue, 6, np.int32)[::2]
+    with pytest.raises(portbar.LaunchError, match=r"type int32; it has .* strides \(8,\), and starts 0 bytes into"):
+        reduce(put(queue, NUMBERS.reshape(3, 4)), axis=np.int64(1), out=strided)
     np.testing.assert_array_equal(array.get(queue), NUMBERS)
 
 

@@ -126,7 +126,7 @@ def test_invalid_input_is_refused(queue, scan):
     bad_outputs("'y' and 'z' of the outputs share memory", y=y[:51], z=y[50:])
     bad_outputs("'out' and 'y' of the outputs share memory", y=y, out=y)
     bad_outputs("strides", y=y[::2])
-    bad_outputs(r"outputs\['y'\] must be a pyopencl.array.Array, not ndarray", y=np.zeros(100))
+    bad_outputs(r"outputs\['y'\] is a ndarray, not a pyopencl.array.Array", y=np.zeros(100))
     for name in ("item", "last_item", "N"):
         refused(f"'{name}', which has a meaning", output="y[i] = item;", outputs={name: y})
     refused("names both", output="x[i] = item;", outputs={"x": y})

@@ -200,6 +200,7 @@ BYTES = np.zeros(4, np.int8)
 REFUSED = {
     "list": ([1, 2], {}, r"keys is a list, not a pyopencl.array.Array"),
     "complex": (np.zeros(4, np.complex64), {}, r"keys of complex64 cannot be sorted"),
+    "another byte order": (np.zeros(4, ">i4"), {}, r"keys of >i4 cannot be sorted: .* in the host's byte order"),
     "two dimensions": (np.zeros((2, 2), np.int32), {}, r"shape \(2, 2\): portbar sorts one dimension"),
     "no bits": (BYTES, {"begin_bit": 3, "end_bit": 3}, "select none of them"),
     "too many bits": (BYTES, {"end_bit": 9}, "have bits 0 to 8"),
@@ -223,19 +224,31 @@ def test_strides_shared_memory_and_other_contexts_are_refused(queue, device):
     import pyopencl as cl  # noqa: PLC0415
 
     keys = put(queue, np.arange(10, dtype=np.int32))
+    out = put(queue, np.zeros(4, np.int32))
     # A queue may not keep its context alive: the effect CONTEXTS_LOST.
     another = cl.Context([device])
     other = cl.CommandQueue(another)
     for call, args, more, told in (
-        (portbar.sort, (queue, keys[::2]), {}, r"sort keys.copy\(\)"),
+        (portbar.sort, (queue, keys[::2]), {}, r"ascontiguousarray"),
         (portbar.sort, (queue, keys[:5]), {"out": keys[4:9]}, "shares memory"),
         (portbar.argsort, (queue, keys), {"out": keys.view(np.uint32)}, "shares memory"),
+        (portbar.sort, (queue, keys[:4], keys[4:8]), {"out": (out, out)}, "shares memory"),
+        (portbar.argsort, (queue, keys), {"dtype": ">u4"}, "in the host's byte order"),
         (portbar.argsort, (queue, keys), {"dtype": np.float32}, "integers of 32 or 64 bits"),
         (portbar.sort, (other, keys), {}, "another context"),
         (portbar.sort, (keys, keys), {}, r"first argument must be a pyopencl.CommandQueue"),
     ):
         with pytest.raises(portbar.LaunchError, match=told):
             call(*args, **more)
+
+
+def test_indices_of_more_keys_than_their_type_has_numbers_are_refused(queue, monkeypatch):
+    class Few(np.iinfo):
+        max = 8
+
+    monkeypatch.setattr(np, "iinfo", Few)
+    with pytest.raises(portbar.LaunchError, match=r"indices of 10 keys do not fit int32: pass dtype=numpy\.uint32"):
+        portbar.argsort(queue, put(queue, np.arange(10)), dtype=np.int32)
 
 
 def test_more_keys_than_places_have_numbers_are_refused(queue, monkeypatch):

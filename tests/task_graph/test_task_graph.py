@@ -288,6 +288,7 @@ def test_edges_and_orders_that_cannot_be(queue):
         ([0, 1], r"pairs of integers, of shape \(m, 2\)"),
         ([(0, 1, 2)], r"pairs of integers, of shape \(m, 2\)"),
         ([(0.0, 1.0)], "pairs of integers"),
+        ([(0, 1), (2,)], "edges cannot be made an array"),
     ):
         with pytest.raises(portbar.LaunchError, match=told):
             portbar.TaskGraph(queue, 3, edges)
@@ -297,6 +298,7 @@ def test_edges_and_orders_that_cannot_be(queue):
         ([0, 1, -1], "a task that does not exist"),
         ([0, 1, 1], "has task 1 2 times, and lacks task 2"),
         ([0.0, 1.0, 2.0], "each of the 3 tasks once"),
+        ([[0], [1, 2]], "order cannot be made an array"),
     ):
         with pytest.raises(portbar.LaunchError, match=told):
             portbar.TaskGraph(queue, 3, [(0, 1)], order=order)

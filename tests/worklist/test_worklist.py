@@ -342,13 +342,19 @@ def test_lists_that_cannot_be(queue, kind):
             portbar.LaunchError, match=rf"{kind.__name__}: capacity must be a number of elements from 1"
         ):
             kind(queue, capacity)
-    with pytest.raises(portbar.LaunchError, match="no fixed size"):
-        kind(queue, 4, object)
+    for dtype in (object, (np.float32, 3)):
+        with pytest.raises(portbar.LaunchError, match="no fixed size on a device, or are arrays"):
+            kind(queue, 4, dtype)
+    with pytest.raises(portbar.LaunchError, match=f"{kind.__name__}: 'nonsense' is no type"):
+        kind(queue, 4, "nonsense")
     with pytest.raises(portbar.LaunchError, match=r"first argument must be a pyopencl\.CommandQueue, not int"):
         kind(3, 4)
     made = kind(queue, 4, np.int64)
     for values in ([1, 2, 3, 4, 5], [[1, 2]], 7):
         with pytest.raises(portbar.LaunchError, match="does not fit a list of capacity 4"):
+            made.set(values)
+    for values in (["a"], [2**70], [[1], [2, 3]]):
+        with pytest.raises(portbar.LaunchError, match=f"{kind.__name__}: values cannot be made an array of int64"):
             made.set(values)
     made.set([-3, 2**40])
     assert made.get().tolist() == [-3, 2**40]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from portbar.errors import Error
@@ -37,6 +37,8 @@ class Operator:
     expression: str
     neutral: Any
     commutative: bool = True
+    #: Tells apart 0.0 and -0.0, which are equal, where operators are.
+    _spelled: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.expression, str) or not {"a", "b"} <= set(re.findall(r"\b\w+\b", self.expression)):
@@ -46,6 +48,7 @@ class Operator:
             )
         if not str(self.neutral).strip():
             raise Error(f"the operator {self.expression!r} needs a neutral element, such as neutral='0'")
+        object.__setattr__(self, "_spelled", str(self.neutral))
 
     @property
     def symbol(self) -> str:
