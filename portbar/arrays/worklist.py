@@ -32,7 +32,7 @@ class _Worklist:
         try:
             kind = np.dtype(dtype)
         except TypeError as error:
-            raise LaunchError(f"{type(self).__name__}: {dtype!r} is no type of elements: {error}") from None
+            raise LaunchError(f"{type(self).__name__}: {dtype!r} is not a type of elements: {error}") from None
         if kind.hasobject or not kind.itemsize or kind.subdtype is not None:
             raise LaunchError(
                 f"{type(self).__name__}: elements of type {kind} have no fixed size on a device, or are arrays"
@@ -102,7 +102,7 @@ class Frontier(_Worklist):
     Raises
     ------
     LaunchError
-        A capacity below 1 or above 2**30, or a type that is none, an array, or without a fixed size.
+        A capacity below 1 or above 2**30, or an invalid type, an array's type, or one without a fixed size.
     """
 
     def __init__(self, queue: cl.CommandQueue, capacity: int, dtype: Any = np.uint32) -> None:
@@ -151,7 +151,7 @@ class TaskQueue(_Worklist):
     Raises
     ------
     LaunchError
-        A capacity below 1 or above 2**30, or a type that is none, an array, or without a fixed size.
+        A capacity below 1 or above 2**30, or an invalid type, an array's type, or one without a fixed size.
     """
 
     def __init__(self, queue: cl.CommandQueue, capacity: int, dtype: Any = np.uint32) -> None:

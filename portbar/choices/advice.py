@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
+from portbar.choices.timing import is_time
 from portbar.device import matrix
 from portbar.device.costs import Costs, known_costs
 from portbar.device.facts import DeviceFacts
@@ -161,9 +163,9 @@ def advise(
     advice = Advice(
         device=facts.name,
         work_per_iteration=work,
-        groups=groups or most,
-        local_size=size,
-        iterations=iterations,
+        groups=int(groups or most),
+        local_size=int(size),
+        iterations=int(iterations),
         host_checks=bool(host_checks),
         one_kernel=one,
         relaunching=again,
@@ -212,13 +214,13 @@ def _reason(advice: Advice) -> str:
 
 
 def _check(work: Any, groups: Any, iterations: Any, local_size: Any) -> None:
-    if isinstance(work, bool) or not isinstance(work, (int, float)) or not 0 <= work <= _MOST_S:
+    if isinstance(work, bool) or not is_time(work) or not 0 <= work <= _MOST_S:
         raise LaunchError(f"work_per_iteration= must be a number of seconds, 0 or more, such as 2e-6, not {work!r}")
     counts = {"groups": groups, "iterations": iterations, "local_size": local_size}
     for name, count in counts.items():
         if count is None and name != "iterations":
             continue
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count < _MOST_COUNT:
+        if isinstance(count, bool) or not isinstance(count, Integral) or not 1 <= int(count) < _MOST_COUNT:
             raise LaunchError(f"{name}= must be a count of 1 or more, not {count!r}")
 
 

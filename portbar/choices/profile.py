@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.device import matrix, quirks
@@ -46,10 +46,13 @@ def _findings(of: DeviceFacts) -> Findings | None:
     return found
 
 
-@lru_cache(maxsize=64)
+#: Findings from records and the cache; quirks are not among them, since `quirks.registered` changes those.
+_known: Final = lru_cache(maxsize=64)(_findings)
+
+
 def profile_of(of: DeviceFacts) -> DeviceProfile:
     """Facts that were read before, with the findings of their device, as by `describe`."""
-    found = _findings(of)
+    found = _known(of)
     if found is not None:
         # The quirk table knows the loop limit, too, since a probe on a busy machine may have missed it.
         found = replace(found, loop_limit=quirks.loop_limit(of, found.loop_limit))
@@ -85,7 +88,7 @@ def describe(device: cl.Device) -> DeviceProfile:
 
 def forget() -> None:
     """Look again for findings at the next `describe`, after a probe stored new ones."""
-    profile_of.cache_clear()
+    _known.cache_clear()
 
 
 def change_findings(device: cl.Device, what: str, change: Callable[[Findings], Findings]) -> Findings:

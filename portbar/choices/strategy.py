@@ -80,7 +80,7 @@ def _checked(overrides: Mapping[str, str]) -> dict[str, str]:
     for name, value in overrides.items():
         if name not in ALTERNATIVES:
             raise UnsupportedFeatureError(f"unknown choice {name!r}; choices: {', '.join(ALTERNATIVES)}")
-        if value not in ALTERNATIVES[name]:
+        if not isinstance(value, str) or value not in ALTERNATIVES[name]:
             raise UnsupportedFeatureError(
                 f"{value!r} is not a strategy for {name}; strategies: {', '.join(ALTERNATIVES[name])}"
             )

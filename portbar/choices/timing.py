@@ -24,7 +24,7 @@ MOST_ROUNDS: Final = 0xFFFF_FFF0
 _PATIENCE_CPU: Final = 0.25
 _PATIENCE_OTHER: Final = 0.002
 #: The same beside a launch in another queue that takes some of the threads: they come back when it ends, not when they wake.
-_PATIENCE_SHARED: Final = 0.001
+PATIENCE_SHARED: Final = 0.001
 #: The same where work-groups start nanoseconds apart.
 _PATIENCE_TOGETHER: Final = 1e-5
 
@@ -67,11 +67,6 @@ def patience_rounds(profile: DeviceProfile) -> int:
         return rounds(profile, _PATIENCE_CPU)
     together = quirks.has_effect(quirks.GROUPS_START_TOGETHER, profile.facts)
     return rounds(profile, _PATIENCE_TOGETHER if together else _PATIENCE_OTHER)
-
-
-def shared_patience_rounds(profile: DeviceProfile) -> int:
-    """The same for a launch on a CPU beside one in another queue, where queues split the threads."""
-    return rounds(profile, _PATIENCE_SHARED)
 
 
 def limit_rounds(profile: DeviceProfile, seconds: float, groups: int = 1) -> int:

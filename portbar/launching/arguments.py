@@ -69,8 +69,8 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
     if kind == "pointer":
         if isinstance(argument, np.ndarray):
             return "is a NumPy array in the host's memory: copy it to the device first (pyopencl.array.to_device)"
-        # Allocations of other libraries show themselves by a handle; None is a null pointer.
-        if argument is None or isinstance(argument, _MEMORY) or hasattr(argument, "int_ptr"):
+        # None is a null pointer. A driver may end the process over anything else: the effect ARGUMENTS_UNCHECKED.
+        if argument is None or (isinstance(argument, _MEMORY) and not isinstance(argument, cl.Image)):
             return None
         return (
             f"{given}, the parameter is the pointer {type_name}: pass a pyopencl.Buffer, a pyopencl.array.Array or shared "
@@ -78,7 +78,6 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
         )
     found = _OBJECT.search(type_name)
     if found is not None:
-        # A driver may end the process over anything else: the effect ARGUMENTS_UNCHECKED.
         wanted, name = (cl.Sampler, "Sampler") if found["kind"] == "sampler" else (cl.MemoryObjectHolder, "Image")
         fits = isinstance(argument, wanted) and not isinstance(argument, cl.Buffer)
         return None if fits else f"{given}, the parameter is the {type_name}: pass a pyopencl.{name}"
@@ -180,6 +179,13 @@ def check_queue(queue: Any) -> None:
     """Check that the first argument of a launch is a queue."""
     if not isinstance(queue, cl.CommandQueue):
         raise LaunchError(f"the first argument must be a pyopencl.CommandQueue, not {type(queue).__name__}")
+
+
+def check_context(kernel: CompiledKernel, queue: cl.CommandQueue) -> None:
+    """Check that a queue belongs to the program's context, and its device to the program."""
+    kernel.program.strategy(queue.device)  # refuses a device that the program was not built for
+    if queue.context != kernel.program.context:
+        raise LaunchError(f"kernel {kernel.name!r}: the queue belongs to another context than the program")
 
 
 def events_of(caller: str, wait_for: Any) -> list[cl.Event]:

@@ -13,7 +13,7 @@ import pyopencl as cl
 
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
-from portbar.launching.memory import StateMemory, Words, retire
+from portbar.launching.memory import Copy, StateMemory, Words, retire
 from portbar.launching.plan import Plan
 from portbar.launching.state import State
 from portbar.primitives.layout import FAULTS
@@ -79,11 +79,10 @@ class GangState(State):
         before = self.order.after(None)
         found = [reference() for reference in self._launches if reference is not None]
         if waiting := [launch for launch in found if launch is not None and not launch.is_saved]:
-            words = np.empty((LAUNCHES, self.words), np.uint32)
-            saved = cl.enqueue_copy(self.queue, words, self.buffer, is_blocking=False, wait_for=before)
+            saved = Copy(self.queue, self._memory, 0, LAUNCHES * self.words, before)
             for launch in waiting:
-                launch.keep_copy(words, saved)
-            before = [saved]
+                launch.keep_copy(saved)
+            before = [saved.event]
         size = 4 * LAUNCHES * self.words
         cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, np.zeros(1, np.uint32), 0, size, wait_for=before)
         self.order.add(cleared, None)
@@ -140,16 +139,16 @@ class GangLaunch(Launch):
         self._place = place
         self._groups = groups
         self._words: Words | None = None
-        self._copy: tuple[Words, cl.Event] | None = None
+        self._copy: Copy | None = None
 
     @property
     def is_saved(self) -> bool:
         """Whether the launch's words are on the host already, so that the device may reuse their place."""
         return self._words is not None or self._copy is not None
 
-    def keep_copy(self, words: Words, event: cl.Event) -> None:
-        """Take over a copy of all launches' words that arrives with `event`."""
-        self._copy = (words[self._place], event)
+    def keep_copy(self, copy: Copy) -> None:
+        """Take over a copy of all launches' words."""
+        self._copy = copy
 
     def wait(self) -> None:
         """Wait until the launch is complete and its reductions are known to be.
@@ -166,7 +165,6 @@ class GangLaunch(Launch):
             words = self._gangs.read(self._place)
             # Another thread's launch may have cleared them meanwhile, and kept a copy before it did.
             if self._copy is not None:
-                words, copied = self._copy
-                copied.wait()
+                words = self._copy.read().reshape(LAUNCHES, -1)[self._place]
             self._words = words
         self._gangs.check(self._label, self._groups, self._words)

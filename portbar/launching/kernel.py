@@ -14,6 +14,7 @@ from portbar.errors import LaunchError
 from portbar.launching.arguments import (
     Signature,
     check_arguments,
+    check_context,
     check_exclusive,
     check_local_memory,
     check_memory_contexts,
@@ -118,6 +119,8 @@ class Kernel:
             The device holds fewer work-groups of the kernel than its program requires.
         """
         most = None
+        if num_groups is not None:
+            num_groups = counted(self.name, "num_groups", num_groups)
         if max_groups is not None or items is not None:
             most = self._most_groups(queue, global_size, local_size, num_groups, max_groups, items)
         shape = (global_size, local_size, num_groups, most)
@@ -246,7 +249,7 @@ class Kernel:
             The kernel has no grid, the local size is invalid, or the arguments are required.
         """
         check_queue(queue)
-        bare, local_memory = self._bare_arguments(queue.device, args)
+        bare, local_memory = self._bare_arguments(queue, args)
         local = checked_local_size(self._compiled, queue.device, local_size)
         strategy = self.program.strategy(queue.device)
         return self._occupancies.occupancy(queue, strategy, local, local_memory, bare, again=True)
@@ -331,7 +334,7 @@ class Kernel:
         check_queue(queue)
         strategy = self.program.strategy(queue.device)
         local = checked_local_size(self._compiled, queue.device, local_size)
-        bare = self._bare_arguments(queue.device, args)[0]
+        bare = self._bare_arguments(queue, args)[0]
         groups = counted(self.name, "the number of work-groups", groups)
         most = layout.MAX_LAUNCHED_GROUPS if strategy.max_groups is None else strategy.max_groups
         if groups > most:
@@ -347,15 +350,18 @@ class Kernel:
         given = patience_rounds(profile) if patience is None else rounds(profile, patience) if patience > 0 else 0
         return self._occupancies.dry_run(queue, strategy, local, groups, given, bare)
 
-    def _bare_arguments(self, device: cl.Device, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
+    def _bare_arguments(self, queue: cl.CommandQueue, args: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         """Arguments for a dry run (invented ones if none are given), and the sizes of those in local memory."""
         if not self.uses_grid:
             raise LaunchError(
                 f"kernel {self.name!r} has no grid: occupancy is defined only for kernels that take PORTBAR_GRID_PARAM"
             )
+        check_context(self._compiled, queue)
         if not args:
             return dummy_arguments(self._compiled), ()
         signature = self._checked(tuple(map(type, args)), args)
         local_memory = tuple(args[i].size for i in signature.locals)
-        check_local_memory(self._compiled, device, local_memory)
-        return without_arrays(self._compiled, signature, args), local_memory
+        check_local_memory(self._compiled, queue.device, local_memory)
+        bare = without_arrays(self._compiled, signature, args)
+        check_memory_contexts(self.name, self.program.context, signature.memories, bare)
+        return bare, local_memory

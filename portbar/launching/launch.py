@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from portbar.errors import BarrierTimeoutError, Error
+from portbar.launching.memory import Copy
 from portbar.launching.state import QueueState, Reported
 from portbar.launching.trace import Trace
 from portbar.primitives.device_barrier import OVERWRITTEN, TIMEOUT
@@ -69,15 +70,13 @@ class Launch(Reported):
             words = self._state.read_trace(self.groups)
             # As of a report: another thread's launch may have begun meanwhile, and kept a copy before it did.
             if self.trace_copy is None and not self.trace_lost:
-                self.trace_copy = (words, None)
+                self.trace_copy = words
         if self.trace_copy is None:
             raise Error(
                 f"kernel {kernel!r} on {device}: the trace was overwritten: the next launch in the queue was enqueued while "
                 "this one still waited for events. Call trace() before that launch"
             )
-        words, copied = self.trace_copy
-        if copied is not None:
-            copied.wait()
+        words = self.trace_copy.read() if isinstance(self.trace_copy, Copy) else self.trace_copy
         return Trace.from_words(words[: groups * found.words], found, self._epoch, self._label)
 
     def _settle(self) -> Report | None:
@@ -91,9 +90,7 @@ class Launch(Reported):
             report = self._state.read(self._epoch)
         # Looked at again after the read: another thread's launch saves the report before it reuses the report's place.
         if self.report_copy is not None:
-            words, copied = self.report_copy
-            copied.wait()
-            report = Report.from_words(words, self._epoch)
+            report = Report.from_words(self.report_copy.read(), self._epoch)
         self.report = report
         if report.groups == 0 or (report.status != OPEN and not FAULTS.get(report.status, OVERWRITTEN).keeps_state):
             # Discovery did not come to its end, so its lock may be taken: later launches get fresh words.
@@ -113,6 +110,8 @@ class Launch(Reported):
         ------
         BarrierTimeoutError
             A barrier or a wait reached the spin limit; the kernel's results are incomplete. The queue remains usable.
+        pyopencl.RuntimeError
+            The kernel never ran, because an event in its wait list failed.
         Error
             The kernel never entered its grid, raised a signal beyond its largest value, pushed more onto a worklist than fits,
             was given a task graph that it could not run or teams that cannot be, or overwrote the hidden words of its barriers.
@@ -128,11 +127,6 @@ class Launch(Reported):
                 raise Error(message)
             arrived = report.arrived if fault is TIMEOUT else 0
             raise BarrierTimeoutError(message, kernel=kernel, device=device, arrived=arrived, expected=report.groups)
-        if self.event.command_execution_status < 0:
-            raise Error(
-                f"kernel {kernel!r} on {device} never ran: its event has the status {self.event.command_execution_status}. "
-                "Likely cause: an event in its wait list has failed"
-            )
         raise Error(
             f"kernel {kernel!r} on {device} takes PORTBAR_GRID_PARAM but never executed PORTBAR_ENTER; make "
             "PORTBAR_ENTER(grid); the first statement of the kernel"

@@ -6,7 +6,8 @@ complete. Elsewhere a small transfer fetches them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -41,14 +42,41 @@ class StateMemory:
 
     def read(self, first: int, count: int) -> Words:
         """Copy `count` words from word `first` on; blocks for one small transfer where they are not seen."""
-        if self._shared is not None:
-            return self._shared[first : first + count].copy()
+        return (
+            self.fetch(self.buffer, first, count)
+            if self._shared is None
+            else self._shared[first : first + count].copy()
+        )
+
+    def fetch(self, buffer: cl.Buffer, first: int, count: int) -> Words:
+        """Transfer `count` words of a buffer from word `first` on; blocks."""
         if self._reader is None:
             # A queue of its own: the launch's may hold commands that wait for what the caller does next.
             self._reader = cl.CommandQueue(self._queue.context, self._queue.device)
         words = np.empty(count, np.uint32)
-        cl.enqueue_copy(self._reader, words, self.buffer, src_offset=4 * first, is_blocking=True)
+        cl.enqueue_copy(self._reader, words, buffer, src_offset=4 * first, is_blocking=True)
         return words
+
+
+class Copy:
+    """Words that a command copies on the device, and that the host fetches on demand.
+
+    The event of a transfer to the host would make the thread that drops it wait for it, with the interpreter locked.
+    """
+
+    def __init__(
+        self, queue: cl.CommandQueue, memory: StateMemory, first: int, count: int, wait_for: Sequence[cl.Event] | None
+    ) -> None:
+        self._memory, self._count = memory, count
+        self._buffer = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 4 * count)
+        self.event = cl.enqueue_copy(
+            queue, self._buffer, memory.buffer, byte_count=4 * count, src_offset=4 * first, wait_for=wait_for
+        )
+
+    def read(self) -> Words:
+        """Wait for the copy, and fetch it."""
+        self.event.wait()
+        return self._memory.fetch(self._buffer, 0, self._count)
 
 
 def retire(memory: StateMemory, is_busy: Callable[[], bool]) -> None:
@@ -56,9 +84,13 @@ def retire(memory: StateMemory, is_busy: Callable[[], bool]) -> None:
 
     A runtime keeps a buffer until the commands that use it are complete, but not the shared memory it lies in.
     """
-    _retired[:] = [(busy, one) for busy, one in _retired if busy()]
-    if memory.seen is not None and is_busy():
+    if memory.seen is not None:
         _retired.append((is_busy, memory))
+    # One by one: other threads, and the garbage collector, retire memory meanwhile.
+    for entry in tuple(_retired):
+        if not entry[0]():
+            with suppress(ValueError):
+                _retired.remove(entry)
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from portbar.choices import timing
 from portbar.choices.strategy import DeviceProfile
+from portbar.device import quirks
 from portbar.device.vendor import vendor_bound
 from portbar.launching.compiled import CompiledKernel
 from portbar.launching.launch import Launch
@@ -165,7 +166,8 @@ class Occupancies:
                 return self.dry_run(apart.queue, strategy, local, groups, patience, args, state).num_groups
 
         start = time.monotonic()
-        drained = _drain(queue)
+        # A flush of the caller's queue may not return there (FLUSHES_WAIT), and queues run nothing at the same time.
+        drained = quirks.has_effect(quirks.FLUSHES_WAIT, profile.facts) or _drain(queue)
         found = measure(profile, dry_run) if known is None else measure(profile, dry_run, 1)
         measured = replace(
             found,

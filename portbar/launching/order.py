@@ -130,11 +130,12 @@ class Order:
 
     def add(self, event: cl.Event, wait_for: Sequence[cl.Event] | None) -> None:
         """Note a launch, and the wait list that its caller gave."""
-        if self.last is not None and (wait_for or self._before is not None):
+        if wait_for or self._before is not None:
             if self._before is None:
                 self._before = []
                 self.is_free = False
-            self._before.append(self.last)
+            if self.last is not None:
+                self._before.append(self.last)
             if len(self._before) > self._many:
                 running = [one for one in self._before if one.command_execution_status > _COMPLETE]
                 self._keep(running)

@@ -11,7 +11,7 @@ from portbar.choices import timing
 from portbar.device import quirks
 from portbar.errors import LaunchError
 from portbar.launching import gangs, scans
-from portbar.launching.arguments import check_local_memory, own_local_bytes
+from portbar.launching.arguments import check_context, check_local_memory, own_local_bytes
 from portbar.launching.compiled import CompiledKernel
 from portbar.launching.occupancy import Occupancies
 from portbar.launching.parameters import GRID, SCAN
@@ -33,9 +33,7 @@ class Planner:
 
     def plan(self, queue: cl.CommandQueue, shape: Shape, local_memory: tuple[int, ...], args: Sequence[Any]) -> Plan:
         """Plan a launch; `local_memory` are the sizes of its arguments in local memory."""
-        self._program.strategy(queue.device)  # refuses a device that the program was not built for
-        if queue.context != self._program.context:
-            raise LaunchError(f"kernel {self._kernel.name!r}: the queue belongs to another context than the program")
+        check_context(self._kernel, queue)
         check_local_memory(self._kernel, queue.device, local_memory)
         if self._kernel.hidden is GRID:
             return self._plan_grid(queue, shape, local_memory, args)
@@ -53,7 +51,7 @@ class Planner:
         local = None if chosen_by_driver else checked_local_size(kernel, device, shape.local_size)
         size = as_size("global size", shape.global_size)
         self._check_reductions(device, local, size)
-        groups = gangs.groups_of(kernel.name, size, local) if counts and local is not None else 0
+        groups = gangs.groups_of(kernel.name, size, local) if local is not None else 0
         if kernel.hidden is SCAN and local is not None:
             text = kernel_text(program.source, kernel.name)
             used = [one.name for one in program.scans if mentions(text, f"{one.name}_scan")]
@@ -101,7 +99,7 @@ class Planner:
             local,
             groups,
             memoryview(array("I", (0, resident, patience, timing.limit_rounds(profile, program.spin_limit, resident)))),
-            patience=(patience, timing.shared_patience_rounds(profile)) if splits else None,
+            patience=(patience, timing.rounds(profile, timing.PATIENCE_SHARED)) if splits else None,
             lasting=all(self._occupancies.is_settled(device, s, local, local_memory) for s in (strategy, tuned)),
         )
 

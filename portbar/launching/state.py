@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyopencl as cl
 
-from portbar.launching.memory import StateMemory, Words, retire
+from portbar.launching.memory import Copy, StateMemory, Words, retire
 from portbar.launching.order import Order
 from portbar.primitives import layout
 from portbar.primitives.fault import Report
@@ -24,16 +24,13 @@ _on_device: Final[defaultdict[int, set[weakref.ref[Order]]]] = defaultdict(set)
 
 
 class Reported:
-    """A launch as its state sees it: its event, and copies of its words from before a later launch overwrote them.
-
-    A copy comes with the event by which it arrives, None if it is here.
-    """
+    """A launch as its state sees it: its event, and copies of its words from before a later launch overwrote them."""
 
     event: cl.Event
     groups = 0
     report: Report | None = None
-    report_copy: tuple[Words, cl.Event] | None = None
-    trace_copy: tuple[Words, cl.Event | None] | None = None
+    report_copy: Copy | None = None
+    trace_copy: Copy | Words | None = None
     trace_lost = False
 
 
@@ -117,7 +114,7 @@ class QueueState(State):
         if len(peers) > 1:
             for peer in tuple(peers):
                 order = peer()
-                if peer is not self._own and (order is None or not order.is_busy):
+                if order is not self.order and (order is None or not order.is_busy):
                     peers.discard(peer)
         return len(peers) > 1
 
@@ -151,9 +148,8 @@ class QueueState(State):
         if launch.event.command_execution_status < 0:
             # It never ran, and nothing may wait for its event: the effect FAILED_WAITS_NEVER_END.
             return None
-        words, copied = self._copy(self._report_at(epoch), layout.REPORT_WORDS, [launch.event])
-        launch.report_copy = (words, copied)
-        return copied
+        launch.report_copy = self._copy(self._report_at(epoch), layout.REPORT_WORDS, [launch.event])
+        return launch.report_copy.event
 
     def _save_trace(self) -> cl.Event | None:
         """Copy the last launch's trace, without blocking."""
@@ -169,15 +165,11 @@ class QueueState(State):
             launch.trace_lost = True
             return None
         count = launch.groups * self.tracing.words
-        words, copied = self._copy(self._first_trace, count, None if done else [launch.event])
-        launch.trace_copy = (words, copied)
-        return copied
+        copy = launch.trace_copy = self._copy(self._first_trace, count, None if done else [launch.event])
+        return copy.event
 
-    def _copy(self, first: int, count: int, wait_for: Sequence[cl.Event] | None) -> tuple[Words, cl.Event]:
-        words = np.empty(count, np.uint32)
-        return words, cl.enqueue_copy(
-            self.queue, words, self.buffer, src_offset=4 * first, is_blocking=False, wait_for=wait_for
-        )
+    def _copy(self, first: int, count: int, wait_for: Sequence[cl.Event] | None) -> Copy:
+        return Copy(self.queue, self._memory, first, count, wait_for)
 
     def note(self, epoch: int, launch: Reported, wait_for: Sequence[cl.Event] | None) -> None:
         """Note that a launch was enqueued; a weak reference, so that its report is saved before a later one overwrites it."""

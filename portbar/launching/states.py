@@ -90,10 +90,9 @@ class States:
         with self.lock:
             if hidden is None:
                 return Launch(plan.call(*args, wait_for=wait_for), plan.label)
-            if words is None and hidden is GANGS:
-                return self.gang(plan.queue, plan.groups).launch(plan, args, wait_for)
             if words is None:
-                return self.scan(plan.queue, plan.groups).launch(plan, args, wait_for)
+                of_kind = self.gang if hidden is GANGS else self.scan
+                return of_kind(plan.queue, plan.groups).launch(plan, args, wait_for)
             state = plan.state
             if state is None or state.exhausted:
                 state = plan.state = self.grid(plan.queue, plan.groups)

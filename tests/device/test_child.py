@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -129,6 +130,19 @@ def test_a_task_that_sleeps_past_the_limit_is_killed_and_keeps_progress(run):
     assert result.status == "timeout"
     assert result.progress == seen == [{"step": 1}, {"step": 2}]
     assert 4.0 <= result.seconds < 30.0
+
+
+def test_a_task_that_is_told_to_stop_is_killed_at_once(run):
+    """As those of threads are, which Ctrl-C does not reach."""
+    stop, began = threading.Event(), []
+
+    def stop_later(report):
+        began.append(time.monotonic())
+        stop.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        run("sleep", timeout=60.0, on_progress=stop_later, stop=stop)
+    assert time.monotonic() - began[0] < 10.0
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")

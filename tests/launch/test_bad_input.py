@@ -60,7 +60,9 @@ SIZES = [
     *((None, (n,), {}, ["local size"]) for n in (float("inf"), float("nan"))),
     (None, None, {}, ["'scale'", "local size", "(256,)"]),
     *((None, (4,), {"num_groups": n}, ["'scale'", str(n), "at least 1"]) for n in (0, -1, -(1 << 40))),
-    *((None, (4,), {"num_groups": n}, ["num_groups"]) for n in (1.5, "2")),
+    *((None, (4,), {"num_groups": n}, ["num_groups"]) for n in (1.5, "2", [1])),
+    ([8], 8, {}, ["local size"]),
+    (8, [8], {}, ["global size"]),
     ((4,), (4,), {"num_groups": 1}, ["not both"]),
     *((size, (4,), {}, ["global size"]) for size in ((9,), (8, 8), (0,), (-4,), ("8",), "ab", (None,))),
     *(((n,), (4,), {}, ["global size"]) for n in (float("inf"), float("nan"))),
@@ -226,6 +228,24 @@ def test_objects_of_another_context(device, queue, scale, data):
         refused(words[:3], scale, queue, None, (4,), array, one)
         refused(["'scale'", "another context"], scale, other, None, (4,), data, one)
         scale(queue, None, (4,), data, one).wait()
+    for call in (scale.occupancy, lambda *args: scale.discover(*args[:2], 1, *args[2:])):
+        refused(["'scale'", "another context"], call, other, (4,), data, one)
+        refused(words[:3], call, queue, (4,), foreign, one)
+
+
+def test_a_pointer_s_argument_that_is_no_memory(context, queue, scale):
+    """Some drivers end the process over it."""
+    wrong = [queue, context, cl.Sampler(context, False, cl.addressing_mode.CLAMP, cl.filter_mode.NEAREST)]
+    if queue.device.image_support:
+        pixels = cl.ImageFormat(cl.channel_order.RGBA, cl.channel_type.FLOAT)
+        wrong.append(cl.create_image(context, cl.mem_flags.READ_ONLY, pixels, shape=(4, 4)))
+    for one in wrong:
+        refused(["'scale'", "argument 0", type(one).__name__, "pointer"], scale, queue, None, (4,), one, np.uint32(1))
+
+
+def test_sizes_of_different_dimensions_of_a_kernel_without_a_grid(context, queue, data):
+    plain = support.kernel(context, SOURCE, "plain")
+    refused(["'plain'", "differ in dimensions"], plain, queue, (8, 8), (8,), data)
 
 
 def test_a_queue_of_a_device_that_the_program_was_not_built_for(context, device, queue, data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from portbar.device import child, quirks  # noqa: E402
 from portbar.device.addresses import DeviceAddress, address_of  # noqa: E402
 from portbar.device.facts import facts  # noqa: E402
 from portbar.launching import order  # noqa: E402
+from portbar.primitives.layout import REPORTS  # noqa: E402
+from portbar.primitives.reduction.header import LAUNCHES  # noqa: E402
 from tests import support  # noqa: E402
 
 LOOSE = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
@@ -150,6 +153,7 @@ kernel void gangs(PORTBAR_REDUCTION_PARAM, global uint *cells, const uint rounds
     total_reduce_gang_worker_vector(scratch, results, mine);
 }
 """
+SLOW = "kernel void slow(global uint *out, const uint n) { for (volatile uint i = 0; i < n; ++i) out[get_global_id(0)] += 1u; }"
 PLAIN = "kernel void plain(global uint *cells) { cells[get_global_id(0)] += 0u; }"
 ROUNDS = 3
 #: Rounds of a launch that still runs when the next one fails: PoCL 3.1 crashes one time in 500 if it ends just then.
@@ -234,6 +238,56 @@ def test_launches_after_one_that_failed_are_right(device, findings, kind, loose)
     if not failed:
         pytest.skip("this driver runs a command whose wait list has failed")
     assert value == {"sum": ROUNDS + LONG + 70 * ROUNDS}
+
+
+def drop_one(payload):
+    """Drop a launch that waits for an event, whose report another took the place of; the event comes from another thread."""
+    context, queue, launch, cells = prepared(payload, lambda queue: support.filled(queue, 4))
+    gate = cl.UserEvent(context)
+    first = launch(cells, [gate], ROUNDS)
+    last = [launch(cells, None, ROUNDS) for _ in range(payload["launches"])][-1]
+    child.progress({"saved": True})
+    threading.Timer(1.0, gate.set_status, [DONE]).start()
+    del first
+    last.wait()
+    return int(support.uints(queue, cells)[0])
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(("kind", "launches"), [("grid", REPORTS), ("gangs", LAUNCHES)])
+def test_a_launch_that_is_dropped_while_its_words_are_saved_stops_no_thread(device, findings, kind, launches):
+    """The event of a transfer to the host waits when it is dropped, and keeps the thread from running that would set it."""
+    if quirks.has_effect(quirks.FLUSHES_WAIT, facts(device)):
+        pytest.skip("a queue that is flushed would wait here for the event that is set later")
+    value, _ = in_child("drop_one", device, kind=kind, launches=launches)
+    assert value == (launches + 2) * ROUNDS
+
+
+def fail_the_first(payload):
+    """Let the first launch of a program fail while a command of the caller's runs, drop it, and launch again."""
+    context = cl.Context([DeviceAddress.from_json(payload["address"]).resolve()])
+    queue = cl.CommandQueue(context)
+    launch, cells, counts = launcher("grid", context, queue), support.filled(queue, 4), support.filled(queue, 2)
+    slow = cl.Program(context, SLOW).build().slow
+    slow.set_args(counts, np.uint32(payload["polls"]))
+    running = cl.enqueue_nd_range_kernel(queue, slow, (2,), (1,))
+    fail(launch, cells, cl.UserEvent(context))
+    try:
+        launch(cells, None, ROUNDS).wait()
+    except cl.Error as error:
+        return {"error": str(error), "queue": plain(context, queue, cells)}
+    running.wait()
+    return {"sum": int(support.uints(cl.CommandQueue(context), cells)[0])}
+
+
+@pytest.mark.device
+def test_a_first_launch_that_failed_is_kept_as_long_as_what_runs_before_it(device, findings):
+    """PoCL 3.1 ends the process where its event is released before: the effect FAILED_EVENTS_LINGER."""
+    polls = 1000 if support.scale(device).is_simulator or support.scale(device).is_cut_short else 100_000_000
+    value, failed = in_child("fail_the_first", device, polls=polls)
+    if value.get("queue"):
+        pytest.skip(f"this driver's queue refuses PyOpenCL's own launches after a failure: {value['queue']}")
+    assert value == {"sum": ROUNDS if failed else 2 * ROUNDS}
 
 
 def fail_a_sort(payload):

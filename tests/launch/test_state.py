@@ -16,6 +16,7 @@ cl = pytest.importorskip("pyopencl")
 import portbar  # noqa: E402
 from portbar.device import quirks  # noqa: E402
 from portbar.device.facts import facts  # noqa: E402
+from portbar.launching import memory  # noqa: E402
 from portbar.launching.state import QueueState  # noqa: E402
 from portbar.primitives import layout  # noqa: E402
 from portbar.primitives.fault import OPEN  # noqa: E402
@@ -148,6 +149,39 @@ def test_memory_that_the_host_sees_outlives_its_state_while_a_launch_may_run(con
     launched()[0].wait()
     gc.collect()
     assert kept() is None
+
+
+def test_memory_that_is_retired_while_others_are_looked_at_is_kept(monkeypatch):
+    """As from another thread, or by the garbage collector, while a driver is asked whether a launch has ended."""
+    kept = []
+    monkeypatch.setattr(memory, "_retired", kept)
+
+    class Seen:
+        seen = True
+
+    def busy():
+        if len(kept) == 1:
+            memory.retire(Seen(), lambda: True)
+        return True
+
+    memory.retire(Seen(), busy)
+    memory.retire(Seen(), lambda: True)
+    assert len(kept) == 3
+    memory.retire(Seen(), lambda: False)
+    assert len(kept) == 3
+
+
+@pytest.mark.device
+def test_a_state_that_replaces_another_still_sees_launches_of_other_queues(context, queue):
+    """Both have one order, which counts once."""
+    gate, other = cl.UserEvent(context), cl.CommandQueue(context)
+    mine, theirs = QueueState(queue, 1), QueueState(other, 1)
+    theirs.order.add(gate, [gate])
+    replaced = QueueState(queue, 4, previous=mine)
+    joined = replaced.joins_others()
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    assert joined
+    assert not replaced.joins_others()
 
 
 # The words of the state: regions do not overlap, and those that are polled have a cache line each.

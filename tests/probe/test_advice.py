@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pyopencl")
@@ -64,6 +65,15 @@ def test_the_model_by_hand(known, work, iterations, host_checks, one, again):
     assert found.speedup == pytest.approx(again / one)
     assert found.verdict == advice.verdict_of(again / one)
     assert (found.complete, found.source) == (True, "a test")
+
+
+def test_numbers_of_numpy_are_taken(known):
+    given = portbar.advise(
+        "it", work_per_iteration=np.float32(2.0) * np.float32(US), groups=np.int64(100), local_size=np.uint8(64),
+        iterations=np.int32(10),
+    )  # fmt: skip
+    assert given.speedup == pytest.approx(asked(iterations=10).speedup, rel=1e-5)
+    assert json.dumps([given.groups, given.local_size, given.iterations]) == "[100, 64, 10]"
 
 
 @pytest.mark.parametrize(
