@@ -4,7 +4,7 @@
    others stop for ever.
    Every group gets the right prefix, in each of several launches whose numbers begin again, and the ticket is left at 0.
 
-   Mirrors: cl_templates/scan/host.mako 64b52113680a
+   Mirrors: cl_templates/scan/host.mako 0a4c0eb1d397
    Mirrors: cl_templates/scan/look_back.mako 6de0dc90de21
    Mirrors: cl_templates/scan/device.mako 088e1c9d2139
    Run: GROUPS=3 LAUNCHES=4

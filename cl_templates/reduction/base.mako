@@ -94,6 +94,9 @@ typedef struct {
 /* Called by PORTBAR_REDUCTION_SCRATCH; not for direct use. */
 PORTBAR_COLLECTIVE void portbar_scratch_start(private portbar_scratch *scratch, local portbar_scratch_unit *memory)
 {
+% for name, size in asserted.items():
+    _Static_assert(${name} == ${size}, "define ${name} once, as a decimal number");
+% endfor
     scratch->memory = memory;
     scratch->turn = 0u;
     PORTBAR_ASK_ID(portbar_reduction_id());

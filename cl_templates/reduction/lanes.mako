@@ -43,8 +43,9 @@ ${level("work_group", "the linear local ids", "from", own.group_broadcast, own.g
    Caller: all work-items of the work-group, in uniform control flow. Cost: one or two barriers, or a few per
    doubling. */
 % else:
-   Caller: all work-items of the work-group, or of the sub-group where PORTBAR_REDUCTION_TREE is not defined, in uniform
-   control flow. Cost: a built-in or shuffles where the device has them, else barriers as over a work-group. */
+   Caller: all work-items of the work-group, or where PORTBAR_REDUCTION_TREE is not defined of the sub-group (of the warp,
+   if sub-groups are parts of one), in uniform control flow. Cost: a built-in or shuffles where the device has them, else
+   barriers as over a work-group. */
 % endif
 </%def>
 <%def name="level(name, order, source, broadcast, reduce, scan)">\

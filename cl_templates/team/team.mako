@@ -100,9 +100,10 @@ static inline portbar_team portbar_team_split(portbar_grid *grid, uint k)
         local uint *found = grid->shared + PORTBAR_SHARED_TEAM;
         const uint size = grid->shared[PORTBAR_SHARED_TEAM_NUMBER], groups = grid->num_groups;
         const uint id = grid->group_id / size, first = id * size, members = min(size, groups - first);
-        volatile global uint *sizes = PORTBAR_TEAM_NUMBERS(grid, grid->shared[PORTBAR_SHARED_TEAM_SPLITS]) + first;
+        volatile global uint *sizes = PORTBAR_TEAM_NUMBERS(grid, grid->shared[PORTBAR_SHARED_TEAM_SPLITS]);
         uint others = 0u;
-        for (uint i = 0u; i < members; ++i)
+        /* And the group before, so that teams of different sizes do not go unseen next to each other. */
+        for (uint i = max(first, 1u) - 1u; i < first + members; ++i)
             others += portbar_word_load(sizes + i) != size ? 1u : 0u;
         found[0] = id;
         found[1] = (groups + size - 1u) / size;

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from portbar.primitives.strategy import Strategy
 
 
-def _no_pieces(_: Strategy) -> list[Piece]:
-    return []
-
-
-def _no_names(_: Strategy) -> dict[str, Any]:
-    return {}
-
-
-def _no_lack(_: DeviceFacts) -> str | None:
-    return None
-
-
 @dataclass(frozen=True)
 class GridVariant(Variant):
     """A variant with words in the hidden state and templates of its own.
@@ -47,9 +35,9 @@ class GridVariant(Variant):
     """
 
     words: tuple[tuple[str, ...], ...] = ()
-    lacks: Callable[[DeviceFacts], str | None] = _no_lack
-    pieces: Callable[[Strategy], list[Piece]] = _no_pieces
-    context: Callable[[Strategy], dict[str, Any]] = _no_names
+    lacks: Callable[[DeviceFacts], str | None] = field(default=lambda _: None)
+    pieces: Callable[[Strategy], list[Piece]] = field(default=lambda _: [])
+    context: Callable[[Strategy], dict[str, Any]] = field(default=lambda _: {})
     entered: Piece | None = None
     prepare: Callable[[Strategy], Piece | None] = field(default=lambda _: None)
 

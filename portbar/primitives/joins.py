@@ -31,6 +31,8 @@ _COLLECTIVES: Final = (
     rf"|\w+_(?:fini|reduce)_(?:{'|'.join(LEVELS)})"
 )
 _DIRECTIVE: Final = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+#: Directives about the statement after them, which nothing may separate from it.
+_PRAGMAS: Final = re.compile(r"(?:^[ \t]*#[ \t]*pragma\b(?:\\\n|[^\n])*\n\s*)+\Z", re.MULTILINE)
 _DEFINE: Final = re.compile(r"#[ \t]*define[ \t]+(?P<name>\w+)(?P<body>.*)", re.DOTALL)
 
 
@@ -53,7 +55,9 @@ def with_joins(source: str) -> str:
         if collective.search(bodies[function.name]):
             edits += _Joiner(code, collective, is_kernel=function.is_kernel).edits(function.body)
     for start, end, text in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        source = source[:start] + text + source[end:]
+        pragmas = _PRAGMAS.search(masked, 0, start) if start == end else None
+        at = len(code[: pragmas.start()].rstrip()) if pragmas else start
+        source = source[:at] + text + source[at + end - start :]
     return source
 
 

@@ -14,12 +14,8 @@ from typing import Final
 
 from portbar.rendering.aliases import written_out
 from portbar.rendering.items import WORD, Item, Region, Run, items_in, runs_of, unmarked
-from portbar.rendering.source import UnreadableError, without_comments
+from portbar.rendering.source import UnreadableError, hides_names, without_comments
 
-#: Names that no reader of the source alone can know: made of pieces, spelled otherwise, or in files that portbar does not read.
-_HIDDEN: Final = re.compile(
-    r"##|%:|\?\?=|\\u|#\s*(?:include_next|import|include(?!\s*[\"<]portbar/))|(?:^|\s)-include\b"
-)
 _PASTED: Final = re.compile(r"(?<![\w#])(\w+)\s*##\s*(\w+)(?!\s*##)")
 
 #: Types that overloads differ by, beside `int` and `uint`, which any expression may have; `uchar` counts as `char`.
@@ -67,7 +63,7 @@ def pruned(texts: Sequence[str], source: str, options: Sequence[str] = ()) -> li
     # An option may be `-Dname=...`.
     given = [part for option in options for part in (option, option.replace("-D", " "))]
     code = "\n".join([without_comments(source), *given]).replace("\\\r\n", "").replace("\\\n", "")
-    if _HIDDEN.search(code):
+    if hides_names(code):
         return [unmarked(text) for text in texts]
     try:
         headers = [runs_of(text) for text in written_out(texts)]

@@ -35,7 +35,8 @@ _KERNEL = re.compile(
 #: An opening bracket -> what finds brackets of its kind.
 _BRACKETS: Final = {"(": re.compile(r"[()]"), "{": re.compile(r"[{}]"), "[": re.compile(r"[\[\]]")}
 
-#: Parts of a declaration without effects: attributes, built-in functions that only compute, pointers to arrays.
+#: Parts of a declaration without effects: attributes, built-in functions that only compute, pointers to arrays, members of
+#: types, and types of literals.
 _HARMLESS = re.compile(
     r"""
     __attribute__\s*\(\(.*?\)\)
@@ -44,6 +45,8 @@ _HARMLESS = re.compile(
         | get_(?: work_dim | (?:local|global)_(?:linear_)?id | (?:enqueued_)?local_size
                 | (?:group|sub_group|sub_group_local)_id | global_(?:size|offset) | num_(?:groups|sub_groups) ) ) \b (?=\s*\()
   | \w\s*\(\s*\*\s*\w*\s*\)\s*\[[^]]*\]
+  | \b(?:enum|struct|union)\b\s*\w*\s*\{[^{}]*\}
+  | \(\s*\w+\s*\)\s*(?=\{)
     """,
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
@@ -61,6 +64,11 @@ _ACTION = re.compile(
   | (?:\]|->\s*\w+) (?:\s*\.\s*\w+)* \s* (?:[-+*/%&|^]|<<|>>)? = (?![={]|\s*\{)
     """,
     re.VERBOSE,
+)
+
+#: Names that no reader of the source alone can know: made of pieces, spelled otherwise, or in files that portbar does not read.
+_HIDDEN: Final = re.compile(
+    r"##|%:|\?\?=|\\u|#\s*(?:include_next|import|include(?!\s*[\"<]portbar/))|(?:^|\s)-include\b"
 )
 
 
@@ -185,6 +193,11 @@ def open_enter(text: str) -> int | None:
     code = _LINE_OF_DIRECTIVE.sub(_blank, without_comments(text, keep_strings=False))
     found = _OPEN_ENTER.search(code)
     return None if found is None else line_of(code, found.start())
+
+
+def hides_names(code: str) -> bool:
+    """Whether a text without comments may use names that it does not spell out."""
+    return _HIDDEN.search(code.replace("\\\r\n", "").replace("\\\n", "")) is not None
 
 
 def mentions(text: str, word: str) -> bool:

@@ -13,6 +13,8 @@ from portbar.rendering.source import UnreadableError, closed
 _LOOPS: Final = re.compile(r"PORTBAR_FOR(?:_\w+)?")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _SPACE: Final = re.compile(r"\s*")
+#: The text after a macro's arguments where the macro heads a statement, as the author's own loops do.
+_HEADED: Final = re.compile(r"\s*(?:\{|(?:if|for|while|switch|do)\b)")
 _OPENING_OR_END: Final = re.compile(r"[;({\[]")
 _BRACKET_OR_END: Final = re.compile(r"[;({\[)}\]]")
 _LABELLED: Final = re.compile(r"(?:case\b[^:;{}]*|default\s*|[A-Za-z_]\w*\s*):(?!:)")
@@ -84,13 +86,24 @@ def _read(code: str, at: int) -> Statement:
         return Statement("label", at, labelled.end())
     found = _WORD.match(code, at)
     word = found[0] if found else ""
-    if word in {"if", "for", "while", "switch"} or _LOOPS.fullmatch(word):
+    if word == "__attribute__" and code.startswith("(", opening := _skip(code, at + len(word))):
+        made = _read(code, closed(code, opening))
+        made.start = at
+        return made
+    if word in {"if", "for", "while", "switch"} or _LOOPS.fullmatch(word) or _heads(code, at + len(word), word):
         return _headed(code, at, word)
     if word == "do":
         part = _read(code, at + 2)
         return Statement("loop", at, _plain_end(code, part.end), parts=[part])
     kind: _Kind = "jump" if word in {"return", "goto", "break", "continue"} else "plain"
     return Statement(kind, at, _plain_end(code, at), word=word)
+
+
+def _heads(code: str, at: int, word: str) -> bool:
+    """Whether a word before `at` is a macro whose arguments are followed by the statement that it heads."""
+    opening = _skip(code, at)
+    is_call = word not in {"", "return"} and code[opening] == "("
+    return is_call and _HEADED.match(code, closed(code, opening)) is not None
 
 
 def _headed(code: str, at: int, word: str) -> Statement:

@@ -373,6 +373,37 @@ def test_a_group_larger_than_its_scratch_memory_is_refused(context, queue):
     launched(queue, kernel, 2, 16, out)
 
 
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("defined", "options"),
+    [
+        ("#define W 16\n#define PORTBAR_REDUCTION_LOCAL_SIZE W", ()),
+        ("#define PORTBAR_REDUCTION_LOCAL_SIZE 0x10", ()),
+        ("", ("-DPORTBAR_REDUCTION_LOCAL_SIZE=2*8",)),
+        (
+            "#ifdef MORE\n#define PORTBAR_REDUCTION_LOCAL_SIZE 64\n#else\n#define PORTBAR_REDUCTION_LOCAL_SIZE 16\n#endif",
+            (),
+        ),
+    ],
+    ids=["a macro", "another base", "an expression", "alternatives"],
+)
+def test_a_size_that_portbar_reads_otherwise_than_the_compiler_is_refused(context, defined, options):
+    """Launches are checked against what portbar reads: else larger groups would overrun the scratch memory."""
+    body = "    out[0] = portbar_work_group_reduce_xor(scratch, out[0]);"
+    text = f'{defined}\n#include "portbar/reduction.h"\n' + kernel_text("k", "global int *out", body)
+    program(context, head(16) + kernel_text("k", "global int *out", body), ordering="work_group")
+    with pytest.raises(portbar.BuildError, match="define PORTBAR_REDUCTION_LOCAL_SIZE once, as a decimal number"):
+        program(context, text, ordering="work_group", options=options)
+
+
+@pytest.mark.parametrize(
+    "hidden", ['#import "x.h"', "#include X_H", "#include_next <x.h>", '#include \\\n"x.h"', "%:%:"]
+)
+def test_what_portbar_cannot_read_may_call_any_function(hidden):
+    assert use_of(f"{HEADER}{hidden}\n").wanted is None
+    assert use_of(HEADER).wanted == frozenset()
+
+
 GANG = head(64) + kernel_text(
     "right",
     "global float *total",

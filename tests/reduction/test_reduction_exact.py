@@ -77,6 +77,18 @@ kernel {attribute} void {name}({grid}global int *out)
         (grid_sums(REQUIRED.format("64, 1, 1"), grid=""), (), (None, False)),
         ("#define WHERE PORTBAR_REDUCTION_SCRATCH(s)\n" + grid_sums(REQUIRED.format("64, 1, 1")), (), (None, False)),
         (grid_sums(REQUIRED.format("64, 1, 1")), ("-DPORTBAR_REDUCTION_LOCAL_SIZE=128",), (128, False)),
+        (
+            "#ifdef S\n#define N 64\n#else\n#define N 128\n#endif\n" + grid_sums(REQUIRED.format("N, 1, 1")),
+            (),
+            (None, False),
+        ),
+        ("#ifdef PORTBAR_REDUCTION_EXACT\n#endif\n" + grid_sums(""), (), (None, False)),
+        ("#if PORTBAR_REDUCTION_LOCAL_SIZE == 64\n#endif\n" + grid_sums(""), (), (None, False)),
+        (
+            "#define PORTBAR_REDUCTION_EXACT\n#define PORTBAR_REDUCTION_LOCAL_SIZE (64u)\n" + grid_sums(""),
+            (),
+            (64, True),
+        ),
     ],
     ids=[
         "stated",
@@ -90,6 +102,10 @@ kernel {attribute} void {name}({grid}global int *out)
         "no grid",
         "scratch memory in a macro",
         "another size is defined",
+        "alternatives",
+        "a question about the promise",
+        "a question about the size",
+        "promised",
     ],
 )
 def test_a_size_is_known_where_every_kernel_with_reductions_states_it(source, options, expected):

@@ -75,6 +75,19 @@ def joined(body: str) -> str:
         ("if (n) { portbar_signal_add(&grid, s, 1u); a(); }", "if (n) { portbar_signal_add(&grid, s, 1u); a(); }"),
         ("if (n) portbar_split_barrier_initialize(&b, 8u);", "if (n) portbar_split_barrier_initialize(&b, 8u);"),
         ("if (n) { portbar_sub_group_size(); a(); }", "if (n) { portbar_sub_group_size(); a(); }"),
+        # The author's own loop, and what belongs to a statement.
+        (f"if (n) EACH(i, 3) {{ {MEET} }} y = 5;", f"if (n) {{ {BEGIN} EACH(i, 3) {{ {MEET} }} {JOIN} }} y = 5;"),
+        (
+            f"EACH(i, n) {{ {MEET} }} if (n) return;",
+            f"EACH(i, n) {{ {MEET} }} if (n) goto portbar_joined; portbar_joined:",
+        ),
+        *(
+            (
+                f"if (n)\n{hint}\nfor (; n;) {MEET}\ny = 5;",
+                f"if (n){gap}{{ {BEGIN} {hint} for (; n;) {MEET} {JOIN} }} y = 5;",
+            )
+            for hint, gap in (("__attribute__((opencl_unroll_hint(1)))", " "), ("#pragma unroll 1", ""))
+        ),
         # Some work-items may not come to the end of the branch.
         (
             f"while (n) {{ if (n) {{ {MEET} if (a()) continue; }} }}",

@@ -106,6 +106,7 @@ HARMLESS_BEFORE_ENTER = [
     "const uint n = p->n + p->q.x; global float *row = p->row;",
     "global float *const b = a + n, *c = (global float *)a;",
     "local float tile[64]; private uint *r = &n;",
+    "typedef struct { int a; } pair; enum { A = 1 }; const uint2 v = (uint2){1, 2};",
     "global float (*rows)[16] = (global float (*)[16])a;",
     "__attribute__((aligned(16))) float f[4] = {0}; uint n __attribute__((unused)) = 1;",
     "/* if (x) f(); */ const uint n = 5; // g();",

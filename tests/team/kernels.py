@@ -148,10 +148,10 @@ kernel void colours(PORTBAR_GRID_PARAM, global uint *out, const uint group, cons
 }
 
 /* Groups ask for teams of different sizes. */
-kernel void sizes(PORTBAR_GRID_PARAM, global uint *out)
+kernel void sizes(PORTBAR_GRID_PARAM, global uint *out, const uint first)
 {
     PORTBAR_ENTER(grid);
-    portbar_team team = portbar_team_split(&grid, portbar_group_id(&grid) == 0u ? 2u : 1u);
+    portbar_team team = portbar_team_split(&grid, portbar_group_id(&grid) < first ? 2u : 1u);
     const bool met = portbar_team_barrier(&grid, &team) && portbar_device_barrier(&grid);
     out[portbar_global_id(&grid)] = met ? 1u : 0u;
 }

@@ -168,11 +168,13 @@ def test_colours_that_differ_within_a_group_are_an_error(made, launched, queue, 
     assert (support.uints(queue, out)[: launch.num_groups * 5] == 3).all()
 
 
-def test_sizes_that_differ_between_groups_are_an_error(made, launched, queue):
+@pytest.mark.parametrize("first", [1, 2], ids=["within a team", "from one team to the next"])
+def test_sizes_that_differ_between_groups_are_an_error(made, launched, queue, first):
     kernel = made("sizes", spin_limit=LIMIT_S)
     out = support.cells(kernel, queue, (5,), 9)
-    launch = launched(kernel, 5, lambda: (out,), 2, MOST)
-    with pytest.raises(portbar.Error, match=r"in work-group 0 differs: 1 work-items of the group, or work-groups"):
+    launch = launched(kernel, 5, lambda: (out, np.uint32(first)), first + 1, MOST)
+    told = rf"in work-group {'[01]' if first == 1 else '2'} differs: 1 work-items of the group, or work-groups"
+    with pytest.raises(portbar.Error, match=told):
         launch.wait()
     assert (support.uints(queue, out)[: launch.num_groups * 5] == 0).all()
 

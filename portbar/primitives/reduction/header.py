@@ -210,6 +210,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
 
     where, header_words, _ = places(use.loops)
     limit, locks = _limit(strategy, use, slot, slots), len(use.loops) if use.worker_locks else 0
+    asserted = {"PORTBAR_REDUCTION_LOCAL_SIZE": limit, **({"PORTBAR_SUB_GROUP_SIZE": size} if lanes.is_virtual else {})}
     return {
         "lanes": lanes.name,
         "template": lanes.template,
@@ -221,6 +222,7 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "collectives": means.collectives and lanes.may_fold,
         "limit": limit,
         "exact": use.exact,
+        "asserted": asserted if use.checked else {},
         "scratch_bytes": slot * slots(limit) + 4 * locks,
         "own_places": own_places,
         "group_slots": group_slots,

@@ -10,7 +10,7 @@ from typing import Final
 
 from portbar.primitives.reduction.argument_types import Declarations
 from portbar.primitives.reduction.loops import ReductionLoop
-from portbar.rendering.source import kernel_names, kernel_text, mentions, without_comments
+from portbar.rendering.source import hides_names, kernel_names, kernel_text, mentions, without_comments
 
 #: Kinds of the functions that combine values by an operator.
 SHORT_FORMS: Final = ("reduce", "scan_inclusive", "scan_exclusive")
@@ -18,16 +18,18 @@ _CALL: Final = re.compile(
     r"\bportbar_(?P<level>sub_group|work_group|device)_"
     rf"(?:(?P<what>{'|'.join(SHORT_FORMS)})_(?P<op>\w+)|(?P<broadcast>broadcast)\b)"
 )
-#: The author's own sizes.
-LOCAL_SIZE: Final = re.compile(r"PORTBAR_REDUCTION_LOCAL_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b")
-_SUB_GROUP_SIZE: Final = re.compile(r"PORTBAR_SUB_GROUP_SIZE[ \t=]+\(?(\d{1,9})[uU]?\b")
+#: A macro's definition, in a source or among build options, and a number that is all that it stands for.
+_DEFINED: Final = r"(?:#[ \t]*define[ \t]+|^-D\s*)"
+_WHOLE: Final = r"[ \t=]+\(?(\d{1,9})[uU]?\)?[ \t]*$"
+#: The author's own sizes. A program's header refuses what these do not read.
+LOCAL_SIZE: Final = re.compile(rf"{_DEFINED}PORTBAR_REDUCTION_LOCAL_SIZE{_WHOLE}", re.MULTILINE)
+_SUB_GROUP_SIZE: Final = re.compile(rf"{_DEFINED}PORTBAR_SUB_GROUP_SIZE{_WHOLE}", re.MULTILINE)
+_EXACT: Final = re.compile(rf"{_DEFINED}PORTBAR_REDUCTION_EXACT\b", re.MULTILINE)
 _SCRATCH: Final = "PORTBAR_REDUCTION_SCRATCH"
 _REQUIRED: Final = re.compile(r"\breqd_work_group_size(?:__)?\s*\(([^()]*)\)")
 _INTEGER: Final = re.compile(r"[1-9]\d{0,8}[uU]?")
 #: A macro for an integer, in a source or among build options.
-_NUMBER: Final = re.compile(r"(?:#\s*define\s+|^-D\s*)(\w+)[ \t=]+\(?(\d{1,9}[uU]?)\)?[ \t]*$", re.MULTILINE)
-#: Text that may hide a call: names made of pieces, and files that portbar does not read.
-_HIDDEN: Final = re.compile(r"##|#\s*include\s*[\"<](?!portbar/)")
+_NUMBER: Final = re.compile(rf"{_DEFINED}(\w+)(?:[ \t=]+\(?(\d{{1,9}}[uU]?)\)?[ \t]*$)?", re.MULTILINE)
 
 Wanted = frozenset[tuple[str, str, str]]
 
@@ -58,6 +60,8 @@ class Use:
         Whether loops are reduced over the lanes of sub-groups alone.
     locks : bool
         Whether a work-item takes a lock of a loop.
+    checked : bool
+        Whether launches are checked against these sizes, as portbar's are; the compiler must then read the same ones.
     """
 
     wanted: Wanted | None = None
@@ -71,6 +75,7 @@ class Use:
     exact: bool = False
     whole_groups: bool = False
     known: tuple[tuple[str, frozenset[str]], ...] = ()
+    checked: bool = False
 
 
 def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = ()) -> Use:
@@ -79,7 +84,7 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
     code = "\n".join([own, *options])
     wanted: Wanted | None = None
     stated: int | None = None
-    if not _HIDDEN.search(without_comments(source)):
+    if not hides_names(without_comments(source)):
         calls = _CALL.finditer(code)
         wanted = frozenset((call["level"], call["what"] or "broadcast", call["op"] or "") for call in calls)
         stated = _stated_size(source, options)
@@ -102,7 +107,7 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(("sub_group", what, loop.name) in wanted for what in SHORT_FORMS for loop in loops),
         locks=worker_locks or any(mentions(source, f"{loop.name}_lock_gang") for loop in loops),
         worker_locks=worker_locks,
-        exact=uses("PORTBAR_REDUCTION_EXACT") or (stated is not None and stated == local_size),
+        exact=_EXACT.search(code) is not None or (stated is not None and stated == local_size),
         whole_groups=bool(loops) and uses("portbar_loop_(?:id|count)_gang_(?:vector|worker)"),
         known=tuple(_known(own, tuple(options), wanted or frozenset())),
     )
@@ -117,7 +122,11 @@ def _stated_size(source: str, options: Sequence[str]) -> int | None:
     texts = [text for name in kernel_names(source) if (text := kernel_text(source, name)).count(_SCRATCH)]
     if not texts or sum(text.count(_SCRATCH) for text in texts) != code.count(_SCRATCH):
         return None
-    numbers = dict(_NUMBER.findall("\n".join([code, *options])))
+    values: dict[str, set[str]] = {}
+    for name, number in _NUMBER.findall("\n".join([code, *options])):
+        values.setdefault(name, set()).add(number)
+    # Which of several definitions holds is the preprocessor's to say.
+    numbers = {name: found.pop() if len(found) == 1 else "" for name, found in values.items()}
     sizes = set()
     for text in texts:
         head, _, _ = text.partition("{")

@@ -77,8 +77,8 @@ def _no_teams(report: Report) -> str:
     if report.arrived == 0:
         return (
             f"the colour or the size that portbar_team_by_colour or portbar_team_split got in work-group {report.group} "
-            f"differs: {report.asked} work-items of the group, or work-groups of its team, gave another one. All work-items "
-            "of a work-group must give one colour, and all work-items of the grid one size."
+            f"differs: {report.asked} work-items of the group, or work-groups of its team or the group before, gave another "
+            "one. All work-items of a work-group must give one colour, and all work-items of the grid one size."
         )
     return (
         f"portbar_team_split requested teams of {report.asked} work-groups in a launch of {report.arrived}. A team has "
