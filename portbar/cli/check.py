@@ -13,9 +13,9 @@ from portbar.cli import INTERRUPTED
 from portbar.cli.options import device_option, examples, json_option, seconds_option, store_option
 from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
-from portbar.cli.selected import each_device, number, platform_title
+from portbar.cli.selected import each_device, number
 from portbar.device.addresses import DeviceAddress
-from portbar.device.facts import facts
+from portbar.device.facts import facts, platform_title
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
 from portbar.survey.litmus.checking import CheckResult, check, store_verdicts
@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
 #: Seconds a device, everything included: with what cannot be planned it stays under 30.
 _USUAL_S: Final = 22.0
-
-
-def _given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return None for an option that was not given."""
-    return values or None
 
 
 @click.command(
@@ -55,7 +50,6 @@ def _given(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     "strategies",
     type=click.Choice(ALTERNATIVES["atomics"]),
     multiple=True,
-    callback=_given,
     help="Check this atomics strategy; may be repeated. By default all that build, with most of the time for the chosen one.",
 )
 @click.option(
@@ -64,7 +58,6 @@ def _given(_context: click.Context, _parameter: click.Parameter, values: tuple[s
     "tests",
     metavar="PATTERN",
     multiple=True,
-    callback=_given,
     help="Run only these tests: a name, a prefix (MP) or wildcards (*-local-*); may be repeated.",
 )
 @click.option("--outcomes", is_flag=True, help="Show how often each outcome of each test occurred.")
@@ -76,7 +69,8 @@ def command(
     devices: tuple[str, ...],
     as_json: bool,
     seconds: float,
-    tests: tuple[str, ...] | None,
+    tests: tuple[str, ...],
+    strategies: tuple[str, ...],
     outcomes: bool,
     store: bool,
     listing: bool,
@@ -93,7 +87,7 @@ def command(
     Exit status 1: a forbidden outcome, or a driver failed; 3: no device works; 4: a time limit was hit.
     """
     try:
-        names = matching(NAMES, tests)
+        names = matching(NAMES, tests or None)
     except Error as error:
         raise click.UsageError(str(error)) from None
     if listing:
@@ -101,7 +95,8 @@ def command(
         return
 
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
-        _check_into(entry, steps, address, device, seconds, store=store, tests=tests, **asked)
+        asked["tests"], asked["strategies"] = tests or None, strategies or None
+        _check_into(entry, steps, address, device, seconds, store=store, **asked)
 
     found, interrupted = each_device(devices, work, "it was checked", stored=False, check=None)
     if as_json:

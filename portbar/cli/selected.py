@@ -12,7 +12,7 @@ from portbar.cli.output import err, explained, say
 from portbar.cli.progress import Steps
 from portbar.device import listing
 from portbar.device.addresses import DeviceAddress, select, select_devices
-from portbar.device.facts import DeviceFacts, facts
+from portbar.device.facts import DeviceFacts, facts, platform_title
 from portbar.device.listing import FaultyDriver, Listing
 from portbar.device.usable import EmptyPlatform, Usability, check, check_listed
 from portbar.errors import DeviceError
@@ -80,12 +80,6 @@ def empty_json(platform: EmptyPlatform) -> dict[str, Any]:
 def number(address: DeviceAddress) -> str:
     """Return the name of a device at the command line."""
     return f"{address.platform_index}:{address.device_index}"
-
-
-def platform_title(facts: DeviceFacts) -> str:
-    """Return a platform's name and version, without the build options that some list after a comma."""
-    version = facts.platform_version.partition(",")[0]
-    return f"{facts.platform_name}, {version}" if version else facts.platform_name
 
 
 def each_device(

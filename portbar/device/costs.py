@@ -14,7 +14,7 @@ from portbar.device.tuning import MOST, count, exactly
 from portbar.errors import RecordError
 from portbar.records import cache
 from portbar.records.files import find
-from portbar.records.reading import rows_of, value_of
+from portbar.records.reading import rows_of, us_of
 
 #: Kind of the cache's entries with costs. The number goes up when something else is measured than before.
 CACHE_KIND: Final = "costs-1"
@@ -111,7 +111,7 @@ class Costs:
         rows = [
             row
             for row in rows_of(entry, "barrier", having="barrier_time")
-            if (value_of(row["barrier_time"]) or 0) > 0 and (value_of(row["relaunch_time"]) or 0) > 0
+            if (us_of(row["barrier_time"]) or 0) > 0 and (us_of(row["relaunch_time"]) or 0) > 0
         ]
         shapes: dict[tuple[int, int], list[Any]] = {}
         for row in rows:
@@ -123,16 +123,16 @@ class Costs:
 
 def _of_rows(local_size: int, groups: int, rows: Sequence[Any], entering: Mapping[int, float]) -> ShapeCosts:
     """The costs of one shape: the fastest algorithm, and what launches cost if that was measured."""
-    again = float(value_of(rows[0]["relaunch_time"]))
+    again = us_of(rows[0]["relaunch_time"]) or 0.0
     more: dict[str, float | None] = {
-        name: value_of(next((row[f"{name}_time"] for row in rows if f"{name}_time" in row), None))
+        name: us_of(next((row[f"{name}_time"] for row in rows if f"{name}_time" in row), None))
         for name in ("enqueue", "gap", "launch", "grid", "check")
     }
     if more["grid"] is None and entering:
         # Older records have the device's time of a launch that only enters its grid.
         nearest = min(entering, key=lambda size: abs(math.log(size / local_size)))
         more["grid"] = again + entering[nearest]
-    return ShapeCosts(local_size, groups, min(float(value_of(row["barrier_time"])) for row in rows), again, **more)
+    return ShapeCosts(local_size, groups, min(us_of(row["barrier_time"]) or 0.0 for row in rows), again, **more)
 
 
 def _entering(rows: Iterable[Any]) -> dict[int, float]:
@@ -140,7 +140,7 @@ def _entering(rows: Iterable[Any]) -> dict[int, float]:
     times: dict[int, list[float]] = {}
     for row in rows:
         if row["patience"] and row["lock"] == "packed" and row["local_size"]:
-            times.setdefault(row["local_size"], []).append(float(value_of(row["launch_time"])))
+            times.setdefault(row["local_size"], []).append(us_of(row["launch_time"]) or 0.0)
     return {size: statistics.median(of) for size, of in times.items()}
 
 

@@ -207,6 +207,12 @@ def platform_facts(platform: Any) -> DeviceFacts:
     return DeviceFacts(name, version, vendor)
 
 
+def platform_title(facts: DeviceFacts) -> str:
+    """Return a platform's name and version, without the build options that some list after a comma."""
+    version = facts.platform_version.partition(",")[0]
+    return f"{facts.platform_name}, {version}" if version else facts.platform_name
+
+
 def device_key(facts: DeviceFacts) -> str:
     """Return a name for what was found out about a device, stable until its driver or its platform changes.
 

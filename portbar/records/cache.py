@@ -44,14 +44,24 @@ class CacheWarning(UserWarning):
 def cache_dir() -> Path | None:
     """Return the folder of the cache, which need not exist yet, or None where the disk is not to be used.
 
-    `PORTBAR_CACHE_DIR` names another folder; the value `off` disables the disk.
+    `PORTBAR_CACHE_DIR` names another folder; the value `off` disables the disk. A user without a home folder has no cache on
+    disk, which a `CacheWarning` says once.
     """
     chosen = os.environ.get(ENVIRONMENT_VARIABLE, "")
     if chosen.lower() == "off":
         return None
-    if chosen:
-        return Path(os.path.expandvars(chosen)).expanduser().absolute()
-    return Path(platformdirs.user_cache_dir("portbar", appauthor=False))
+    try:
+        if chosen:
+            return Path(os.path.expandvars(chosen)).expanduser().absolute()
+        return Path(platformdirs.user_cache_dir("portbar", appauthor=False))
+    except RuntimeError as error:
+        why = str(error).rstrip(".")
+        _warn_once(
+            Path(chosen),
+            f"portbar has no folder for its cache ({why}), so findings last only as long as this process; set "
+            f"{ENVIRONMENT_VARIABLE} to the path of a writable folder, or to 'off'",
+        )
+        return None
 
 
 def load(kind: str, key: str) -> dict[str, Any] | None:

@@ -99,20 +99,21 @@ def read_bytes(path: Path) -> bytes:
     RecordError
         It is something else, too large, or cannot be read.
     """
+    name = path.name or str(path)
     try:
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
-            raise RecordError(f"{path.name!r} is a link: name its target")
+            raise RecordError(f"{name!r} is a link: name its target")
         if not stat.S_ISREG(mode):
-            raise RecordError(f"{path.name!r} is not a regular file: records are files of JSON")
+            raise RecordError(f"{name!r} is not a regular file: records are files of JSON")
         with open(path, "rb", opener=_opened) as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise RecordError(f"{path.name!r} cannot be read: {why}") from None
+        raise RecordError(f"{name!r} cannot be read: {why}") from None
     if len(data) > MAX_BYTES:
         raise RecordError(
-            f"{path.name!r} is larger than {MAX_BYTES} bytes: split it into one record per device with `portbar submit`"
+            f"{name!r} is larger than {MAX_BYTES} bytes: split it into one record per device with `portbar submit`"
         )
     return data
 
@@ -184,11 +185,12 @@ def find(name: str) -> Named:
     RecordError
         The file is not a record.
     """
-    path = Path(name)
-    if is_file(path):
+    path, records = Path(name), shipped()
+    matches = [slug for slug in records if name.lower() in slug]
+    # Of something else than a file with this name, such as a folder or a pipe, the error says what it is.
+    if is_file(path) or (not matches and os.path.lexists(name)):
         return Named(path.name, load(path))
-    records = shipped()
-    slug = name if name in records else _only(name, [slug for slug in records if name.lower() in slug], list(records))
+    slug = name if name in records else _only(name, matches, list(records))
     with importlib.resources.as_file(records[slug]) as file:
         return Named(slug, load(file))
 

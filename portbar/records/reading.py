@@ -63,6 +63,12 @@ def number_of(reading: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
+def us_of(reading: Any) -> float | None:
+    """Return the microseconds of a reading, if it has a number."""
+    value = number_of(reading)
+    return None if value is None else value * (TIMES.get(unit_of(reading) or "", TIMES["us"]) / TIMES["us"])
+
+
 def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:
     """Return the samples of a reading; only its value where it has none, and nothing without a value."""
     if reading is None or "value" not in reading:

@@ -10,12 +10,12 @@ from typing import Any, Final
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import loop_notice
 from portbar.errors import Error
-from portbar.records.reading import number_of, value_of
+from portbar.records.reading import number_of, us_of, value_of
 from portbar.survey.device import Device
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.steps.barrier import Barrier
 from portbar.survey.steps.occupancy import Occupancy, found, most_groups
-from portbar.survey.tables import digits, us_of
+from portbar.survey.tables import digits
 
 Entry = Mapping[str, Any]
 

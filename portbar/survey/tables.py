@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich import table as rich_table
 from rich.text import Text
 
-from portbar.records.reading import TIMES, number_of, value_of
+from portbar.records.reading import value_of
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -94,14 +94,6 @@ def terminal_table(
     return Table("", title, "", [(name, name not in words) for name in columns], made)
 
 
-def us_of(reading: Mapping[str, Any] | None) -> float | None:
-    """The microseconds of a reading, if it has a number."""
-    value = number_of(reading)
-    if value is None or reading is None:
-        return None
-    return value * (TIMES.get(reading.get("unit", ""), TIMES["us"]) / TIMES["us"])
-
-
 def name_cell(device: Json, remark: str = "") -> Cell:
     """The cell that names a device."""
     return Cell(f"{device['label']}{remark}", record=device["record"])
@@ -125,7 +117,7 @@ def cells(*values: Any) -> list[Cell]:
 
 def digits(value: float) -> str:
     """A number with three digits that count."""
-    return f"{value:.0f}" if value >= 100 else f"{value:#.3g}"
+    return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 
 def common(

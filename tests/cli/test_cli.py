@@ -422,6 +422,14 @@ def test_a_record_that_cannot_be_written_is_found_before_measuring(portbar_comma
 
 @pytest.mark.device
 @pytest.mark.slow
+def test_bench_that_measured_nothing_ends_with_a_fault(portbar_command, selector):
+    code, out, _ = portbar_command("bench", "barrier", "-d", selector, "--local-size", 100_000, "--seconds", 1)
+    assert code == 1
+    assert "no times: " in out
+
+
+@pytest.mark.device
+@pytest.mark.slow
 def test_bench_prints_times_and_stores_nothing_by_default(portbar_command, device, selector):
     before = portbar.describe(device).findings
     code, out, err = portbar_command(

@@ -127,6 +127,14 @@ def test_off_keeps_findings_in_this_process_only_and_says_nothing(folder, monkey
     assert not folder.exists()
 
 
+def test_without_a_home_folder_findings_last_as_long_as_the_process(folder, monkeypatch):
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, "~no-such-user-here/portbar")
+    with pytest.warns(cache.CacheWarning, match="no folder for its cache .*home directory.*set PORTBAR_CACHE_DIR"):
+        cache.store("usable", "cpu-1", {"n": 1})
+    assert cache.load("usable", "cpu-1") == {"n": 1}
+    assert cache.cache_dir() is None
+
+
 def test_a_disk_that_refuses_costs_one_warning_and_no_finding(folder):
     folder.write_text("a file where the folder should be")
     with pytest.warns(cache.CacheWarning, match="PORTBAR_CACHE_DIR") as caught:

@@ -212,7 +212,7 @@ def test_a_device_that_is_gone_is_a_regression() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (times(90.0, "ns"), times(0.09, "us")),
+        (times(90.0, "ns"), times(0.09, "GB/s")),
         (measured(1e18, "ns"), measured(5e-324, "ns")),
         (measured(5e-324, "ns"), measured(1e18, "ns")),
     ],
@@ -224,6 +224,15 @@ def test_numbers_that_cannot_be_compared_have_no_ratio(before: Json, after: Json
         value["devices"][0]["split_barrier"]["rows"][0]["time"] = reading
     item = only(compare(old, new))
     assert (item.mark, item.ratio) == ("", None)
+
+
+@pytest.mark.parametrize(("time", "ratio"), [(0.09, None), (0.18, 2.0)], ids=["equal", "twice as long"])
+def test_times_of_different_units_are_compared(time: float, ratio: float | None) -> None:
+    old, new = (record() for _ in range(2))
+    for value, reading in ((old, times(90.0, "ns")), (new, times(time, "us"))):
+        value["devices"][0]["split_barrier"]["rows"][0]["time"] = reading
+    found = [(item.mark, item.ratio) for item in compare(old, new).differences]
+    assert found == ([] if ratio is None else [("regression", pytest.approx(ratio))])
 
 
 def test_an_interrupted_survey_loses_nothing() -> None:

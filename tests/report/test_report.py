@@ -15,7 +15,7 @@ from portbar.records.reading import measured, missing
 from portbar.survey.report.build import FolderReport, build
 from portbar.survey.report.collect import collect, in_order
 from portbar.survey.report.tables import tables
-from portbar.survey.tables import MOST_COLUMNS, Table
+from portbar.survey.tables import MOST_COLUMNS, Table, digits
 from tests.report_support import MEASURED, Json, device, occupancy_row, published, record, run, without
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)> \"'&| [x](javascript:alert(3)) $\\frac{1}{"
@@ -90,6 +90,11 @@ def test_barriers_are_shown_between_the_fewest_and_the_most_groups(folder: Path)
     shown = by_name(build(folder).devices)["barriers"]
     cells = [cell.text for cell in next(one for one in shown.rows if one[0].text.startswith("Test"))[1:]]
     assert cells == ["64", "2", "counter", "0.707", "6.00", "8", "counter", "1.41", "6.00"]
+
+
+@pytest.mark.parametrize(("value", "shown"), [(99.94, "99.9"), (99.96, "100"), (100.4, "100"), (0.5, "0.500")])
+def test_numbers_have_three_digits_that_count(value: float, shown: str) -> None:
+    assert digits(value) == shown
 
 
 def test_times_of_another_unit_are_converted() -> None:

@@ -25,6 +25,27 @@ def test_a_file_is_shown(tmp_path: Path) -> None:
     assert json.loads(run("show", file, "--json").stdout)["devices"][0]["facts"]["name"] == "My own GPU"
 
 
+def test_a_record_s_times_may_have_any_unit(tmp_path: Path) -> None:
+    """All but those of reductions, which are shown as they were recorded."""
+    values = {"us": record(device()), "ns": record(device())}
+    for step in ("barrier", "split_barrier", "occupancy"):
+        for row in values["ns"]["devices"][0][step]["rows"]:
+            for reading in row.values():
+                if isinstance(reading, dict) and reading.get("unit") == "us":
+                    reading |= {"unit": "ns", "value": reading["value"] * 1000}
+                    reading |= {name: [one * 1000 for one in reading[name]] for name in ("samples",) if name in reading}
+                    reading |= {name: reading[name] * 1000 for name in ("min", "max") if name in reading}
+    shown = {}
+    for unit, value in values.items():
+        assert validate(value) == []
+        file = tmp_path / f"{unit}.json"
+        file.write_text(text(value))
+        found = run("show", file)
+        assert found.exit_code == 0, found.exception
+        shown[unit] = found.stdout.replace(unit + ".json", "")
+    assert shown["ns"] == shown["us"]
+
+
 @pytest.mark.parametrize("slug", sorted(shipped()))
 def test_every_shipped_record_can_be_shown(slug: str) -> None:
     value = json.loads(run("show", "--json", slug).stdout)
@@ -44,6 +65,13 @@ def test_a_part_that_many_have_or_none_is_wrong_usage() -> None:
     assert run("show", "no-such-device").exit_code == 2
     # No file system has names of this length.
     assert run("show", "x" * 5000).exit_code == 2
+
+
+@pytest.mark.parametrize("what", [".", "/dev/null"])
+def test_what_is_there_but_no_file_is_not_looked_for_among_the_records(what: str, tmp_path: Path) -> None:
+    result = run("show", tmp_path if what == "." else what)
+    assert result.exit_code == 1
+    assert f"'{tmp_path.name if what == '.' else 'null'}' is not a regular file" in str(result.exception)
 
 
 def test_a_file_that_is_not_a_record_is_an_error(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from portbar.choices import profile
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.addresses import address_of
-from portbar.device.facts import facts
+from portbar.device.facts import facts, platform_title
 from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.records.scrubbing import anonymous
@@ -171,7 +171,7 @@ def check(
     by_strategy = {name: [result for result in results if result["strategy"] == name] for name in wanted}
     return CheckResult(
         device=reported.name,
-        platform=f"{reported.platform_name} {reported.platform_version.partition(',')[0]}".strip(),
+        platform=platform_title(reported),
         seed=seed,
         budget_s=seconds,
         seconds=time.monotonic() - start,

@@ -158,8 +158,9 @@ def _list_change(before: list[Any], after: list[Any]) -> str:
 
 
 def _samples(value: Any) -> list[float]:
-    """Return the samples of a reading that has a number, or the number alone."""
-    return samples_of(value) if isinstance(value, Mapping) else [value]
+    """Return the samples of a reading that has a number, or the number alone; times in seconds."""
+    scale = TIMES.get(unit_of(value) or "", 1.0)
+    return [scale * one for one in samples_of(value)] if isinstance(value, Mapping) else [value]
 
 
 def _middle(reading: Any) -> tuple[float, float]:
@@ -179,7 +180,8 @@ def _middle(reading: Any) -> tuple[float, float]:
 
 
 def _have_other_units(old: Any, new: Any) -> bool:
-    return unit_of(old) != unit_of(new) and None not in {unit_of(old), unit_of(new)}
+    units = {unit_of(old), unit_of(new)}
+    return len(units) > 1 and None not in units and not units <= set(TIMES)
 
 
 def _ratio(old: Any, new: Any) -> float | None:
@@ -202,4 +204,4 @@ def _within_noise(old: Any, new: Any) -> bool:
     if old_low <= new_high and new_low <= old_high:
         return True
     gap = max(old_low - new_high, new_low - old_high)
-    return gap * TIMES.get(unit_of(old) or "", float("inf")) < _CLOCK_S
+    return unit_of(old) in TIMES and gap < _CLOCK_S

@@ -8,10 +8,8 @@ from typing import Final
 
 from portbar.records.reading import rows_of, value_of
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn
-from portbar.survey.tables import EMPTY, LONGEST, Cell, Table, common, name_cell, terminal_table
+from portbar.survey.tables import EMPTY, LONGEST, MOST_COLUMNS, Cell, Table, common, name_cell, terminal_table
 
-#: Operations in the table; surveys write fewer.
-_MOST_COLUMNS: Final = 40
 _MARKS: Final = {"instruction": "yes", "loop": "loop"}
 _SPACES: Final = ("global", "local")
 _SHORT: Final = {"exchange": "swap", "compare_exchange": "cas"}
@@ -35,7 +33,7 @@ class Atomics(Step):
         rows = rows_of(entry, self.name)
         if not rows:
             return
-        operations = list(dict.fromkeys(row["operation"] for row in rows))[:_MOST_COLUMNS]
+        operations = list(dict.fromkeys(row["operation"] for row in rows))[:MOST_COLUMNS]
         cells: dict[tuple[str, str], dict[str, str]] = {}
         for row in rows:
             cells.setdefault((row["type"], row["operation"]), {})[row["space"]] = _mark(row)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.records.reading import rows_of, value_of
+from portbar.records.reading import rows_of, us_of
 from portbar.survey.measuring.barrier_table import keep_table, unsteady
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
-from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table, us_of
+from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -53,7 +53,7 @@ class Barrier(Step):
     def measured(self, entry: Entry) -> list[Json]:
         """The rows that hold a time."""
         both = ("barrier_time", "relaunch_time")
-        return [row for row in rows_of(entry, self.name) if all(value_of(row[name]) for name in both)]
+        return [row for row in rows_of(entry, self.name) if all(us_of(row[name]) for name in both)]
 
     def values(self, row: Row) -> Iterable[tuple[str, str]]:
         """The barrier by algorithm; relaunching by grid."""
@@ -131,13 +131,13 @@ def times_table(entry: Entry) -> Table | None:
         shapes.setdefault((row["local_size"], row["groups"]), {})[row["algorithm"]] = row
     shown = []
     for (local, groups), of_shape in sorted(shapes.items()):
-        times = {name: value_of(row["barrier_time"]) for name, row in of_shape.items()}
-        least, again = min(times.values()), value_of(next(iter(of_shape.values()))["relaunch_time"])
+        times = {name: us_of(row["barrier_time"]) or 0.0 for name, row in of_shape.items()}
+        least, again = min(times.values()), us_of(next(iter(of_shape.values()))["relaunch_time"]) or 0.0
         timed = [
             Cell(digits(times[name]), kind="best" if times[name] == least else "") if name in times else EMPTY
             for name in present
         ]
-        shown.append([local, groups, *timed, float(again), least / again])
+        shown.append([local, groups, *timed, again, least / again])
     return terminal_table("Microseconds per barrier, median", columns, shown)
 
 

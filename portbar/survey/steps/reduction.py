@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from portbar.records.reading import rows_of
+from portbar.records.reading import rows_of, us_of
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
 from portbar.survey.tables import (
     Table,
@@ -16,7 +16,6 @@ from portbar.survey.tables import (
     terminal_table,
     time_text,
     timed_cells,
-    us_of,
 )
 
 

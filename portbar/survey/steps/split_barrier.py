@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from portbar.records.reading import rows_of, value_of
+from portbar.records.reading import rows_of, us_of
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used
-from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells, us_of
+from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells
 
 
 class SplitBarrier(Step):
@@ -37,9 +37,10 @@ class SplitBarrier(Step):
             return
         shown = []
         for row in rows:
-            whole, split = value_of(row.get("barrier_time")), float(value_of(row["time"]))
+            whole, split = us_of(row.get("barrier_time")), us_of(row["time"]) or 0.0
             ratio = split / whole if whole else None
-            shown.append([row["local_size"], strategy_cell(row), split, None if whole is None else float(whole), ratio])
+            nanoseconds = None if whole is None else 1e3 * whole
+            shown.append([row["local_size"], strategy_cell(row), 1e3 * split, nanoseconds, ratio])
         title = "Nanoseconds of a split barrier's arrive and wait, median"
         yield terminal_table(title, ["local", "strategy", "split", "barrier()", "ratio"], shown)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from portbar.device import child
-from portbar.records.reading import measured, rows_of, value_of
+from portbar.records.reading import measured, rows_of, us_of, value_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -213,7 +213,7 @@ def as_used(rows: Sequence[Row], time: str, way: str, shape: tuple[str, ...]) ->
 
 
 def _rank(row: Row, time: str) -> tuple[bool, float]:
-    return not row.get("chosen", False), float(value_of(row[time]))
+    return not row.get("chosen", False), us_of(row[time]) or 0.0
 
 
 def grid_of(row: Row) -> str:
