@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def python_path(*folders: Path) -> str:
     """Return a PYTHONPATH: the folders, the checkout, and what this process was given, where its packages may be."""
-    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(filter(None, [*map(str, folders), str(ROOT), *given]))
+    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    return os.pathsep.join(map(str, [*folders, ROOT, *map(os.path.abspath, given)]))
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -319,7 +319,16 @@ def test_a_launch_beside_one_in_another_queue_waits_less_for_threads(context, de
     assert patience() == alone
 
 
-def test_threads_that_launch_one_kernel_see_no_error_and_no_wrong_value(context):
+@pytest.fixture
+def eager_threads():
+    """Let Python change threads as often as it can: its usual interval of 5 ms hides that a launch has no lock."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+def test_threads_that_launch_one_kernel_see_no_error_and_no_wrong_value(context, eager_threads):
     """Half of the threads have a queue of their own, the others share one; some wait for each launch, some for every tenth."""
     if support.scale(context.devices[0]).is_simulator:
         # Its API is not safe for several host threads, as OpenCL asks for.

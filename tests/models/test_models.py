@@ -10,6 +10,7 @@ from models import spin
 from tests import kept
 
 SEARCH = Path(spin.__file__).read_text(encoding="utf-8")
+INCLUDED = kept.text_of(spin.MODELS, "*.h") + kept.text_of(spin.MODELS, "*.inc")
 
 CASES = [case for model in spin.models() for case in spin.cases(model)]
 
@@ -56,9 +57,7 @@ def test_a_search_finds_what_the_model_says(case, tools, tmp_path):
     if case.nightly and "PORTBAR_TEST_NIGHTLY" not in os.environ:
         pytest.skip("takes minutes: set PORTBAR_TEST_NIGHTLY")
     tools = kept.version("spin", "-V") + kept.version("tcc" if shutil.which("tcc") else "gcc", "-v")
-    with kept.proof(
-        str(case), (spin.MODELS / f"{case.model}.pml").read_text(), kept.text_of(spin.MODELS, "*.h"), SEARCH, tools
-    ):
+    with kept.proof(str(case), (spin.MODELS / f"{case.model}.pml").read_text(), INCLUDED, SEARCH, tools):
         found = spin.search(case, tmp_path)
         assert not found.problem, f"{found.problem}\n{found.trail}"
         assert found.states > 10

@@ -138,7 +138,12 @@ def known(own_cache, monkeypatch):
     return SimpleNamespace(name=FACTS.name)
 
 
-def test_changes_of_many_threads_are_all_kept(known):
+@pytest.mark.parametrize("disk", [True, False], ids=["on disk", "in memory"])
+def test_changes_of_many_threads_are_all_kept(known, monkeypatch, disk):
+    if not disk:
+        monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, "off")
+        cache.store(CACHE_KIND, device_key(FACTS), FOUND.to_json())
+
     def add(thread):
         for turn in range(10):
             name = f"{thread}.{turn}"
