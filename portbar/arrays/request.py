@@ -273,7 +273,7 @@ def _place(array: cl.array.Array) -> tuple[Any, int]:
         try:
             whole = memory.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT)
         except cl.LogicError:
-            # Intel's driver forgets the whole of a part once its owner has released it.
+            # The effect BUFFERS_LOST: its overlap with other parts goes unseen.
             whole = None
         if whole is not None:
             inside: Any = memory.get_info(cl.mem_info.OFFSET)

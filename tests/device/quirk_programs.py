@@ -97,6 +97,13 @@ def without_its_context(payload: dict[str, Any]) -> int:
     return len(queue.context.devices)
 
 
+def without_its_buffer(payload: dict[str, Any]) -> bool:
+    """Ask a sub-buffer for its buffer, to which nothing else refers."""
+    context, _ = _queue(payload)
+    part = cl.Buffer(context, cl.mem_flags.READ_WRITE, 1 << 16).get_sub_region(0, 1 << 12)
+    return part.get_info(cl.mem_info.ASSOCIATED_MEMOBJECT) is not None
+
+
 def failed(payload: dict[str, Any]) -> None:
     """Let a command fail by its wait list; report its status, whether a wait says more, then whether another one runs."""
     context, _ = _queue(payload)

@@ -139,6 +139,16 @@ def test_out_in_another_sub_buffer_of_the_same_memory(reduce: Any, queue: cl.Com
     reduce(cla.Array(queue, step // 4, np.int32, data=whole), out=array(step, 2 * step, (), offset=step))
 
 
+def test_out_in_a_sub_buffer_whose_buffer_nothing_else_keeps(
+    reduce: Any, queue: cl.CommandQueue, context: cl.Context
+) -> None:
+    """The effect BUFFERS_LOST."""
+    part = cl.Buffer(context, cl.mem_flags.READ_WRITE, 1 << 16).get_sub_region(0, 1 << 12)
+    out = cla.Array(queue, (), np.int32, data=part)
+    reduce(put(queue, NUMBERS), out=out)
+    assert out.get(queue) == NUMBERS.sum()
+
+
 #: The text between an expression and its cause.
 CAUSE = ", does not compile on .*: (indirection|use of undeclared)"
 

@@ -103,6 +103,19 @@ ENTRIES = (
         shows=FAILS,
     ),
     _quirk(
+        name="intel-part-without-buffer",
+        effect=effects.BUFFERS_LOST,
+        everywhere=True,
+        fault="a sub-buffer does not retain its buffer: once nothing else refers to that, asking for it fails",
+        seen="Intel CPU runtime 2026.22.10, 2026-11",
+        workaround=(
+            "keep the buffer in a variable for as long as its sub-buffers; portbar then takes such a sub-buffer for memory of "
+            "its own"
+        ),
+        task="tests.device.quirk_programs:without_its_buffer",
+        shows=FAILS,
+    ),
+    _quirk(
         name="intel-failed-wait-list",
         effect=effects.FAILURES_HIDDEN,
         fault=(

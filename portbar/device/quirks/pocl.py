@@ -341,7 +341,10 @@ ENTRIES = (
             "runs, that one may never end, or the process aborts"
         ),
         seen="PoCL 3.0-rc2 and 3.1, one more command in the queue, 2026-11",
-        workaround="keep the event until the commands before it have ended; portbar keeps those of its launches",
+        workaround=(
+            "keep the event until the commands before it have ended; portbar keeps those of launches with a grid, gangs or a "
+            "scan, and leaves those of other kernels to you"
+        ),
         platform="PoCL 3",
         task="tests.device.quirk_programs:released_after_a_failure",
         shows=ends("crash", reports=[{"failed": True}]),
