@@ -12,7 +12,7 @@
 #endif
 % if exact:
 /* Every work-group of every kernel with reductions has exactly that many work-items, which the compiler knows here. */
-#ifndef PORTBAR_REDUCTION_EXACT
+#if PORTBAR_REDUCTION_LOCAL_SIZE == ${limit} && !defined(PORTBAR_REDUCTION_EXACT)
 #define PORTBAR_REDUCTION_EXACT
 #endif
 % else:

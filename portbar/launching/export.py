@@ -14,7 +14,7 @@ from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, p
 from portbar.errors import RenderError, UnsupportedFeatureError
 from portbar.primitives import fault, layout
 from portbar.primitives.headers import FAULTS, HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
-from portbar.primitives.reduction.header import grid_extra_words
+from portbar.primitives.reduction.header import grid_extra_words, local_size_limit
 from portbar.primitives.reduction.use import Use, use_of
 from portbar.primitives.strategy import Strategy
 from portbar.records import writing
@@ -91,7 +91,9 @@ def _texts(
     if source is None:
         texts = whole_headers(names, chosen)
     else:
-        texts = pruned_folder(names, chosen, source, options=options, use=use_of(source, options))
+        texts = pruned_folder(names, chosen, source, options=options, use=use_of(source, options, is_program=False))
+        if "reduction" in texts:
+            local_size_limit(chosen, use_of(source, options))  # refuses a size that the device has no memory for
     return texts | ({HOST_HEADER: _host_header(profile, chosen)} if HOST_HEADER in headers else {})
 
 

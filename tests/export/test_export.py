@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from portbar.errors import UnsupportedFeatureError
 from portbar.launching import export
 from portbar.primitives.headers import HOST_HEADER, header_names
 from portbar.rendering.source import without_comments
@@ -69,3 +70,45 @@ def test_a_header_that_the_source_does_not_include_says_so(device: None, tmp_pat
         assert text.startswith("#error portbar: the source") == (
             path.stem in {"lock", "signal", "worklist", "task_graph", "team", "split_barrier", "reduction", "scan"}
         )
+
+
+SUM = """
+#include "portbar/device_barrier.h"
+#include "portbar/reduction.h"
+kernel {} void {}(PORTBAR_GRID_PARAM, global int *out)
+{{
+    PORTBAR_ENTER(grid);
+    PORTBAR_REDUCTION_SCRATCH(scratch);
+    out[portbar_global_id(&grid)] = portbar_device_reduce_add(&grid, scratch, 1);
+}}
+"""
+REQUIRED = "__attribute__((reqd_work_group_size({}, 1, 1)))"
+SIZES = "#define PORTBAR_REDUCTION_LOCAL_SIZE {}\n#define PORTBAR_REDUCTION_EXACT\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "size", "is_exact"),
+    [
+        (SUM.format("", "k"), 1024, False),
+        (SUM.format(REQUIRED.format(8), "k"), 8, True),
+        (SIZES.format(8) + SUM.format("", "small") + SUM.format("", "large"), 1024, False),
+        (SIZES.format("N") + SUM.format("", "k"), 1024, False),
+        ("#ifndef N\n#define N 8\n#endif\n" + SUM.format(REQUIRED.format("N"), "k"), 1024, False),
+    ],
+    ids=["none", "stated", "of one of two files", "of a macro", "stated by a macro that an option may define"],
+)
+def test_a_local_size_is_known_where_it_holds_for_each_file_and_all_options(
+    device: None, source: str, size: int, is_exact: bool
+) -> None:
+    text = export.render(device, "reduction", source=source)  # type: ignore[arg-type]
+    assert f"#ifndef PORTBAR_REDUCTION_LOCAL_SIZE\n#define PORTBAR_REDUCTION_LOCAL_SIZE {size}\n#endif\n" in text
+    # An option may still define another size than the stated one.
+    promise = f"#if PORTBAR_REDUCTION_LOCAL_SIZE == {size} && !defined(PORTBAR_REDUCTION_EXACT)\n"
+    assert (f"{promise}#define PORTBAR_REDUCTION_EXACT\n#endif\n" in text) == is_exact
+    assert ("#define PORTBAR_REDUCTION_EXACT\n" in text) == is_exact
+
+
+def test_a_size_without_memory_for_it_is_refused(device: None) -> None:
+    source = "#define PORTBAR_REDUCTION_LOCAL_SIZE 900000\n" + SUM.format("", "k")
+    with pytest.raises(UnsupportedFeatureError, match="900000 work-items"):
+        export.render(device, "reduction", source=source)  # type: ignore[arg-type]

@@ -78,8 +78,14 @@ class Use:
     checked: bool = False
 
 
-def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = ()) -> Use:
-    """Read what a program uses from its source and build options."""
+def use_of(
+    source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop, ...] = (), *, is_program: bool = True
+) -> Use:
+    """Read what a program uses from its source and build options.
+
+    Other sources are compiled with other options, and maybe in parts: only sizes that hold for each part and any options
+    are then read.
+    """
     own = without_comments(source, keep_strings=False)
     code = "\n".join([own, *options])
     wanted: Wanted | None = None
@@ -87,12 +93,17 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
     if not hides_names(without_comments(source)):
         calls = _CALL.finditer(code)
         wanted = frozenset((call["level"], call["what"] or "broadcast", call["op"] or "") for call in calls)
-        stated = _stated_size(source, options)
+        stated = _stated_size(source, options, is_program=is_program)
 
     def uses(pattern: str) -> bool:
         return re.search(rf"\b{pattern}\b", code) is not None
 
-    local_size = int(found[1]) if (found := LOCAL_SIZE.search(code)) else stated
+    own_size, is_promised = LOCAL_SIZE.search(code), _EXACT.search(code) is not None
+    local_size = int(own_size[1]) if own_size else stated
+    if not is_program and (own_size or is_promised):
+        # The compiler reads the author's own macros in the parts that define them. Others have the usual size.
+        local_size = stated = None
+        is_promised = False
     worker_locks = any(mentions(source, f"{loop.name}_lock_worker") for loop in loops)
     return Use(
         wanted,
@@ -107,16 +118,16 @@ def use_of(source: str, options: Sequence[str] = (), loops: tuple[ReductionLoop,
         or any(("sub_group", what, loop.name) in wanted for what in SHORT_FORMS for loop in loops),
         locks=worker_locks or any(mentions(source, f"{loop.name}_lock_gang") for loop in loops),
         worker_locks=worker_locks,
-        exact=_EXACT.search(code) is not None or (stated is not None and stated == local_size),
+        exact=is_promised or (stated is not None and stated == local_size),
         whole_groups=bool(loops) and uses("portbar_loop_(?:id|count)_gang_(?:vector|worker)"),
         known=tuple(_known(own, tuple(options), wanted or frozenset())),
     )
 
 
-def _stated_size(source: str, options: Sequence[str]) -> int | None:
+def _stated_size(source: str, options: Sequence[str], *, is_program: bool) -> int | None:
     """The work-items of a work-group that `reqd_work_group_size` states, the same for each kernel with reductions, in a grid.
 
-    Without a grid the last work-group may be smaller.
+    Without a grid the last work-group may be smaller. Unless the source is a program's, its macros may be others.
     """
     code = without_comments(source, keep_strings=False)
     texts = [text for name in kernel_names(source) if (text := kernel_text(source, name)).count(_SCRATCH)]
@@ -126,7 +137,7 @@ def _stated_size(source: str, options: Sequence[str]) -> int | None:
     for name, number in _NUMBER.findall("\n".join([code, *options])):
         values.setdefault(name, set()).add(number)
     # Which of several definitions holds is the preprocessor's to say.
-    numbers = {name: found.pop() if len(found) == 1 else "" for name, found in values.items()}
+    numbers = {name: found.pop() if len(found) == 1 and is_program else "" for name, found in values.items()}
     sizes = set()
     for text in texts:
         head, _, _ = text.partition("{")
