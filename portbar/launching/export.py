@@ -153,12 +153,16 @@ def export(
         The device cannot do what the source, or the device barrier, needs.
     """
     written: list[Path] = []
-    texts = _texts_of_source(device, strategy, source, options) if source is not None else {}
+    # All of them before the first is written: one that is refused leaves the headers of an earlier export as they were.
+    if source is not None:
+        texts = _texts_of_source(device, strategy, source, options)
+    else:
+        texts = {name: _text_or_reason(device, name, strategy) for name in (*header_names(), HOST_HEADER)}
     try:
         (folder / "portbar").mkdir(parents=True, exist_ok=True)
-        for name in (*header_names(), HOST_HEADER):
+        for name, text in texts.items():
             path = folder / "portbar" / f"{name}.h"
-            writing.write(path, texts.get(name) or _text_or_reason(device, name, strategy))
+            writing.write(path, text)
             written.append(path)
     except OSError as error:
         raise RenderError(

@@ -72,6 +72,14 @@ def test_a_header_that_the_source_does_not_include_says_so(device: None, tmp_pat
         )
 
 
+def test_a_strategy_that_is_refused_leaves_earlier_headers_as_they_were(device: None, tmp_path: Path) -> None:
+    paths = export.export(device, tmp_path)  # type: ignore[arg-type]
+    before = [path.read_bytes() for path in paths]
+    with pytest.raises(UnsupportedFeatureError, match="intel_device_barrier"):
+        export.export(device, tmp_path, {"device_barrier": "intel_device_barrier"})  # type: ignore[arg-type]
+    assert [path.read_bytes() for path in paths] == before
+
+
 SUM = """
 #include "portbar/device_barrier.h"
 #include "portbar/reduction.h"
