@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from portbar.choices.strategy import choose
 from portbar.errors import UnsupportedFeatureError
 from portbar.launching import export
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.headers import header_names, whole_headers
 from portbar.primitives.strategy import Choice
 from portbar.rendering.folding import COLUMNS, folded, narrow
+from tests.docs.pages import DOCS
 from tests.export.test_c_host import PROFILES
 from tests.gpu_code import READ_ONLY, TARGETS, calls, clang, compiled, compiled_alone, strategy_for
 
@@ -62,6 +64,14 @@ def test_all_headers_together_are_short_and_narrow(target):
         lines = [line for text in texts.values() for line in text.splitlines()]
         assert max(map(len, lines)) <= COLUMNS
         assert not any("{* " in line or "/*{" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_page_says_how_many_lines_there_are(name):
+    page = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
+    said = re.search(r"some ([\d,]+) lines in all", page)
+    texts = whole_headers(NAMES, choose(PROFILES[name]))
+    assert int(said[1].replace(",", "")) == pytest.approx(sum(text.count("\n") for text in texts.values()), rel=0.05)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
