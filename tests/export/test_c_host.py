@@ -221,3 +221,36 @@ def test_a_state_without_room_for_reductions_is_overrun(context: cl.Context, tmp
     done = documented_host(context.devices[0], tmp_path, reductions=0)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "after the end of buffer 0" in done.stderr
+
+
+WAIT = """#include "portbar/atomics.h"
+kernel void hand_over(PORTBAR_WAIT_PARAM, volatile global uint *ready, global uint *out)
+{
+    out[0] = portbar_atomic_wait(ready, 0u);
+    out[1] = portbar_atomic_wait(ready, 1u);
+}
+"""
+
+
+@pytest.mark.device
+def test_a_wait_without_a_grid_takes_no_buffer_and_zeros(
+    context: cl.Context, queue: cl.CommandQueue, tmp_path: Path
+) -> None:
+    import numpy as np  # noqa: PLC0415
+    import pyopencl as cl  # noqa: PLC0415
+
+    from tests.support import skipped_where_refused  # noqa: PLC0415 (needs PyOpenCL)
+
+    page = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
+    assert "`PORTBAR_WAIT_PARAM`" in page
+    with skipped_where_refused():
+        export.export(context.devices[0], tmp_path, source=WAIT)
+    header = (tmp_path / "portbar" / "host.h").read_text(encoding="utf-8")
+    options = re.findall(r'^#define PORTBAR_HOST_BUILD_OPTIONS "(.*)"', header, re.MULTILINE)[0].split()
+    program = cl.Program(context, WAIT).build([f"-I{tmp_path}", "-DPORTBAR_ATOMIC_WAIT_POLLS=640", *options])
+    ready, out = np.ones(1, np.uint32), np.full(2, 7, np.uint32)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    buffers = [cl.Buffer(context, flags, hostbuf=array) for array in (ready, out)]
+    program.hand_over(queue, (1,), (1,), None, np.zeros(4, np.uint32), *buffers)
+    cl.enqueue_copy(queue, out, buffers[1])
+    assert out.tolist() == [1, 0]
