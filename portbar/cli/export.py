@@ -49,8 +49,20 @@ def _overrides(_ctx: click.Context, _param: click.Parameter, value: str) -> dict
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File of kernels: write only what they use; may be repeated.",
 )
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="OPTION",
+    help="Build option whose macros name types or functions, such as --option=-DREAL=float; may be repeated.",
+)
 def command(
-    devices: tuple[str, ...], as_json: bool, output: Path, overrides: dict[str, str], sources: tuple[Path, ...]
+    devices: tuple[str, ...],
+    as_json: bool,
+    output: Path,
+    overrides: dict[str, str],
+    sources: tuple[Path, ...],
+    options: tuple[str, ...],
 ) -> None:
     """Write portbar's headers for one device as plain OpenCL C, for hosts in C or C++.
 
@@ -68,7 +80,7 @@ def command(
         source = "\n".join(path.read_text(encoding="utf-8-sig") for path in sources) if sources else None
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--source cannot be read as UTF-8: {error}") from error
-    written = export(found[0][1], output, overrides, source=source)
+    written = export(found[0][1], output, overrides, source=source, options=options)
     if as_json:
         print_json({"device": found[0][0].to_json(), "files": [str(path) for path in written]})
         return

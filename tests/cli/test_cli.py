@@ -30,6 +30,7 @@ from portbar.errors import DeviceError
 from portbar.primitives.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT, python_path
 from tests.checkout import portbar as portbar_process
+from tests.export.test_c_host import PROFILES
 from tests.export.test_export import KERNEL
 
 #: Those that need a device.
@@ -409,6 +410,21 @@ def test_a_documented_export_means_one_device_where_two_pocls_are_installed(
     (tmp_path / "ring.cl").write_text("", encoding="utf-8")
     code, _, err = portbar_command(*shlex.split(shown))
     assert (code, exported) == (0, ["first"]), err
+
+
+def test_export_reads_build_options_that_name_types(portbar_command, monkeypatch, tmp_path):
+    source = '#include "portbar/reduction.h"\nkernel void k(global REAL *a)\n{\n    PORTBAR_REDUCTION_SCRATCH(s);\n'
+    (tmp_path / "real.cl").write_text(
+        f"{source}    a[0] = portbar_work_group_reduce_add(s, a[0]);\n}}\n", encoding="utf-8"
+    )
+    monkeypatch.setattr("portbar.cli.export.chosen", lambda _: [(None, None)])
+    monkeypatch.setattr("portbar.launching.export.describe", lambda _: PROFILES["measured"])
+    command = ("export", "-o", tmp_path, "--source", tmp_path / "real.cl")
+    for more, is_there in ((), False), (("--option=-DREAL=float",), True):
+        code, _, err = portbar_command(*command, *more)
+        assert code == 0, err
+        text = (tmp_path / "portbar" / "reduction.h").read_text(encoding="utf-8")
+        assert ("float portbar_work_group_reduce_add(" in text) == is_there
 
 
 @pytest.mark.device
