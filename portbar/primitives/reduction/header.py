@@ -306,6 +306,6 @@ def header(use: Use) -> Header:
         lambda strategy: context(strategy, use),
         ("atomics",),
         is_local=True,
-        needs_source="is rendered for the kernels that use it, because all its functions take 20,000 lines: name their files "
+        needs_source="is rendered for the kernels that use it, because all its functions take 25,000 lines: name their files "
         "with portbar export --source, or pass their text to portbar.render as source",
     )
