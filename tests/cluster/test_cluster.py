@@ -200,6 +200,16 @@ def test_a_host_that_takes_too_long_is_ended_and_another_survey_is_not_overwritt
 
 
 @pytest.mark.slow
+def test_another_survey_of_the_only_host_is_refused(fakes, tmp_path):
+    folder = HostFolder(tmp_path / "records")
+    with start("twice") as workers:
+        run(folder, workers.scheduler_address)
+        log_of(fakes)
+        with pytest.raises(Error, match="name another folder"):
+            run(folder, workers.scheduler_address, Job(quick=False))
+
+
+@pytest.mark.slow
 def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fakes, tmp_path, monkeypatch):
     folder = HostFolder(tmp_path / "records")
     fails, busy = folder.label("fails"), folder.label("twice")

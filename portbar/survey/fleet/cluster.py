@@ -125,9 +125,6 @@ class ClusterSurvey:
                     for worker in workers:
                         if worker not in met:
                             met[worker] = asyncio.create_task(self._meet(client, worker))
-                    for task in met.values():
-                        if task.done():
-                            task.result()
                     for label, host in self._running():
                         await self._look(label, host, set(map(_network_address, workers)))
                     if not self.hosts and time.monotonic() > deadline:
@@ -136,6 +133,10 @@ class ClusterSurvey:
                             "each host"
                         )
                     await asyncio.sleep(_POLL_S)
+                    # Right before the loop's condition, so that no error comes between the two.
+                    for task in met.values():
+                        if task.done():
+                            task.result()
             finally:
                 for task in met.values():
                     task.cancel()
