@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,10 +63,19 @@ class _Devices:
 
     selectors: tuple[str, ...]
     required: bool
+    #: The lines of workers of pytest-xdist, each once.
+    said: dict[str, None] = field(default_factory=dict)
 
     @cached_property
     def found(self) -> _Found:
         return _find(self.selectors)
+
+    def lines(self) -> list[str]:
+        """Return what the end of the session says: the devices that tests ran on, and those that did not work."""
+        if "found" not in vars(self):
+            return list(self.said)
+        devices = [f"portbar device: {address}" for address, _ in self.found.usable]
+        return devices + [f"portbar: not used: {problem}" for problem in self.found.problems]
 
     def parameters(self) -> list[Any]:
         """Return the parameters of the fixture: usable devices, or a placeholder for each that is missing."""
@@ -182,15 +191,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             )
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Under pytest-xdist, a worker sends its lines to the process that prints them."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["portbar"] = session.config.stash[_KEY].lines()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep the lines of a worker of pytest-xdist that has ended; one that crashed has none."""
+    lines = getattr(node, "workeroutput", {}).get("portbar", ())
+    node.config.stash[_KEY].said.update(dict.fromkeys(lines))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Name the devices that tests ran on, and those that did not work."""
-    devices = config.stash[_KEY]
-    if "found" not in vars(devices):
-        return
-    for address, _ in devices.found.usable:
-        terminalreporter.write_line(f"portbar device: {address}")
-    for problem in devices.found.problems:
-        terminalreporter.write_line(f"portbar: not used: {problem}")
+    for line in config.stash[_KEY].lines():
+        terminalreporter.write_line(line)
 
 
 def _needs(

@@ -89,6 +89,30 @@ def test_a_test_runs_once_for_each_usable_device_and_devices_are_looked_for_once
     )
 
 
+#: One process in both parts: a worker of pytest-xdist, then the process that prints, which looks for no devices itself.
+TWO_WORKERS = """
+from types import SimpleNamespace
+import pytest
+
+def pytest_configure(config):
+    config.workeroutput = {}
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    config = session.config
+    del config.stash[pytest_plugin._KEY].found
+    nodes = [SimpleNamespace(config=config, workeroutput=config.workeroutput) for _ in range(2)]
+    for node in (*nodes, SimpleNamespace(config=config)):
+        pytest_plugin.pytest_testnodedown(node)
+"""
+
+
+def test_what_workers_of_xdist_found_is_printed_once(inner):
+    printed = inner(ASKING, fakes=FAKES + TWO_WORKERS).stdout.str()
+    assert printed.count("portbar device: 1:0 Second CPU (B platform 2.0)") == 1
+    assert printed.count("portbar: not used: 2:0 Third CPU (C platform): it crashed") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "variable", "names"),
     [
