@@ -62,7 +62,9 @@ def summary(entry: dict[str, Any]) -> list[Line]:
     if device.status == "published":
         return [Line("Verdict", _published(entry), "green")]
     if device.is_usable is None:
-        return [Line("Verdict", "not surveyed: interrupted before it was checked", "yellow")]
+        unchecked = "not surveyed: interrupted before it was checked"
+        unknown = "unknown: the record does not say whether the device works"
+        return [Line("Verdict", unchecked if device.status == "waiting" else unknown, "yellow")]
     if not device.is_usable:
         usable = entry["usable"]
         lines = [Line("Verdict", f"unusable: {usable['reason']}", "red")]
