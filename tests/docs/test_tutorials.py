@@ -80,6 +80,7 @@ def test_every_command_of_these_pages_exists(line: str) -> None:
     import click  # noqa: PLC0415
 
     from portbar.cli import cli  # noqa: PLC0415
+    from portbar.cli.options import FOLDER  # noqa: PLC0415
 
     _, *words = shlex.split(line)
     command: Any = cli
@@ -89,3 +90,5 @@ def test_every_command_of_these_pages_exists(line: str) -> None:
     assert command is not None, line
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     assert {one for one in words if one.startswith("-")} <= known, line
+    if any(isinstance(one, click.Argument) and one.type is FOLDER for one in command.params):
+        assert words[0] == "." or words[0].endswith("/"), f"{line}: takes a folder"
