@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from portbar.cli.output import explained
+from portbar.device.facts import DeviceFacts
+from portbar.device.quirks import QUIRKS, matching
 from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS
 from portbar.primitives.headers import header_names, render_header, resolve_includes
 from portbar.primitives.reduction.use import use_of
+from portbar.records import load
 from portbar.rendering.source import kernel_names
 from tests.checkout import ROOT, ran
 from tests.docs.pages import DOCS, PAGES, STRATEGIES, blocks, outputs, pattern_of, sections
@@ -66,6 +70,16 @@ def test_documented_c_names_are_those_of_the_header() -> None:
         assert named == set(functions)
         for name in others:
             assert re.search(rf"^#define {name}\b|}} {name};|^typedef uint {name};", text, re.MULTILINE), name
+
+
+def test_the_survey_page_names_faults_as_the_commands_do() -> None:
+    page = " ".join((DOCS / "survey.md").read_text(encoding="utf-8").split())
+    (unset,) = (quirk for quirk in QUIRKS if quirk.name == "rusticl-not-enabled")
+    assert explained(unset.fault, unset.workaround) in page
+    (intel,) = (
+        one["facts"] for one in load(next((ROOT / "vendor_matrix").glob("intel-r-opencl--amd-*.json")))["devices"]
+    )
+    assert ", ".join(quirk.name for quirk in matching(DeviceFacts.from_json(intel))) in page
 
 
 @pytest.mark.parametrize(
