@@ -38,8 +38,9 @@ def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]
     found = matched(known, [Device({"facts": facts(device).to_json()}) for _, device in here])
     if not found:
         missed = ", ".join(device.label for device in known)
+        among = "among those that --device selects" if job.devices else "on this machine"
         raise DeviceError(
-            f"no device of the record is on this machine: {missed}; `portbar doctor` lists the devices of this machine"
+            f"no device of the record is {among}: {missed}; `portbar doctor` lists the devices of this machine"
         )
     quick = job.quick or bool(stored.record["invocation"]["quick"])
 

@@ -219,6 +219,8 @@ def test_a_device_that_is_gone_is_a_fault_unless_it_did_not_work_or_others_were_
 def test_a_record_without_a_counterpart_is_an_error(check):
     with pytest.raises(DeviceError, match=r"Test GPU .* `portbar doctor`"):
         check(record(), record(device("Something else")))
+    with pytest.raises(DeviceError, match=r"among those that --device selects: Test GPU"):
+        check(record(), record(device("Something else")), devices=["else"])
     with pytest.raises(RecordError, match="cannot be checked"):
         check(published("GPU", "A vendor", 8, 64, 16.0, 64.0), record())
 
