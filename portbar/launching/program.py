@@ -158,7 +158,7 @@ class Program(CompiledProgram):
             spin_limit=float(spin_limit),
             isolate_build=isolate_build,
             reductions=loops,
-            reduction_use=replace(use_of(text, options, loops), checked=True) if HEADER in headers else None,
+            reduction_use=use_of(text, options, loops) if HEADER in headers else None,
             scans=declared,
             profiles=profiles,
             strategies=strategies,

@@ -121,6 +121,7 @@ def use_of(
         exact=is_promised or (stated is not None and stated == local_size),
         whole_groups=bool(loops) and uses("portbar_loop_(?:id|count)_gang_(?:vector|worker)"),
         known=tuple(_known(own, tuple(options), wanted or frozenset())),
+        checked=is_program,
     )
 
 
