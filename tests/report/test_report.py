@@ -137,6 +137,12 @@ def test_reductions_stand_beside_the_built_in_function(folder: Path) -> None:
     assert (mine["Grid"], mine["sub_group"], mine["tree"], mine["Built in"]) == ("4 x 64", "2.50 *", "5.00", "3.00")
 
 
+def test_the_beginning_counts_records_and_devices() -> None:
+    one, two = ((f"r{number}", record(device())) for number in range(2))
+    assert FolderReport(collect([one]), 1).intro()[0].startswith("1 record of 1 device;")
+    assert FolderReport(collect([one, two]), 2).intro()[0].startswith("2 records of 2 devices;")
+
+
 def test_devices_that_could_not_be_measured_have_a_row() -> None:
     broken = device("Broken")
     without("probe", *MEASURED)(broken)

@@ -48,7 +48,8 @@ class FolderReport:
         counts = Counter(one["verdict"] for one in self.devices)
         said = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
         newest = max((one["created"] for one in self.devices if one["kind"] != "published"), default=None)
-        of = f"{self.records} {'record' if self.records == 1 else 'records'} of {len(self.devices)} devices"
+        count = f"{self.records} {'record' if self.records == 1 else 'records'}"
+        of = f"{count} of {len(self.devices)} {'device' if len(self.devices) == 1 else 'devices'}"
         when = f"; the newest measurement is of {newest}" if newest else ""
         return [f"{of}{when}. Verdicts: {said or 'none'}."]
 
