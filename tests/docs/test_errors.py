@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from portbar.device.quirks import QUIRKS
+from portbar.launching.build import _HINTS
 from tests.checkout import ROOT
 
 PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
@@ -28,3 +30,12 @@ def test_every_fault_that_is_injected_is_in_the_table() -> None:
             r"^def (test_\w+)", (ROOT / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE
         ):
             assert f"{file}::{function}" in PAGE
+
+
+def test_the_hints_of_the_page_begin_as_those_of_the_errors_do() -> None:
+    rows = PAGE.partition("| hint | meaning |\n")[2].splitlines()[1:]
+    given = (*(hint for _, hint in _HINTS), *(quirk.workaround for quirk in QUIRKS))
+    assert rows
+    for row in rows:
+        hint = row.split("|")[1].strip()
+        assert any(one.startswith(hint) for one in given), hint
