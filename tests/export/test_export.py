@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,21 @@ def test_a_local_size_is_known_where_it_holds_for_each_file_and_all_options(
     promise = f"#if PORTBAR_REDUCTION_LOCAL_SIZE == {size} && !defined(PORTBAR_REDUCTION_EXACT)\n"
     assert (f"{promise}#define PORTBAR_REDUCTION_EXACT\n#endif\n" in text) == is_exact
     assert ("#define PORTBAR_REDUCTION_EXACT\n" in text) == is_exact
+
+
+def test_a_sub_group_size_of_one_file_is_not_that_of_another(device: None) -> None:
+    reduces = """#include "portbar/reduction.h"
+    kernel void {}(global int *a)
+    {{
+        PORTBAR_REDUCTION_SCRATCH(scratch);
+        a[0] = portbar_sub_group_reduce_add(scratch, 1);
+    }}
+    """
+    source = "#define PORTBAR_SUB_GROUP_SIZE 16\n" + reduces.format("own") + reduces.format("usual")
+    usual = export.render(device, "reduction", source=reduces.format("usual"))  # type: ignore[arg-type]
+    defined = re.findall(r"#define PORTBAR_SUB_GROUP_SIZE .*", usual)
+    text = export.render(device, "reduction", source=source)  # type: ignore[arg-type]
+    assert re.findall(r"#define PORTBAR_SUB_GROUP_SIZE .*", text) == defined != []
 
 
 def test_a_size_without_memory_for_it_is_refused(device: None) -> None:

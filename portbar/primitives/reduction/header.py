@@ -188,7 +188,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     )
     kinds = dict.fromkeys((scalar.c, scalar.size) for scalar in scalars if _is_needed(scalar.c, use, wanted, forms))
     kinds |= dict.fromkeys((form.kind, form.size) for form in forms)
-    size = use.sub_group_size or (8 if serial else 32)
+    usual_size = 8 if serial else 32
+    size = use.sub_group_size or usual_size
 
     # A slot holds the largest value, at the strictest alignment. Scans have a place for each work-item, and so have
     # sub-groups that combine values by local memory.
@@ -226,7 +227,8 @@ def context(strategy: Strategy, use: Use) -> dict[str, Any]:
         "scratch_bytes": slot * slots(limit) + 4 * locks,
         "own_places": own_places,
         "group_slots": group_slots,
-        "sub_group_size": size,
+        # The author's own is defined where it holds: other files of an exported header's source have the usual one.
+        "sub_group_size": size if use.checked else usual_size,
         "slot_unit": "ulong" if alignment == 8 else f"ulong{alignment // 8}",
         "slot_units": slot // alignment,
         "redux": capabilities.compute_capability >= 80,
