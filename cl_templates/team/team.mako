@@ -71,7 +71,7 @@ static inline bool portbar_team_begin(portbar_grid *grid, uint number, bool fits
 }
 
 /* The team that a leader has found; one of each work-group alone where the split failed. Caller: all work-items. */
-static inline portbar_team portbar_team_found(const portbar_grid *grid)
+${inline} portbar_team portbar_team_found(const portbar_grid *grid)
 {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const bool held = grid->shared[PORTBAR_SHARED_OK] != 0u;
@@ -93,7 +93,7 @@ static inline portbar_team portbar_team_found(const portbar_grid *grid)
    portbar_device_barrier. Result: the caller's team, usable until the third split after this one. A `k` of 0, above
    portbar_num_groups, or that differs is an error of the launch, after which portbar_device_ok is false. Cost: one
    device barrier, and a load per member. */
-static inline portbar_team portbar_team_split(portbar_grid *grid, uint k)
+${inline} portbar_team portbar_team_split(portbar_grid *grid, uint k)
 {
     (void)portbar_team_begin(grid, k, k - 1u < grid->num_groups);
     if (PORTBAR_LEADS(grid)) {
@@ -124,7 +124,7 @@ static inline portbar_team portbar_team_split(portbar_grid *grid, uint k)
    Order: that of portbar_device_barrier. Result: the caller's team, usable until the third split after this one. Colours
    that differ within a group are an error of the launch, after which portbar_device_ok is false. Cost: two device
    barriers, and three loads for each work-group of the grid. */
-static inline portbar_team portbar_team_by_colour(portbar_grid *grid, uint colour)
+${inline} portbar_team portbar_team_by_colour(portbar_grid *grid, uint colour)
 {
     (void)portbar_team_begin(grid, colour, true);
     if (PORTBAR_LEADS(grid)) {

@@ -202,3 +202,23 @@ SOURCE: Final = (
     )
     + _MORE
 )
+
+#: A program of its own: compilers inline what is called twice in all.
+COLOURED_TWICE: Final = _HEAD + """
+/* Splits by colour in two blocks. */
+kernel void coloured_twice(PORTBAR_GRID_PARAM, global uint *wrong, const uint k)
+{
+    PORTBAR_ENTER(grid);
+    const uint id = portbar_group_id(&grid);
+    {
+        portbar_team some = portbar_team_by_colour(&grid, id % k);
+        if (portbar_team_reduce_min(&grid, &some, id) != id % k)
+            wrong[0] = 1u;
+    }
+    {
+        portbar_team all = portbar_team_by_colour(&grid, 3u);
+        if (portbar_team_reduce_max(&grid, &all, id) != portbar_num_groups(&grid) - 1u)
+            wrong[0] = 2u;
+    }
+}
+"""

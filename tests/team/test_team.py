@@ -120,6 +120,13 @@ def test_rows_and_columns_and_splits_in_a_loop(made, queue):
 # Bad input.
 
 
+def test_two_blocks_may_each_split_by_colour(made, queue):
+    kernel = made("coloured_twice")
+    for local in local_sizes(queue.device, 3):
+        for k, n, (wrong, *_) in teams_of_each_size(kernel, queue, local, lambda k, _: (zeros(queue, 1), k)):
+            assert not wrong.get().any(), (local, k, n)
+
+
 def test_a_team_of_more_groups_than_there_are_is_an_error(made, queue):
     kernel = made("asks")
     groups = groups_of(kernel, queue, 5)

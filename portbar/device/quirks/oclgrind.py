@@ -65,7 +65,7 @@ ENTRIES = (
         symptom=r"llvm\.experimental\.noalias\.scope\.decl",
         fault="creating a kernel fails if it inlines a function that returns a structure of more than 16 bytes",
         seen="Oclgrind 21.10, Debian 12, `Undefined external function: llvm.experimental.noalias.scope.decl`, 2026-11",
-        workaround="portbar/reduction.h declares its functions noinline; declare yours __attribute__((noinline))",
+        workaround="portbar declares such functions noinline; declare yours __attribute__((noinline))",
         kernels=(
             Kernel(_STRUCTURES.replace("HOW", "__attribute__((noinline))")),
             Kernel(_STRUCTURES.replace("HOW", "static inline __attribute__((always_inline))")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.device import quirks
 from portbar.primitives import backend, device_barrier, fault, layout
 from portbar.primitives.atomics import word_context
 from portbar.primitives.fault import Fault, Report
@@ -111,6 +112,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     return {
         **device_barrier.poll_context(strategy),
         "splits": layout.TEAM_SPLITS,
+        "inline": "static __attribute__((noinline))" if strategy.has(quirks.INLINED_STRUCTURES_UNKNOWN) else "static inline",
         **fault.context(FAULTS),
         **word_context(strategy),
         "arrives_unanswered": backend.defines(strategy, _ARRIVAL),
