@@ -204,7 +204,9 @@ SOURCE: Final = (
 )
 
 #: A program of its own: compilers inline what is called twice in all.
-COLOURED_TWICE: Final = _HEAD + """
+COLOURED_TWICE: Final = (
+    _HEAD
+    + """
 /* Splits by colour in two blocks. */
 kernel void coloured_twice(PORTBAR_GRID_PARAM, global uint *wrong, const uint k)
 {
@@ -222,3 +224,4 @@ kernel void coloured_twice(PORTBAR_GRID_PARAM, global uint *wrong, const uint k)
     }
 }
 """
+)

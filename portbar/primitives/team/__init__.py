@@ -112,7 +112,9 @@ def _context(strategy: Strategy) -> dict[str, Any]:
     return {
         **device_barrier.poll_context(strategy),
         "splits": layout.TEAM_SPLITS,
-        "inline": "static __attribute__((noinline))" if strategy.has(quirks.INLINED_STRUCTURES_UNKNOWN) else "static inline",
+        "inline": "static __attribute__((noinline))"
+        if strategy.has(quirks.INLINED_STRUCTURES_UNKNOWN)
+        else "static inline",
         **fault.context(FAULTS),
         **word_context(strategy),
         "arrives_unanswered": backend.defines(strategy, _ARRIVAL),
