@@ -136,12 +136,10 @@ static inline void portbar_walk_on(portbar_walk *walk)
 /* The next tile of a loop that the work-groups claim from, 0xffffffff if none is left. Tickets of all loops of a
    launch are one sequence, so no loop needs a separate counter: a group that draws one beyond its loop's end keeps it
    for the next loop, to which it belongs. Caller: all work-items of the group; `turn` is 0 in a loop's first
-   call. */
+   call, which follows a barrier. */
 static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn)
 {
     local uint *shared = grid->shared, *claimed = shared + PORTBAR_SHARED_CLAIMED + (turn & 1u);
-    if (turn == 0u)
-        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);  /* the loop before has read what it claimed */
     if (PORTBAR_LEADER(grid)) {
         uint end = shared[PORTBAR_SHARED_LOOP_END];
         if (turn == 0u)
@@ -165,6 +163,13 @@ static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn
     return claimed[0] - 1u;
 }
 
+/* The first tile. A function of its own, since some compilers miscompile a barrier under an `if`. Caller: as above. */
+static inline uint portbar_claim_first(const portbar_grid *grid, uint count)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);  /* the loop before has read what it claimed */
+    return portbar_claim(grid, count, 0u);
+}
+
 /* A loop over `uint tile` < count in which free work-groups claim the next tile, so that uneven work spreads. All
    work-items of a group run the body with the same tile; it may hold barriers of the group, not of the grid. If groups
    leave by `break`, each with all its work-items, the others take the rest, and a device barrier must precede the next
@@ -172,7 +177,7 @@ static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn
    of every group of the grid, each group the same loops with the same counts in the same order. Order: none between
    groups. Cost: an atomic and a barrier of the group per tile, and one of each at the end. */
 #define PORTBAR_FOR_TILES(tile, grid, count) ${"\\"}
-    for (uint portbar_turn = 0u, portbar_count = (count), tile = portbar_claim(grid, portbar_count, 0u); ${"\\"}
+    for (uint portbar_turn = 0u, portbar_count = (count), tile = portbar_claim_first(grid, portbar_count); ${"\\"}
          tile < portbar_count; tile = portbar_claim(grid, portbar_count, ++portbar_turn))
 
 /* A loop over `uint i` < n in which free work-groups claim the next `chunk` values and share them among their
@@ -182,7 +187,7 @@ static inline uint portbar_claim(const portbar_grid *grid, uint count, uint turn
 #define PORTBAR_FOR_DYNAMIC(i, grid, n, chunk) ${"\\"}
     for (uint portbar_n = (n), portbar_chunk = max((uint)(chunk), 1u), portbar_turn = 0u, ${"\\"}
               portbar_count = portbar_n / portbar_chunk + (portbar_n % portbar_chunk != 0u ? 1u : 0u), ${"\\"}
-              portbar_tile = portbar_claim(grid, portbar_count, 0u); ${"\\"}
+              portbar_tile = portbar_claim_first(grid, portbar_count); ${"\\"}
          portbar_tile < portbar_count; portbar_tile = portbar_claim(grid, portbar_count, ++portbar_turn)) ${"\\"}
         for (uint portbar_first = portbar_tile * portbar_chunk, ${"\\"}
                   portbar_in_tile = min(portbar_chunk, portbar_n - portbar_first), ${"\\"}

@@ -210,6 +210,28 @@ def split(payload: dict[str, Any]) -> dict[str, int]:
     return met
 
 
+_SKIPPED = """
+kernel void skipped(global uint *out, const uint none)
+{
+    if (none != 0u)
+        barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_local_id(1)] += 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+}
+"""
+
+
+def counts_after_skipped_barrier(payload: dict[str, Any]) -> list[int]:
+    """How often each work-item of a group of (1, 4) executes a statement after a barrier that all skip."""
+    context, queue = _queue(payload)
+    kernel, buffer = _ready(context, _SKIPPED, 16, np.uint32(0))
+    out = np.zeros(4, np.uint32)
+    cl.enqueue_copy(queue, buffer, out)
+    cl.enqueue_nd_range_kernel(queue, kernel, (1, 4), (1, 4))
+    cl.enqueue_copy(queue, out, buffer)
+    return [int(count) for count in out]
+
+
 def flushed(payload: dict[str, Any]) -> None:
     """Flush a queue whose command waits for an event that this thread sets afterwards."""
     context, queue = _queue(payload)

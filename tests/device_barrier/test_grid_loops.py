@@ -189,7 +189,7 @@ def test_each_element_of_a_space_is_taken_once(taken, local):
         assert (taken("space", int(np.prod(sides)), local, *sides) == 1).all()
 
 
-@pytest.mark.parametrize("local", LOCALS, ids=str)
+@pytest.mark.parametrize("local", [*LOCALS, (1, 7)], ids=str)
 def test_each_chunk_and_each_tile_is_claimed_once_without_barriers_between_loops(taken, local):
     for n in (0, 1, 5, 300):
         for chunk in (1, 7, 64, 0):

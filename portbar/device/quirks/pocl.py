@@ -414,6 +414,22 @@ ENTRIES = (
         limit=5,
     ),
     _quirk(
+        name="pocl-first-item-twice",
+        where=_release(3),
+        fault=(
+            "around a barrier that all skip, the first work-item executes the statements between the other barriers twice, in "
+            "work-groups of several work-items whose first dimension is 1"
+        ),
+        seen=(
+            "PoCL 3.0-rc2 and 3.1, local size (1, 7), "
+            "`if (none) barrier(...); out[get_local_id(1)] += 1; barrier(...);`, 2026-11"
+        ),
+        workaround="give the work-items in the first dimension, (7, 1), or keep such barriers out of branches",
+        platform="PoCL 3",
+        task="tests.device.quirk_programs:counts_after_skipped_barrier",
+        shows=returns(lambda counts: counts == [2, 1, 1, 1]),
+    ),
+    _quirk(
         name="pocl-uneven-loops",
         where=_of_old_llvm,
         fault=(
