@@ -87,6 +87,8 @@ def use_of(
     are then read.
     """
     own = without_comments(source, keep_strings=False)
+    # One text may hold several options.
+    options = [word for option in options for word in option.split()]
     code = "\n".join([own, *options])
     wanted: Wanted | None = None
     stated: int | None = None
