@@ -213,14 +213,15 @@ def test_another_survey_of_the_only_host_is_refused(fakes, tmp_path):
 def test_a_host_that_joins_late_is_surveyed_and_one_that_is_busy_is_given_up(fakes, tmp_path, monkeypatch):
     folder = HostFolder(tmp_path / "records")
     fails, busy = folder.label("fails"), folder.label("twice")
-    monkeypatch.setattr(cluster, "_BEGIN_S", 8.0)
+    # Long enough for the other worker to start on a busy machine.
+    monkeypatch.setattr(cluster, "_BEGIN_S", 16.0)
     with start("twice") as workers, distributed.Client(workers) as other:
         occupied = other.submit(time.sleep, 60, pure=False)
         threading.Timer(2, workers.scale, (2,)).start()
         survey = run(folder, workers.scheduler_address)
         assert not occupied.done()
     assert {label: host.status for label, host in survey.hosts.items()} == {busy: "failed", fails: "done"}
-    assert "busy with other work for 8 s" in survey.hosts[busy].reason
+    assert "busy with other work for 16 s" in survey.hosts[busy].reason
 
 
 PATCHED = """
