@@ -72,17 +72,12 @@ class State:
             self._tile_words.append(words)
         return words
 
-    def clear(self, buffer: cl.Buffer) -> None:
-        """Set a buffer to zeros, after the launches before."""
-        before = self.order.after(None)
-        self.order.add(cl.enqueue_fill_buffer(self.queue, buffer, np.zeros(1, np.uint32), 0, buffer.size, before), None)
-
     def next_epoch(self) -> int:
         """A number from 1 on that no words of tiles hold: they are cleared when numbers begin again."""
         with self.lock:
             if self._epoch == MOST_EPOCHS:
                 for words in self._tile_words:
-                    self.clear(words)
+                    self.order.clear(self.queue, words, words.size)
                 self._epoch = 0
             self._epoch += 1
             return self._epoch

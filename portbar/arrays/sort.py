@@ -70,7 +70,7 @@ class _Sort:
         assert self.count is not None
         state = self.state
         if state.doubtful is not None and not has_run(state.doubtful, hidden=state.order.hidden):
-            state.clear(state.cleared("sort bins", _BINS_BYTES))
+            state.order.clear(state.queue, state.cleared("sort bins", _BINS_BYTES), _BINS_BYTES)
         first_bin, other_bin = [8 * BINS * (turn & 1) for turn in (state.sorts, state.sorts + 1)]
         given = [*_place(keys), np.uint32(first_bin).tobytes(), np.uint32(other_bin).tobytes()]
         event = self.count.launch(given, wait_for)

@@ -95,8 +95,8 @@ def command(
         return
 
     def work(entry: dict[str, Any], steps: Steps, address: DeviceAddress, device: cl.Device) -> None:
-        asked["tests"], asked["strategies"] = tests or None, strategies or None
-        _check_into(entry, steps, address, device, seconds, store=store, **asked)
+        given = {"tests": tests or None, "strategies": strategies or None}
+        _check_into(entry, steps, address, device, seconds, store=store, **given, **asked)
 
     found, interrupted = each_device(devices, work, "it was checked", stored=False, check=None)
     if as_json:

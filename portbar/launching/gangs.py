@@ -6,10 +6,9 @@ import math
 import struct
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyopencl as cl
 
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
@@ -19,6 +18,9 @@ from portbar.launching.state import State
 from portbar.primitives.layout import FAULTS
 from portbar.primitives.reduction.header import LAUNCHES, places
 from portbar.primitives.reduction.loops import ReductionLoop
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 #: The hidden launch argument, an OpenCL uint4 in the host's byte order: first of the launch's words, capacity in work-groups,
 #: and spin limit in rounds of polls.
@@ -76,16 +78,14 @@ class GangState(State):
 
     def _clear(self) -> None:
         """Clear the words of all launches, and save those that may still be asked for; without blocking."""
-        before = self.order.after(None)
+        saved: list[cl.Event] = []
         found = [reference() for reference in self._launches if reference is not None]
         if waiting := [launch for launch in found if launch is not None and not launch.is_saved]:
-            saved = Copy(self.queue, self._memory, 0, LAUNCHES * self.words, before)
+            copy = Copy(self.queue, self._memory, 0, LAUNCHES * self.words, self.order.after(None))
             for launch in waiting:
-                launch.keep_copy(saved)
-            before = [saved.event]
-        size = 4 * LAUNCHES * self.words
-        cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, np.zeros(1, np.uint32), 0, size, wait_for=before)
-        self.order.add(cleared, None)
+                launch.keep_copy(copy)
+            saved = [copy.event]
+        self.order.clear(self.queue, self.buffer, 4 * LAUNCHES * self.words, saved)
 
     def read(self, place: int) -> Words:
         """The words of a launch that is complete."""

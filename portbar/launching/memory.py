@@ -42,11 +42,9 @@ class StateMemory:
 
     def read(self, first: int, count: int) -> Words:
         """Copy `count` words from word `first` on; blocks for one small transfer where they are not seen."""
-        return (
-            self.fetch(self.buffer, first, count)
-            if self._shared is None
-            else self._shared[first : first + count].copy()
-        )
+        if self._shared is not None:
+            return self._shared[first : first + count].copy()
+        return self.fetch(self.buffer, first, count)
 
     def fetch(self, buffer: cl.Buffer, first: int, count: int) -> Words:
         """Transfer `count` words of a buffer from word `first` on; blocks."""

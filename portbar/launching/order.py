@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
@@ -141,6 +142,13 @@ class Order:
                 self._keep(running)
                 self._many = max(_MANY, 2 * len(running))
         self.last = event
+
+    def clear(
+        self, queue: cl.CommandQueue, buffer: cl.Buffer, size: int, wait_for: Sequence[cl.Event] | None = None
+    ) -> None:
+        """Set the first bytes of a buffer to zeros after the launches before, and before those that follow."""
+        before = self.after(wait_for)
+        self.add(cl.enqueue_fill_buffer(queue, buffer, np.zeros(1, np.uint32), 0, size, wait_for=before), None)
 
     def _keep(self, running: list[cl.Event] | None) -> None:
         """Keep of the launches before these, and the last ones that failed."""

@@ -69,9 +69,7 @@ class ScanState(State):
     def _next_epoch(self) -> int:
         """A number from 1 on that no word holds: they are cleared when numbers begin again."""
         if self._epoch == MOST_EPOCHS:
-            zero, before = np.zeros(1, np.uint32), self.order.after(None)
-            cleared = cl.enqueue_fill_buffer(self.queue, self.buffer, zero, 0, 4 * self.first_value, before)
-            self.order.add(cleared, None)
+            self.order.clear(self.queue, self.buffer, 4 * self.first_value)
             self._epoch = 0
         self._epoch += 1
         return self._epoch

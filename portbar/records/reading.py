@@ -66,7 +66,16 @@ def number_of(reading: Any) -> float | None:
 def us_of(reading: Any) -> float | None:
     """Return the microseconds of a reading, if it has a number."""
     value = number_of(reading)
-    return None if value is None else value * (TIMES.get(unit_of(reading) or "", TIMES["us"]) / TIMES["us"])
+    return None if value is None else value * _us_per_unit(reading)
+
+
+def us_samples_of(reading: Mapping[str, Any] | None) -> list[float]:
+    """Return the samples of a reading, as by `samples_of`, in microseconds."""
+    return [one * _us_per_unit(reading) for one in samples_of(reading)]
+
+
+def _us_per_unit(reading: Any) -> float:
+    return TIMES.get(unit_of(reading) or "", TIMES["us"]) / TIMES["us"]
 
 
 def samples_of(reading: Mapping[str, Any] | None) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from portbar.rendering.aliases import written_out
 from portbar.rendering.items import WORD, Item, Region, Run, items_in, runs_of, unmarked
-from portbar.rendering.source import UnreadableError, hides_names, without_comments
+from portbar.rendering.source import UnreadableError, hides_names, spliced, without_comments
 
 _PASTED: Final = re.compile(r"(?<![\w#])(\w+)\s*##\s*(\w+)(?!\s*##)")
 
@@ -62,7 +62,7 @@ def pruned(texts: Sequence[str], source: str, options: Sequence[str] = ()) -> li
     """
     # An option may be `-Dname=...`.
     given = [part for option in options for part in (option, option.replace("-D", " "))]
-    code = "\n".join([without_comments(source), *given]).replace("\\\r\n", "").replace("\\\n", "")
+    code = spliced("\n".join([without_comments(source), *given]))
     if hides_names(code):
         return [unmarked(text) for text in texts]
     try:

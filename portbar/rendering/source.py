@@ -195,9 +195,14 @@ def open_enter(text: str) -> int | None:
     return None if found is None else line_of(code, found.start())
 
 
+def spliced(text: str) -> str:
+    """The text with each line that a backslash continues in one."""
+    return text.replace("\\\r\n", "").replace("\\\n", "")
+
+
 def hides_names(code: str) -> bool:
-    """Whether a text without comments may use names that it does not spell out."""
-    return _HIDDEN.search(code.replace("\\\r\n", "").replace("\\\n", "")) is not None
+    """Whether a text of `spliced` lines without comments may use names that it does not spell out."""
+    return _HIDDEN.search(code) is not None
 
 
 def mentions(text: str, word: str) -> bool:

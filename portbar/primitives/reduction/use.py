@@ -10,7 +10,7 @@ from typing import Final
 
 from portbar.primitives.reduction.argument_types import Declarations
 from portbar.primitives.reduction.loops import ReductionLoop
-from portbar.rendering.source import hides_names, kernel_names, kernel_text, mentions, without_comments
+from portbar.rendering.source import hides_names, kernel_names, kernel_text, mentions, spliced, without_comments
 
 #: Kinds of the functions that combine values by an operator.
 SHORT_FORMS: Final = ("reduce", "scan_inclusive", "scan_exclusive")
@@ -92,7 +92,7 @@ def use_of(
     code = "\n".join([own, *options])
     wanted: Wanted | None = None
     stated: int | None = None
-    if not hides_names(without_comments(source)):
+    if not hides_names(spliced(without_comments(source))):
         calls = _CALL.finditer(code)
         wanted = frozenset((call["level"], call["what"] or "broadcast", call["op"] or "") for call in calls)
         stated = _stated_size(source, options, is_program=is_program)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.records.reading import mean_of, measured, missing, number_of, rows_of, samples_of, us_of, value_of
+from portbar.records.reading import mean_of, measured, missing, number_of, rows_of, samples_of, us_samples_of, value_of
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn
 from portbar.survey.tables import EMPTY, Cell, Table, cells, name_cell, terminal_table
 
@@ -97,11 +97,7 @@ class Occupancy(Step):
         parts = []
         for lock, patience in _COLUMNS:
             of_lock = [row for row in rows if (row["lock"], row["patience"]) == (lock, patience)]
-            times = [
-                us_of({**row["launch_time"], "value": taken}) or 0.0
-                for row in of_lock
-                for taken in samples_of(row.get("launch_time"))
-            ]
+            times = [taken for row in of_lock for taken in us_samples_of(row.get("launch_time"))]
             if times:
                 parts.append(f"{lock}{'' if patience else '*'} {median(times):.1f}")
         if parts:
