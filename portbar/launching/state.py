@@ -84,7 +84,7 @@ class QueueState(State):
         super().__init__(queue, groups, previous)
         # Reductions over the grid store their values after the words of its barriers.
         size = layout.state_words(self.capacity) + (more_words(self.capacity) if more_words else 0)
-        offsets = layout.OFFSETS.table()
+        offsets = layout.OFFSETS
         # The poll of the first launch, whose epoch is 1, is open and has counted no work-group.
         nonzero = [(offsets["POLL_ODD"], 1 << self.capacity_log2 + 1)]
         if tracing is not None:

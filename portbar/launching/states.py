@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import pyopencl as cl
@@ -16,7 +16,6 @@ from portbar.launching.parameters import GANGS
 from portbar.launching.plan import Plan
 from portbar.launching.scans import ScanState
 from portbar.launching.state import QueueState, State
-from portbar.primitives import layout
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.loops import ReductionLoop
 from portbar.primitives.reduction.use import Use
@@ -122,15 +121,12 @@ class DryRuns:
         self.lock = threading.RLock()
         self.queue = cl.CommandQueue(context, device)
         self._state: QueueState | None = None
-        #: Where the state has its words, which a variant from outside of portbar moves.
-        self._layout: Mapping[str, int] = {}
 
     def state(self, groups: int) -> QueueState:
         """The state for a launch of `groups` work-groups. The caller holds the lock."""
-        state, table = self._state, layout.OFFSETS.table()
-        if state is None or groups > state.capacity or state.exhausted or table is not self._layout:
+        state = self._state
+        if state is None or groups > state.capacity or state.exhausted:
             state = self._state = QueueState(self.queue, groups, previous=state)
-            self._layout = table
         return state
 
 

@@ -18,6 +18,7 @@ from portbar.primitives.pieces import Header
 from portbar.primitives.reduction import header as reduction
 from portbar.primitives.reduction.use import Use
 from portbar.primitives.strategy import Strategy
+from portbar.primitives.variants import Variants
 from portbar.rendering.folding import COLUMNS, folded, narrow
 from portbar.rendering.items import unmarked
 from portbar.rendering.pruning import pruned
@@ -76,9 +77,13 @@ _UNUSED_END: Final = """\
 #endif"""
 
 
-@lru_cache(maxsize=64)
 def _text(header: Header, strategy: Strategy, *, folding: bool = False) -> str:
     """The text of one header, without those that it requires. Cached: programs differ in what they keep of it."""
+    return _text_at(Variants.revision, header, strategy, folding=folding)
+
+
+@lru_cache(maxsize=64)
+def _text_at(_: int, header: Header, strategy: Strategy, *, folding: bool) -> str:
     context = {**header.context(strategy), "folding": folding}
     guard = f"PORTBAR_{header.name.upper()}_H"
     std = strategy.capabilities.std

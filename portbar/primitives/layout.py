@@ -66,30 +66,38 @@ _LINES: Final = (
     ("VOTES",),
 )
 
+#: Lines that there is room for: portbar's own take a third, variants from outside the others.
+_MOST_LINES: Final = 32
+
 
 class _Offsets(Mapping[str, int]):
-    """Name of each region of the state buffer -> its first word, with the lines of all variants that there are."""
+    """Name of each region of the state buffer -> its first word, which stays the same whatever variants come and go."""
 
-    def table(self) -> Mapping[str, int]:
-        """The offsets as they are now; the same object for as long as there are the same variants."""
+    def __init__(self) -> None:
+        #: The place of every line that a variant has had.
+        self._places: dict[tuple[str, ...], int] = {}
+
+    def _table(self) -> Mapping[str, int]:
         variants = (*BARRIERS.values(), *DISCOVERIES.values())
-        return _offsets(tuple(dict.fromkeys(line for variant in variants for line in variant.words)))
+        lines = dict.fromkeys((*_LINES, *(line for variant in variants for line in variant.words)))
+        return _offsets(tuple((line, self._places.setdefault(line, len(self._places))) for line in lines))
 
     def __getitem__(self, name: str) -> int:
-        return self.table()[name]
+        return self._table()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.table())
+        return iter(self._table())
 
     def __len__(self) -> int:
-        return len(self.table())
+        return len(self._table())
 
 
 @lru_cache(maxsize=16)
-def _offsets(more: tuple[tuple[str, ...], ...]) -> dict[str, int]:
-    lines = _LINES + more
-    found = {name: line * LINE_WORDS + word for line, names in enumerate(lines) for word, name in enumerate(names)}
-    found["SLOTS"] = len(lines) * LINE_WORDS
+def _offsets(lines: tuple[tuple[tuple[str, ...], int], ...]) -> dict[str, int]:
+    if max(place for _, place in lines) >= _MOST_LINES:
+        raise ValueError(f"the hidden state has room for {_MOST_LINES} lines, and variants have taken more")
+    found = {name: place * LINE_WORDS + word for names, place in lines for word, name in enumerate(names)}
+    found["SLOTS"] = _MOST_LINES * LINE_WORDS
     found["RELEASED"] = found["SLOTS"] + SLOTS * SLOT_WORDS
     found["SLICES"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
     found["REPORTS"] = found["SLICES"] + GRID_SLICES * LINE_WORDS

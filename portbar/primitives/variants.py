@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from portbar.errors import UnsupportedFeatureError
 
@@ -47,7 +47,14 @@ class Variants(Mapping[str, V], Generic[V]):
         Name of the package whose modules each have a `VARIANT`. They are imported at first use.
     known : iterable of Variant, optional
         Variants that need no module each, in place of those.
+
+    Attributes
+    ----------
+    revision : int
+        How often variants of any primitive were added or removed. Texts from before may no longer be right.
     """
+
+    revision: ClassVar[int] = 0
 
     def __init__(self, package: str, known: Iterable[V] | None = None) -> None:
         self._package = package
@@ -84,12 +91,15 @@ class Variants(Mapping[str, V], Generic[V]):
         known = self._all()
         if variant.name in known:
             raise ValueError(f"{self._package} already has a variant {variant.name!r}: choose another name")
-        self._found = self._ordered([*known.values(), variant])
+        self._change([*known.values(), variant])
 
     def unregister(self, name: str) -> None:
         """Remove a variant that `register` has added."""
-        known = self._all()
-        self._found = {key: variant for key, variant in known.items() if key != name}
+        self._change([variant for key, variant in self._all().items() if key != name])
+
+    def _change(self, variants: list[V]) -> None:
+        Variants.revision += 1
+        self._found = self._ordered(variants)
 
     @contextmanager
     def registered(self, variant: V) -> Iterator[V]:

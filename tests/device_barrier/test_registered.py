@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pyopencl")
 
+import pyopencl as cl
+
+import portbar
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose
 from portbar.device.facts import DeviceFacts
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, PUBLISHED_WORDS, BarrierAlgorithm, Discovery, bounded
+from portbar.primitives.headers import render_header
+from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.templates import templates_in
 from portbar.survey.measuring.barrier import time_barriers
 from portbar.survey.measuring.barrier_table import barrier_table
@@ -87,17 +94,21 @@ LATCHED = Discovery(
 )
 
 
-@pytest.fixture
-def _outside(tmp_path: Path) -> Iterator[None]:
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside/knock.mako").write_text(KNOCK, encoding="utf-8")
-    (tmp_path / "outside/latch.mako").write_text(LATCH, encoding="utf-8")
+@contextmanager
+def outside(folder: Path) -> Iterator[None]:
+    (folder / "outside").mkdir()
+    (folder / "outside/knock.mako").write_text(KNOCK, encoding="utf-8")
+    (folder / "outside/latch.mako").write_text(LATCH, encoding="utf-8")
     before = {name: tuple(ALTERNATIVES[name]) for name in ("device_barrier", "discovery")}
-    offsets = dict(layout.OFFSETS)
-    with templates_in(tmp_path), BARRIERS.registered(KNOCKING), DISCOVERIES.registered(LATCHED):
+    with templates_in(folder), BARRIERS.registered(KNOCKING), DISCOVERIES.registered(LATCHED):
         yield
     assert {name: tuple(ALTERNATIVES[name]) for name in before} == before
-    assert offsets == layout.OFFSETS
+
+
+@pytest.fixture
+def _outside(tmp_path: Path) -> Iterator[None]:
+    with outside(tmp_path):
+        yield
 
 
 @pytest.mark.usefixtures("_outside")
@@ -117,11 +128,33 @@ def test_a_registered_variant_is_in_the_tables() -> None:
 @pytest.mark.parametrize(("algorithm", "discovery"), [("knock", "packed"), ("counter", "latch"), ("knock", "latch")])
 def test_a_registered_variant_meets_as_the_others_do(context, queue, algorithm, discovery) -> None:
     with support.skipped_where_refused():
-        program = support.portbar.Program(
+        program = portbar.Program(
             context, SOURCE, strategy={"device_barrier": algorithm, "discovery": discovery}, spin_limit=20.0
         )
     for name in ("chain", "split_chain"):
         check_chain(program.kernel(name), queue, (8,), 6)
+
+
+@pytest.mark.usefixtures("_outside")
+def test_another_variant_of_the_same_name_is_rendered_anew() -> None:
+    strategy = Strategy(Choice("c11", ""), Choice("packed", ""), Choice("again", ""))
+    for guess in (0, 7):
+        with BARRIERS.registered(replace(KNOCKING, name="again", context=lambda _, guess=guess: {"guess": guess})):
+            assert f"before = {guess}u" in render_header("device_barrier", strategy)
+
+
+@pytest.mark.device
+def test_programs_meet_whatever_is_registered_meanwhile(context, queue, tmp_path) -> None:
+    def made() -> portbar.Kernel:
+        return portbar.Program(context, SOURCE, strategy={"device_barrier": "counter"}, spin_limit=20.0).kernel("chain")
+
+    before = made()
+    with outside(tmp_path):
+        during = made()
+        for kernel in (before, during):
+            check_chain(kernel, queue, (8,), 6)
+    for kernel in (before, during, made()):
+        check_chain(kernel, cl.CommandQueue(context), (8,), 6)
 
 
 @pytest.mark.device
