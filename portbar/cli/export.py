@@ -76,11 +76,7 @@ def command(
             f"headers are rendered for one device, but {len(found)} match; choose one by its number, such as --device "
             f"{number(found[0][0])}:\n{listing}"
         )
-    try:
-        source = "\n".join(path.read_text(encoding="utf-8-sig") for path in sources) if sources else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"--source cannot be read as UTF-8: {error}") from error
-    written = export(found[0][1], output, overrides, source=source, options=options)
+    written = export(found[0][1], output, overrides, sources=sources, options=options)
     if as_json:
         print_json({"device": found[0][0].to_json(), "files": [str(path) for path in written]})
         return

@@ -12,13 +12,13 @@ from portbar.choices.profile import describe
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import MOST_ROUNDS, limit_rounds, patience_rounds, polls_per_second
 from portbar.errors import RenderError, UnsupportedFeatureError
+from portbar.launching.source import Source, read_source
 from portbar.primitives import fault, layout
 from portbar.primitives.headers import FAULTS, HOST_HEADER, header_names, needed_ordering, pruned_folder, whole_headers
 from portbar.primitives.reduction.header import grid_extra_words, local_size_limit
 from portbar.primitives.reduction.use import Use, use_of
 from portbar.primitives.strategy import Strategy
 from portbar.records import writing
-from portbar.rendering.source import includes
 from portbar.rendering.templates import render_def
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ def render(
 
     Raises
     ------
+    Error
+        The source is one that `Program` refuses.
     RenderError
         A header does not exist.
     UnsupportedFeatureError
@@ -70,8 +72,8 @@ def render(
     """
     if isinstance(headers, str):
         headers = (headers,)
-    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    texts = _texts(device, headers, strategy, text, options)
+    sources = () if source is None else (read_source(source, options),)
+    texts = _texts(device, headers, strategy, sources)
     return "\n".join(_INCLUDE.sub("", text) for text in texts.values())
 
 
@@ -79,21 +81,21 @@ def _texts(
     device: cl.Device,
     headers: Sequence[str],
     strategy: Strategy | Mapping[str, str] | None,
-    source: str | None = None,
-    options: Sequence[str] = (),
+    sources: Sequence[Source] = (),
 ) -> dict[str, str]:
-    """Name -> text of headers and of those that they require, which come first."""
+    """Name -> text of headers and of those that they require, which come first; what all of the sources use of them, if any."""
     profile = describe(device)
     chosen = strategy
     if not isinstance(chosen, Strategy):
         chosen = choose(profile, chosen, ordering=needed_ordering(headers))
     names = [name for name in headers if name != HOST_HEADER]
-    if source is None:
-        texts = whole_headers(names, chosen)
+    if sources:
+        text, options = "\n".join(source.text for source in sources), sources[0].options
+        texts = pruned_folder(names, chosen, text, options=options, use=use_of(text, options, is_program=False))
+        for source in sources if "reduction" in texts else ():
+            local_size_limit(chosen, use_of(source.text, options))  # refuses a size that the device has no memory for
     else:
-        texts = pruned_folder(names, chosen, source, options=options, use=use_of(source, options, is_program=False))
-        if "reduction" in texts:
-            local_size_limit(chosen, use_of(source, options))  # refuses a size that the device has no memory for
+        texts = whole_headers(names, chosen)
     return texts | ({HOST_HEADER: _host_header(profile, chosen)} if HOST_HEADER in headers else {})
 
 
@@ -137,25 +139,27 @@ def export(
     folder: Path,
     strategy: Strategy | Mapping[str, str] | None = None,
     *,
-    source: str | None = None,
+    sources: Sequence[str | Path] = (),
     options: Sequence[str] = (),
 ) -> list[Path]:
     """Write every header, `host.h` too, to `folder`/portbar/, ready for `-I folder`; the paths written.
 
-    A header that the device cannot have becomes an `#error` with the reason. Given the kernels' `source` and build options,
-    headers hold what it uses, and one that it does not include becomes an `#error`.
+    A header that the device cannot have becomes an `#error` with the reason. Given the kernels' `sources` and build options,
+    headers hold what they use, and one that none includes becomes an `#error`.
 
     Raises
     ------
+    Error
+        A source is one that `Program` refuses.
     RenderError
         The folder cannot be written.
     UnsupportedFeatureError
-        The device cannot do what the source, or the device barrier, needs.
+        The device cannot do what the sources, or the device barrier, need.
     """
     written: list[Path] = []
     # All of them before the first is written: one that is refused leaves the headers of an earlier export as they were.
-    if source is not None:
-        texts = _texts_of_source(device, strategy, source, options)
+    if sources:
+        texts = _texts_of_sources(device, strategy, [read_source(source, options) for source in sources])
     else:
         texts = {name: _text_or_reason(device, name, strategy) for name in (*header_names(), HOST_HEADER)}
     try:
@@ -172,17 +176,17 @@ def export(
     return written
 
 
-def _texts_of_source(
-    device: cl.Device, strategy: Strategy | Mapping[str, str] | None, source: str, options: Sequence[str]
+def _texts_of_sources(
+    device: cl.Device, strategy: Strategy | Mapping[str, str] | None, sources: Sequence[Source]
 ) -> dict[str, str]:
-    """Every header's text for a source."""
-    found = {include.name for include in includes(source)}
+    """Every header's text for sources."""
+    found = {name for source in sources for name in source.headers}
     included = [name for name in header_names() if f"portbar/{name}.h" in found]
     texts = {
         name: f"#error portbar: the source that these headers were exported for includes no portbar/{name}.h; export again\n"
         for name in header_names()
     }
-    return texts | _texts(device, (*included, HOST_HEADER), strategy, source, options)
+    return texts | _texts(device, (*included, HOST_HEADER), strategy, sources)
 
 
 def _text_or_reason(device: cl.Device, name: str, strategy: Strategy | Mapping[str, str] | None) -> str:

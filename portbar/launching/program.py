@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,29 +17,23 @@ from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_time, shortened
 from portbar.device import quirks
 from portbar.device.facts import ask, device_key
-from portbar.errors import BuildError, DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
+from portbar.errors import DeviceError, Error, LoopLimitWarning, UnsupportedFeatureError
 from portbar.launching.build import kernel_names
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.kernel import Kernel
-from portbar.primitives import scan
+from portbar.launching.source import listed, read_source
 from portbar.primitives.headers import needed_ordering
-from portbar.primitives.reduction.checks import HEADER, check_source
+from portbar.primitives.reduction.checks import HEADER
 from portbar.primitives.reduction.loops import ReductionLoop, check_loops
 from portbar.primitives.reduction.use import use_of
-from portbar.primitives.scan import DeviceScan
+from portbar.primitives.scan import DeviceScan, check_scans
 from portbar.primitives.split_barrier.selection import shows_counts
 from portbar.primitives.strategy import Strategy
 from portbar.primitives.tracing import MOST_EVENTS, USUAL_EVENTS, tracing_of
-from portbar.rendering.source import early_statement, includes, mentions, open_enter
+from portbar.rendering.source import mentions
 
 #: Seconds that a barrier waits before it gives up, unless the program says otherwise.
 DEFAULT_SPIN_LIMIT: Final = 10.0
-
-#: Where a driver stops reading, and what has no UTF-8.
-_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
-
-#: Text that can only be meant as the path of a source.
-_PATH: Final = re.compile(r"[^\s(){};]+\.(?:cl|clh|c|h|ocl|opencl)")
 
 #: Devices, by their key, for which the loop limit was reported.
 _warned: Final[set[str]] = set()
@@ -117,31 +110,21 @@ class Program(CompiledProgram):
     ) -> None:
         if not isinstance(context, cl.Context):
             raise Error(f"the first argument of a program must be a pyopencl.Context, not {type(context).__name__}")
-        options = _listed("options", options.split() if isinstance(options, str) else options)
-        for option in options:
-            if not isinstance(option, str) or _UNREADABLE.search(option):
-                raise Error(f"options= must hold build options as strings, but it contains {shortened(option)}")
-        require, reductions = _listed("require", require), _listed("reductions", reductions)
         if not is_time(spin_limit) or not spin_limit > 0:
             raise Error(f"spin_limit must be a finite number of seconds above 0, not {shortened(spin_limit)}")
         if registers is not None and not (type(registers) is int and 16 <= registers <= 255):
             raise Error(f"registers must be an integer from 16 to 255, not {shortened(registers)}")
-        name, text = _name_and_text(source)
+        loops, declared = check_loops(listed("reductions", reductions)), check_scans(scans)
+        read = read_source(source, options, loops, declared)
         devices = _devices(context, devices)
-        self.require = _required(require, text)
+        self.require = _required(listed("require", require), read.headers)
         self.debug = debug
         self.trace = _events(trace)
-        loops = check_loops(reductions)
-        check_source(name, text, loops)
-        declared = scan.check_scans(scans)
-        scan.check_source(name, text, declared)
-        _check_entering(name, text)
-        headers = [include.name for include in includes(text)]
         profiles = {device: describe(device) for device in devices}
         for profile in profiles.values():
             _warn_of_short_loops(profile)
-        ordering = "device" if mentions(text, "PORTBAR_REDUCTION_PARAM") else needed_ordering(headers)
-        counted = shows_counts(text, options)
+        ordering = "device" if mentions(read.text, "PORTBAR_REDUCTION_PARAM") else needed_ordering(read.headers)
+        counted = shows_counts(read.text, read.options)
         strategies = {
             device: replace(
                 self._strategy_for(device, profile, strategy, ordering),
@@ -152,13 +135,13 @@ class Program(CompiledProgram):
         }
         super().__init__(
             context=context,
-            name=name,
-            source=text,
-            options=options,
+            name=read.name,
+            source=read.text,
+            options=read.options,
             spin_limit=float(spin_limit),
             isolate_build=isolate_build,
             reductions=loops,
-            reduction_use=use_of(text, options, loops) if HEADER in headers else None,
+            reduction_use=use_of(read.text, read.options, loops) if HEADER in read.headers else None,
             scans=declared,
             profiles=profiles,
             strategies=strategies,
@@ -197,18 +180,9 @@ class Program(CompiledProgram):
             return self._kernels[name]
 
 
-def _listed(what: str, given: Any) -> tuple[Any, ...]:
-    """Return as a tuple what a caller passed as a list or as one string."""
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Iterable) or isinstance(given, bytes):
-        raise Error(f"{what}= must be a list, not {type(given).__name__}")
-    return tuple(given)
-
-
 def _devices(context: cl.Context, devices: Any) -> tuple[cl.Device, ...]:
     """Return the devices to build for."""
-    given = _listed("devices", context.devices if devices is None else devices)
+    given = listed("devices", context.devices if devices is None else devices)
     if not given:
         raise DeviceError("devices= is empty; omit it to build for all devices of the context")
     for device in given:
@@ -217,25 +191,6 @@ def _devices(context: cl.Context, devices: Any) -> tuple[cl.Device, ...]:
         if device not in context.devices:
             raise DeviceError(f"{device.name.strip()} is not a device of the program's context")
     return given
-
-
-def _check_entering(name: str, text: str) -> None:
-    """Refuse a source whose kernels do not enter their grid by their first statement."""
-    if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER"):
-        raise BuildError(
-            f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
-            "PORTBAR_ENTER(grid); the first statement of that kernel"
-        )
-    line = open_enter(text)
-    if line is not None:
-        raise BuildError(f"{name}, line {line}: PORTBAR_ENTER is a statement and needs a semicolon after it")
-    early = early_statement(text)
-    if early is not None:
-        raise BuildError(
-            f"{name}, line {early[1]}: kernel {early[0]!r} executes code before PORTBAR_ENTER, which surplus work-groups "
-            "and occupancy measurements would execute too; move it after PORTBAR_ENTER. Only declarations may precede it, "
-            "with initialisers that call only get_local_id and similar functions"
-        )
 
 
 def _events(trace: Any) -> int:
@@ -254,28 +209,6 @@ def _events(trace: Any) -> int:
     return events
 
 
-def _name_and_text(source: Any) -> tuple[str, str]:
-    """Return the name of a source in messages, and its text."""
-    if not isinstance(source, str | Path):
-        raise Error(f"the source of a program must be text or a pathlib.Path, not {type(source).__name__}")
-    if isinstance(source, str) and _PATH.fullmatch(source):
-        raise Error(
-            f"the source of a program is its text, and {source!r} looks like a path: pass pathlib.Path({source!r})"
-        )
-    name = source.name if isinstance(source, Path) else "program.cl"
-    try:
-        text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-        text.encode()
-    except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        raise Error(f"{name} is not UTF-8 ({error.reason}, at {error.start}): save it as UTF-8") from None
-    before, null, _ = text.partition("\0")
-    if null:
-        line = before.count("\n") + 1
-        raise Error(f"{name}, line {line}: a null character, where drivers stop reading; remove it")
-    # Editors mark UTF-8 by it, and compilers of OpenCL C refuse it.
-    return name, text.removeprefix("\ufeff")
-
-
 def _warn_of_short_loops(profile: DeviceProfile) -> None:
     """Warn, once per device, that the author's own loops may end early; the caller is `Program`, called by the author."""
     key = device_key(profile.facts)
@@ -285,13 +218,11 @@ def _warn_of_short_loops(profile: DeviceProfile) -> None:
         warnings.warn(f"{profile.facts.name}: {notice}", LoopLimitWarning, stacklevel=3)
 
 
-def _required(names: Sequence[Any], source: str) -> tuple[requirements.Required, ...]:
+def _required(names: Sequence[Any], headers: Sequence[str]) -> tuple[requirements.Required, ...]:
     """Return the requirements of a program."""
     required = requirements.parse(names)
     for one in required:
-        if str(one).startswith(requirements.SPLIT_BARRIER) and not any(
-            include.name == "portbar/split_barrier.h" for include in includes(source)
-        ):
+        if str(one).startswith(requirements.SPLIT_BARRIER) and "portbar/split_barrier.h" not in headers:
             raise UnsupportedFeatureError(
                 f'no header of this program defines the feature {str(one)!r}; add #include "portbar/split_barrier.h"'
             )

@@ -22,7 +22,7 @@ from portbar.primitives.variants import Variants
 from portbar.rendering.folding import COLUMNS, folded, narrow
 from portbar.rendering.items import unmarked
 from portbar.rendering.pruning import pruned
-from portbar.rendering.source import ends_of_skipped, includes, line_of, without_comments
+from portbar.rendering.source import Include, ends_of_skipped, includes, line_of, without_comments
 from portbar.rendering.templates import render_def
 
 #: Every header. A new primitive adds one entry.
@@ -158,6 +158,17 @@ def _including(text: str, header: Header) -> str:
     return text.replace(guard, guard + lines, 1)
 
 
+def known_includes(source: str, name: str) -> list[Include]:
+    """Each include of a portbar header in a source of that name in messages; raises RenderError where there is none."""
+    found = list(includes(source))
+    for include in found:
+        try:
+            _header(include.name)
+        except RenderError as error:
+            raise RenderError(f"{name}, line {include.line}: {error}") from None
+    return found
+
+
 def _pruned_includes(
     names: Sequence[str],
     strategy: Strategy,
@@ -229,12 +240,7 @@ def resolve_includes(
         source = with_joins(source)
     quoted = name.replace("\\", "/").replace('"', "'").replace("\n", " ")
     pieces = [(0, 0, "")]
-    found = list(includes(source))
-    for include in found:
-        try:
-            _header(include.name)
-        except RenderError as error:
-            raise RenderError(f"{name}, line {include.line}: {error}") from None
+    found = known_includes(source, name)
     texts = _pruned_includes([include.name for include in found], strategy, source, options, use, scans)
     for include, text in zip(found, texts, strict=True):
         pieces.append((include.start, include.end, f'#line 1 "{include.name}"\n{text}'))

@@ -370,11 +370,11 @@ def test_exported_headers_compile_by_include_path_through_plain_pyopencl(
 
 
 @pytest.mark.device
-def test_a_source_that_is_not_text_is_wrong_usage(portbar_command, selector, tmp_path):
+def test_a_source_that_is_not_text_is_refused(portbar_command, selector, tmp_path):
     (tmp_path / "binary.cl").write_bytes(b"\xff\xfe")
     code, out, err = portbar_command("export", "-d", selector, "-o", tmp_path, "--source", tmp_path / "binary.cl")
-    assert (code, out) == (2, "")
-    assert "--source" in err
+    assert (code, out) == (1, "")
+    assert "binary.cl is not UTF-8" in err
 
 
 @pytest.mark.device

@@ -190,7 +190,7 @@ def documented_host(device: cl.Device, folder: Path, reductions: int) -> subproc
     cc, library = compiler("gcc"), loader()
     kernel, host = (block.text for block in blocks(DOCS / "c_and_cpp.md") if block.language == "c")
     with skipped_where_refused():
-        export.export(device, folder, source=kernel)
+        export.export(device, folder, sources=[kernel])
     assert host.count("capacity, 1)") == 2
     (folder / "ring.cl").write_text(kernel, encoding="utf-8")
     (folder / "ring.c").write_text(host.replace("capacity, 1)", f"capacity, {reductions})"), encoding="utf-8")
@@ -244,7 +244,7 @@ def test_a_wait_without_a_grid_takes_no_buffer_and_zeros(
     page = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
     assert "`PORTBAR_WAIT_PARAM`" in page
     with skipped_where_refused():
-        export.export(context.devices[0], tmp_path, source=WAIT)
+        export.export(context.devices[0], tmp_path, sources=[WAIT])
     header = (tmp_path / "portbar" / "host.h").read_text(encoding="utf-8")
     options = re.findall(r'^#define PORTBAR_HOST_BUILD_OPTIONS "(.*)"', header, re.MULTILINE)[0].split()
     program = cl.Program(context, WAIT).build([f"-I{tmp_path}", "-DPORTBAR_ATOMIC_WAIT_POLLS=640", *options])

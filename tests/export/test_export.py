@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from portbar.errors import UnsupportedFeatureError
+from portbar.errors import BuildError, Error, RenderError, UnsupportedFeatureError
 from portbar.launching import export
 from portbar.primitives.headers import HOST_HEADER, header_names
 from portbar.rendering.source import without_comments
@@ -64,7 +64,7 @@ def test_a_host_header_is_the_same_for_every_source(device: None) -> None:
 
 
 def test_a_header_that_the_source_does_not_include_says_so(device: None, tmp_path: Path) -> None:
-    paths = export.export(device, tmp_path, source=KERNEL)  # type: ignore[arg-type]
+    paths = export.export(device, tmp_path, sources=[KERNEL])  # type: ignore[arg-type]
     assert [path.stem for path in paths] == [*header_names(), HOST_HEADER]
     for path in paths:
         text = path.read_text(encoding="utf-8")
@@ -79,6 +79,48 @@ def test_a_strategy_that_is_refused_leaves_earlier_headers_as_they_were(device: 
     with pytest.raises(UnsupportedFeatureError, match="intel_device_barrier"):
         export.export(device, tmp_path, {"device_barrier": "intel_device_barrier"})  # type: ignore[arg-type]
     assert [path.read_bytes() for path in paths] == before
+
+
+GRID = '#include "portbar/device_barrier.h"\n'
+REDUCTION = '#include "portbar/reduction.h"\n'
+REFUSED = {
+    "headers in the wrong order": (REDUCTION + GRID, BuildError, "must come before"),
+    "code before the grid": (
+        KERNEL.replace("PORTBAR_ENTER", "out[0] = 1u; PORTBAR_ENTER"),
+        BuildError,
+        "line 6: kernel 'meet'",
+    ),
+    "no such header": ('#include "portbar/barrier.h"\n', RenderError, "line 1: there is no header"),
+    "a path": ("kernels/meet.cl", Error, "looks like a path"),
+    "no list of options": (KERNEL, Error, "options= must be a list, not int"),
+}
+
+
+@pytest.mark.parametrize(("source", "error", "words"), REFUSED.values(), ids=REFUSED)
+def test_a_source_that_no_program_would_take_is_refused_before_a_header_is_written(
+    device: None, tmp_path: Path, source: str, error: type[Error], words: str
+) -> None:
+    options = 7 if words.startswith("options=") else ()
+    with pytest.raises(error, match=words):
+        export.export(device, tmp_path, sources=[KERNEL, source], options=options)  # type: ignore[arg-type]
+    with pytest.raises(error, match=words):
+        export.render(device, "atomics", source=source, options=options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_are_read_each_by_its_own(device: None, tmp_path: Path) -> None:
+    """Joined, their headers would be in the wrong order, and only the first would be known to enter its grid."""
+    macro = f'#include "mine.h"\n{KERNEL.replace("PORTBAR_ENTER(grid)", "BEGIN")}'
+    paths = export.export(device, tmp_path, sources=[REDUCTION, GRID + REDUCTION, macro])  # type: ignore[arg-type]
+    assert "#error portbar: the source" not in next(path for path in paths if path.stem == "reduction").read_text(
+        "utf-8"
+    )
+
+
+def test_a_size_of_a_later_file_needs_its_memory_too(device: None, tmp_path: Path) -> None:
+    sizes = [f"#define PORTBAR_REDUCTION_LOCAL_SIZE {size}\n" + SUM.format("", "k") for size in (8, 900000)]
+    with pytest.raises(UnsupportedFeatureError, match="900000 work-items"):
+        export.export(device, tmp_path, sources=sizes)  # type: ignore[arg-type]
 
 
 SUM = """

@@ -104,12 +104,12 @@ def test_one_text_of_several_headers_has_each_once_and_includes_nothing(monkeypa
 
 
 @pytest.mark.parametrize(
-    "source",
-    [None, '#include "portbar/lock.h"\nkernel void k(global portbar_spin_lock *l) { portbar_spin_lock_release(l); }'],
+    "sources",
+    [(), ('#include "portbar/lock.h"\nkernel void k(global portbar_spin_lock *l) { portbar_spin_lock_release(l); }',)],
 )
-def test_exported_headers_include_each_other(monkeypatch, tmp_path, source):
+def test_exported_headers_include_each_other(monkeypatch, tmp_path, sources):
     monkeypatch.setattr(export, "describe", lambda _: PROFILES["measured"])
-    export.export(None, tmp_path, source=source)  # type: ignore[arg-type]
+    export.export(None, tmp_path, sources=sources)  # type: ignore[arg-type]
     text = (tmp_path / "portbar" / "lock.h").read_text(encoding="utf-8")
     assert text.count('#include "portbar/atomics.h"\n') == 1
     assert "#define PORTBAR_ATOMICS_H" not in text
