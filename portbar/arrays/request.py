@@ -20,6 +20,7 @@ from portbar.primitives.reduction.code import literal
 from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn, Operator, operator_of
 from portbar.primitives.reduction.types import Array, Type, type_of
+from portbar.records.plain import amount
 
 #: The remedy for strides. PyOpenCL copies no such array, and keeps the order of Fortran's.
 REARRANGE: Final = "make it C-contiguous on the host, by numpy.ascontiguousarray before to_device"
@@ -109,7 +110,7 @@ def checked_axis(axis: Any, count: int) -> int:
     """An axis of an array of `count` dimensions, from 0 on."""
     if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or not -count <= axis < count:
         raise LaunchError(
-            f"axis= must be an axis of an array of {count} dimension(s), or None for all of them, not {axis!r}"
+            f"axis= must be an axis of an array of {amount(count, 'dimension')}, or None for all of them, not {axis!r}"
         )
     return int(axis) % count
 

@@ -16,6 +16,7 @@ from portbar.device.facts import DeviceFacts, facts, platform_title
 from portbar.device.listing import FaultyDriver, Listing
 from portbar.device.usable import EmptyPlatform, Usability, check, check_listed
 from portbar.errors import DeviceError
+from portbar.records.plain import amount
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -54,9 +55,8 @@ def check_devices(
     known: Sequence[tuple[DeviceAddress, DeviceFacts]], *, refresh: bool
 ) -> list[tuple[DeviceAddress, DeviceFacts, Usability]]:
     """Check whether listed devices work."""
-    count = "1 device" if len(known) == 1 else f"{len(known)} devices"
     with Steps(err()) as steps:
-        steps.step("", f"checking {count}", _CHECK_S * len(known) if refresh else 0.0)
+        steps.step("", f"checking {amount(len(known), 'device')}", _CHECK_S * len(known) if refresh else 0.0)
         verdicts = check_listed(known, refresh=refresh)
     return [(address, dict(known)[address], verdict) for address, verdict in verdicts]
 

@@ -13,7 +13,7 @@ from portbar.cli.output import print_json
 from portbar.errors import RecordError
 from portbar.records import validate
 from portbar.records.files import parse, read_bytes
-from portbar.records.plain import printable
+from portbar.records.plain import amount, printable
 
 
 @click.command(
@@ -57,6 +57,5 @@ def _show(result: dict[str, Any]) -> None:
         for problem in result["problems"]:
             click.echo(f"  {problem}")
         return
-    devices = f"{result['devices']} device{'' if result['devices'] == 1 else 's'}"
     partial = ", partial" if result["partial"] else ""
-    click.echo(f"{name}: valid, format {result['format']}, {devices}{partial}")
+    click.echo(f"{name}: valid, format {result['format']}, {amount(result['devices'], 'device')}{partial}")

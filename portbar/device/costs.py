@@ -14,7 +14,7 @@ from portbar.device.tuning import MOST, count, exactly
 from portbar.errors import RecordError
 from portbar.records import cache
 from portbar.records.files import find
-from portbar.records.reading import rows_of, us_of
+from portbar.records.reading import known_us_of, rows_of, us_of
 
 #: Kind of the cache's entries with costs. The number goes up when something else is measured than before.
 CACHE_KIND: Final = "costs-1"
@@ -123,7 +123,7 @@ class Costs:
 
 def _of_rows(local_size: int, groups: int, rows: Sequence[Any], entering: Mapping[int, float]) -> ShapeCosts:
     """The costs of one shape: the fastest algorithm, and what launches cost if that was measured."""
-    again = us_of(rows[0]["relaunch_time"]) or 0.0
+    again = known_us_of(rows[0]["relaunch_time"])
     more: dict[str, float | None] = {
         name: us_of(next((row[f"{name}_time"] for row in rows if f"{name}_time" in row), None))
         for name in ("enqueue", "gap", "launch", "grid", "check")
@@ -132,7 +132,7 @@ def _of_rows(local_size: int, groups: int, rows: Sequence[Any], entering: Mappin
         # Older records have the device's time of a launch that only enters its grid.
         nearest = min(entering, key=lambda size: abs(math.log(size / local_size)))
         more["grid"] = again + entering[nearest]
-    return ShapeCosts(local_size, groups, min(us_of(row["barrier_time"]) or 0.0 for row in rows), again, **more)
+    return ShapeCosts(local_size, groups, min(known_us_of(row["barrier_time"]) for row in rows), again, **more)
 
 
 def _entering(rows: Iterable[Any]) -> dict[int, float]:
@@ -140,7 +140,7 @@ def _entering(rows: Iterable[Any]) -> dict[int, float]:
     times: dict[int, list[float]] = {}
     for row in rows:
         if row["patience"] and row["lock"] == "packed" and row["local_size"]:
-            times.setdefault(row["local_size"], []).append(us_of(row["launch_time"]) or 0.0)
+            times.setdefault(row["local_size"], []).append(known_us_of(row["launch_time"]))
     return {size: statistics.median(of) for size, of in times.items()}
 
 

@@ -16,6 +16,7 @@ from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.launch import Launch
 from portbar.launching.parameters import SCALARS, Parameter
+from portbar.records.plain import amount
 
 if TYPE_CHECKING:
     from portbar.launching.compiled import CompiledKernel
@@ -99,7 +100,7 @@ def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:
     if len(args) != kernel.count:
         names = "" if parameters is None else " (" + ", ".join(f"{p.type_name} {p.name}" for p in parameters) + ")"
         raise LaunchError(
-            f"kernel {kernel.name!r} takes {kernel.count} argument{'s' * (kernel.count != 1)}{names}, {len(args)} given; "
+            f"kernel {kernel.name!r} takes {amount(kernel.count, 'argument')}{names}, {len(args)} given; "
             "portbar fills in PORTBAR_GRID_PARAM itself"
         )
     for index, parameter in enumerate(parameters or ()):

@@ -15,6 +15,7 @@ from portbar.device.facts import ask
 from portbar.errors import LaunchError, UnsupportedFeatureError
 from portbar.launching.parameters import GRID, SCAN, Parameter, bytes_of
 from portbar.primitives import layout
+from portbar.records.plain import amount
 from portbar.rendering.source import mentions
 
 if TYPE_CHECKING:
@@ -162,13 +163,13 @@ def check_least(kernel: str, device: str, least: int, local: Size, bound: int, a
     """Check a launch against the work-groups that its program requires (`groups>=N`)."""
     if bound < least:
         raise UnsupportedFeatureError(
-            f"kernel {kernel!r}: its program requires groups>={least}, but {device} runs at most {bound} work-group(s) of "
-            f"{local} concurrently. Use a smaller local size, less local memory, or a device with more compute units"
+            f"kernel {kernel!r}: its program requires groups>={least}, but {device} runs at most {amount(bound, 'work-group')} "
+            f"of {local} concurrently. Use a smaller local size, less local memory, or a device with more compute units"
         )
     if asked is not None and asked < least:
         raise LaunchError(
-            f"kernel {kernel!r}: {asked} work-group(s) were requested, but its program requires groups>={least}: launch at "
-            "least that many"
+            f"kernel {kernel!r}: a launch of {amount(asked, 'work-group')} was requested, but its program requires "
+            f"groups>={least}: launch at least that many"
         )
 
 

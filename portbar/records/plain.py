@@ -1,4 +1,4 @@
-"""Cleans what drivers and strangers wrote, so that a record can hold it and a terminal can show it."""
+"""Texts that a record can hold and a terminal can show: what drivers and strangers wrote is cleaned, amounts are in words."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def plain_text(value: object, longest: int = 500) -> str:
         return ""
     plain = " ".join(HIDDEN.sub(" ", value).split())
     return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
+
+
+def amount(number: object, noun: str) -> str:
+    """Return a number with its noun, as in "1 device" and "2 devices"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(name: str) -> str:

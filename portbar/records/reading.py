@@ -65,8 +65,12 @@ def number_of(reading: Any) -> float | None:
 
 def us_of(reading: Any) -> float | None:
     """Return the microseconds of a reading, if it has a number."""
-    value = number_of(reading)
-    return None if value is None else value * _us_per_unit(reading)
+    return None if number_of(reading) is None else known_us_of(reading)
+
+
+def known_us_of(reading: Any) -> float:
+    """Return the microseconds of a reading that is known to have a number."""
+    return (number_of(reading) or 0.0) * _us_per_unit(reading)
 
 
 def us_samples_of(reading: Mapping[str, Any] | None) -> list[float]:

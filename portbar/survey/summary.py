@@ -10,7 +10,7 @@ from typing import Any, Final
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import loop_notice
 from portbar.errors import Error
-from portbar.records.reading import number_of, us_of, value_of
+from portbar.records.reading import known_us_of, number_of, value_of
 from portbar.survey.device import Device
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.steps.barrier import Barrier
@@ -135,10 +135,8 @@ def _cost(entry: Entry) -> str:
     if not rows:
         return ""
     count = min({row["groups"] for row in rows}, key=lambda number: (_far(number, groups), number))
-    best = min((row for row in rows if row["groups"] == count), key=lambda row: us_of(row["barrier_time"]) or 0.0)
-    us, again = us_of(best["barrier_time"]), us_of(best["relaunch_time"])
-    if not us or not again:
-        return ""
+    best = min((row for row in rows if row["groups"] == count), key=lambda row: known_us_of(row["barrier_time"]))
+    us, again = known_us_of(best["barrier_time"]), known_us_of(best["relaunch_time"])
     ratio = again / us
     beside = f"{digits(ratio)} times faster than" if ratio >= 1 else "slower than"
     shape = f" ({count} groups)" if count != groups else ""

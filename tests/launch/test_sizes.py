@@ -223,3 +223,9 @@ def test_a_suggested_local_size_is_computed_once(context, queue, monkeypatch):
     first = made.suggested_local_size(queue)
     monkeypatch.delattr("portbar.launching.kernel.suggested")
     assert made.suggested_local_size(cl.CommandQueue(context)) == first
+
+
+@pytest.mark.parametrize(("bound", "words"), [(1, "at most 1 work-group of"), (2, "at most 2 work-groups of")])
+def test_a_device_with_too_few_groups_is_named_with_their_number(bound: int, words: str) -> None:
+    with pytest.raises(portbar.UnsupportedFeatureError, match=words):
+        sizes.check_least("k", "A device", 3, (64,), bound, None)

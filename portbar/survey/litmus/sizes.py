@@ -8,6 +8,7 @@ from typing import Final
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
 from portbar.primitives.atomics.variant import VARIANTS
+from portbar.records.plain import amount
 
 #: Seconds that a rendezvous may take on a CPU: the first one of a launch, when threads are being woken, and later ones.
 _FIRST_MEETING_S: Final = 2e-2
@@ -126,7 +127,7 @@ class Scale:
     def within(self, threads: int) -> Size | str:
         """The size of a test in one work-group, or why it cannot be run."""
         if self.most_local < threads:
-            return f"needs a work-group of {threads}, the device's have {self.most_local} work-item(s) at most"
+            return f"needs a work-group of {threads}, the device's have {amount(self.most_local, 'work-item')} at most"
         local_size = min({"gpu": 256, "simulator": 8}.get(self.kind, 64), self.most_local)
         groups = 4 * self.units if self.kind == "gpu" else self._width()
         rounds = {"cpu": 64, "simulator": 4}.get(self.kind, 16)

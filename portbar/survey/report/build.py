@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from portbar.errors import RecordError
 from portbar.records import load
-from portbar.records.plain import printable
+from portbar.records.plain import amount, printable
 from portbar.records.writing import is_folder
 from portbar.survey.report.collect import Json, collect, in_order
 from portbar.survey.report.markdown import markdown
@@ -48,8 +48,7 @@ class FolderReport:
         counts = Counter(one["verdict"] for one in self.devices)
         said = ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word])
         newest = max((one["created"] for one in self.devices if one["kind"] != "published"), default=None)
-        count = f"{self.records} {'record' if self.records == 1 else 'records'}"
-        of = f"{count} of {len(self.devices)} {'device' if len(self.devices) == 1 else 'devices'}"
+        of = f"{amount(self.records, 'record')} of {amount(len(self.devices), 'device')}"
         when = f"; the newest measurement is of {newest}" if newest else ""
         return [f"{of}{when}. Verdicts: {said or 'none'}."]
 

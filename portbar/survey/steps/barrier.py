@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from portbar.choices.strategy import ALTERNATIVES
-from portbar.records.reading import rows_of, us_of
+from portbar.records.reading import known_us_of, rows_of, us_of
 from portbar.survey.measuring.barrier_table import keep_table, unsteady
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used, grid_of
 from portbar.survey.tables import EMPTY, Cell, Table, cells, digits, name_cell, terminal_table
@@ -85,7 +85,7 @@ class Barrier(Step):
         algorithms: dict[str, dict[int, float]] = {}
         relaunch: dict[int, float] = {}
         for row in (row for row in rows if row["local_size"] == size):
-            algorithms.setdefault(row["algorithm"], {})[row["groups"]] = us_of(row["barrier_time"]) or 0.0
+            algorithms.setdefault(row["algorithm"], {})[row["groups"]] = known_us_of(row["barrier_time"])
             again = us_of(row["relaunch_time"])
             if again is not None:
                 relaunch.setdefault(row["groups"], again)
@@ -131,8 +131,8 @@ def times_table(entry: Entry) -> Table | None:
         shapes.setdefault((row["local_size"], row["groups"]), {})[row["algorithm"]] = row
     shown = []
     for (local, groups), of_shape in sorted(shapes.items()):
-        times = {name: us_of(row["barrier_time"]) or 0.0 for name, row in of_shape.items()}
-        least, again = min(times.values()), us_of(next(iter(of_shape.values()))["relaunch_time"]) or 0.0
+        times = {name: known_us_of(row["barrier_time"]) for name, row in of_shape.items()}
+        least, again = min(times.values()), known_us_of(next(iter(of_shape.values()))["relaunch_time"])
         timed = [
             Cell(digits(times[name]), kind="best" if times[name] == least else "") if name in times else EMPTY
             for name in present

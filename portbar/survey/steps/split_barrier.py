@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from portbar.records.reading import rows_of, us_of
+from portbar.records.reading import known_us_of, rows_of, us_of
 from portbar.survey.steps.step import Entry, Json, Row, Step, Turn, as_used
 from portbar.survey.tables import Table, cells, common, name_cell, strategy_cell, terminal_table, timed_cells
 
@@ -37,7 +37,7 @@ class SplitBarrier(Step):
             return
         shown = []
         for row in rows:
-            whole, split = us_of(row.get("barrier_time")), us_of(row["time"]) or 0.0
+            whole, split = us_of(row.get("barrier_time")), known_us_of(row["time"])
             ratio = split / whole if whole else None
             nanoseconds = None if whole is None else 1e3 * whole
             shown.append([row["local_size"], strategy_cell(row), 1e3 * split, nanoseconds, ratio])
@@ -55,7 +55,7 @@ class SplitBarrier(Step):
         plain = [value for row in here if (value := us_of(row.get("barrier_time"))) is not None]
         return {
             "local_size": size,
-            "times_ns": {row["strategy"]: 1e3 * (us_of(row["time"]) or 0.0) for row in here},
+            "times_ns": {row["strategy"]: 1e3 * known_us_of(row["time"]) for row in here},
             "chosen": next((row["strategy"] for row in here if row["chosen"]), None),
             "barrier_ns": 1e3 * plain[0] if plain else None,
         }

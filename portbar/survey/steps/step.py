@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from portbar.device import child
-from portbar.records.reading import measured, rows_of, us_of, value_of
+from portbar.records.plain import amount
+from portbar.records.reading import known_us_of, measured, rows_of, value_of
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -213,10 +214,9 @@ def as_used(rows: Sequence[Row], time: str, way: str, shape: tuple[str, ...]) ->
 
 
 def _rank(row: Row, time: str) -> tuple[bool, float]:
-    return not row.get("chosen", False), us_of(row[time]) or 0.0
+    return not row.get("chosen", False), known_us_of(row[time])
 
 
 def grid_of(row: Row) -> str:
     """The work-groups of a row and their size, in words."""
-    count = row.get("groups")
-    return f"{count} {'group' if count == 1 else 'groups'} of {row.get('local_size')}"
+    return f"{amount(row.get('groups'), 'group')} of {row.get('local_size')}"
