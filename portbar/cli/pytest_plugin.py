@@ -181,6 +181,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for name in extensions:
         if name not in device.extensions.split():
             pytest.skip(f"{device.name.strip()} lacks {name}")
+    if local_size > device.max_work_group_size:
+        most = device.max_work_group_size
+        pytest.skip(f"{device.name.strip()} supports at most {most} work-items per group, not {local_size}")
     if groups is not None:
         there = _groups(device, local_size)
         if isinstance(there, str):
@@ -212,9 +215,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _needs(
-    *, groups: int | None = None, local_size: int = 64, extensions: str | Iterable[str] = ()
+    *, groups: int | None = None, local_size: int | None = None, extensions: str | Iterable[str] = ()
 ) -> tuple[int | None, int, tuple[str, ...]]:
     """Return the arguments of the marker."""
+    if local_size is None:
+        local_size = 1 if groups is None else 64
     return groups, int(local_size), (extensions,) if isinstance(extensions, str) else tuple(extensions)
 
 
@@ -261,8 +266,6 @@ def _groups(device: cl.Device, local_size: int) -> int | str:
 
     import portbar  # noqa: PLC0415 (the same)
 
-    if local_size > device.max_work_group_size:
-        return f"{device.name.strip()} supports at most {device.max_work_group_size} work-items per group, not {local_size}"
     context = cl.Context([device])
     try:
         kernel = portbar.Program(context, _MEETING).kernel("meet")

@@ -184,14 +184,26 @@ def test_groups(portbar_device):
 def test_extensions(portbar_device):
     assert portbar_device.name == "First CPU"
 
+@pytest.mark.portbar(local_size=64)
+def test_enough(portbar_device):
+    pass
+
+@pytest.mark.portbar(local_size=65)
+def test_large(portbar_device):
+    pass
+
 @pytest.mark.portbar(groups=1, extensions=())
 def test_little(portbar_device):
     pass
 """
     result = inner(program, "--strict-markers")
-    result.assert_outcomes(passed=4, skipped=2)
+    result.assert_outcomes(passed=6, skipped=4)
     result.stdout.fnmatch_lines_random(
-        ["*Second CPU runs 1 work-group(s) of 64 concurrently, the test needs 2", "*Second CPU lacks cl_khr_fp64"]
+        [
+            "*Second CPU runs 1 work-group(s) of 64 concurrently, the test needs 2",
+            "*Second CPU lacks cl_khr_fp64",
+            "*First CPU supports at most 64 work-items per group, not 65",
+        ]
     )
 
 
