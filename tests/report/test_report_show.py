@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.table import Table
 from portbar.cli.output import err, show
 from portbar.records import text, validate
 from portbar.records.files import NoSuchRecordError, find, shipped
+from tests.checkout import ROOT
 from tests.report_support import device, record, run
 
 
@@ -53,6 +55,12 @@ def test_every_shipped_record_can_be_shown(slug: str) -> None:
     shown = run("show", slug)
     assert shown.exit_code == 0, shown.exception
     assert value["devices"][0]["facts"]["name"] in " ".join(shown.stdout.split())
+
+
+def test_the_page_shows_a_record_as_the_command_does() -> None:
+    page = (ROOT / "docs" / "survey.md").read_text(encoding="utf-8")
+    ((slug, sample),) = re.findall(r"^```text\n\$ portbar show (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert run("show", slug).stdout == sample
 
 
 def test_a_part_of_a_slug_names_a_record_in_any_case() -> None:
