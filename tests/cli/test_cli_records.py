@@ -153,7 +153,9 @@ def test_submit_without_a_folder_is_wrong_usage(tmp_path: Path):
 def test_a_folder_without_a_page_takes_records_all_the_same(tmp_path: Path):
     result = run("submit", written(tmp_path / "r.json", record()), "--matrix", tmp_path)
     assert result.exit_code == 0
-    assert "The index was not written" in result.stdout
+    assert "The index was not written: the folder has no README.md: make one with the two lines" in result.stdout
+    (tmp_path / "README.md").write_text("# Mine\n", encoding="utf-8")
+    assert "README.md of the folder lacks the two lines" in str(run("index", tmp_path).exception)
     assert "README.md" not in result.stdout.partition("git add")[2]
 
 

@@ -38,7 +38,8 @@ def index(folder: Path) -> tuple[str, str]:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise RecordError(f"{PAGE} of the folder lacks the two lines that enclose the index: {BEGIN} {END}")
+        lack = f"{PAGE} of the folder lacks" if (folder / PAGE).exists() else f"the folder has no {PAGE}: make one with"
+        raise RecordError(f"{lack} the two lines that enclose the index: {BEGIN} {END}")
     made = index_of((path.name, record) for path, record in read_folder(folder))
     return text, f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
 
