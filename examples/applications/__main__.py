@@ -34,6 +34,9 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.names) - set(ALL):
         parser.error(f"no application is called {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    for name in options.names or ALL:
+        if options.size is not None and options.size not in ALL[name].allowed:
+            parser.error(f"--size of {name} must be in {ALL[name].allowed}, and is {options.size}")
     try:
         graph = None if options.graph is None else named(options.graph)
     except InputError as error:

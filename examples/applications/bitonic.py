@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from examples.applications.common import Application
+from examples.applications.common import SCALES, Application
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -19,6 +19,7 @@ class Bitonic(Application):
     name = "bitonic"
     summary = "bitonic sort: many equal steps that move data far"
     sizes = (10, 15, 20)
+    allowed = SCALES
     source = """
 #include "portbar/device_barrier.h"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import portbar
+from examples.applications.common import SCALES
 from examples.applications.inputs import DRAW, Graph, OnGraph, drawn, sources, undirected
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Colouring(OnGraph):
     family = "rmat"
     prepared = staticmethod(undirected)
     sizes = (8, 12, 16)
+    allowed = SCALES
     source = f"""
 #include "portbar/atomics.h"
 #include "portbar/worklist.h"

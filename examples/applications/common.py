@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
 import portbar
+
+#: The sizes that are powers of two: 2**size vertices or values.
+SCALES: Final = range(1, 25)
 
 
 class Application(ABC):
@@ -23,6 +27,8 @@ class Application(ABC):
         OpenCL C of both ways, so that they differ in nothing but how their steps meet.
     sizes : tuple of int
         From one that is all waiting to one that is bound by memory.
+    allowed : sequence of int
+        The sizes that it takes.
     local : int
         Local size of the launches for each step; the grid's is the one that portbar suggests.
     steps : int
@@ -35,6 +41,7 @@ class Application(ABC):
     summary: ClassVar[str]
     source: ClassVar[str]
     sizes: ClassVar[tuple[int, ...]]
+    allowed: ClassVar[Sequence[int]] = range(1, 8193)
     local: ClassVar[int] = 64
     steps: int = 1
     registers: ClassVar[int | None] = None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from examples.applications.common import SCALES
 from examples.applications.inputs import Graph, OnGraph
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Components(OnGraph):
     summary = "connected components of an R-MAT graph: few steps, uneven work"
     family = "rmat"
     sizes = (8, 12, 16)
+    allowed = SCALES
     source = """
 #include "portbar/atomics.h"
 #include "portbar/device_barrier.h"

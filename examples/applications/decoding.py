@@ -22,6 +22,8 @@ class Decoding(Application):
         "a chain of small matrix-vector products: a barrier per product, split around the fetch of the next matrix"
     )
     sizes = (64, 256, 512)
+    #: Powers of two, since work-items add in pairs.
+    allowed = (8, 16, 32, 64, 128, 256, 512, 1024)
     steps = STAGES
     source = """
 #include "portbar/device_barrier.h"

@@ -52,7 +52,7 @@ def named(name: str) -> Graph:
     family, _, size = name.partition(":")
     if name == "debian":
         return debian()
-    if family in FAMILIES and size.isdigit():
+    if family in FAMILIES and size.isdecimal() and int(size):
         return FAMILIES[family](int(size))
     if not Path(name).is_file():
         raise InputError(

@@ -21,6 +21,8 @@ class Life(Application):
     name = "life"
     summary = "Game of Life: many equal steps"
     sizes = (64, 256, 1024)
+    #: Whole work-groups a row, for the launches.
+    allowed = range(64, 8193, 64)
     steps = STEPS
     source = """
 #include "portbar/device_barrier.h"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from examples.applications.common import SCALES
 from examples.applications.inputs import Graph, OnGraph, reversed_edges
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class PageRank(OnGraph):
     summary = "PageRank of an R-MAT graph: uneven work in each step"
     family = "rmat"
     sizes = (8, 12, 16)
+    allowed = SCALES
     steps = STEPS
     #: So that loads of several edges are under way together: NVIDIA's assembler takes fewer by itself in long kernels.
     registers = 64

@@ -88,6 +88,30 @@ def test_applications_on_graphs_take_a_file(device: cl.Device, tmp_path: Path) -
     assert all(f"of {path}, 6 vertices and 14 edges:" in line for line in lines)
 
 
+@pytest.mark.device
+def test_applications_take_small_sizes(device: cl.Device) -> None:
+    names = [name for name in ALL if name != "life"]
+    lines = run_applications(device, *names, "--size", "8")
+    assert [line.split(":")[0] for line in lines] == [f"  {name} of 8" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [*((name, size) for name in ALL for size in (-1, 0)), ("life", 1), ("gradients", 3), ("decoding", 12)],
+)
+def test_a_size_that_an_application_cannot_have_is_wrong_usage(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyopencl")
+    from examples.applications import __main__  # noqa: PLC0415 (needs PyOpenCL)
+
+    monkeypatch.setattr(sys, "argv", ["applications", name, f"--size={size}"])
+    with pytest.raises(SystemExit) as left:
+        __main__.main()
+    assert left.value.code == 2
+    assert f"--size of {name} must be in" in capsys.readouterr().err
+
+
 def test_the_readme_names_the_applications() -> None:
     readme = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert "(applications)" in readme

@@ -74,8 +74,9 @@ def test_other_files_are_refused_with_the_reason(tmp_path: Path, text: str, reas
 
 
 def test_a_name_that_is_no_graph_is_refused() -> None:
-    with pytest.raises(inputs.InputError, match=r"no such file; other graphs are debian, rmat:SIZE"):
-        inputs.named("rmat:many")
+    for name in ("rmat:many", "streets:0"):
+        with pytest.raises(inputs.InputError, match=r"no such file; other graphs are debian, rmat:SIZE"):
+            inputs.named(name)
 
 
 def test_families_are_chosen_by_name_and_size() -> None:
