@@ -81,6 +81,19 @@ class Device:
         return None if usable is None else bool(usable["usable"])
 
     @property
+    def verdict(self) -> str:
+        """Whether it is usable, or how its survey ended without an answer: a word such as "refused" or "unknown"."""
+        if self.status in {"published", "failed"}:
+            return self.status
+        if self.is_usable is False:
+            return "unusable"
+        if self.status == "refused":
+            return "refused"
+        if self.is_usable is None:
+            return "not surveyed" if self.status == "waiting" else "unknown"
+        return "usable"
+
+    @property
     def why_not(self) -> str:
         """Why it is not usable, or was not surveyed to the end; empty where there is no reason."""
         usable = self.entry.get("usable") or {}

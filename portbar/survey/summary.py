@@ -57,19 +57,19 @@ def loop_warning(entry: Entry) -> str:
 def summary(entry: dict[str, Any]) -> list[Line]:
     """The labelled lines of one device: `Verdict`, `Barrier`, `Problem`, `Remedy` and `Faults`, each where it applies."""
     device = Device(entry)
-    if device.status == "failed":
+    if device.verdict == "failed":
         return [Line("Verdict", f"survey failed: {entry.get('reason', _UNKNOWN)}", "red")]
-    if device.status == "published":
+    if device.verdict == "published":
         return [Line("Verdict", _published(entry), "green")]
-    if device.is_usable is None:
-        unchecked = "not surveyed: interrupted before it was checked"
-        unknown = "unknown: the record does not say whether the device works"
-        return [Line("Verdict", unchecked if device.status == "waiting" else unknown, "yellow")]
-    if not device.is_usable:
+    if device.verdict == "not surveyed":
+        return [Line("Verdict", "not surveyed: interrupted before it was checked", "yellow")]
+    if device.verdict == "unknown":
+        return [Line("Verdict", "unknown: the record does not say whether the device works", "yellow")]
+    if device.verdict == "unusable":
         usable = entry["usable"]
         lines = [Line("Verdict", f"unusable: {usable['reason']}", "red")]
         return [*lines, Line("Remedy", usable["remedy"])] if usable["remedy"] else lines
-    if device.status == "refused":
+    if device.verdict == "refused":
         refused = f"usable, but portbar refuses barriers between work-groups: {entry.get('reason', _UNKNOWN)}"
         return [Line("Verdict", refused, "yellow"), *_faults(device)]
     style = "green" if device.status == "complete" else "yellow"

@@ -149,10 +149,12 @@ def test_devices_that_could_not_be_measured_have_a_row() -> None:
     broken["status"] = "unusable"
     broken["usable"] = {"usable": False, "reason": "the probe kernel gave 7", "remedy": "another driver"}
     waiting = {"facts": {"name": "Waiting"}, "status": "waiting", "address": broken["address"], "seconds": 0.0}
-    shown = by_name(collect([("a", record(broken, waiting))]))
+    silent = waiting | {"facts": {"name": "Silent"}, "status": "complete"}
+    shown = by_name(collect([("a", record(broken, waiting, silent))]))
     assert set(shown) == {"verdicts"}
     assert row(shown["verdicts"], "Broken")["Verdict"] == "unusable: the probe kernel gave 7"
     assert row(shown["verdicts"], "Waiting")["Verdict"] == "not surveyed"
+    assert row(shown["verdicts"], "Silent")["Verdict"] == "unknown"
 
 
 # --- records are untrusted ---

@@ -55,6 +55,7 @@ def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
     assert "interrupted before it was checked" in verdict({"status": "waiting"})
     assert "does not say whether the device works" in verdict({"status": "complete"})
     assert "refuses barriers between work-groups: no ordering" in verdict(entry(status="refused", reason="no ordering"))
+    assert "refuses barriers" in verdict({"status": "refused", "reason": "no ordering"})
     one = {"max_groups": {"value": "1", "reason": "loops end early: one group"}}
     assert "grids of one work-group" in verdict(entry(strategy=one))
     assert "loops end early" in verdict(entry(strategy=one))

@@ -62,12 +62,8 @@ def _citation(record: Mapping[str, Any]) -> str | None:
 
 
 def _verdict(device: Device) -> str:
-    if device.status in {"published", "failed", "refused"}:
-        return device.status
-    if device.is_usable is False:
-        return "unusable"
-    if device.status == "waiting" or device.is_usable is None:
-        return "not surveyed"
+    if device.verdict != "usable":
+        return device.verdict
     groups = most_groups(device.entry)
     if "max_groups" in device.strategy or groups == 1:
         return "one work-group"

@@ -29,6 +29,7 @@ VERDICTS: Final = (
     "usable, not measured",
     "published",
     "refused",
+    "unknown",
     "not surveyed",
     "unusable",
     "failed",
