@@ -1,7 +1,7 @@
 /* The device barrier by two counters that only grow: a work-group arrives at one of them and waits for both. Promises as
    those of device_barrier_counter. On NVIDIA the split form of `tree` counts so, too.
 
-   Mirrors: cl_templates/device_barrier/sharded.mako 0d6f74bff881
+   Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf

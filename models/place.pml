@@ -8,10 +8,10 @@
    Which slot is fastest is a choice. A wait has no limit but in launches in which one is reached; it then ends at any
    time, since nothing informs a group that others have given up.
 
-   Mirrors: cl_templates/grid/place.mako 740328ed5bba
+   Mirrors: cl_templates/grid/place.mako 8d221636cacb
    Mirrors: cl_templates/grid/grid.mako 5de428e215f0
    Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
-   Mirrors: cl_templates/device_barrier/sharded.mako 0d6f74bff881
+   Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Run: FORM=1 GROUPS=3
    Run: FORM=2 GROUPS=3

@@ -7,7 +7,7 @@
    REPLICATED there are two such words, as the barriers of these names have counters.
 
    Mirrors: cl_templates/device_barrier/vote.mako eb98abe401e1
-   Mirrors: cl_templates/device_barrier/sharded.mako 0d6f74bff881
+   Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
    Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6

@@ -65,7 +65,7 @@ static inline uint portbar_missing(const portbar_grid *grid, const portbar_count
 % endif
 ## Both loads are on their way together, as at a barrier: one wait after the other finds other slots to be the fastest.
             bool met = false;
-            for (uint poll = 0; poll < (1u << 22) && !met; ++poll) {
+            for (uint poll = 0; poll < (${place_polls}) && !met; ++poll) {
                 const uint first = portbar_word_load(counter);
                 const uint second = portbar_word_load(counter + PORTBAR_SLOT_WORDS);
                 met = (int)(first - round * ((count + 1u) / 2u)) >= 0 && (int)(second - round * (count / 2u)) >= 0;

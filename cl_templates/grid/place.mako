@@ -5,7 +5,7 @@
 static inline bool portbar_place_wait(volatile global uint *counter, uint target)
 {
     uint seen = portbar_word_load(counter);
-    for (uint poll = 0; poll < (1u << 22) && (int)(seen - target) < 0; ++poll)
+    for (uint poll = 0; poll < (${place_polls}) && (int)(seen - target) < 0; ++poll)
         seen = portbar_word_load(counter);
     portbar_word_acquire(counter);
     return (int)(seen - target) >= 0;

@@ -268,6 +268,8 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "counts_in_slots": _counts_in_slots(strategy),
         **(_ONE_COUNTER if _counts_in_one(strategy) else _COUNTERS),
         "placing": strategy.tuning.placing if _places(strategy) else (),
+        # The most polls of a wait while slots are measured.
+        "place_polls": "1u << 22",
         "holds": _holds(strategy),
         "release_flags": layout.RELEASE_FLAGS,
         "grid_slices": layout.GRID_SLICES,
