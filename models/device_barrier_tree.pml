@@ -2,18 +2,18 @@
    poll the root; with RELEASE_FLAGS, as on NVIDIA, the last group of all raises flags, and each group polls one.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/tree.mako 944b52a31fcc
+   Mirrors: cl_templates/device_barrier/tree.mako 355390e33d5f
    Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
    Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4
-   Run: GROUPS=3 BITS=4 LIMITED=1 SKIPS
-   Run: GROUPS=3 BITS=4 LIMITED=1 RELEASE_FLAGS=2
+   Run: GROUPS=3 ROUNDS=5 LAUNCHES=1 LIMITED=1 SKIPS
+   Run: GROUPS=3 ROUNDS=5 LAUNCHES=1 LIMITED=1 RELEASE_FLAGS=2
    Nightly: GROUPS=5 ROUNDS=2
-   Nightly: GROUPS=4 ROUNDS=2 LAUNCHES=1 BITS=4 LIMITED=1 SKIPS
-   Nightly: GROUPS=4 ROUNDS=2 LAUNCHES=1 BITS=4 LIMITED=1 RELEASE_FLAGS=2
+   Nightly: GROUPS=4 ROUNDS=2 LAUNCHES=1 LIMITED=1 SKIPS
+   Nightly: GROUPS=4 ROUNDS=2 LAUNCHES=1 LIMITED=1 RELEASE_FLAGS=2
    Liveness: GROUPS=3 POLLS
    Liveness: GROUPS=3 POLLS RELEASE_FLAGS=2
    Bug: ROOT_AT_ONCE GROUPS=3
@@ -22,7 +22,7 @@
    Bug: KEEPS_FLAGS GROUPS=3 RELEASE_FLAGS=2
    Bug: NARROW_ROOT GROUPS=3
    Bug: EVEN_NODES GROUPS=3
-   Bug: COUNTS_NONE GROUPS=3 BITS=4 LIMITED=1
+   Bug: COUNTS_NONE GROUPS=3 LIMITED=1
 */
 #define TREE_FAN 2
 #include "device_barrier.h"
@@ -36,8 +36,8 @@ byte released[RELEASE_FLAGS];
 #define POLLED_WORD root
 #endif
 
-#define OWN_VARIABLES byte root_target, members; bit last;
-#define OWN_END root_target = 0; members = 0;
+#define OWN_VARIABLES byte members; bit last;
+#define OWN_END members = 0;
 #define OWN_PROCESSES
 
 #define NODES ((num_groups + TREE_FAN - 1) / TREE_FAN)
@@ -68,10 +68,9 @@ inline prepare()
 #endif
 }
 
-/* Groups that a node knows to have arrived, in tree.mako, portbar_wait_root. Its `phase` is a quotient, which needs words
-   that do not wrap. */
-#define LIMIT_PHASE (root_target / NODES)
-#define BEYOND(index) WORD(node[index] - LIMIT_PHASE * MEMBERS(index))
+/* Groups that a node knows to have arrived, in tree.mako, portbar_wait_root. `target` is the phase. */
+#define ROOT_TARGET WORD(target * NODES)
+#define BEYOND(index) WORD(node[index] - target * MEMBERS(index))
 #ifdef BUG_COUNTS_NONE
 #define ARRIVED(index) (MEMBERS(index) - MIN(WORD(0 - BEYOND(index)), MEMBERS(index)))
 #else
@@ -82,9 +81,9 @@ inline prepare()
 inline wait_root()
 {
     do
-    :: REACHED(POLLED_WORD, root_target) -> break
+    :: REACHED(POLLED_WORD, ROOT_TARGET) -> break
     :: abort_flag -> draining(); ok = 0; break
-    :: AT_LIMIT(!REACHED(POLLED_WORD, root_target));
+    :: AT_LIMIT(!REACHED(POLLED_WORD, ROOT_TARGET));
        lacking = ARRIVED(0);
        if :: NODES > 1 -> lacking = lacking + ARRIVED(1) :: else fi;
        if :: NODES > 2 -> lacking = lacking + ARRIVED(2) :: else fi;
@@ -102,9 +101,8 @@ inline whole_barrier()
     if
     :: ok ->
         members = MEMBERS(INDEX);
-        target = WORD(target + members);
-        root_target = WORD(root_target + NODES);
-        atomic { lacking = WORD(target - node[INDEX] - 1); node[INDEX] = WORD(node[INDEX] + 1) };
+        target = WORD(target + 1);
+        atomic { lacking = WORD(target * members - node[INDEX] - 1); node[INDEX] = WORD(node[INDEX] + 1) };
         check_arrival(lacking, members);
         if
 #ifdef BUG_ROOT_AT_ONCE
@@ -113,7 +111,7 @@ inline whole_barrier()
         :: lacking != 0
 #endif
         :: else ->
-            atomic { lacking = WORD(root_target - root - 1); root = WORD(root + 1) };
+            atomic { lacking = WORD(ROOT_TARGET - root - 1); root = WORD(root + 1) };
             check_arrival(lacking, ROOT_MEMBERS);
             last = lacking == 0
         fi;
@@ -122,9 +120,9 @@ inline whole_barrier()
         :: last ->
             last = 0;
 #ifdef RELEASE_FLAGS
-            released[0] = root_target;
+            released[0] = ROOT_TARGET;
 #ifndef BUG_ONE_FLAG
-            released[1] = root_target
+            released[1] = ROOT_TARGET
 #endif
 #endif
         :: else -> wait_root()

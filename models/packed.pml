@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/discovery/packed.mako 8f5f04da6a04
    Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
-   Mirrors: cl_templates/grid/grid.mako 5de428e215f0
+   Mirrors: cl_templates/grid/grid.mako 9cb2fd6a12c8
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

@@ -8,7 +8,7 @@
    Mirrors: cl_templates/discovery/ticket.mako 6a4dd5e55422
    Mirrors: cl_templates/discovery/spin.mako 4ae72a3eff5a
    Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
-   Mirrors: cl_templates/grid/grid.mako 5de428e215f0
+   Mirrors: cl_templates/grid/grid.mako 9cb2fd6a12c8
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1
    Run: GROUPS=2 TICKET=1 LIMITED=1 LAUNCHES=3

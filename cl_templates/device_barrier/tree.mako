@@ -12,9 +12,6 @@
         portbar_word_store(state + PORTBAR_STATE_RELEASED + flag * PORTBAR_LINE, 0u);
 % endif
 </%def>
-<%def name="entered()">
-        shared[PORTBAR_SHARED_ROOT] = 0u;
-</%def>
 <%def name="device_barrier()">
 /* By one counter for each PORTBAR_TREE_FAN groups and a root, which all poll, or flags that the last one raises. Cost:
    two work-group barriers, one atomic per group and one per node, and polls of one word. */
@@ -25,22 +22,21 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         const uint count = grid->shared[PORTBAR_SHARED_COUNT];
         const uint index = grid->shared[PORTBAR_SHARED_ID] / PORTBAR_TREE_FAN;
         const uint members = min(PORTBAR_TREE_FAN, count - index * PORTBAR_TREE_FAN);
-        const uint target = grid->shared[PORTBAR_SHARED_TARGET] + members;
-        const uint root_target = grid->shared[PORTBAR_SHARED_ROOT] + (count + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
-        grid->shared[PORTBAR_SHARED_TARGET] = target;
-        grid->shared[PORTBAR_SHARED_ROOT] = root_target;
+        const uint nodes = (count + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
+        const uint phase = grid->shared[PORTBAR_SHARED_TARGET] + 1u;
+        grid->shared[PORTBAR_SHARED_TARGET] = phase;
         volatile global uint *root = grid->state + PORTBAR_STATE_COUNTER;
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity + index * PORTBAR_LINE;
         bool last = false;
-        const uint lacking = target - portbar_word_arrive(node) - 1u;
+        const uint lacking = phase * members - portbar_word_arrive(node) - 1u;
         portbar_check_arrival(grid, lacking, members);
         if (lacking == 0u) {
 % if release_flagged:
-            last = portbar_word_arrive_chained(root) + 1u == root_target;
+            last = portbar_word_arrive_chained(root) + 1u == phase * nodes;
 % else:
             (void)portbar_word_load_acquire(node);
-            const uint nodes_lacking = root_target - portbar_word_arrive(root) - 1u;
-            portbar_check_arrival(grid, nodes_lacking, (count + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN);
+            const uint nodes_lacking = phase * nodes - portbar_word_arrive(root) - 1u;
+            portbar_check_arrival(grid, nodes_lacking, nodes);
             last = nodes_lacking == 0u;
 % endif
         }
@@ -49,13 +45,12 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         if (last) {
             portbar_word_fence();
             for (uint flag = 0; flag < PORTBAR_RELEASE_FLAGS; ++flag)
-                portbar_word_store(released + flag * PORTBAR_LINE, root_target);
-        } else if (!portbar_wait_root(grid, released + grid->group_id % PORTBAR_RELEASE_FLAGS * PORTBAR_LINE,
-                                      root_target))
+                portbar_word_store(released + flag * PORTBAR_LINE, phase * nodes);
+        } else if (!portbar_wait_root(grid, released + grid->group_id % PORTBAR_RELEASE_FLAGS * PORTBAR_LINE, phase))
 % else:
         if (last)
             (void)portbar_word_load_acquire(root);
-        else if (!portbar_wait_root(grid, root, root_target))
+        else if (!portbar_wait_root(grid, root, phase))
 % endif
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
@@ -64,14 +59,13 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
 }
 </%def>
 <%def name="wait_root()">
-/* Waits for the root, or for a flag that follows it; when it gives up it reports how many groups had arrived, which
-   only the nodes know. True when all had. Caller: a leader. */
-static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint target)
+/* Waits in a phase for the root, or for a flag that follows it; when it gives up it reports how many groups had
+   arrived, which only the nodes know. True when all had. Caller: a leader. */
+static inline bool portbar_wait_root(const portbar_grid *grid, volatile global uint *root, uint phase)
 {
-    const uint outcome = portbar_wait_word(grid, root, target);
+    const uint nodes = (grid->num_groups + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
+    const uint outcome = portbar_wait_word(grid, root, phase * nodes);
     if (outcome == PORTBAR_WAIT_LIMIT) {
-        const uint nodes = (grid->num_groups + PORTBAR_TREE_FAN - 1u) / PORTBAR_TREE_FAN;
-        const uint phase = target / nodes;
         volatile global uint *node = grid->state + PORTBAR_STATE_GROUPS + 2u * grid->capacity;
         uint arrived = 0u;
         for (uint index = 0; index < nodes; ++index, node += PORTBAR_LINE) {

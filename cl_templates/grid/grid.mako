@@ -63,7 +63,6 @@ ${own("enter_first")}\
         shared[PORTBAR_SHARED_WANTED] = 0u;  /* where portbar_work_group_places is used */
         shared[PORTBAR_SHARED_TEAM_SPLITS] = 0u;  /* where portbar_team_begin is used */
         shared[PORTBAR_SHARED_TEAM_VOTES] = 0u;  /* where portbar_team_begin is used */
-${enter_lines}\
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     grid->state = state;

@@ -28,8 +28,6 @@ class GridVariant(Variant):
         Strategy -> the defs that it is made of, in order.
     context : callable
         Strategy -> names for all templates, which win over those that the header has for all variants.
-    entered : Piece or None
-        The def whose statements set its words of local memory when a work-group has entered the grid.
     prepare : callable
         Strategy -> the def whose statements set its words before a launch's first barrier; None without any.
     """
@@ -38,7 +36,6 @@ class GridVariant(Variant):
     lacks: Callable[[DeviceFacts], str | None] = field(default=lambda _: None)
     pieces: Callable[[Strategy], list[Piece]] = field(default=lambda _: [])
     context: Callable[[Strategy], dict[str, Any]] = field(default=lambda _: {})
-    entered: Piece | None = None
     prepare: Callable[[Strategy], Piece | None] = field(default=lambda _: None)
 
 

@@ -306,7 +306,6 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         context["own"] = lambda name: of_backend(name) + (entered if name == "enter_last" else "")
     prepare = algorithm.prepare(strategy)
     context["prepare_lines"] = fragment(*prepare, context) if prepare else ""
-    context["enter_lines"] = fragment(*algorithm.entered, context) if algorithm.entered else ""
     context["acquire_lines"] = fragment(*_counting(strategy, "acquire"), context)
     context["place_lines"] = fragment(*_counting(strategy, "place_round"), context)
     return context

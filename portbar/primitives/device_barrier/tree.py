@@ -33,7 +33,6 @@ VARIANT: Final = BarrierAlgorithm(
     pieces=_pieces,
     context=lambda strategy: {"release_flagged": _is_flagged(strategy)},
     prepare=lambda _: (_TEMPLATE, "prepare"),
-    entered=(_TEMPLATE, "entered"),
     counters=sharded.TEMPLATE,
     # Where a tree pays, the split form has as many arrivals to count.
     slots=lambda strategy: 2 if backend.defines(strategy, "local_pointer") else 1,
