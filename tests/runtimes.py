@@ -347,7 +347,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--fresh",
         action="store_true",
-        help="use nothing that earlier runs on this machine have kept: proofs of unchanged texts, kernels compiled by PoCL",
+        help="use nothing that earlier runs on this machine have kept: proofs of unchanged texts, compiled kernels",
     )
     parser.add_argument("--everything", action="store_true", help="let each row run all tests with all cases")
     parser.add_argument(
