@@ -14,16 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import pyopencl as cl
-
 from benchmarks import advice
 from benchmarks.shared import (
     Row,
     Session,
     WrongResultError,
+    attempted,
     clock,
     command_line,
-    failed,
     note,
     number,
     plain,
@@ -32,7 +30,7 @@ from benchmarks.shared import (
 )
 from examples.applications import ALL
 from examples.applications.common import Application
-from portbar.errors import Error, UnsupportedFeatureError
+from portbar.errors import UnsupportedFeatureError
 
 #: The peer whose ratio is predicted.
 LAUNCHES: Final = "a launch for each step"
@@ -42,10 +40,7 @@ def measured(name: str, session: Session) -> Iterator[Row]:
     """One application over its sizes."""
     sizes = ALL[name].sizes
     for size in sizes[:1] if session.quick else sizes:
-        try:
-            yield from compared(name, session, size)
-        except (Error, cl.Error) as error:
-            yield from failed(session, name, error, size=size)
+        yield from attempted(session, name, compared(name, session, size), size=size)
 
 
 def compared(name: str, session: Session, size: int) -> Iterator[Row]:
@@ -62,9 +57,9 @@ def compared(name: str, session: Session, size: int) -> Iterator[Row]:
     found = sampled({peer: partial(clock, way) for peer, way in ways.items()}, session.repeats)
     more = advice.predicted(ALL[name], session.queue, size)
     for peer in list(ways)[1:]:
-        pairs = [(ours * 1e6, theirs * 1e6) for ours, theirs in zip(found[""], found[peer], strict=True)]
         by_launches = peer == LAUNCHES
-        row = session.compare(name, peer, pairs, size=size, steps=problem.steps, **(more if by_launches else {}))
+        about = {"size": size, "steps": problem.steps} | (more if by_launches else {})
+        row = session.compare(name, peer, found[""], found[peer], **about)
         if by_launches:
             MEASURED.append(row)
         yield row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -14,7 +14,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from benchmarks.cuda import CUB_PRELUDE, CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, command_line, number, run
+from benchmarks.shared import Row, Session, command_line, number, run, verdict
 from portbar.launching.build import compile_program
 from portbar.survey.measuring.rounds import profiled_queue
 
@@ -141,15 +141,9 @@ int main()
 class CubPeer(CudaProgram):
     """The CUDA program."""
 
-    def seconds(self, what: str, size: int) -> float:
-        """Return the seconds of one call by the device's clock.
-
-        Raises
-        ------
-        Error
-            The program failed, or ended, or took too long.
-        """
-        return float(self.ask(f"{what} {size}")["seconds"])
+    def us(self, what: str, size: int) -> float:
+        """Return the microseconds of one call by the device's clock."""
+        return float(self.ask(f"{what} {size}")["seconds"]) * 1e6
 
 
 @dataclass(frozen=True)
@@ -174,6 +168,14 @@ class BusySession(Session):
         kernel.set_arg(1, np.uint64(nanoseconds))
         return cl.enqueue_nd_range_kernel(self.profiled, kernel, (1,), (1,))
 
+    def whole_us(self, call: Callable[[], Any]) -> float:
+        """Microseconds from a call until the queue is empty."""
+        self.profiled.finish()
+        began = time.perf_counter()
+        call()
+        self.profiled.finish()
+        return (time.perf_counter() - began) * 1e6
+
     @property
     def kind(self) -> str:
         """The row of the targets."""
@@ -184,41 +186,22 @@ class BusySession(Session):
 class ArraySession(BusySession):
     """One device, with the CUDA program if available."""
 
-    cub: CubPeer | None = None
+    cub: CubPeer | None
 
     @cached_property
     def by_stamps(self) -> bool:
         """Whether calls are timed by the device's clock, after a kernel that keeps it busy."""
         return "NVIDIA" in self.device.platform.name
 
-    def seconds(self, call: Callable[[], cl.Event]) -> float:
-        """Seconds of a call that returns its last event: the device's alone where it is NVIDIA's, else the whole."""
+    def us(self, call: Callable[[], cl.Event]) -> float:
+        """Microseconds of a call that returns its last event: the device's alone where it is NVIDIA's, else the whole."""
         self.profiled.finish()
         if not self.by_stamps:
-            return self.whole_seconds(call)
+            return self.whole_us(call)
         busy = self.keep_busy(BUSY_NS)
         last = call()
         last.wait()
-        return float(last.profile.end - busy.profile.end) * 1e-9
-
-    def whole_seconds(self, call: Callable[[], Any]) -> float:
-        """Seconds from a call until the queue is empty."""
-        self.profiled.finish()
-        began = time.perf_counter()
-        call()
-        self.profiled.finish()
-        return time.perf_counter() - began
-
-
-@contextmanager
-def opened(device: cl.Device, name: str, *, quick: bool) -> Iterator[ArraySession]:
-    """The session of a device, with CUB beside it on NVIDIA's."""
-    context = cl.Context([device])
-    if "NVIDIA" not in device.platform.name:
-        yield ArraySession(device, name, context, quick)
-        return
-    with cuda_program(CUDA_SOURCE, "arrays", capability_of(device), CubPeer) as cub:
-        yield ArraySession(device, name, context, quick, cub)
+        return float(last.profile.end - busy.profile.end) * 1e-3
 
 
 def main(
@@ -227,10 +210,12 @@ def main(
     """Measure by a function and print; 1 when a result was wrong, 3 when no usable device matches."""
     options = command_line(name, about, "small arrays, five samples").parse_args(arguments)
 
-    def session(device: cl.Device, title: str) -> AbstractContextManager[ArraySession]:
-        return opened(device, title, quick=options.quick)
+    @contextmanager
+    def opened(device: cl.Device, title: str) -> Iterator[ArraySession]:
+        with cuda_program(CUDA_SOURCE, "arrays", capability_of(device), CubPeer) as cub:
+            yield ArraySession(device, title, cl.Context([device]), options.quick, cub)
 
-    return run(options, session, {name: measure}, COLUMNS)
+    return run(options, opened, {name: measure}, COLUMNS)
 
 
 COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
@@ -241,8 +226,5 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "ratio": lambda row: number(row.ratio),
     "ours, us": lambda row: number(row.ours_us),
     "peer, us": lambda row: number(row.peer_us),
-    "target met": lambda row: (
-        {True: "yes", False: "no"}.get(row.extra.get("met"), "")  # type: ignore[arg-type]
-        + (f" ({row.extra['target']:.3g})" if row.extra.get("target") is not None else "")
-    ),
+    "target met": verdict,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -17,7 +17,20 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import Row, Session, command_line, note, number, plain, run
+from benchmarks.shared import (
+    Row,
+    Session,
+    WrongResultError,
+    command_line,
+    judged,
+    note,
+    number,
+    paired,
+    plain,
+    run,
+    verdict,
+    wrong,
+)
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives.atomics.table import TYPES, AtomicType
@@ -71,10 +84,6 @@ LOOPS: Final = {
             return as_{kind}(seen);
     }}""",
 }
-
-
-class WrongSumError(Error):
-    """A kernel left wrong numbers."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,7 @@ class Bench:
 
         Raises
         ------
-        WrongSumError
+        WrongResultError
             The first side left wrong numbers, or all of the others did.
         """
         items = self.items
@@ -192,7 +201,7 @@ class Bench:
                 wrong[name] = fault
         first, *others = sides
         if first in wrong or wrong.keys() >= set(others):
-            raise WrongSumError("; ".join(f"{name}: {fault}" for name, fault in wrong.items()))
+            raise WrongResultError("; ".join(f"{name}: {fault}" for name, fault in wrong.items()))
         for name, fault in wrong.items():
             note(f"{self.session.name}: {name} left out for {task.kind.name}, {task.place}: {fault}")
         self._busy.clear()
@@ -322,12 +331,12 @@ def order(session: Session) -> Iterator[Row]:
             sides = {name: kernels[f"{operation}_{place}_{name}"] for name in ("relaxed", *orders)}
             try:
                 times, extra = bench.times(task, sides)
-            except WrongSumError as error:
-                yield wrong(bench, "order", "relaxed", task, error)
+            except WrongResultError as error:
+                yield wrong(session, "order", "relaxed", str(error), **described(bench, task))
                 continue
             for name in list(times)[1:]:
-                pairs = list(zip(times[name], times["relaxed"], strict=True))
-                yield compared(bench, "order", "relaxed", task, pairs, None, **extra | {"order": name})
+                sides_us = times[name], times["relaxed"]
+                yield compared(bench, "order", "relaxed", task, *sides_us, None, **extra | {"order": name})
 
 
 def float_add(session: Session) -> Iterator[Row]:
@@ -371,28 +380,26 @@ def rows_of(bench: Bench, benchmark: str, task: Task, sides: Mapping[str, cl.Ker
     """A row for each side but portbar's, all from the same launches of portbar's."""
     try:
         times, extra = bench.times(task, sides)
-    except WrongSumError as error:
-        yield wrong(bench, benchmark, "/".join(list(sides)[1:]), task, error)
+    except WrongResultError as error:
+        yield wrong(bench.session, benchmark, "/".join(list(sides)[1:]), str(error), **described(bench, task))
         return
-    for peer in list(times)[1:]:
-        pairs = list(zip(times["portbar"], times[peer], strict=True))
-        yield compared(bench, benchmark, peer, task, pairs, BUILT_IN_TARGET, **extra | more)
+    mine = times.pop("portbar")
+    for peer, theirs in times.items():
+        yield compared(bench, benchmark, peer, task, mine, theirs, BUILT_IN_TARGET, **extra | more)
 
 
 def best_of(bench: Bench, task: Task, sides: Mapping[str, cl.Kernel], *, native: bool) -> Iterator[Row]:
     """One row: portbar beside the fastest of the others. A native addition has no loop to match."""
     try:
         times, extra = bench.times(task, sides)
-    except WrongSumError as error:
-        yield wrong(bench, "float_add", "loop", task, error)
+    except WrongResultError as error:
+        yield wrong(bench.session, "float_add", "loop", str(error), **described(bench, task))
         return
-    pairs = {
-        name: list(zip(times["portbar"], taken, strict=True)) for name, taken in times.items() if name != "portbar"
-    }
-    ratios = {name: paired(both) for name, both in pairs.items()}
+    mine = times.pop("portbar")
+    ratios = {name: paired(mine, theirs) for name, theirs in times.items()}
     best = max(ratios, key=lambda name: ratios[name])
-    target = None if native else LOOP_TARGET
-    yield compared(bench, "float_add", best, task, pairs[best], target, **extra, native=native, ratios=ratios)
+    extra |= {"native": native, "ratios": ratios}
+    yield compared(bench, "float_add", best, task, mine, times[best], None if native else LOOP_TARGET, **extra)
 
 
 def described(bench: Bench, task: Task) -> dict[str, Any]:
@@ -411,7 +418,8 @@ def compared(
     benchmark: str,
     peer: str,
     task: Task,
-    pairs: Sequence[tuple[float, float]],
+    ours: Sequence[float],
+    theirs: Sequence[float],
     target: float | None,
     **extra: Any,
 ) -> Row:
@@ -421,34 +429,9 @@ def compared(
     use, too, launches come in two speeds, by how many cores they get, and a median of times would be one or the other.
     `control` is the same of the peer's own samples, each beside the next: what noise alone does.
     """
-    theirs = [pair[1] for pair in pairs]
-    ratio = paired(pairs)
-    extra |= {
-        "target": target,
-        "met": None if target is None else ratio <= target,
-        "control": paired(list(zip(theirs[::2], theirs[1::2], strict=False))),
-    }
-    return replace(bench.session.compare(benchmark, peer, pairs, **described(bench, task) | extra), ratio=ratio)
-
-
-def paired(pairs: Sequence[tuple[float, float]]) -> float:
-    """The median ratio."""
-    return statistics.median(ours / theirs for ours, theirs in pairs)
-
-
-def wrong(bench: Bench, benchmark: str, peer: str, task: Task, error: WrongSumError) -> Row:
-    """A row without times."""
-    extra = described(bench, task) | {"target": None, "met": False, "error": str(error)}
-    return Row(benchmark, bench.session.name, peer, None, None, None, 0, extra)
-
-
-def verdict_of(row: Row) -> str:
-    """Whether the target is met, in words."""
-    if "error" in row.extra:
-        return f"WRONG: {row.extra['error']}"
-    if row.extra["target"] is None:
-        return ""
-    return f"{'yes' if row.extra['met'] else 'no'} ({row.extra['target']:g})"
+    others = theirs[1::2]
+    extra = described(bench, task) | {"control": paired(theirs[::2][: len(others)], others)} | extra
+    return judged(bench.session.compare(benchmark, peer, ours, theirs, **extra), target, ratio=paired(ours, theirs))
 
 
 COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
@@ -463,7 +446,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "ours, ns": lambda row: "" if row.ours_us is None else number(row.ours_us * 1e3),
     "peer, ns": lambda row: "" if row.peer_us is None else number(row.peer_us * 1e3),
     "cores": lambda row: f"{row.extra['cores']:.1f}" if row.extra.get("cores") else "",
-    "target met": verdict_of,
+    "target met": verdict,
 }
 
 

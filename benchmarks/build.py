@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import portbar
-from benchmarks.shared import Row, Session, command_line, number, plain, run
+from benchmarks.shared import Row, Session, clock, command_line, judged, number, plain, run, sampled, verdict
 from portbar.launching.build import build_options, compile_program
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ COLUMNS: Final[Mapping[str, Callable[[Row], str]]] = {
     "portbar ms": lambda row: number(None if row.ours_us is None else row.ours_us / 1e3),
     "raw ms": lambda row: number(None if row.peer_us is None else row.peer_us / 1e3),
     "ratio": lambda row: number(row.ratio),
-    "at most": lambda row: number(row.extra["target"]),
+    "target met": verdict,
 }
 
 _numbers = itertools.count()
@@ -136,9 +136,7 @@ _numbers = itertools.count()
 def _build_us(build: Callable[[str], object], source: str) -> float:
     """Microseconds that a build takes which no earlier one was like."""
     text = source.replace("NAME", f"built_{os.getpid()}_{next(_numbers)}")
-    start = time.perf_counter()
-    build(text)
-    return (time.perf_counter() - start) * 1e6
+    return clock(lambda: build(text))
 
 
 def compare(session: Session, name: str) -> Iterator[Row]:
@@ -155,11 +153,11 @@ def compare(session: Session, name: str) -> Iterator[Row]:
         return compile_program(session.context, session.device, text, options)
 
     build_raw(raw)
-    samples = [(_build_us(build_ours, ours), _build_us(build_raw, raw)) for _ in range(session.repeats)]
+    taken = sampled(
+        {"": partial(_build_us, build_ours, ours), "raw": partial(_build_us, build_raw, raw)}, session.repeats
+    )
     lines = len(made.rendered(session.device).splitlines()) - len(ours.splitlines())
-    row = session.compare(name, "raw", samples, lines=lines, target=TARGETS.get(name))
-    row.extra["met"] = row.extra["target"] is None or (row.ratio is not None and row.ratio <= row.extra["target"])
-    yield row
+    yield judged(session.compare(name, "raw", taken[""], taken["raw"], lines=lines), TARGETS.get(name))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
 _LIMIT_S: Final = 60.0
 
-#: The beginning of programs with CUB: errors as replies, and a kernel that keeps the device busy while the host enqueues the
-#: timed calls, so that the events around them show the device's time alone.
-CUB_PRELUDE: Final = r"""
-#include <cub/cub.cuh>
-
+#: The beginning of programs: errors as replies.
+PRELUDE: Final = r"""
 #include <cstdio>
 #include <cstring>
 
@@ -39,8 +36,17 @@ static bool refused(cudaError_t error)
         return false;
     std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
     std::fflush(stdout);
+    cudaGetLastError();
     return true;
 }
+"""
+
+#: That of programs with CUB: also a kernel that keeps the device busy while the host enqueues the timed calls, so that the
+#: events around them show the device's time alone.
+CUB_PRELUDE: Final = (
+    PRELUDE
+    + r"""
+#include <cub/cub.cuh>
 
 __global__ void busy(unsigned long long nanoseconds)
 {
@@ -51,6 +57,7 @@ __global__ void busy(unsigned long long nanoseconds)
     while (now - begin < nanoseconds);
 }
 """
+)
 
 
 class CudaProgram:
@@ -123,7 +130,13 @@ P = TypeVar("P", bound=CudaProgram)
 
 @contextmanager
 def cuda_program(source: str, name: str, capability: tuple[int, int] | None, kind: type[P]) -> Iterator[P | None]:
-    """Compile a program into a folder that goes away, and start it; None, with the reason noted, where that fails."""
+    """Compile a program into a folder that goes away, and start it; None, with the reason noted, where that fails.
+
+    `capability` is that of the device; without one it is not NVIDIA's, and has no such program.
+    """
+    if capability is None:
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="portbar-bench-") as folder:
         started = None
         try:
@@ -137,7 +150,7 @@ def cuda_program(source: str, name: str, capability: tuple[int, int] | None, kin
                 started.close()
 
 
-def compiled(source: str, binary: Path, capability: tuple[int, int] | None) -> Path:
+def compiled(source: str, binary: Path, capability: tuple[int, int]) -> Path:
     """Compile for the very device: `-arch=native` takes an old one where it finds none.
 
     Raises
@@ -152,7 +165,7 @@ def compiled(source: str, binary: Path, capability: tuple[int, int] | None) -> P
     text = binary.with_suffix(".cu")
     text.write_text(source, encoding="utf-8")
     log = ""
-    for arch in ("native" if capability is None else f"sm_{capability[0]}{capability[1]}", "native", "sm_90"):
+    for arch in (f"sm_{capability[0]}{capability[1]}", "native", "sm_90"):
         command = [compiler, "-O3", "-std=c++17", f"-arch={arch}", "-o", str(binary), str(text)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * _LIMIT_S)
         if done.returncode == 0:

@@ -23,7 +23,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, run
+from benchmarks.shared import COLUMNS, Row, Session, command_line, complete, note, run
 from portbar.device.addresses import address_of
 from portbar.launching.launch import Launch
 from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer, Relaunch
@@ -88,8 +88,8 @@ def barrier(session: BarrierSession) -> Iterator[Row]:
             "algorithm": timer.algorithm(groups),
             "rounds": ours.rounds,
         }
-        for peer, pairs in samples.items():
-            yield session.compare("device_barrier", peer, pairs, **extra)
+        for peer, times in samples.items():
+            yield session.compare("device_barrier", peer, *times, **extra)
 
 
 def oversubscribed(session: BarrierSession) -> Iterator[Row]:
@@ -117,8 +117,8 @@ def oversubscribed(session: BarrierSession) -> Iterator[Row]:
             "algorithm": timer.algorithm(groups),
             "rounds": ours.rounds,
         }
-        for peer, pairs in samples.items():
-            yield session.compare("device_barrier_oversubscribed", peer, pairs, **extra)
+        for peer, times in samples.items():
+            yield session.compare("device_barrier_oversubscribed", peer, *times, **extra)
         if not samples:
             note(
                 f"{session.name}: {statistics.median(ours.us):.1f} us per barrier with {groups} groups on {cores} cores"
@@ -144,7 +144,8 @@ def discovery(session: BarrierSession) -> Iterator[Row]:
             yield session.compare(
                 "discovery",
                 f"{peer}-discovery",
-                list(zip(times["packed"], times[peer], strict=True)),
+                times["packed"],
+                times[peer],
                 local_size=local_size,
                 groups=groups,
                 complete=complete["packed"],
@@ -218,21 +219,21 @@ BENCHMARKS: dict[str, Callable[[BarrierSession], Iterator[Row]]] = {
 
 def sampled(
     ours: BarrierSamples, groups: int, repeats: int, peers: Mapping[str, Callable[[], float]]
-) -> dict[str, list[tuple[float, float]]]:
-    """Pairs of microseconds, ours and the peer's, for each peer; taken in turns.
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Microseconds of ours and of the peer, for each peer; taken in turns.
 
     Launches again where a busy machine kept discovery from finding all groups.
     """
-    complete: Callable[[], float] = partial(complete_us, ours, groups)
-    complete()
+    mine: Callable[[], float] = partial(complete, ours.take, groups)
+    mine()
     taken: dict[str, list[float]] = {name: [] for name in peers}
     # Longer launches may replace the samples so far; those of the last turns are then left. The first has no peer.
     while (missing := repeats + 1 - len(ours.us)) > 0:
-        more = in_turns({"": complete, **peers}, missing)
+        more = in_turns({"": mine, **peers}, missing)
         for name in peers:
             taken[name] += more[name]
     kept = ours.us[-repeats:]
-    return {name: list(zip(kept, taken[name][-len(kept) :], strict=True)) for name in peers}
+    return {name: (kept, taken[name][-len(kept) :]) for name in peers}
 
 
 def enter(timer: BarrierTimer, groups: int | None) -> Launch:

@@ -16,7 +16,7 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.shared import COLUMNS, Row, Session, command_line, complete_us, note, plain, run, sampled
+from benchmarks.shared import COLUMNS, Row, Session, command_line, complete, note, plain, run, sampled
 from portbar.errors import Error
 from portbar.launching.build import compile_program
 from portbar.launching.launch import Launch
@@ -152,8 +152,8 @@ def entering(session: Session) -> Iterator[Row]:
         made = launches(session, queue, groups, local_size)
         sides = {"grid": partial(ran_us, made.event), "raw": partial(ran_us, made.raw)}
         taken = sampled(sides, 4 * session.repeats)
-        pairs = list(zip(taken["grid"], taken["raw"], strict=True))
-        yield session.compare("enter", "empty-kernel", pairs, groups=made.groups, local_size=local_size)
+        about = {"groups": made.groups, "local_size": local_size}
+        yield session.compare("enter", "empty-kernel", taken["grid"], taken["raw"], **about)
 
 
 def first(session: Session) -> Iterator[Row]:
@@ -181,7 +181,7 @@ def first(session: Session) -> Iterator[Row]:
     }
     taken = sampled(sides, session.repeats + 1)
     for name, peer in zip(sides, ("later-launch", "raw-later-launch"), strict=True):
-        yield session.compare(name, peer, taken[name][1:], local_size=local_size)
+        yield session.compare(name, peer, *zip(*taken[name][1:], strict=True), local_size=local_size)
 
 
 def riding(session: Session) -> Iterator[Row]:
@@ -193,9 +193,9 @@ def riding(session: Session) -> Iterator[Row]:
             timers[name] = BarrierTimer(queue, local_size, source=ROUND.replace("CALL", call))
         exact = EXACT.format(size=local_size) + ROUND.replace("CALL", CALLS["reduce-add"])
         timers["reduce-add-exact"] = BarrierTimer(queue, local_size, source=exact)
-        count, times = barrier_us(session, timers, groups)
+        count, us = barrier_us(session, timers, groups)
         for name in list(timers)[1:]:
-            yield session.compare(name, "bare-barrier", times(name, ""), groups=count, local_size=local_size)
+            yield session.compare(name, "bare-barrier", us[name], us[""], groups=count, local_size=local_size)
 
 
 def choosing(session: Session) -> Iterator[Row]:
@@ -208,12 +208,12 @@ def choosing(session: Session) -> Iterator[Row]:
                 timers[name] = BarrierTimer(queue, local_size, {"device_barrier": name})
             except Error as error:
                 note(f"{session.name}: {name} left out, {in_one_line(error)}")
-        count, times = barrier_us(session, timers, groups)
-        pairs = {name: times("", name) for name in timers if name}
-        best = min(pairs, key=lambda name: statistics.median(us for _, us in pairs[name]))
+        count, us = barrier_us(session, timers, groups)
+        ours = us.pop("")
+        best = min(us, key=lambda name: statistics.median(us[name]))
         chosen = timers[""].algorithm(count)
         extra = {"groups": count, "local_size": local_size, "algorithm": chosen, "best": best}
-        yield session.compare("choice", "best-algorithm", pairs[best], **extra)
+        yield session.compare("choice", "best-algorithm", ours, us[best], **extra)
 
 
 BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
@@ -228,28 +228,24 @@ BENCHMARKS: dict[str, Callable[[Session], Iterator[Row]]] = {
 
 def beside_raw(session: Session, made: Launches, sides: Mapping[str, Callable[[], float]]) -> Iterator[Row]:
     """A row for each side but `raw`, which is their peer; taken in turns, the first time each for nothing."""
-    taken = sampled(sides, session.repeats * 2 + 1)
-    for name in sides:
-        if name != "raw":
-            pairs = list(zip(taken[name][1:], taken["raw"][1:], strict=True))
-            yield session.compare(name, "raw-launch", pairs, groups=made.groups, local_size=made.local_size)
+    taken = {name: us[1:] for name, us in sampled(sides, session.repeats * 2 + 1).items()}
+    raw = taken.pop("raw")
+    for name, us in taken.items():
+        yield session.compare(name, "raw-launch", us, raw, groups=made.groups, local_size=made.local_size)
 
 
-def barrier_us(
-    session: Session, timers: dict[str, BarrierTimer], groups: int
-) -> tuple[int, Callable[[str, str], list[tuple[float, float]]]]:
-    """How many groups met, at most `groups` unless that is 0, and what gives pairs of microseconds of two timers.
+def barrier_us(session: Session, timers: dict[str, BarrierTimer], groups: int) -> tuple[int, dict[str, list[float]]]:
+    """How many groups met, at most `groups` unless that is 0, and the microseconds of each timer.
 
     The timers' launches are taken in turns, again where a busy machine kept discovery from finding all groups.
     """
     bound = min(timer.bound for timer in timers.values())
     count = min(groups or bound, bound)
     samples = {name: BarrierSamples(timer, count, session.launch_s) for name, timer in timers.items()}
-    sides = {name: partial(complete_us, one, count) for name, one in samples.items()}
+    sides = {name: partial(complete, one.take, count) for name, one in samples.items()}
     for side in sides.values():
         side()
-    taken = sampled(sides, session.repeats)
-    return count, lambda ours, theirs: list(zip(taken[ours], taken[theirs], strict=True))
+    return count, sampled(sides, session.repeats)
 
 
 def raw_kernel(session: Session) -> cl.Kernel:

@@ -14,17 +14,16 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.atomics import paired
-from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, command_line, note, number, run
+from benchmarks.cuda import PRELUDE, CudaProgram, capability_of, cuda_program
+from benchmarks.shared import Row, Session, command_line, complete, judged, note, number, paired, run
 from portbar.errors import Error
 from portbar.survey.measuring.barrier_timer import BarrierTimer, Relaunch
 from portbar.survey.measuring.rounds import device_s, in_turns, profiled_queue
@@ -188,11 +187,9 @@ kernel void soak(PORTBAR_GRID_PARAM, global uint *words, global uint *late, cons
 """
 
 CUDA_SOURCE: Final = (
-    r"""
+    PRELUDE
+    + r"""
 #include <cooperative_groups.h>
-
-#include <cstdio>
-#include <cstring>
 
 namespace cg = cooperative_groups;
 
@@ -312,16 +309,6 @@ __global__ void __launch_bounds__(1024) stream(uint4 *field, unsigned *sums, uns
             grid.sync();
     }
     sums[blockIdx.x * blockDim.x + threadIdx.x] = sum.x + sum.y + sum.z + sum.w;
-}
-
-static bool refused(cudaError_t error)
-{
-    if (error == cudaSuccess)
-        return false;
-    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
-    std::fflush(stdout);
-    cudaGetLastError();
-    return true;
 }
 
 /* Reads lines "KIND GROUPS LOCAL ROUNDS", and replies to each with a line of JSON. */
@@ -486,19 +473,17 @@ def traffic(session: GridSession) -> Iterator[Row]:
     for (groups, local_size), (how, kernel) in itertools.product(TRAFFIC_SHAPES, kernels.items()):
         sums = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, groups * local_size * 4)
 
-        given = (np.uint32(rounds), queue, groups, local_size, field, sums)
+        shape = (queue, groups, local_size)
+        given = (field, sums, np.uint32(rounds))
         peer = session.cuda
         sides: dict[str, Callable[[], float | None]] = {
-            "portbar": partial(streamed_us, kernel, 1, *given),
-            "portbar without": partial(streamed_us, kernel, 0, *given),
+            "portbar": partial(round_us, rounds, kernel, *shape, *given, np.uint32(1)),
+            "portbar without": partial(round_us, rounds, kernel, *shape, *given, np.uint32(0)),
             "grid.sync()": partial(peer.us, f"stream_{how}_sync", groups, local_size, rounds),
             "CUDA without": partial(peer.us, f"stream_{how}", groups, local_size, rounds),
         }
         taken = sampled(sides, session.repeats)
-        added = [
-            (met - alone, peer_met - peer_alone)
-            for met, alone, peer_met, peer_alone in zip(*(taken[side] for side in sides), strict=True)
-        ]
+        met, alone, peer_met, peer_alone = (np.array(taken[side]) for side in sides)
         extra: dict[str, object] = {
             "streamed": how,
             "groups": groups,
@@ -507,23 +492,18 @@ def traffic(session: GridSession) -> Iterator[Row]:
             "bytes": CHUNK,
         }
         extra |= {f"{side}_us": statistics.median(values) for side, values in taken.items()}
-        row = session.compare("added_under_traffic", "grid.sync()", added, **extra)
+        added = (met - alone).tolist(), (peer_met - peer_alone).tolist()
+        row = session.compare("added_under_traffic", "grid.sync()", *added, **extra)
         yield judged(row, TRAFFIC_TARGET)
 
 
-def streamed_us(
-    kernel: portbar.Kernel,
-    met: int,
-    rounds: np.uint32,
-    queue: cl.CommandQueue,
-    groups: int,
-    local_size: int,
-    *buffers: cl.Buffer,
+def round_us(
+    rounds: int, kernel: portbar.Kernel, queue: cl.CommandQueue, groups: int, local_size: int, *arguments: Any
 ) -> float | None:
-    """Microseconds a round of a streaming kernel; None where discovery found too few groups."""
-    launch = kernel(queue, None, (local_size,), *buffers, rounds, np.uint32(met), num_groups=groups)
+    """Microseconds a round of a launch; None where discovery found too few groups."""
+    launch = kernel(queue, None, (local_size,), *arguments, num_groups=groups)
     launch.wait()
-    return device_s(launch.event, 1e9) * 1e6 / int(rounds) if launch.num_groups == groups else None
+    return device_s(launch.event, 1e9) * 1e6 / rounds if launch.num_groups == groups else None
 
 
 def overlap(session: GridSession) -> Iterator[Row]:
@@ -533,22 +513,18 @@ def overlap(session: GridSession) -> Iterator[Row]:
     for groups, local_size in ((132, 256), (264, 1024), (1056, 256)):
         left = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, groups * local_size * 4)
         rounds = rounds_for(groups, session.quick)
-
-        def ours(form: int, steps: int, groups: int = groups, local_size: int = local_size, left: cl.Buffer = left,
-                 rounds: int = rounds) -> float | None:  # fmt: skip
-            numbers = (np.uint32(rounds), np.uint32(steps), np.uint32(form))
-            launch = kernel(queue, None, (local_size,), left, *numbers, num_groups=groups)
-            launch.wait()
-            return device_s(launch.event, 1e9) * 1e6 / rounds if launch.num_groups == groups else None
-
+        ours = partial(round_us, rounds, kernel, queue, groups, local_size, left, np.uint32(rounds))
         for steps in (64, 256):
-            sides = {name: partial(ours, form, steps) for form, name in enumerate(("work alone", "whole", "split"))}
+            sides = {
+                name: partial(ours, np.uint32(steps), np.uint32(form))
+                for form, name in enumerate(("work alone", "whole", "split"))
+            }
             taken = sampled(sides, session.repeats)
             alone, whole, split = (statistics.median(taken[name]) for name in sides)
             extra = {"groups": groups, "local_size": local_size, "steps": steps, "work_us": alone}
             extra |= {"hidden": (whole - split) / max(whole - alone, 1e-9)}
-            pairs = list(zip(taken["split"], taken["whole"], strict=True))
-            yield session.compare("split_with_work_between", "whole barrier, then the work", pairs, **extra)
+            peer = "whole barrier, then the work"
+            yield session.compare("split_with_work_between", peer, taken["split"], taken["whole"], **extra)
 
 
 def enter(session: GridSession) -> Iterator[Row]:
@@ -570,23 +546,18 @@ def enter(session: GridSession) -> Iterator[Row]:
             event.wait()
             return device_s(event, 1e9) * 1e6
 
-        def known(timer: BarrierTimer = timer, groups: int = groups, local_size: int = local_size) -> float | None:
-            launch = timer.kernel(queue, None, (local_size,), passed, np.uint32(0), num_groups=groups)
-            launch.wait()
-            return device_s(launch.event, 1e9) * 1e6 if launch.num_groups == groups else None
-
         def unknown(timer: BarrierTimer = timer, local_size: int = local_size) -> float | None:
             launch = timer.kernel.discover(queue, (local_size,), 2 * timer.bound)
             return device_s(launch.event, 1e9) * 1e6 if launch.num_groups == timer.bound else None
 
+        known = partial(round_us, 1, timer.kernel, queue, groups, local_size, passed, np.uint32(0))
         taken = sampled({"known": known, "unknown": unknown, "empty": bare}, 3 * session.repeats)
         base = statistics.median(taken["empty"])
         for name, limit in (("known", ENTER_US[1056 if groups <= 1056 else 4224]), ("unknown", ENTER_UNKNOWN_US)):
-            pairs = list(zip(taken[name], taken["empty"], strict=True))
-            extra = {"groups": groups, "local_size": local_size, "count": name}
-            row = session.compare(f"enter_count_{name}", "empty kernel", pairs, **extra)
             above = statistics.median(taken[name]) - base
-            yield replace(row, extra=row.extra | {"above_us": above, "target_us": limit, "met": above <= limit})
+            extra = {"groups": groups, "local_size": local_size, "count": name}
+            extra |= {"above_us": above, "target_us": limit, "met": above <= limit}
+            yield session.compare(f"enter_count_{name}", "empty kernel", taken[name], taken["empty"], **extra)
 
 
 def recall(session: GridSession) -> Iterator[Row]:
@@ -638,16 +609,10 @@ BENCHMARKS: Final[dict[str, Callable[[GridSession], Iterator[Row]]]] = {
 
 def sampled(sides: Sides, repeats: int) -> dict[str, list[float]]:
     """Samples of each side; those that found too few groups are taken again. The first launches are not counted."""
-
-    def complete(name: str) -> float:
-        value = next((us for us in (sides[name]() for _ in range(20)) if us is not None), None)
-        if value is None:
-            raise Error(f"{name}: discovery never found all work-groups")
-        return value
-
-    for name in sides:
-        complete(name)
-    return in_turns({name: partial(complete, name) for name in sides}, repeats)
+    whole = {name: partial(complete, take) for name, take in sides.items()}
+    for take in whole.values():
+        take()
+    return in_turns(whole, repeats)
 
 
 def rounds_for(groups: int, quick: bool) -> int:
@@ -663,17 +628,10 @@ def rows_of(
     **extra: object,
 ) -> Iterator[Row]:
     """A row for every side beside the first."""
-    ours, *peers = taken
-    for peer in peers:
-        pairs = list(zip(taken[ours], taken[peer], strict=True))
-        row = replace(session.compare(benchmark, peer, pairs, **extra), ratio=paired(pairs))
-        yield judged(row, targets.get(peer))
-
-
-def judged(row: Row, target: float | None) -> Row:
-    """The row with its target, and whether it meets it."""
-    met = None if target is None or row.ratio is None else row.ratio <= target
-    return replace(row, extra=row.extra | {"target": target, "met": met})
+    (_, ours), *peers = taken.items()
+    for peer, theirs in peers:
+        row = session.compare(benchmark, peer, ours, theirs, **extra)
+        yield judged(row, targets.get(peer), ratio=paired(ours, theirs))
 
 
 def verdict(row: Row) -> str:

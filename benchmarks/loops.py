@@ -15,7 +15,7 @@ import pyopencl as cl
 import pyopencl.array
 
 import portbar
-from benchmarks.shared import Row, Session, WrongResultError, clock, command_line, failed, number, plain, run, sampled
+from benchmarks.shared import Row, Session, clock, command_line, number, plain, run, sampled, wrong
 
 #: The statement for each element of a sweep; `x` and `y` are its place, `i` its index.
 BODIES: Final = {
@@ -180,13 +180,12 @@ def compared(
         action()
         results.append(arrays[0].get())
     if not all(np.array_equal(result, results[0]) for result in results):
-        yield from failed(session, benchmark, WrongResultError("the results differ"), **extra)
+        yield wrong(session, benchmark, "", "the results differ", **extra)
         return
     found = sampled({peer: partial(clock, action) for peer, action in runs.items()}, session.repeats)
     ours = found.pop("")
     for peer, times in found.items():
-        pairs = [(mine * 1e6, theirs * 1e6) for mine, theirs in zip(ours, times, strict=True)]
-        yield session.compare(benchmark, peer, pairs, **extra)
+        yield session.compare(benchmark, peer, ours, times, **extra)
 
 
 BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {"fixed": fixed, "uneven": uneven}

@@ -17,8 +17,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final
 
@@ -35,16 +35,18 @@ from benchmarks.reductions_memory import READS, reader_of
 from benchmarks.shared import (
     Row,
     WrongResultError,
+    attempted,
     chosen_devices,
-    collect,
+    clock,
     command_line,
-    failed,
+    judged,
     note,
     number,
+    run,
     sampled,
-    show,
+    verdict,
+    wrong,
 )
-from benchmarks.split_barrier import Sample, each_of
 from portbar.arrays.reduce import reduce
 from portbar.arrays.shape import Shape, shape_for, trial
 from portbar.errors import Error
@@ -104,15 +106,15 @@ class ReductionSession(BusySession):
 
     @cached_property
     def empty(self) -> tuple[float, float]:
-        """Seconds of an empty kernel: by events around it in CUDA, and by its own event in OpenCL."""
+        """Microseconds of an empty kernel: by events around it in CUDA, and by its own event in OpenCL."""
         assert self.cub is not None
         around, alone = [], []
         for _ in range(31):
-            around.append(float(self.cub.order("empty", 0)["seconds"]))
+            around.append(self.cub.us("empty", 0))
             self.keep_busy(BUSY_NS)
             event = self.keep_busy(0)
             event.wait()
-            alone.append(device_s(event, 1.0))
+            alone.append(device_s(event, 1.0) * 1e6)
         return statistics.median(around), statistics.median(alone)
 
 
@@ -160,54 +162,33 @@ def check_sum(what: str, found: float, size: int, dtype: Any) -> None:
         raise WrongResultError(f"{what} left {found}, the sum is {expected}")
 
 
-def by_event(session: ReductionSession, call: Callable[[], tuple[Any, cl.Event]], *, awake: bool = False) -> Sample:
-    """Seconds of one launch by its event, after another kernel if the device is to be `awake`."""
+def by_event(session: ReductionSession, call: Callable[[], tuple[Any, cl.Event]], *, awake: bool = False) -> float:
+    """Microseconds of one launch by its event, after another kernel if the device is to be `awake`."""
     session.profiled.finish()
     began = time.perf_counter()
     if awake:
         session.keep_busy(BUSY_NS)
     _, event = call()
     event.wait()
-    return Sample(device_s(event, time.perf_counter() - began))
-
-
-def by_clock(session: ReductionSession, call: Callable[[], Any]) -> Sample:
-    """Seconds from a call until the queue is empty."""
-    session.profiled.finish()
-    began = time.perf_counter()
-    call()
-    session.profiled.finish()
-    return Sample(time.perf_counter() - began)
-
-
-def by_host(call: Callable[[], Any]) -> Sample:
-    """Seconds of a call alone."""
-    began = time.perf_counter()
-    call()
-    return Sample(time.perf_counter() - began)
+    return device_s(event, time.perf_counter() - began) * 1e6
 
 
 def row_of(
     session: ReductionSession,
     benchmark: str,
     peer: str,
-    ours: Sequence[Sample],
-    theirs: Sequence[Sample],
+    ours: Sequence[float],
+    theirs: Sequence[float],
     target: float | None,
     *,
     scale: float = 1.0,
     **extra: Any,
 ) -> Row:
     """A row with its target; the ratio is that of the medians, times `scale`."""
-    row = session.compare(
-        benchmark, peer, [(a.seconds * 1e6, b.seconds * 1e6) for a, b in zip(ours, theirs, strict=True)], **extra
-    )
-    assert row.ratio is not None
-    ratio = row.ratio * scale
-    more: dict[str, Any] = {"target": target, "met": None if target is None else ratio <= target}
-    if "bytes" in extra and row.ours_us and row.peer_us:
-        more |= {"ours_gb_s": extra["bytes"] / row.ours_us * 1e-3, "peer_gb_s": extra["bytes"] / row.peer_us * 1e-3}
-    return replace(row, ratio=ratio, extra=row.extra | more)
+    if "bytes" in extra:
+        for side, us in (("ours", ours), ("peer", theirs)):
+            extra[f"{side}_gb_s"] = extra["bytes"] / statistics.median(us) * 1e-3
+    return judged(session.compare(benchmark, peer, ours, theirs, **extra), target, scale=scale)
 
 
 def kernel_for(session: ReductionSession, dtype: Any) -> ReductionKernel:
@@ -238,16 +219,15 @@ def sums(session: ReductionSession) -> Iterator[Row]:
     with ThreadPoolExecutor(threads) as pool:
         for dtype, size in sizes(session):
             name = np.dtype(dtype).name
-            try:
-                array = array_of(session, dtype, size)
-                yield from sums_of(session, array, pool, threads)
-            except (Error, cl.Error) as error:
-                yield from failed(session, "sum", error, dtype=name, size=size)
+            rows = sums_of(session, np.dtype(dtype), size, pool, threads)
+            yield from attempted(session, "sum", rows, dtype=name, size=size)
 
 
-def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolExecutor, threads: int) -> Iterator[Row]:
+def sums_of(
+    session: ReductionSession, dtype: np.dtype[Any], size: int, pool: ThreadPoolExecutor, threads: int
+) -> Iterator[Row]:
     """The rows of one array."""
-    queue, dtype, size = session.profiled, array.dtype, array.size
+    queue, array = session.profiled, array_of(session, dtype, size)
     out = cl.array.Array(queue, (), dtype)
     ours = partial(reduce, queue, array, out=out, return_event=True)
     ours()
@@ -255,23 +235,22 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
     kernel = kernel_for(session, dtype)
     check_sum("ReductionKernel", summed(kernel, array).get(queue).item(), size, dtype)
     about: dict[str, Any] = {"dtype": dtype.name, "size": size, "bytes": size * dtype.itemsize}
-    sides: dict[str, Callable[[], Sample]] = {
-        "portbar": partial(by_clock, session, ours),
-        "ReductionKernel": partial(by_clock, session, partial(summed, kernel, array)),
+    sides: dict[str, Callable[[], float]] = {
+        "portbar": partial(session.whole_us, ours),
+        "ReductionKernel": partial(session.whole_us, partial(summed, kernel, array)),
     }
     if session.is_cpu:
         values = array.get(queue)
         parts = np.array_split(values, threads)
-        sides["NumPy, one thread"] = partial(by_host, values.sum)
-        sides["NumPy, a part each thread"] = partial(by_host, lambda: sum(pool.map(np.sum, parts)))
-        sides[READS] = partial(by_clock, session, reader_of(session.profiled, array, values))
-    for run in sides.values():
-        run()
+        sides["NumPy, one thread"] = partial(clock, values.sum)
+        sides["NumPy, a part each thread"] = partial(clock, lambda: sum(pool.map(np.sum, parts)))
+        sides[READS] = partial(session.whole_us, reader_of(session.profiled, array, values))
+    for side in sides.values():
+        side()
     taken = sampled(sides, session.repeats)
     limit = {}
     if READS in taken:
-        read = statistics.median(sample.seconds for sample in taken[READS])
-        limit = {"memory_gb_s": about["bytes"] / read * 1e-9}
+        limit = {"memory_gb_s": about["bytes"] / statistics.median(taken[READS]) * 1e-3}
     for peer in list(taken)[1:]:
         target, scale = None, 1.0
         if peer == "ReductionKernel":
@@ -281,19 +260,8 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
         if peer == "NumPy, one thread":
             # Bandwidth of each thread used: NumPy has one.
             scale = threads
-        yield row_of(
-            session,
-            "sum",
-            peer,
-            taken["portbar"],
-            taken[peer],
-            target,
-            scale=scale,
-            clock="host",
-            threads=threads,
-            **about,
-            **limit,
-        )
+        more = {"clock": "host", "threads": threads} | about | limit
+        yield row_of(session, "sum", peer, taken["portbar"], taken[peer], target, scale=scale, **more)
     if session.cub is not None:
         cub = session.cub
         check_sum("CUB", cub.order(dtype.name, size)["sum"], size, dtype)
@@ -302,23 +270,13 @@ def sums_of(session: ReductionSession, array: cl.array.Array, pool: ThreadPoolEx
             {
                 "portbar": partial(by_event, session, ours, awake=True),
                 # The overhead of events around a launch does not count for CUB; that of an empty kernel of OpenCL's does.
-                "CUB": lambda: Sample(cub.order(dtype.name, size)["seconds"] - around + alone),
+                "CUB": lambda: cub.us(dtype.name, size) - around + alone,
             },
             3 * session.repeats,
         )
         target = CUB_SMALL_TARGET if size <= 1 << 20 else CUB_TARGET if size <= 1 << 26 else CUB_LARGE_TARGET
-        yield row_of(
-            session,
-            "sum",
-            "CUB DeviceReduce",
-            taken["portbar"],
-            taken["CUB"],
-            target,
-            clock="device",
-            cuda=cub.about,
-            empty_us=(around * 1e6, alone * 1e6),
-            **about,
-        )
+        about |= {"clock": "device", "cuda": cub.about, "empty_us": session.empty}
+        yield row_of(session, "sum", "CUB DeviceReduce", taken["portbar"], taken["CUB"], target, **about)
 
 
 def together(session: ReductionSession) -> Iterator[Row]:
@@ -327,13 +285,13 @@ def together(session: ReductionSession) -> Iterator[Row]:
     size = 1 << ((24 if session.quick else 26) if session.is_cpu else (26 if session.quick else 30))
     array = array_of(session, dtype, size)
     queue = session.profiled
-    time_of = partial(by_clock if session.is_cpu else by_event, session)
+    time_of: Callable[[Any], float] = session.whole_us if session.is_cpu else partial(by_event, session)
     several = partial(reduce, queue, array, outputs={"total": "+", "least": "min", "most": "max"}, return_event=True)
     fixed = partial(reduce, queue, array, reproducible=True, return_event=True)
     found, _ = several()
     check_sum("portbar", found["total"].get(queue).item(), size, dtype)
     if (found["least"].get(queue).item(), found["most"].get(queue).item()) != (0, PERIOD - 1):
-        yield from failed(session, "together", WrongResultError("min or max is wrong"), size=size)
+        yield wrong(session, "together", "", "min or max is wrong", size=size)
         return
     check_sum("portbar, reproducible", fixed()[0].get(queue).item(), size, dtype)
     alone = partial(reduce, queue, array, return_event=True)
@@ -363,23 +321,22 @@ def calls(session: ReductionSession) -> Iterator[Row]:
     array = array.with_queue(queue)
     kernel = kernel_for(session, np.float32)
 
-    def of(call: Callable[[], Any]) -> Sample:
+    def of(call: Callable[[], Any]) -> float:
         taken = []
         for _ in range(50):
-            taken.append(by_host(call).seconds)
+            taken.append(clock(call))
             queue.finish()
-        return Sample(statistics.median(taken))
+        return statistics.median(taken)
 
     sides = {
         "portbar": partial(of, partial(reduce, queue, array)),
         "ReductionKernel": partial(of, partial(summed, kernel, array)),
     }
-    for run in sides.values():
-        run()
+    for side in sides.values():
+        side()
     taken = sampled(sides, session.repeats)
-    yield row_of(
-        session, "call", "ReductionKernel", taken["portbar"], taken["ReductionKernel"], None, size=1 << 10, clock="host"
-    )
+    about: dict[str, Any] = {"size": 1 << 10, "clock": "host"}
+    yield row_of(session, "call", "ReductionKernel", taken["portbar"], taken["ReductionKernel"], None, **about)
 
 
 def work_groups(session: ReductionSession) -> Iterator[Row]:
@@ -388,10 +345,7 @@ def work_groups(session: ReductionSession) -> Iterator[Row]:
         raise Error("there is no portbar/reduction.h")
     locals_: tuple[int, ...] = (64,) if session.is_cpu else (64, 256, 1024)
     for kind, local in itertools.product(("uint", "float"), locals_):
-        try:
-            yield from work_group(session, kind, local)
-        except (Error, cl.Error) as error:
-            yield from failed(session, "work_group", error, kind=kind, local_size=local)
+        yield from attempted(session, "work_group", work_group(session, kind, local), kind=kind, local_size=local)
 
 
 def work_group(session: ReductionSession, kind: str, local: int) -> Iterator[Row]:
@@ -419,14 +373,14 @@ def work_group(session: ReductionSession, kind: str, local: int) -> Iterator[Row
             continue
     left = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, 4 * groups * local)
 
-    def run(side: str, rounds: int) -> Sample:
+    def launch_s(side: str, rounds: int) -> float:
         kernel = kernels[side]
         kernel.set_args(left, np.uint32(rounds))
         queue.finish()
         began = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(queue, kernel, (groups * local,), (local,))
         event.wait()
-        return Sample(device_s(event, time.perf_counter() - began))
+        return device_s(event, time.perf_counter() - began)
 
     def first() -> float:
         values = np.empty(1, np.uint32 if kind == "uint" else np.float32)
@@ -435,30 +389,28 @@ def work_group(session: ReductionSession, kind: str, local: int) -> Iterator[Row
 
     expected, answers = value_after(kind, local, 7), {}
     for side in list(kernels):
-        run(side, 7)
+        launch_s(side, 7)
         answers[side] = first()
-    runs: dict[str, Callable[[int], Sample]] = {side: partial(run, side) for side in kernels}
+    rounds = rounds_for(partial(launch_s, "portbar"), session.launch_s, most_rounds(program.profile(device)))
+
+    def us(side: str) -> float:
+        return launch_s(side, rounds) * 1e6 / rounds
+
+    sides: dict[str, Callable[[], float]] = {side: partial(us, side) for side in kernels}
     if session.cub is not None:
         cub = session.cub
         for side, order in (("CUB BlockReduce", "block"), ("CUB BlockReduce, sum in thread 0 only", "first")):
             if order == "block":
                 answers[side] = cub.order(f"{order}-{kind}", local, groups, 7)["sum"]
-            runs[side] = partial(block_of, cub, f"{order}-{kind}", local, groups)
-    for side, found in answers.items():
-        if abs(found - expected) > 1e-5 * abs(expected):
-            raise WrongResultError(f"{side} left {found} after 7 rounds, not {expected}")
-    most = most_rounds(program.profile(device))
-    rounds = rounds_for(lambda rounds: run("portbar", rounds).seconds, session.launch_s, most)
-    taken = sampled({side: partial(each_of, one, rounds) for side, one in runs.items()}, session.repeats)
-    for peer in list(taken)[1:]:
+            sides[side] = partial(cub.us, f"{order}-{kind}", local, groups, rounds)
+    for side, answer in answers.items():
+        if abs(answer - expected) > 1e-5 * abs(expected):
+            raise WrongResultError(f"{side} left {answer} after 7 rounds, not {expected}")
+    (_, ours), *peers = sampled(sides, session.repeats).items()
+    for peer, theirs in peers:
         target = {"work_group_reduce_add": BUILT_IN_TARGET, "CUB BlockReduce": BLOCK_TARGET}.get(peer)
         about: dict[str, Any] = {"kind": kind, "local_size": local, "groups": groups, "rounds": rounds}
-        yield row_of(session, "work_group", peer, taken["portbar"], taken[peer], target, **about)
-
-
-def block_of(cub: CubPeer, order: str, local: int, groups: int, rounds: int) -> Sample:
-    """One launch of CUB's loop."""
-    return Sample(cub.order(order, local, groups, rounds)["seconds"])
+        yield row_of(session, "work_group", peer, ours, theirs, target, **about)
 
 
 def value_after(kind: str, local: int, rounds: int) -> float:
@@ -497,7 +449,7 @@ def candidates(session: ReductionSession) -> list[Shape]:
     ]
 
 
-def tune(session: ReductionSession, dtypes: Sequence[str], repeats: int = 7) -> Iterator[dict[str, Any]]:
+def tune(session: ReductionSession, dtypes: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The times of each shape at each size, one record each; the shape of the table comes first."""
     top = 24 if session.quick else 26 if session.is_cpu else 30
     for name, power in itertools.product(dtypes, range(16, top + 1, 2)):
@@ -511,8 +463,8 @@ def tune(session: ReductionSession, dtypes: Sequence[str], repeats: int = 7) -> 
         profile = portbar.describe(session.device)
         usual = shape_for(profile, portbar.choose(profile), size)
         shapes = list(dict.fromkeys([usual, *candidates(session)]))
-        for shape, seconds in tried(session, array, shapes, repeats).items():
-            us = statistics.median(seconds) * 1e6
+        for shape, taken in tried(session, array, shapes).items():
+            us = statistics.median(taken)
             yield {
                 "benchmark": "tune",
                 "device": session.name,
@@ -525,29 +477,27 @@ def tune(session: ReductionSession, dtypes: Sequence[str], repeats: int = 7) -> 
             }
 
 
-def tried(
-    session: ReductionSession, array: cl.array.Array, shapes: Sequence[Shape], repeats: int
-) -> dict[Shape, list[float]]:
-    """Seconds of each shape, in turns; one that fails is noted and left out."""
+def tried(session: ReductionSession, array: cl.array.Array, shapes: Sequence[Shape]) -> dict[Shape, list[float]]:
+    """Microseconds of each shape, in turns; one that fails is noted and left out."""
     queue = session.profiled
     out = cl.array.Array(queue, (), array.dtype)
     call = partial(reduce, queue, array, out=out, return_event=True)
 
-    def run(shape: Shape) -> float:
+    def us(shape: Shape) -> float:
         with trial(shape):
             if session.is_cpu:
-                return by_clock(session, call).seconds
-            return by_event(session, call, awake=session.capability is not None).seconds
+                return session.whole_us(call)
+            return by_event(session, call, awake=session.capability is not None)
 
     usable = []
     for shape in shapes:
         try:
-            run(shape)
+            us(shape)
             check_sum("portbar", out.get(queue).item(), array.size, array.dtype)
             usable.append(shape)
         except (Error, cl.Error) as error:
             note(f"{session.name}: {shape} left out, {str(error)[:200]}")
-    return in_turns({shape: partial(run, shape) for shape in usable}, repeats)
+    return in_turns({shape: partial(us, shape) for shape in usable}, 7)
 
 
 def show_tuning(records: Sequence[Mapping[str, Any]]) -> None:
@@ -577,13 +527,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "of memory's": lambda row: (
         f"{row.extra['ours_gb_s'] / row.extra['memory_gb_s']:.0%}" if "memory_gb_s" in row.extra else ""
     ),
-    "target met": lambda row: (
-        f"WRONG: {row.extra['error']}"
-        if "error" in row.extra
-        else ""
-        if row.extra.get("target") is None
-        else f"{'yes' if row.extra['met'] else 'no'} ({row.extra['target']:.3g})"
-    ),
+    "target met": verdict,
 }
 
 
@@ -604,35 +548,34 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; 1 when a result was wrong, 3 when no usable device matches."""
     options = parse(arguments)
+    if options.tune:
+        return tune_all(options)
+
+    @contextmanager
+    def opened(device: cl.Device, name: str) -> Iterator[ReductionSession]:
+        capability = capability_of(device)
+        with cuda_program(CUDA_SOURCE, "reductions", capability, CubPeer) as cub:
+            yield ReductionSession(device, name, cl.Context([device]), options.quick, capability, cub)
+
+    return run(options, opened, BENCHMARKS, COLUMNS)
+
+
+def tune_all(options: argparse.Namespace) -> int:
+    """Measure launch shapes on each device and print; 3 when no usable device matches."""
     warnings.simplefilter("ignore", cl.CompilerWarning)
-    chosen = {name: BENCHMARKS[name] for name in options.only} or BENCHMARKS
-    rows: list[Row] = []
     records: list[dict[str, Any]] = []
     seen = False
     for device, name in chosen_devices(options.device):
         seen = True
-        capability = capability_of(device)
-        with ExitStack() as stack:
-            wanted = capability is not None and not options.tune
-            cub = None
-            if wanted:
-                cub = stack.enter_context(cuda_program(CUDA_SOURCE, "reductions", capability, CubPeer))
-            session = ReductionSession(device, name, cl.Context([device]), options.quick, capability, cub)
-            if options.tune:
-                for record in tune(session, options.dtype or ["float32"]):
-                    records.append(record)
-                    if options.json:
-                        print(json.dumps(record), flush=True)
-                continue
-            rows += collect(session, chosen, print_json=options.json)
-    if not seen:
-        return 3
+        context = cl.Context([device])
+        session = ReductionSession(device, name, context, options.quick, capability_of(device), None)
+        for record in tune(session, options.dtype or ["float32"]):
+            records.append(record)
+            if options.json:
+                print(json.dumps(record), flush=True)
     if not options.json:
-        if options.tune:
-            show_tuning(records)
-        else:
-            show(rows, COLUMNS, width=144)
-    return int(any("error" in row.extra for row in rows))
+        show_tuning(records)
+    return 0 if seen else 3
 
 
 if __name__ == "__main__":

@@ -209,3 +209,7 @@ class CubPeer(CudaProgram):
             The program failed, or ended, or took too long.
         """
         return self.ask(f"{kind} {a} {b} {c}")
+
+    def us(self, kind: str, a: int, b: int = 0, c: int = 0) -> float:
+        """Return the microseconds of one order, of each round where it has `c` of them."""
+        return float(self.order(kind, a, b, c)["seconds"]) * 1e6 / (c or 1)

@@ -20,7 +20,7 @@ from pyopencl.scan import InclusiveScanKernel
 import portbar
 from benchmarks import arrays
 from benchmarks.arrays import ArraySession
-from benchmarks.shared import Row, WrongResultError, clock, failed, judged, sampled
+from benchmarks.shared import Row, WrongResultError, attempted, clock, judged, sampled
 from portbar.arrays import scan as scans
 from portbar.arrays.scan_source import ScanJob
 from portbar.errors import Error
@@ -47,10 +47,8 @@ def measured(session: ArraySession) -> Iterator[Row]:
     """Sums of arrays of each size beside all peers."""
     sizes = QUICK if session.quick else SIZES[session.kind]
     for dtype, size in sizes:
-        try:
-            yield from compared(session, np.dtype(dtype), size)
-        except (Error, cl.Error, MemoryError) as error:
-            yield from failed(session, "scan", error, dtype=dtype, size=size)
+        rows = compared(session, np.dtype(dtype), size)
+        yield from attempted(session, "scan", rows, dtype=dtype, size=size)
 
 
 def compared(session: ArraySession, dtype: np.dtype[Any], size: int) -> Iterator[Row]:
@@ -70,13 +68,13 @@ def compared(session: ArraySession, dtype: np.dtype[Any], size: int) -> Iterator
     check(out, values)
     kernel = InclusiveScanKernel(session.context, dtype, "a+b", neutral="0")
     theirs = cl.array.empty_like(given)
-    sides: dict[str, Callable[[], float]] = {"": lambda: session.seconds(scan)}
+    sides: dict[str, Callable[[], float]] = {"": lambda: session.us(scan)}
     if session.cub is not None:
         cub = session.cub
-        sides["CUB"] = lambda: cub.seconds(f"scan-{dtype.name}", size)
-        sides["copy"] = lambda: cub.seconds("copy", size * dtype.itemsize)
-    sides["whole"] = lambda: session.whole_seconds(scan)
-    sides["InclusiveScanKernel"] = lambda: session.whole_seconds(lambda: kernel(given, theirs, queue=queue))
+        sides["CUB"] = lambda: cub.us(f"scan-{dtype.name}", size)
+        sides["copy"] = lambda: cub.us("copy", size * dtype.itemsize)
+    sides["whole"] = lambda: session.whole_us(scan)
+    sides["InclusiveScanKernel"] = lambda: session.whole_us(lambda: kernel(given, theirs, queue=queue))
     if session.is_cpu:
         sides["cumsum"] = lambda: clock(lambda: np.cumsum(values, out=result))
         result = np.empty_like(values)
@@ -87,7 +85,7 @@ def compared(session: ArraySession, dtype: np.dtype[Any], size: int) -> Iterator
 
         def halted() -> float:
             with stalled():
-                return session.seconds(lambda: scans.scan(queue, given, out=out, return_event=True)[1])
+                return session.us(lambda: scans.scan(queue, given, out=out, return_event=True)[1])
 
         sides["stalled"] = halted
     found = sampled(sides, session.repeats)
@@ -99,13 +97,12 @@ def compared(session: ArraySession, dtype: np.dtype[Any], size: int) -> Iterator
         if peer == "stalled":
             # The other way round: how long half of all tiles held up take, beside none.
             ours, times = times, ours  # noqa: PLW2901
-        pairs = [(a * 1e6, b * 1e6) for a, b in zip(ours, times, strict=True)]
         target = TARGETS.get(peer, PYOPENCL_TARGETS[session.kind]) if size >= LARGE else None
-        row = session.compare("scan", PEERS.get(peer, peer), pairs, threads=threads, **extra)
+        row = session.compare("scan", PEERS.get(peer, peer), ours, times, threads=threads, **extra)
         if peer == "CUB" and size < LARGE and row.ours_us is not None and row.peer_us is not None:
             yield judged(row, (row.peer_us + SMALL_US) / row.peer_us)
         else:
-            yield judged(row, target, threads if peer == "cumsum" else 1.0)
+            yield judged(row, target, scale=threads if peer == "cumsum" else 1.0)
 
 
 PEERS: Final = {

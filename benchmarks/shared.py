@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ import portbar
 from portbar.device import usable
 from portbar.device.addresses import select_devices
 from portbar.errors import DeviceError, Error
-from portbar.survey.measuring.barrier_timer import BarrierSamples
 from portbar.survey.measuring.rounds import in_turns
 
 
@@ -74,16 +73,12 @@ class Session:
         return bool(self.device.type & cl.device_type.CPU)
 
     def compare(
-        self,
-        benchmark: str,
-        peer: str,
-        samples: Sequence[tuple[float, float]],
-        **extra: Any,
+        self, benchmark: str, peer: str, ours: Sequence[float], theirs: Sequence[float], /, **extra: Any
     ) -> Row:
-        """A row of the medians of both sides, taken in turns; the best of each show how busy the machine was."""
-        ours, theirs = (statistics.median(side) for side in zip(*samples, strict=True))
-        best = dict(zip(("ours_best_us", "peer_best_us"), map(min, zip(*samples, strict=True)), strict=True))
-        return Row(benchmark, self.name, peer, ours / theirs, ours, theirs, len(samples), extra | best)
+        """A row of the medians of both sides' microseconds; the best of each show how busy the machine was."""
+        mine, peers = statistics.median(ours), statistics.median(theirs)
+        extra |= {"ours_best_us": min(ours), "peer_best_us": min(theirs)}
+        return Row(benchmark, self.name, peer, mine / peers, mine, peers, len(ours), extra)
 
 
 class WrongResultError(Error):
@@ -194,20 +189,32 @@ def run(
     return int(any("error" in row.extra for row in rows))
 
 
-def failed(session: Session, benchmark: str, error: Exception, **extra: Any) -> Iterator[Row]:
-    """A row without times where a result was wrong; anything else is noted."""
-    if isinstance(error, WrongResultError):
-        more = extra | {"target": None, "met": False, "error": str(error)}
-        yield Row(benchmark, session.name, "", None, None, None, 0, more)
-    else:
+def attempted(session: Session, benchmark: str, rows: Iterator[Row], **extra: Any) -> Iterator[Row]:
+    """The rows of one comparison; one without times where a result was wrong, and any other failure is noted."""
+    try:
+        yield from rows
+    except WrongResultError as error:
+        yield wrong(session, benchmark, "", str(error), **extra)
+    except (Error, cl.Error, MemoryError) as error:
         note(f"{session.name}: {benchmark} skipped with {extra}, {error}")
 
 
+def wrong(session: Session, benchmark: str, peer: str, why: str, **extra: Any) -> Row:
+    """A row without times."""
+    more = extra | {"target": None, "met": False, "error": why}
+    return Row(benchmark, session.name, peer, None, None, None, 0, more)
+
+
 def clock(call: Callable[[], Any]) -> float:
-    """Seconds of a call."""
+    """Microseconds of a call."""
     began = time.perf_counter()
     call()
-    return time.perf_counter() - began
+    return (time.perf_counter() - began) * 1e6
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the ratios of samples that followed one another."""
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
 
 
 def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, list[T]]:
@@ -221,18 +228,18 @@ def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, lis
     return in_turns(sides, repeats, failed=failed)
 
 
-def complete_us(samples: BarrierSamples, groups: int) -> float:
-    """One more sample, from a launch that found all groups; again where a busy machine kept discovery from it.
+def complete(take: Callable[[], float | None], groups: int | None = None) -> float:
+    """One sample, from a launch that found all groups; again where a busy machine kept discovery from it.
 
     Raises
     ------
     Error
         No launch found them.
     """
-    us = next((us for us in (samples.take() for _ in range(20)) if us is not None), None)
-    if us is None:
-        raise Error(f"discovery never found {groups} work-groups")
-    return us
+    taken = next((one for one in (take() for _ in range(20)) if one is not None), None)
+    if taken is None:
+        raise Error(f"discovery never found {'all' if groups is None else groups} work-groups")
+    return taken
 
 
 def show(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]], width: int = 120) -> None:
@@ -267,14 +274,12 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 
 
-def judged(row: Row, target: float | None, scale: float = 1.0) -> Row:
-    """A row with its ratio scaled, and whether that is at most the target."""
-    ratio = None if row.ratio is None else row.ratio * scale
+def judged(row: Row, target: float | None, *, scale: float = 1.0, ratio: float | None = None) -> Row:
+    """A row with its ratio, scaled, or another one, and whether that is at most the target; None without a target."""
+    if ratio is None and row.ratio is not None:
+        ratio = row.ratio * scale
     met = None if target is None or ratio is None else ratio <= target
-    return Row(
-        row.benchmark, row.device, row.peer, ratio, row.ours_us, row.peer_us, row.samples,
-        row.extra | {"target": target, "met": met},
-    )  # fmt: skip
+    return replace(row, ratio=ratio, extra=row.extra | {"target": target, "met": met})
 
 
 def verdict(row: Row) -> str:
@@ -282,4 +287,4 @@ def verdict(row: Row) -> str:
     if "error" in row.extra:
         return f"WRONG: {row.extra['error']}"
     met = row.extra.get("met")
-    return "" if met is None else f"{'yes' if met else 'no'} ({row.extra['target']:g})"
+    return "" if met is None else f"{'yes' if met else 'no'} ({row.extra['target']:.3g})"

@@ -18,17 +18,18 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.atomics import paired
-from benchmarks.cuda import CudaProgram, capability_of, cuda_program
+from benchmarks.cuda import PRELUDE, CudaProgram, capability_of, cuda_program
 from benchmarks.shared import (
     Row,
     Session,
     WrongResultError,
+    attempted,
     command_line,
-    failed,
+    complete,
     judged,
     note,
     number,
+    paired,
     run,
     sampled,
     verdict,
@@ -119,10 +120,9 @@ kernel void peer_group(PORTBAR_GRID_PARAM, volatile global uint *s, global uint 
 }
 """
 
-CUDA_SOURCE: Final = r"""
-#include <cstdio>
-#include <cstring>
-
+CUDA_SOURCE: Final = (
+    PRELUDE
+    + r"""
 __device__ unsigned loaded(const unsigned *p)
 {
     unsigned found;
@@ -161,15 +161,6 @@ __global__ void group(unsigned *s, unsigned *data, unsigned rounds)
     }
 }
 
-static bool refused(cudaError_t error)
-{
-    if (error == cudaSuccess)
-        return false;
-    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
-    std::fflush(stdout);
-    return true;
-}
-
 int main()
 {
     unsigned *words;
@@ -197,6 +188,7 @@ int main()
     return 0;
 }
 """
+)
 
 
 class CudaPeer(CudaProgram):
@@ -260,47 +252,37 @@ class PingPong:
         return seconds
 
     def us(self, name: str, rounds: int) -> float:
-        """Microseconds of a latency, by a launch that found both groups.
-
-        Raises
-        ------
-        Error
-            None of 20 did.
-        """
-        for _ in range(20):
-            seconds = self.launch_s(name, rounds)
-            if seconds is not None:
-                return seconds * 1e6 / (2 * rounds)
-        raise Error("discovery never found two work-groups")
+        """Microseconds of a latency, by a launch that found both groups."""
+        return complete(partial(self.launch_s, name, rounds), 2) * 1e6 / (2 * rounds)
 
 
 def latency(session: SignalSession) -> Iterator[Row]:
     """One-way latency for one work-item of each group, and for whole groups of several sizes."""
     for form, local_size in [("item", 1), *(("group", size) for size in LOCAL_SIZES)]:
         described: dict[str, Any] = {"form": form, "local_size": local_size}
-        try:
-            pair = PingPong(session, local_size)
-            if pair.groups(f"ours_{form}") < 2:
-                note(f"{session.name}: skipped, the device runs one work-group at a time")
-                return
-            # On a busy machine a peer, which never yields, takes a time slice for each round.
-            most = min(pair.most_rounds, QUICK_ROUNDS) if session.quick else pair.most_rounds
-            rounds = rounds_for(partial(pair.launch_s, f"ours_{form}"), session.launch_s, most)
-            sides: dict[str, Callable[[], float]] = {
-                "portbar": partial(pair.us, f"ours_{form}", rounds),
-                pair.peer: partial(pair.us, f"peer_{form}", rounds),
-            }
-            if session.cuda is not None:
-                sides["CUDA"] = partial(session.cuda.us, form, local_size, rounds)
-            taken = sampled(sides, session.repeats)
-        except (Error, cl.Error) as error:
-            yield from failed(session, "signal_latency", error, **described)
-            continue
-        for peer in list(taken)[1:]:
-            pairs = list(zip(taken["portbar"], taken[peer], strict=True))
-            row = session.compare("signal_latency", peer, pairs, rounds=rounds, paired=paired(pairs), **described)
-            target = TARGET if peer == "CUDA" else None
-            yield judged(row, target)
+        yield from attempted(session, "signal_latency", compared(session, **described), **described)
+
+
+def compared(session: SignalSession, form: str, local_size: int) -> Iterator[Row]:
+    """One form and local size."""
+    pair = PingPong(session, local_size)
+    if pair.groups(f"ours_{form}") < 2:
+        note(f"{session.name}: skipped, the device runs one work-group at a time")
+        return
+    # On a busy machine a peer, which never yields, takes a time slice for each round.
+    most = min(pair.most_rounds, QUICK_ROUNDS) if session.quick else pair.most_rounds
+    rounds = rounds_for(partial(pair.launch_s, f"ours_{form}"), session.launch_s, most)
+    sides: dict[str, Callable[[], float]] = {
+        "portbar": partial(pair.us, f"ours_{form}", rounds),
+        pair.peer: partial(pair.us, f"peer_{form}", rounds),
+    }
+    if session.cuda is not None:
+        sides["CUDA"] = partial(session.cuda.us, form, local_size, rounds)
+    (_, ours), *peers = sampled(sides, session.repeats).items()
+    for peer, theirs in peers:
+        extra = {"rounds": rounds, "paired": paired(ours, theirs), "form": form, "local_size": local_size}
+        row = session.compare("signal_latency", peer, ours, theirs, **extra)
+        yield judged(row, TARGET if peer == "CUDA" else None)
 
 
 BENCHMARKS: Final[dict[str, Callable[[SignalSession], Iterator[Row]]]] = {"latency": latency}
@@ -324,13 +306,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     @contextmanager
     def opened(device: cl.Device, name: str) -> Iterator[SignalSession]:
-        capability = capability_of(device)
-        context = cl.Context([device])
-        if capability is None:
-            yield SignalSession(device, name, context, options.quick, None)
-            return
-        with cuda_program(CUDA_SOURCE, "signal", capability, CudaPeer) as cuda:
-            yield SignalSession(device, name, context, options.quick, cuda)
+        with cuda_program(CUDA_SOURCE, "signal", capability_of(device), CudaPeer) as cuda:
+            yield SignalSession(device, name, cl.Context([device]), options.quick, cuda)
 
     return run(options, opened, BENCHMARKS, COLUMNS)
 

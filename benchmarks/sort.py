@@ -17,8 +17,7 @@ from pyopencl.algorithm import RadixSort
 import portbar
 from benchmarks import arrays
 from benchmarks.arrays import ArraySession
-from benchmarks.shared import Row, WrongResultError, clock, failed, judged, sampled
-from portbar.errors import Error
+from benchmarks.shared import Row, WrongResultError, attempted, clock, judged, sampled
 
 #: Kind of device -> (what, type, elements).
 SIZES: Final[dict[str, tuple[tuple[str, str, int], ...]]] = {
@@ -42,10 +41,8 @@ NUMPY_TARGET: Final = 1.5
 def measured(session: ArraySession) -> Iterator[Row]:
     """Arrays of each size beside all peers."""
     for what, dtype, size in QUICK if session.quick else SIZES[session.kind]:
-        try:
-            yield from compared(session, what, np.dtype(dtype), size)
-        except (Error, cl.Error, MemoryError) as error:
-            yield from failed(session, what, error, dtype=dtype, size=size)
+        rows = compared(session, what, np.dtype(dtype), size)
+        yield from attempted(session, what, rows, dtype=dtype, size=size)
 
 
 def compared(session: ArraySession, what: str, dtype: np.dtype[Any], size: int) -> Iterator[Row]:
@@ -66,14 +63,14 @@ def compared(session: ArraySession, what: str, dtype: np.dtype[Any], size: int) 
 
     sort().wait()
     check(out, values, pairs=moved is not None)
-    sides: dict[str, Callable[[], float]] = {"": lambda: session.seconds(sort)}
+    sides: dict[str, Callable[[], float]] = {"": lambda: session.us(sort)}
     if session.cub is not None:
         cub, order = session.cub, "pairs" if what == "pairs" else "sort"
-        sides["cub::DeviceRadixSort"] = lambda: cub.seconds(f"{order}-{dtype.name}", size)
-    sides["whole"] = lambda: session.whole_seconds(sort)
+        sides["cub::DeviceRadixSort"] = lambda: cub.us(f"{order}-{dtype.name}", size)
+    sides["whole"] = lambda: session.whole_us(sort)
     if dtype == np.uint32 and moved is None:
         radix = RadixSort(session.context, "unsigned *ary", key_expr="ary[i]", sort_arg_names=["ary"])
-        sides["RadixSort"] = lambda: session.whole_seconds(lambda: radix(keys, queue=queue))
+        sides["RadixSort"] = lambda: session.whole_us(lambda: radix(keys, queue=queue))
     if session.is_cpu:
         numpy_call = (lambda: np.argsort(values, kind="stable")) if moved is not None else (lambda: np.sort(values))
         sides["NumPy, one thread"] = lambda: clock(numpy_call)
@@ -83,14 +80,11 @@ def compared(session: ArraySession, what: str, dtype: np.dtype[Any], size: int) 
         if peer in ("", "whole"):
             continue
         ours = found["whole" if peer == "RadixSort" else ""]
-        row = session.compare(
-            what, peer, [(a * 1e6, b * 1e6) for a, b in zip(ours, times, strict=True)],
-            dtype=dtype.name, size=size, threads=threads,
-        )  # fmt: skip
+        row = session.compare(what, peer, ours, times, dtype=dtype.name, size=size, threads=threads)
         target = {"RadixSort": PYOPENCL_TARGET, "NumPy, one thread": NUMPY_TARGET}.get(peer, CUB_TARGET)
         if size < LARGE or (peer == "RadixSort" and session.is_cpu) or (peer.startswith("NumPy") and moved is not None):
             target = None  # type: ignore[assignment]
-        yield judged(row, target, threads if peer == "NumPy, one thread" else 1.0)
+        yield judged(row, target, scale=threads if peer == "NumPy, one thread" else 1.0)
 
 
 def check(out: Any, values: np.ndarray[Any, Any], *, pairs: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -19,9 +19,21 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.atomics import paired
-from benchmarks.cuda import CudaProgram, capability_of, cuda_program
-from benchmarks.shared import Row, Session, WrongResultError, command_line, failed, note, number, run, sampled
+from benchmarks.cuda import PRELUDE, CudaProgram, capability_of, cuda_program
+from benchmarks.shared import (
+    Row,
+    Session,
+    WrongResultError,
+    attempted,
+    command_line,
+    judged,
+    note,
+    number,
+    paired,
+    run,
+    sampled,
+    verdict,
+)
 from portbar.errors import Error
 from portbar.launching.build import build_options, compile_program
 from portbar.survey.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
@@ -182,11 +194,11 @@ STREAMS: Final = {
 """,
 }
 
-CUDA_SOURCE: Final = r"""
+CUDA_SOURCE: Final = (
+    PRELUDE
+    + r"""
 #include <cuda/barrier>
 
-#include <cstdio>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -229,15 +241,6 @@ __global__ void __launch_bounds__(1024) run_syncthreads(unsigned *values, long l
     values[id] = value;
     if (threadIdx.x == 0)
         cycles[blockIdx.x] = end - start;
-}
-
-static bool refused(cudaError_t error)
-{
-    if (error == cudaSuccess)
-        return false;
-    std::printf("{\"error\": \"%s\"}\n", cudaGetErrorString(error));
-    std::fflush(stdout);
-    return true;
 }
 
 /* Reads lines "KIND LOCAL GROUPS ROUNDS", and replies to each with a line of JSON. */
@@ -291,6 +294,7 @@ int main()
     return 0;
 }
 """.replace("FACTOR", f"{FACTOR}u").replace("TERM", f"{TERM}u")
+)
 
 
 @dataclass(frozen=True)
@@ -439,10 +443,8 @@ def barrier(session: SplitSession) -> Iterator[Row]:
     units = session.device.max_compute_units
     for local_size in (32, 256, 1024) if session.is_nvidia else (1, 64, 256):
         for groups in dict.fromkeys((1, units) if session.is_nvidia else (units,)):
-            try:
-                yield from barrier_rows(bench, kernels, groups, local_size)
-            except (WrongResultError, Error, cl.Error) as error:
-                yield from failed(session, "arrive_wait", error, local_size=local_size, groups=groups)
+            rows = barrier_rows(bench, kernels, groups, local_size)
+            yield from attempted(session, "arrive_wait", rows, local_size=local_size, groups=groups)
 
 
 def barrier_rows(bench: Bench, kernels: Mapping[str, cl.Kernel], groups: int, local_size: int) -> Iterator[Row]:
@@ -489,20 +491,25 @@ def pipeline(session: SplitSession) -> Iterator[Row]:
     kernels = {"portbar": bench.ours(program, "stream")}
     kernels |= {side: bench.peer(text, "stream") for side, text in texts.items()}
     fill = bench.ours(program, "fill")
-    described = {"strategy": strategy_of(program, session.device), "local_size": size, "tiles": tiles}
+    described: dict[str, Any] = {"strategy": strategy_of(program, session.device), "local_size": size, "tiles": tiles}
     described["hardware_copies"] = "cp.async" in program.rendered(session.device)
     rows: list[Row] = []
     for groups in (units, 2 * units) if session.is_nvidia else (units,):
-        try:
-            streams = Streams(bench, fill, kernels, groups, size, tiles)
-            for intensity, steps in streams.intensities().items():
-                rows += streams.rows(steps, **described | {"groups": groups, "intensity": intensity})
-        except (Error, cl.Error) as error:
-            rows += failed(session, "pipeline", error, **described | {"groups": groups})
+        described["groups"] = groups
+        rows += attempted(session, "pipeline", pipelines(bench, fill, kernels, described), **described)
     scored = [row for row in rows if row.extra.get("target")]
     best = max(scored, key=lambda row: row.extra["speedup"], default=None)
     for row in rows:
         yield replace(row, extra=row.extra | {"best": row is best})
+
+
+def pipelines(
+    bench: Bench, fill: cl.Kernel, kernels: Mapping[str, cl.Kernel], described: Mapping[str, Any]
+) -> Iterator[Row]:
+    """The rows of one number of work-groups, at each intensity."""
+    streams = Streams(bench, fill, kernels, *(described[name] for name in ("groups", "local_size", "tiles")))
+    for intensity, steps in streams.intensities().items():
+        yield from streams.rows(steps, **described, intensity=intensity)
 
 
 class Streams:
@@ -610,27 +617,13 @@ def compared(
 
     The ratio is the median of those of launches that followed one another: of cycles where both count them, else of times.
     """
-    row = session.compare(
-        benchmark, peer, [(a.seconds * 1e6, b.seconds * 1e6) for a, b in zip(ours, theirs, strict=True)], **extra
-    )
-    times = paired([(a.seconds, b.seconds) for a, b in zip(ours, theirs, strict=True)])
+    us = [[one.seconds * 1e6 for one in side] for side in (ours, theirs)]
     cycles = [(a.cycles, b.cycles) for a, b in zip(ours, theirs, strict=True) if a.cycles and b.cycles]
-    ratio = paired(cycles) if cycles else times
-    more: dict[str, Any] = {"time_ratio": times, "by": "cycles" if cycles else "time"}
-    for side, counts in zip(("ours", "peer"), zip(*cycles, strict=True), strict=False):
-        more |= {f"{side}_cycles": statistics.median(counts), f"{side}_best_cycles": min(counts)}
-    more |= {"target": target, "met": None if target is None else ratio <= target}
-    return replace(row, ratio=ratio, extra=row.extra | more)
-
-
-def verdict_of(row: Row) -> str:
-    """Whether the target is met, in words."""
-    if "error" in row.extra:
-        return f"WRONG: {row.extra['error']}"
-    best = " best" if row.extra.get("best") else ""
-    if row.extra["target"] is None:
-        return best
-    return f"{'yes' if row.extra['met'] else 'no'} ({row.extra['target']:.3g}){best}"
+    counted = list(zip(*cycles, strict=True))
+    extra |= {"time_ratio": paired(*us), "by": "cycles" if cycles else "time"}
+    for side, counts in zip(("ours", "peer"), counted, strict=False):
+        extra |= {f"{side}_cycles": statistics.median(counts), f"{side}_best_cycles": min(counts)}
+    return judged(session.compare(benchmark, peer, *us, **extra), target, ratio=paired(*(counted or us)))
 
 
 def cycles_of(row: Row) -> str:
@@ -650,7 +643,7 @@ COLUMNS: Final[dict[str, Callable[[Row], str]]] = {
     "ours, ns": lambda row: "" if row.ours_us is None else number(row.ours_us * 1e3),
     "peer, ns": lambda row: "" if row.peer_us is None else number(row.peer_us * 1e3),
     "cycles": cycles_of,
-    "target met": verdict_of,
+    "target met": lambda row: verdict(row) + (" best" if row.extra.get("best") else ""),
 }
 
 
@@ -662,8 +655,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     @contextmanager
     def opened(device: cl.Device, name: str) -> Iterator[SplitSession]:
         capability = capability_of(device)
-        program = cuda_program(CUDA_SOURCE, "split_barrier", capability, CudaPeer)
-        with nullcontext() if capability is None else program as cuda:
+        with cuda_program(CUDA_SOURCE, "split_barrier", capability, CudaPeer) as cuda:
             yield SplitSession(device, name, cl.Context([device]), options.quick, capability, cuda)
 
     return run(options, opened, BENCHMARKS, COLUMNS)

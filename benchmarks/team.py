@@ -6,6 +6,7 @@ the grid's in a launch of as many work-groups; both are in one program and are m
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,22 +16,22 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from benchmarks.atomics import paired
 from benchmarks.shared import (
     Row,
     Session,
     WrongResultError,
+    attempted,
     command_line,
-    failed,
+    complete,
     judged,
     note,
     number,
+    paired,
     plain,
     run,
     sampled,
     verdict,
 )
-from portbar.errors import Error
 from portbar.survey.measuring.rounds import device_s, most_rounds, profiled_queue, rounds_for
 
 #: Work-groups of a team, and what its barrier may cost beside that of 132 groups.
@@ -111,18 +112,8 @@ class Meetings:
         return seconds
 
     def us(self, side: str, rounds: int) -> float:
-        """Microseconds of a round, by a launch that found all groups.
-
-        Raises
-        ------
-        Error
-            None of 20 did.
-        """
-        for _ in range(20):
-            seconds = self.launch_s(side, rounds)
-            if seconds is not None:
-                return seconds * 1e6 / rounds
-        raise Error(f"discovery never found {self._groups} work-groups")
+        """Microseconds of a round, by a launch that found all groups."""
+        return complete(partial(self.launch_s, side, rounds), self._groups) * 1e6 / rounds
 
 
 def shapes(session: Session, program: portbar.Program) -> Iterator[tuple[int, int, int]]:
@@ -143,24 +134,22 @@ def teams(session: Session) -> Iterator[Row]:
     found = list(shapes(session, program))
     if not found:
         note(f"{session.name}: skipped, the device runs one work-group at a time")
-    for groups, local_size, members in found:
-        for form in FORMS:
-            described: dict[str, Any] = {
-                "form": form, "groups": groups, "local_size": local_size, "members": members
-            }  # fmt: skip
-            try:
-                pair = Meetings(session, program, form, (groups, local_size, members))
-                rounds = rounds_for(partial(pair.launch_s, "grid"), session.launch_s, pair.most_rounds)
-                sides = {side: partial(pair.us, side, rounds) for side in ("team", "grid")}
-                taken = sampled(sides, session.repeats)
-            except (Error, cl.Error) as error:
-                yield from failed(session, "team", error, **described)
-                continue
-            pairs = list(zip(taken["team"], taken["grid"], strict=True))
-            peer = "the grid's count" if form == "count" else "the grid's barrier"
-            row = session.compare("team", peer, pairs, rounds=rounds, paired=paired(pairs), **described)
-            target = TARGET if (form, groups, members) == ("barrier", 132, MEMBERS) else None
-            yield judged(row, target)
+    for shape, form in itertools.product(found, FORMS):
+        described = {"form": form} | dict(zip(("groups", "local_size", "members"), shape, strict=True))
+        yield from attempted(session, "team", compared(session, program, form, shape, described), **described)
+
+
+def compared(
+    session: Session, program: portbar.Program, form: str, shape: tuple[int, int, int], described: dict[str, Any]
+) -> Iterator[Row]:
+    """One form and shape."""
+    pair = Meetings(session, program, form, shape)
+    rounds = rounds_for(partial(pair.launch_s, "grid"), session.launch_s, pair.most_rounds)
+    taken = sampled({side: partial(pair.us, side, rounds) for side in ("team", "grid")}, session.repeats)
+    peer = "the grid's count" if form == "count" else "the grid's barrier"
+    ratio = paired(taken["team"], taken["grid"])
+    row = session.compare("team", peer, taken["team"], taken["grid"], rounds=rounds, paired=ratio, **described)
+    yield judged(row, TARGET if (form, *shape[::2]) == ("barrier", 132, MEMBERS) else None)
 
 
 BENCHMARKS: Final[dict[str, Callable[[Session], Iterator[Row]]]] = {"team": teams}

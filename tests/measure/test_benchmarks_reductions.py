@@ -48,7 +48,7 @@ def test_tuning_ranks_shapes_and_marks_that_of_the_table(on_device: Callable[...
         "session = bench.ReductionSession(device, 'here', bench.cl.Context([device]), True, None, None)\n"
         "bench.candidates = lambda session: [bench.Shape(1, 64, 2, 2, 4, 1, False), bench.Shape(1, 32, 4, 2, 1, 1, False)]\n"
         "bench.range = lambda *all: (16,)\n"
-        "records = list(bench.tune(session, ['float32'], repeats=3))\n"
+        "records = list(bench.tune(session, ['float32']))\n"
         "bench.show_tuning(records)\n"
         "print(len(records), sum(record['in_table'] for record in records))\n"
     )
