@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,6 @@ import numpy as np
 import pyopencl as cl
 
 import portbar
-from portbar import cli
 from portbar.choices import profile
 from portbar.cli import devices, doctor, export, selected
 from portbar.device import icd, listing, quirks
@@ -30,31 +28,14 @@ from portbar.errors import DeviceError
 from portbar.primitives.headers import HOST_HEADER, header_names
 from tests.checkout import ROOT, python_path
 from tests.checkout import portbar as portbar_process
+from tests.cli.support import FAILS, GOOD, WORKS
 from tests.export.test_c_host import PROFILES
 from tests.export.test_export import KERNEL
 
 #: Those that need a device.
 COMMANDS = (("devices",), ("doctor",), ("survey",), ("bench", "barrier"), ("check",), ("export",))
 
-WORKS = Usability(True, "the probe kernel compiled, ran and returned correct results", "", 0.5)
-FAILS = Usability(False, "error: unknown target CPU", 'install "portbar[cpu]"', 0.5)
-GOOD = DeviceAddress(0, 0, "A Platform", "A Device [x]", "OpenCL 3.0 A 1.2, with options")
 BAD = DeviceAddress(1, 0, "Another", "B Device", "OpenCL 1.2")
-
-
-@pytest.fixture
-def portbar_command(monkeypatch, capsys):
-    """Run the command in this process; its exit status, standard output and standard error."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["portbar", *map(str, arguments)])
-        with warnings.catch_warnings(), pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = left.value.code
-        return (0 if code is None else code), out, err
-
-    return call
 
 
 @pytest.fixture
@@ -100,6 +81,11 @@ def machine(monkeypatch):
         ("bench", "barrier", "--seconds", "inf"),
         ("check", "--seconds", "nan"),
         ("check", "--seconds", "1e300"),
+        ("check", "--seconds", "0"),
+        ("check", "--test", "nonsense"),
+        ("check", "--strategy", "nonsense"),
+        ("check", "--seed", "-1"),
+        ("check", "--list", "-t", "x"),
         ("compare", "--factor", "nan", "h200", "h200"),
         ("survey", "--timeout", "nan"),
         ("survey", "--timeout", "inf"),

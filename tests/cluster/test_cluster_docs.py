@@ -1,9 +1,8 @@
-"""The commands of docs/ci.md and docs/cluster.md are accepted, and the test that they show passes."""
+"""docs/ci.md and docs/cluster.md are true about launchers and pytest, and the test that they show passes."""
 
 from __future__ import annotations
 
 import re
-import shlex
 
 import pytest
 
@@ -20,30 +19,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", TEXT[page], re.MULTILINE | re.DOTALL)
 
 
-COMMANDS = sorted(
-    {
-        found
-        for page in TEXT
-        for language in ("sh", "text", "yaml")
-        for block in blocks(page, language)
-        for found in re.findall(r"\bportbar ((?:survey|devices|doctor|compare|report|submit)\b[^#\n;&]*)", block)
-    }
-)
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_on_the_pages_has_these_options(line):
-    pytest.importorskip("pyopencl")
-    from portbar.cli import cli  # noqa: PLC0415 (commands are loaded by name)
-
-    name, *arguments = shlex.split(line)
-    command = cli.get_command(None, name)
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {one for one in arguments if one.startswith("-")} <= known
-
-
-def test_the_pages_name_commands_and_every_variable_of_a_launcher():
-    assert len(COMMANDS) > 8
+def test_the_page_names_every_variable_of_a_launcher():
     assert [name for name in (*hosts.SIZES, "PMIX_RANK") if f"`{name}`" not in TEXT["cluster"]] == []
 
 

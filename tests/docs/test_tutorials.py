@@ -1,4 +1,4 @@
-"""Tutorials and how-to pages: their programs print what the pages show, and their commands exist."""
+"""Tutorials and how-to pages: their programs print what the pages show; and the commands of all pages exist."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
+from portbar.cli import _COMMANDS
+from portbar.cli.options import FOLDER
 from tests.checkout import ROOT
-from tests.docs.pages import DOCS, blocks, ran
+from tests.cli.support import commands, parsed
+from tests.docs.pages import DOCS, PAGES, blocks, pattern_of, ran
 from tests.support import kernel, need_groups, skipped_where_refused
 
 if TYPE_CHECKING:
@@ -22,28 +26,17 @@ EMPTY = """
 #include "portbar/device_barrier.h"
 kernel void empty(PORTBAR_GRID_PARAM) { PORTBAR_ENTER(grid); }
 """
-PAGES = [*sorted(DOCS.glob("tutorial_*.md")), *sorted(DOCS.glob("howto_*.md")), ROOT / "README.md"]
-COMMANDS = sorted(
+#: A command in a line of a shell, of a workflow or of what a terminal shows.
+COMMAND = re.compile(rf"(?:^|[ $])portbar ((?:{'|'.join(_COMMANDS)})\b[^#\n;&|>`)]*)", re.MULTILINE)
+LINES = sorted(
     {
-        line.removeprefix("$ ").partition("  #")[0].strip()
-        for page in PAGES
+        found.strip()
+        for page in [*PAGES, ROOT / "README.md", ROOT / "vendor_matrix" / "README.md"]
         for block in blocks(page)
-        if block.language in {"sh", "console"}
-        for line in block.text.splitlines()
-        if re.match(r"(?:\$ )?portbar ", line)
+        if block.language in {"sh", "console", "text", "yaml"}
+        for found in COMMAND.findall(block.text)
     }
 )
-
-
-def matches(shown: str, printed: str) -> bool:
-    """Return whether a page's output is what was printed, up to white space; `...` stands for any text."""
-    pattern = re.escape(" ".join(shown.split())).replace(re.escape("..."), ".*")
-    return re.fullmatch(pattern, " ".join(printed.split())) is not None
-
-
-def test_dots_match_any_text_and_nothing_else_does() -> None:
-    assert matches("a ... c\n", "a b b\nc")
-    assert not matches("a b", "a c")
 
 
 @pytest.mark.device
@@ -69,26 +62,17 @@ def test_the_programs_of_a_page_print_what_it_shows(
             elif block.language == "python":
                 said = ran(block.text, names, page.name)
             elif block.language == "text":
-                assert matches(block.text, said), f"{page.name} shows: {block.text}\nprinted: {said}"
+                right = re.fullmatch(pattern_of(block.text), " ".join(said.split()))
+                assert right, f"{page.name} shows: {block.text}\nprinted: {said}"
                 compared += 1
     assert compared
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_of_these_pages_exists(line: str) -> None:
-    pytest.importorskip("pyopencl")
-    import click  # noqa: PLC0415
-
-    from portbar.cli import cli  # noqa: PLC0415
-    from portbar.cli.options import FOLDER  # noqa: PLC0415
-
-    _, *words = shlex.split(line)
-    command: Any = cli
-    while isinstance(command, click.Group) and words:
-        command = command.get_command(click.Context(command), words[0])
-        words = words[1:]
-    assert command is not None, line
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-    assert {one for one in words if one.startswith("-")} <= known, line
-    if any(isinstance(one, click.Argument) and one.type is FOLDER for one in command.params):
-        assert words[0] == "." or words[0].endswith("/"), f"{line}: takes a folder"
+@pytest.mark.parametrize("line", LINES)
+def test_every_command_of_the_documentation_exists(line: str) -> None:
+    path, given = parsed(shlex.split(line))
+    assert path, line
+    for one in commands()[path].params:
+        if isinstance(one, click.Argument) and one.type is FOLDER:
+            place = given[one.name]
+            assert place in {".", "vendor_matrix"} or place.endswith("/"), f"{line}: takes a folder"

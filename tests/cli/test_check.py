@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,37 +11,16 @@ import pytest
 
 pytest.importorskip("pyopencl")
 
-from portbar import cli
 from portbar.cli import check as command_module
 from portbar.cli import selected
-from portbar.device.addresses import DeviceAddress
 from portbar.device.facts import DeviceFacts
-from portbar.device.usable import Usability
 from portbar.errors import DeviceError, Error
 from portbar.survey.litmus import CheckResult
 from portbar.survey.litmus.results import NO_TIME, blank, verdict_of
 from portbar.survey.litmus.running import NAMES
+from tests.cli.support import FAILS, GOOD, WORKS
 
 Run = Callable[..., tuple[int, str, str]]
-
-ADDRESS = DeviceAddress(0, 0, "A Platform", "A Device [x]", "OpenCL 3.0 A 1.2, with options")
-WORKS = Usability(True, "it works", "", 0.5)
-FAILS = Usability(False, "unknown target CPU", 'install "portbar[cpu]"', 0.5)
-
-
-@pytest.fixture
-def portbar_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command in this process; its exit status, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["portbar", *map(str, arguments)])
-        with warnings.catch_warnings(), pytest.raises(SystemExit) as left:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = left.value.code
-        return (0 if code is None else int(code)), out, err
-
-    return call
 
 
 def one(name: str, status: str, **more: Any) -> dict[str, Any]:
@@ -72,10 +49,9 @@ class FakeDevice:
         self.verdict, self.fault = WORKS, ""
         self.asked: dict[str, Any] = {}
         self.stored: dict[str, str] = {}
-        facts = DeviceFacts(
-            name=ADDRESS.device_name, platform_name=ADDRESS.platform_name, platform_version=ADDRESS.platform_version
-        )
-        monkeypatch.setattr(selected, "chosen", lambda _: [(ADDRESS, ADDRESS)])
+        where = {"platform_name": GOOD.platform_name, "platform_version": GOOD.platform_version}
+        facts = DeviceFacts(name=GOOD.device_name, **where)
+        monkeypatch.setattr(selected, "chosen", lambda _: [(GOOD, GOOD)])
         monkeypatch.setattr(selected, "facts", lambda _: facts)
         monkeypatch.setattr(selected, "check", lambda _: self.verdict)
         monkeypatch.setattr(command_module, "check", self.check)
@@ -89,8 +65,8 @@ class FakeDevice:
             asked["on_progress"]({"begin": [result["strategy"], result["test"]]})
             asked["on_progress"]({"result": result})
         return CheckResult(
-            device=ADDRESS.device_name,
-            platform=ADDRESS.platform_name,
+            device=GOOD.device_name,
+            platform=GOOD.platform_name,
             seed=7,
             budget_s=asked["seconds"],
             seconds=1.25,
@@ -191,16 +167,6 @@ def test_list_names_every_test_and_its_forbidden_outcome(portbar_command: Run, m
     code, out, _ = portbar_command("check", "--list", "--test", "SB")
     assert out.count("forbidden: r0=0 r1=0") == 2
     assert max(map(len, out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [("--test", "nonsense"), ("--strategy", "nonsense"), ("--seconds", "0"), ("--seed", "-1"), ("--list", "-t", "x")],
-)
-def test_wrong_usage_is_status_2(portbar_command: Run, fake: FakeDevice, arguments: tuple[str, ...]) -> None:
-    code, out, err = portbar_command("check", *arguments)
-    assert (code, out) == (2, "")
-    assert "Error" in err
 
 
 @pytest.mark.device
