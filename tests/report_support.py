@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from copy import deepcopy
 from statistics import median
 from typing import Any
 
 from click.testing import CliRunner, Result
+from rich.console import Console, RenderableType
 
 from portbar.cli import cli
 from portbar.records.reading import measured, missing
@@ -23,6 +25,14 @@ ALGORITHMS = {"counter": 1.0, "flag": 1.4, "tree": 2.0}
 def run(*arguments: object) -> Result:
     """Run the `portbar` command in this process."""
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def printed(view: RenderableType, width: int = 80) -> str:
+    """A view as a terminal of this width shows it."""
+    console = Console(width=width, markup=False, file=io.StringIO())
+    with console.capture() as shown:
+        console.print(view)
+    return shown.get()
 
 
 def times(value: float, unit: str = "us") -> Json:
@@ -55,22 +65,19 @@ def occupancy_row(lock: str, patience: bool, *, bound: int = 8, local_size: int 
     }
 
 
-def barrier_rows(largest: int, local_size: int = 64) -> list[Json]:
-    rows = []
-    counts = sorted({1, 2, 4, largest} & set(range(1, largest + 1)))
-    for count in counts:
-        for name, weight in ALGORITHMS.items():
-            rows.append(
-                {
-                    "algorithm": name,
-                    "groups": count,
-                    "local_size": local_size,
-                    "rounds": 1000,
-                    "barrier_time": times(0.5 * weight * count**0.5),
-                    "relaunch_time": times(6.0),
-                }
-            )
-    return rows
+def barrier_rows(largest: int) -> list[Json]:
+    return [
+        {
+            "algorithm": name,
+            "groups": count,
+            "local_size": 64,
+            "rounds": 1000,
+            "barrier_time": times(0.5 * weight * count**0.5),
+            "relaunch_time": times(6.0),
+        }
+        for count in sorted({1, 2, 4, largest} & set(range(1, largest + 1)))
+        for name, weight in ALGORITHMS.items()
+    ]
 
 
 def put(*places: tuple[Any, ...]) -> Callable[[Json], None]:

@@ -168,12 +168,12 @@ def test_files_are_completed_where_no_record_fits() -> None:
 # Colours and progress.
 
 
-def on_terminal(program: str, env: dict[str, str], seconds: float = 20.0) -> tuple[str, str]:
+def on_terminal(program: str, env: dict[str, str]) -> tuple[str, str]:
     """Run Python with standard error on a terminal; what came there, and on standard output."""
     ours, theirs = pty.openpty()
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=theirs, env=env) as process:
         os.close(theirs)
-        text, deadline = b"", time.monotonic() + seconds
+        text, deadline = b"", time.monotonic() + 20.0
         while time.monotonic() < deadline:
             if select.select([ours], [], [], 0.1)[0]:
                 try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 import time
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
 
 from portbar import records
 from portbar.cli.compare import comparison_view
@@ -25,15 +23,10 @@ from portbar.survey.report.compare import compare
 from portbar.survey.report.index import index_of
 from portbar.survey.views import record_view
 from tests.records_support import Json, device, record, unlikely
+from tests.report_support import printed
 
 #: Seconds of processor time that any reader may take for one record, on a slow machine.
 BUDGET_S = 20.0
-
-
-def shown(view: RenderableType) -> str:
-    console = Console(file=io.StringIO(), width=100, markup=False)
-    console.print(view)
-    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def read_by_all(value: Json, plots: bool) -> None:
@@ -41,10 +34,10 @@ def read_by_all(value: Json, plots: bool) -> None:
     assert records.validate(value) == []
     newest = records.checked(value)
     names = [entry["facts"]["name"] for entry in newest["devices"]]
-    shown(record_view(newest))
+    printed(record_view(newest))
     for old, new in ((record(), newest), (newest, record()), (newest, copy.deepcopy(newest))):
         for only_used in (False, True):
-            shown(comparison_view("old", "new", compare(old, new, only_used=only_used)))
+            printed(comparison_view("old", "new", compare(old, new, only_used=only_used)))
     assert index_of([("a.json", newest)]).partition("bound). ")[0].count("\n| [") == len(names)
     report = FolderReport(in_order(collect([("a", newest), ("b", record())])), 2)
     report.to_markdown()
@@ -70,7 +63,7 @@ def test_every_reader_takes_every_valid_record(value: Json, plots: int) -> None:
 def test_an_operation_that_gave_a_wrong_answer_is_shown_as_such() -> None:
     one = device()
     one["atomics"]["rows"][0]["result"] = measured(False)
-    assert "WRONG" in shown(record_view(record(one)))
+    assert "WRONG" in printed(record_view(record(one)))
 
 
 def many(step: str, count: int, **members: Callable[[int], Any]) -> Json:
@@ -110,7 +103,7 @@ def test_a_large_record_takes_a_bounded_time(make: Callable[[], Json]) -> None:
 
 
 def test_a_large_table_says_what_it_leaves_out() -> None:
-    text = shown(record_view(many("barrier", 500, groups=lambda n: n + 1, algorithm=lambda _: "counter")))
+    text = printed(record_view(many("barrier", 500, groups=lambda n: n + 1, algorithm=lambda _: "counter")))
     assert "300 more rows: --json has all" in text
 
 

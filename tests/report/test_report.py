@@ -31,9 +31,9 @@ def row(table: Table, beginning: str) -> dict[str, str]:
     return {title: cell.text for (title, _), cell in zip(table.columns, found, strict=True)}
 
 
-def line_of(one: Json, table: str, name: str = "Test GPU") -> dict[str, str]:
+def line_of(one: Json, table: str) -> dict[str, str]:
     """The row of one device in a table."""
-    return row(by_name(collect([("a", record(one))]))[table], name)
+    return row(by_name(collect([("a", record(one))]))[table], "Test GPU")
 
 
 def test_the_verdict_says_how_many_groups_meet_and_what_that_saves(folder: Path) -> None:

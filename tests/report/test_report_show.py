@@ -11,7 +11,7 @@ from rich.table import Table
 
 from portbar.cli.output import err, show
 from portbar.records import text, validate
-from portbar.records.files import NoSuchRecordError, find, shipped
+from portbar.records.files import NoSuchRecordError, find
 from tests.checkout import ROOT
 from tests.report_support import device, record, run
 
@@ -46,15 +46,6 @@ def test_a_record_s_times_may_have_any_unit(tmp_path: Path) -> None:
         assert found.exit_code == 0, found.exception
         shown[unit] = found.stdout.replace(unit + ".json", "")
     assert shown["ns"] == shown["us"]
-
-
-@pytest.mark.parametrize("slug", sorted(shipped()))
-def test_every_shipped_record_can_be_shown(slug: str) -> None:
-    value = json.loads(run("show", "--json", slug).stdout)
-    assert validate(value) == []
-    shown = run("show", slug)
-    assert shown.exit_code == 0, shown.exception
-    assert value["devices"][0]["facts"]["name"] in " ".join(shown.stdout.split())
 
 
 def test_the_page_shows_a_record_as_the_command_does() -> None:

@@ -5,15 +5,13 @@ Not fixtures (`conftest.py`) and not tests; nothing here needs PyOpenCL.
 
 from __future__ import annotations
 
-import io
 from typing import Any
-
-from rich.console import Console
 
 from portbar.device.facts import DeviceFacts
 from portbar.records.reading import measured, missing
 from portbar.survey.summary import summary
 from portbar.survey.views import record_view
+from tests.report_support import printed
 
 ADDRESS = {"platform_index": 0, "device_index": 0, "platform_name": "P", "device_name": "D", "platform_version": "1"}
 
@@ -41,9 +39,7 @@ def record(*entries: dict[str, Any], interrupted: bool = False, **more: Any) -> 
 
 def shown(*entries: dict[str, Any], width: int = 80, **more: Any) -> str:
     """A record of these devices as a terminal shows it."""
-    console = Console(width=width, record=True, markup=False, file=io.StringIO())
-    console.print(record_view(record(*entries, **more)))
-    return console.export_text()
+    return printed(record_view(record(*entries, **more)), width)
 
 
 def verdict(entry: dict[str, Any]) -> str:
