@@ -41,32 +41,22 @@ GRACE_S: Final = 5.0
 
 INTERRUPTED: Final = "stopped by Ctrl-C"
 
-#: Device, its current step, and the seconds that the step may take, or None.
+#: Called with a device's name, its current step, and the seconds that the step may take, or None.
 Listener = Callable[[str, str, float | None], None]
 
 
 @dataclass
 class Survey:
-    """A survey under way: the record grows as steps finish, so that an interrupted one is a partial record.
+    """A survey under way: the record grows as steps finish, so that an interrupted one is a partial record."""
 
-    Parameters
-    ----------
-    quick : bool
-        Fewer cells and runs, and a time budget for all devices together; findings of earlier probes are believed.
-    timeout : float
-        Seconds that one device may take in all.
-    on_step : callable, optional
-        Called with a device's name, its current step, and the seconds that the step may take, or None.
-    seed : int, optional
-        Seed of the litmus tests; random by default.
-    selectors : sequence of str
-        The user's patterns to choose devices by, for the record.
-    """
-
+    #: Fewer cells and runs, and a time budget for all devices together; findings of earlier probes are believed.
     quick: bool = False
+    #: Seconds that one device may take in all.
     timeout: float = 120.0
     on_step: Listener | None = None
+    #: Seed of the litmus tests.
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 31))
+    #: The user's patterns to choose devices by, for the record.
     selectors: Sequence[str] = ()
     _record: dict[str, Any] = field(default_factory=dict)
 

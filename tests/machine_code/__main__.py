@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def entry_of(target: Target) -> tuple[dict[str, Any], list[str]]:
         with tempfile.TemporaryDirectory() as folder:
             found = target.compile(target, case.text(target), Path(folder))
         # Of what a driver is to compile, only that it is valid is known.
-        cases[name] = {} if expected is None else found.to_json()
+        cases[name] = {} if expected is None else asdict(found)
         if expected is not None:
             wrong += [f"{target.name}, {name}: {fault} ({found})" for fault in expected.faults(name, case, found)]
     return {"name": target.name, "gpus": target.gpus, "compiler": target.compiler(target), "cases": cases}, wrong

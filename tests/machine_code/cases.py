@@ -101,26 +101,17 @@ kernel void sums(PORTBAR_GRID_PARAM, global float *a)
 
 @dataclass(frozen=True)
 class Case:
-    """One algorithm.
+    """One algorithm."""
 
-    Attributes
-    ----------
-    source : str
-        OpenCL C with portbar's includes.
-    overrides : mapping of str to str
-        Choices of the strategy.
-    exchanges : int
-        Loops that write in each round, since they compete for a word: those of compare-exchanges and of published locks.
-    waits : bool
-        Whether work-groups wait for each other, and order memory between them.
-    loads_together : int
-        Plain loads of one loop that are on their way together, which listings do not tell from polls.
-    """
-
+    #: OpenCL C with portbar's includes.
     source: str
+    #: Choices of the strategy.
     overrides: Mapping[str, str] = field(default_factory=dict)
+    #: Loops that write in each round, since they compete for a word: those of compare-exchanges and of published locks.
     exchanges: int = 0
+    #: Whether work-groups wait for each other, and order memory between them.
     waits: bool = True
+    #: Plain loads of one loop that are on their way together, which listings do not tell from polls.
     loads_together: int = 1
 
     def text(self, target: Target) -> str:

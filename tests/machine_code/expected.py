@@ -12,23 +12,15 @@ from tests.machine_code.listings import Figures
 
 @dataclass(frozen=True)
 class Expected:
-    """The most that the code of one kernel may have.
+    """The most that the code of one kernel may have."""
 
-    Attributes
-    ----------
-    atomics : int
-        Read-modify-writes in all: rolled loops have few.
-    polls_in_loop : int
-        Accesses in an innermost loop of polls.
-    writing_polls : int
-        Loops whose polls are read-modify-writes; more than none only where nothing better is known to be right.
-    bytes_kept : mapping of str to int
-        Case -> bytes in private memory.
-    """
-
+    #: Read-modify-writes in all: rolled loops have few.
     atomics: int
+    #: Accesses in an innermost loop of polls.
     polls_in_loop: int = 3
+    #: Loops whose polls are read-modify-writes; more than none only where nothing better is known to be right.
     writing_polls: int = 0
+    #: Case -> bytes in private memory.
     bytes_kept: Mapping[str, int] = field(default_factory=dict)
 
     def faults(self, name: str, case: Case, found: Figures) -> Iterator[str]:

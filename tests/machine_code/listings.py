@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 
 @dataclass(frozen=True)
 class Isa:
-    """How a listing of one instruction set is read.
+    """How a listing of one instruction set is read."""
 
-    Attributes
-    ----------
-    label : str
-        Regular expression of a line that names a place; group 1 is the name.
-    branch : str
-        Of a line that may go elsewhere; its groups that are not None are names of places.
-    leaves : str
-        Of a line after which control does not go on with the next.
-    instruction : str
-        Of a line that is an instruction.
-    kinds : mapping of str to str
-        `load`, `rmw`, `store` of global memory; `acquire`, which makes what other work-groups have written visible;
-        `release`, which waits for or writes back what this one has written; `scratch`, private values in memory.
-    """
-
+    #: Regular expression of a line that names a place; group 1 is the name.
     label: str
+    #: Of a line that may go elsewhere; its groups that are not None are names of places.
     branch: str
+    #: Of a line after which control does not go on with the next.
     leaves: str
+    #: Of a line that is an instruction.
     instruction: str
+    #: `load`, `rmw`, `store` of global memory; `acquire`, which makes what other work-groups have written visible; `release`,
+    #: which waits for or writes back what this one has written; `scratch`, private values in memory.
     kinds: Mapping[str, str]
 
 
@@ -105,41 +96,26 @@ SASS: Final = Isa(
 
 @dataclass(frozen=True)
 class Figures:
-    """The properties of the machine code of one kernel.
-
-    Attributes
-    ----------
-    instructions : int
-    loads, atomics, acquires, releases : int
-        In the whole kernel: loads of global memory, read-modify-writes, invalidations of what was read before, and
-        fences that let others see what was written.
-    poll_loops : int
-        Innermost loops that read global memory and wait there for others.
-    polls_in_loop : int
-        The most accesses in one of them: unrolled loops have many.
-    writing_loops : int
-        Those with a read-modify-write.
-    acquiring_loops : int
-        Those that order memory in each round.
-    scratch, spills : int
-        Accesses to private memory, and registers that were written there for want of room.
-    """
+    """The properties of the machine code of one kernel."""
 
     instructions: int = 0
+    #: In the whole kernel: loads of global memory, read-modify-writes, invalidations of what was read before, and fences that
+    #: let others see what was written.
     loads: int = 0
     atomics: int = 0
     acquires: int = 0
     releases: int = 0
+    #: Innermost loops that read global memory and wait there for others.
     poll_loops: int = 0
+    #: The most accesses in one of them: unrolled loops have many.
     polls_in_loop: int = 0
+    #: Those with a read-modify-write.
     writing_loops: int = 0
+    #: Those that order memory in each round.
     acquiring_loops: int = 0
+    #: Accesses to private memory, and registers that were written there for want of room.
     scratch: int = 0
     spills: int = 0
-
-    def to_json(self) -> dict[str, int]:
-        """A dict of JSON values."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
 #: Number of each basic block -> those that control may go to from there.

@@ -31,28 +31,17 @@ class MissingToolError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU: what OpenCL reports of it and what a probe found, the compiler, and its name of the GPU.
-
-    Attributes
-    ----------
-    name : str
-    gpus : str
-        Products, for people.
-    profile : DeviceProfile
-    compile : callable
-        (target, OpenCL C, folder) -> figures.
-    compiler : callable
-        Target -> compilers and their versions.
-    chip : str
-        As the compiler calls it.
-    arguments : tuple of str
-    """
+    """A GPU: what OpenCL reports of it and what a probe found, the compiler, and its name of the GPU."""
 
     name: str
+    #: Products, for people.
     gpus: str
     profile: DeviceProfile
+    #: (target, OpenCL C, folder) -> figures.
     compile: Callable[[Target, str, Path], Figures]
+    #: Target -> compilers and their versions.
     compiler: Callable[[Target], str]
+    #: As the compiler calls it.
     chip: str
     arguments: tuple[str, ...] = ()
     std: str = "CL2.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import jsonschema_rs
@@ -100,7 +100,7 @@ def test_code_waits_as_it_should(target: str, case: str, tmp_path: Path) -> None
     kept = next((entry for entry in KEPT["targets"] if entry["name"] == target), None)
     # Another version of a compiler may do better or worse within the expectation.
     if kept is not None and kept["compiler"] == TARGETS[target].compiler(TARGETS[target]):
-        fresh = {} if expected is None else found.to_json()
+        fresh = {} if expected is None else asdict(found)
         assert waits(kept["cases"][case]) == waits(fresh), "run python -m tests.machine_code --write"
 
 

@@ -35,34 +35,23 @@ _TURNS: Final = 0.3
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The results of the litmus tests of a device.
-
-    Attributes
-    ----------
-    device, platform : str
-    seed : int
-    budget_s, seconds : float
-        Time asked for, and time taken.
-    chosen : str
-        The atomics strategy that portbar chose before, empty for none.
-    results : tuple of dict
-        One for each strategy and test: `test`, `description`, `scope`, `space`, `form`, `strategy`, `seed`, `status` (`pass`,
-        `fail`, `skipped`, `unfinished`, `error`, `crash`, `timeout`), `reason`, `instances`, `launches`, `outcomes` and
-        `forbidden` (outcome -> count), `interleaved`, `weak`, `seconds`.
-    verdicts : mapping of str to str
-        Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
-    complete : bool
-        Whether every test was run, so that a pass means all of them.
-    """
+    """The results of the litmus tests of a device."""
 
     device: str
     platform: str
     seed: int
+    #: Time asked for, and time taken.
     budget_s: float
     seconds: float
+    #: The atomics strategy that portbar chose before, empty for none.
     chosen: str
+    #: One for each strategy and test: `test`, `description`, `scope`, `space`, `form`, `strategy`, `seed`, `status` (`pass`,
+    #: `fail`, `skipped`, `unfinished`, `error`, `crash`, `timeout`), `reason`, `instances`, `launches`, `outcomes` and
+    #: `forbidden` (outcome -> count), `interleaved`, `weak`, `seconds`.
     results: tuple[dict[str, Any], ...]
+    #: Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
     verdicts: Mapping[str, str] = field(default_factory=dict)
+    #: Whether every test was run, so that a pass means all of them.
     complete: bool = True
 
     @property

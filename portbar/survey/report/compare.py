@@ -25,33 +25,22 @@ _PROBE_NAMES: Final = {"builds": "build", "progress": "progress", "ordering": "o
 
 @dataclass(frozen=True)
 class Item:
-    """One difference.
+    """One difference."""
 
-    Attributes
-    ----------
-    device : str
-        Title of the device in the new record, or in the old record if only that has it.
-    group : str
-        Part of the record, such as `strategy`, or the name of a step.
-    path : str
-        Path of the value: group, row and name, joined by " / ".
-    old, new : object
-        The readings or plain values; None if missing.
-    text : str
-        The change in words, without the path.
-    mark : str
-        "regression", "improvement" or empty.
-    ratio : float or None
-        `new` over `old` where both are numbers.
-    """
-
+    #: Title of the device in the new record, or in the old record if only that has it.
     device: str
+    #: Part of the record, such as `strategy`, or the name of a step.
     group: str
+    #: Path of the value: group, row and name, joined by " / ".
     path: str
+    #: The readings or plain values; None if missing.
     old: Any
     new: Any
+    #: The change in words, without the path.
     text: str
+    #: "regression", "improvement" or empty.
     mark: str = ""
+    #: `new` over `old` where both are numbers.
     ratio: float | None = None
 
 
@@ -66,23 +55,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two records differ.
+    """How two records differ."""
 
-    Attributes
-    ----------
-    differences : tuple of Item
-        Everything that differs, regressions and improvements among it, in the order of the groups.
-    equal : mapping of str to int
-        Group -> how many of its values are the same.
-    pairs : tuple of Pair
-        What was compared with what. Empty when no device of one record is in the other.
-    factor : float
-        How many times slower counts as a regression.
-    """
-
+    #: Everything that differs, regressions and improvements among it, in the order of the groups.
     differences: tuple[Item, ...]
+    #: Group -> how many of its values are the same.
     equal: Mapping[str, int]
+    #: The devices that were compared. Empty when no device of one record is in the other.
     pairs: tuple[Pair, ...]
+    #: How many times slower counts as a regression.
     factor: float = FACTOR
 
     @property
