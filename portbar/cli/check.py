@@ -15,12 +15,11 @@ from portbar.cli.output import print_json, show, show_title
 from portbar.cli.progress import Steps
 from portbar.cli.selected import each_device, number
 from portbar.device.addresses import DeviceAddress
-from portbar.device.facts import facts, platform_title
 from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
-from portbar.survey.litmus.checking import CheckResult, check, store_verdicts
+from portbar.survey.litmus.checking import CheckResult, check, result_of, store_verdicts
 from portbar.survey.litmus.patterns import PATTERNS
-from portbar.survey.litmus.results import NAMES, NO_TIME, verdict_of
+from portbar.survey.litmus.results import NAMES, NO_TIME
 from portbar.survey.litmus.tests import TESTS, matching
 from portbar.survey.tables import terminal_table
 
@@ -143,35 +142,12 @@ def _check_into(
         keep(result, _outcome(result))
     except KeyboardInterrupt:
         if done and entry["check"] is None:
-            result = _cut_short(device, seconds, time.monotonic() - started, done)
+            about = {"seed": done[0]["seed"], "chosen": done[0]["strategy"], "budget_s": seconds}
+            result = result_of(device, done, partial="interrupted", seconds=time.monotonic() - started, **about)
             keep(result, "fail" if result.failed else "interrupted")
         raise
     except Error as error:
         entry |= anonymous({"status": "refused", "reason": str(error)})
-
-
-def _cut_short(device: cl.Device, budget: float, seconds: float, done: list[dict[str, Any]]) -> CheckResult:
-    """Return the result of a check that Ctrl-C ended: a fault counts, but what passed proves less than all tests do."""
-    reported = facts(device)
-    by_strategy: dict[str, list[dict[str, Any]]] = {}
-    for one in done:
-        by_strategy.setdefault(one["strategy"], []).append(one)
-    verdicts = {}
-    for name, results in by_strategy.items():
-        failed = any(one["status"] == "fail" for one in results)
-        untested = f"untested: interrupted after {len(results)} tests"
-        verdicts[name] = verdict_of(results, all_tests=False) if failed else untested
-    return CheckResult(
-        device=reported.name,
-        platform=platform_title(reported),
-        seed=done[0]["seed"],
-        budget_s=budget,
-        seconds=seconds,
-        chosen=next(iter(by_strategy)),
-        results=tuple(done),
-        verdicts=verdicts,
-        complete=False,
-    )
 
 
 def _outcome(result: CheckResult) -> str:

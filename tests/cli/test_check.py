@@ -72,7 +72,7 @@ class FakeDevice:
             seconds=1.25,
             chosen="c11",
             results=tuple(self.results),
-            verdicts={"c11": verdict_of(self.results, all_tests=True)},
+            verdicts={"c11": verdict_of(self.results)},
         )
 
 

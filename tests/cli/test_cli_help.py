@@ -322,8 +322,9 @@ CHECK = (
     DEVICES
     + """
 from portbar.cli import check as command
+from portbar.survey.litmus import checking
 from portbar.survey.litmus.results import blank
-command.facts = selected.facts
+checking.facts = selected.facts
 command.store_verdicts = lambda _, verdicts: print("STORED", verdicts, file=sys.stderr, flush=True)
 def check(device, *, on_progress, **_):
     for name, status in (("MP-work_group-global-fences", "pass"), ("SB-device-global-ops", STATUS)):
@@ -388,7 +389,7 @@ def test_check_keeps_what_is_done_on_ctrl_c() -> None:
     assert entry["check"]["seed"] == 7
     assert not entry["check"]["complete"]
     # Half of the tests prove nothing.
-    assert entry["check"]["verdicts"] == {"c11": "untested: interrupted after 2 tests"}
+    assert entry["check"]["verdicts"] == {"c11": "untested: interrupted; 2 passed"}
     assert "interrupted" in err
 
 

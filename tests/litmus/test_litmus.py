@@ -263,14 +263,14 @@ def test_verdict_fails_by_one_forbidden_outcome_and_passes_only_when_all_ran() -
     lost = result("skipped", reason=results.NO_TIME)
     cannot = result("skipped", reason="needs 4 concurrent work-groups, the device runs 2")
 
-    def verdict(*found: dict[str, Any], all_tests: bool = True) -> str:
-        return results.verdict_of(found, all_tests=all_tests)
+    def verdict(*found: dict[str, Any], partial: str = "") -> str:
+        return results.verdict_of(found, partial)
 
     forbidden = "fail: SB-device-global-ops: 12 of 1000 forbidden (seed 7)"
-    assert verdict(passed, failed, lost, all_tests=False) == forbidden
+    assert verdict(passed, failed, lost, partial="interrupted") == forbidden
     assert verdict(failed, failed) == f"{forbidden}; and 1 more"
     assert verdict(passed, cannot) == "pass: 1 tests, 1,000 instances, 1 skipped (seed 7)"
-    assert verdict(passed, all_tests=False).startswith("untested: only some")
+    assert verdict(passed, partial="interrupted") == "untested: interrupted; 1 passed"
     assert verdict(passed, lost).startswith("untested: 1 of 2")
     assert verdict(passed, result("crash", reason="gone")).startswith("untested")
     assert verdict(cannot).startswith("untested")

@@ -157,17 +157,30 @@ def check(
     jobs = [job(atomics, name) for atomics in wanted for name in names]
     end = float("inf") if limit is None else start + max(limit, seconds)
     results = run_in_children(address, jobs, seed, start + seconds, on_progress, end)
-    by_strategy = {name: [result for result in results if result["strategy"] == name] for name in wanted}
-    return CheckResult(
-        device=reported.name,
-        platform=platform_title(reported),
+    return result_of(
+        device,
+        results,
         seed=seed,
         budget_s=seconds,
         seconds=time.monotonic() - start,
         chosen=there[0] if there else "",
+        partial="" if tests is None else "only some tests were requested",
+    )
+
+
+def result_of(device: cl.Device, results: Sequence[dict[str, Any]], *, partial: str, **about: Any) -> CheckResult:
+    """Return what these results add up to; `partial` says why they are not all, if so, as for `verdict_of`."""
+    reported = facts(device)
+    by_strategy: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        by_strategy.setdefault(result["strategy"], []).append(result)
+    return CheckResult(
+        device=reported.name,
+        platform=platform_title(reported),
         results=tuple(results),
-        verdicts={label: verdict_of(found, all_tests=tests is None) for label, found in by_strategy.items()},
-        complete=tests is None and not any(map(is_lost, results)),
+        verdicts={name: verdict_of(found, partial) for name, found in by_strategy.items()},
+        complete=not partial and not any(map(is_lost, results)),
+        **about,
     )
 
 

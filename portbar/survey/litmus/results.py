@@ -64,10 +64,10 @@ def is_lost(result: dict[str, Any]) -> bool:
     return result["status"] in {"error", "crash", "timeout"} or result["reason"] == NO_TIME
 
 
-def verdict_of(results: Sequence[dict[str, Any]], *, all_tests: bool) -> str:
+def verdict_of(results: Sequence[dict[str, Any]], partial: str = "") -> str:
     """Return the verdict on one strategy: `fail: ...` with the first forbidden outcome, `pass: ...`, `untested: ...`.
 
-    Unless `all_tests` were asked for, results prove a fault, but not that there is none.
+    If not all tests were run, `partial` says why: results prove a fault then, but not that there is none.
     """
     failed = [result for result in results if result["status"] == "fail"]
     if failed:
@@ -75,8 +75,8 @@ def verdict_of(results: Sequence[dict[str, Any]], *, all_tests: bool) -> str:
         others = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
         return f"fail: {first['test']}: {first['reason']}{others}"
     passed = [result for result in results if result["status"] == "pass"]
-    if not all_tests:
-        return f"untested: only some tests were requested; {len(passed)} passed"
+    if partial:
+        return f"untested: {partial}; {len(passed)} passed"
     lost = [result for result in results if is_lost(result)]
     if lost:
         return f"untested: {len(lost)} of {len(results)} tests did not complete, such as {lost[0]['test']}: {lost[0]['reason']}"

@@ -78,8 +78,7 @@ class LitmusRun:
         return [self._row(name, [one for one in self.results if one["strategy"] == name]) for name in names]
 
     def _row(self, name: str, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        # An interrupted run proves a fault, but not that there is none.
-        verdict = self.verdicts.get(name) or verdict_of(results, all_tests=False)
+        verdict = self.verdicts.get(name) or verdict_of(results, "interrupted")
         kind, _, why = verdict.partition(": ")
         run = [one for one in results if one["status"] in {"pass", "fail"}]
         return {
