@@ -58,13 +58,10 @@ def _noted() -> Iterator[_Noted]:
 
 
 def predicted(made: type[Application], queue: cl.CommandQueue, size: int) -> dict[str, Any]:
-    """The advice of `portbar.advise` says of an application, from the device's own time of its launches.
+    """The advice of `portbar.advise` on an application, from the device's own time of its launches.
 
-    Returns
-    -------
-    dict
-        `predicted_ratio` (as the measured one), `predicted_us`, `predicted_peer_us`, `work_us` (of an iteration), `iterations`,
-        `host_checks` and `verdict`; or why there is `no_prediction`.
+    That is `predicted_ratio` (as the measured one), `predicted_us`, `predicted_peer_us`, `work_us` (of an iteration),
+    `iterations`, `host_checks` and `verdict`; or why there is `no_prediction`.
     """
     profiled = profiled_queue(queue)
     try:
@@ -160,16 +157,8 @@ def tell(rows: Sequence[Row], *, as_json: bool) -> None:
 def plot(rows: Sequence[Row], file: Path) -> None:
     """Draw speed-up over work per iteration: measured points, and a hollow one for each prediction.
 
-    Parameters
-    ----------
-    rows : sequence of Row
-    file : path
-        Its ending says the format, such as `.svg` or `.png`.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        matplotlib is not installed, or does not know the format.
+    The ending of the file says the format, such as `.svg` or `.png`. `UnsupportedFeatureError` if matplotlib is not
+    installed, or does not know it.
     """
     figure_class = _figure_class()
     known = [row for row in rows if row.ratio and row.extra.get("work_us")]

@@ -172,12 +172,8 @@ class Bench:
     def times(self, task: Task, sides: Mapping[str, cl.Kernel]) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Microseconds an operation for each side, taken in turns, and what the loops were run with.
 
-        The first side is portbar's. Another that leaves wrong numbers, as on a compiler with faults, is left out.
-
-        Raises
-        ------
-        WrongResultError
-            The first side left wrong numbers, or all of the others did.
+        The first side is portbar's. Another that leaves wrong numbers, as on a compiler with faults, is left out;
+        `WrongResultError` if the first side does, or all of the others do.
         """
         items = self.items
         if task.kind.kind == "float" and PLACES[task.place] is not None and not self.session.is_cpu:

@@ -23,6 +23,7 @@ from portbar.errors import Error
 if TYPE_CHECKING:
     import pyopencl as cl
 
+#: Seconds that an answer may take.
 _LIMIT_S: Final = 60.0
 
 #: The beginning of programs: errors as replies.
@@ -61,38 +62,20 @@ __global__ void busy(unsigned long long nanoseconds)
 
 
 class CudaProgram:
-    """A program under way.
+    """A program under way. One that takes too long to answer is ended, and each later order is refused."""
 
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments.
-    limit_s : float
-        Seconds that an answer may take. Then the program is ended, and each later order is refused.
-
-    Attributes
-    ----------
-    about : dict
-        What it says of itself when it starts.
-    """
-
-    def __init__(self, command: Sequence[str], limit_s: float = _LIMIT_S) -> None:
-        self._limit_s = limit_s
+    def __init__(self, command: Sequence[str]) -> None:
+        self._limit_s = _LIMIT_S
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
+            #: The reply when it starts, about itself.
             self.about = self._answer()
         except Error:
             self.close()
             raise
 
     def ask(self, order: str) -> dict[str, Any]:
-        """Give one order and return the answer.
-
-        Raises
-        ------
-        Error
-            It failed, or ended, or took too long.
-        """
+        """Give one order and return the answer; `Error` if the program failed, or ended, or took too long."""
         if self._process.stdin is None or self._process.poll() is not None:
             raise Error("the CUDA program has ended")
         try:
@@ -153,10 +136,7 @@ def cuda_program(source: str, name: str, capability: tuple[int, int] | None, kin
 def compiled(source: str, binary: Path, capability: tuple[int, int]) -> Path:
     """Compile for the very device: `-arch=native` takes an old one where it finds none.
 
-    Raises
-    ------
-    Error
-        There is no nvcc, or it refused.
+    `Error` without nvcc, or if it refused.
     """
     installed = sorted(map(str, Path("/usr/local").glob("cuda*/bin/nvcc")))
     compiler = next(filter(None, map(shutil.which, ["nvcc", *installed])), None)

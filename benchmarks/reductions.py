@@ -119,13 +119,7 @@ class ReductionSession(BusySession):
 
 
 def array_of(session: ReductionSession, dtype: Any, size: int) -> cl.array.Array:
-    """An array that holds its indices modulo `PERIOD`.
-
-    Raises
-    ------
-    Error
-        The device has no room for it, or lacks the type.
-    """
+    """An array that holds its indices modulo `PERIOD`; `Error` if the device has no room for it, or lacks the type."""
     kind = np.dtype(dtype)
     device = session.device
     if kind == np.float64 and "cl_khr_fp64" not in device.extensions.split():

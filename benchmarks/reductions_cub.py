@@ -201,13 +201,7 @@ class CubPeer(CudaProgram):
     """The CUDA program, which knows reductions of arrays and of blocks."""
 
     def order(self, kind: str, a: int, b: int = 0, c: int = 0) -> dict[str, Any]:
-        """Return the time of one order, and its results.
-
-        Raises
-        ------
-        Error
-            The program failed, or ended, or took too long.
-        """
+        """Return the time of one order, and its results."""
         return self.ask(f"{kind} {a} {b} {c}")
 
     def us(self, kind: str, a: int, b: int = 0, c: int = 0) -> float:

@@ -37,13 +37,7 @@ READS: Final = "a kernel that only reads"
 
 
 def reader_of(queue: cl.CommandQueue, array: cl.array.Array, values: np.ndarray[Any, Any]) -> Callable[[], cl.Event]:
-    """Return a function that reads an array of whole cache lines on a queue, checked once against the host's copy.
-
-    Raises
-    ------
-    WrongResultError
-        It has not read all of it.
-    """
+    """Return a function that reads an array of whole cache lines on a queue, checked once against the host's copy."""
     groups = 4 * queue.device.max_compute_units
     kernel = cl.Kernel(compile_program(queue.context, queue.device, READ, ()), "only_read")
     left = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 8 * groups)

@@ -229,13 +229,7 @@ def sampled(sides: Mapping[str, Callable[[], T]], repeats: int) -> dict[str, lis
 
 
 def complete(take: Callable[[], float | None], groups: int | None = None) -> float:
-    """One sample, from a launch that found all groups; again where a busy machine kept discovery from it.
-
-    Raises
-    ------
-    Error
-        No launch found them.
-    """
+    """One sample, from a launch that found all groups, of 20 where a busy machine keeps discovery from it, or `Error`."""
     taken = next((one for one in (take() for _ in range(20)) if one is not None), None)
     if taken is None:
         raise Error(f"discovery never found {'all' if groups is None else groups} work-groups")

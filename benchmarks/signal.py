@@ -228,13 +228,7 @@ class PingPong:
         return self._program.kernel(name).occupancy(self._queue, (self._local_size,)).groups
 
     def launch_s(self, name: str, rounds: int) -> float | None:
-        """Seconds of a launch; None if it found one group only.
-
-        Raises
-        ------
-        WrongResultError
-            A round was lost.
-        """
+        """Seconds of a launch; None if it found one group only, `WrongResultError` if a round was lost."""
         for buffer in (self._words, self._data):
             cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint32), 0, buffer.size)
         self._queue.finish()

@@ -309,15 +309,7 @@ class CudaPeer(CudaProgram):
     """The CUDA program, which knows two kinds of barrier."""
 
     def sample(self, kind: str, local_size: int, groups: int, rounds: int) -> Sample:
-        """One launch of `barrier` or `syncthreads`, checked.
-
-        Raises
-        ------
-        Error
-            It failed, or ended, or took too long.
-        WrongResultError
-            It left wrong numbers.
-        """
+        """One launch of `barrier` or `syncthreads`; `WrongResultError` if it left wrong numbers."""
         answer = self.ask(f"{kind} {local_size} {groups} {rounds}")
         if answer["wrong"]:
             raise WrongResultError(f"the CUDA program left {answer['wrong']} wrong values")
@@ -383,13 +375,7 @@ class Loop:
         self.stamped = True
 
     def sample(self, rounds: int) -> Sample:
-        """One launch.
-
-        Raises
-        ------
-        WrongResultError
-            The values are not those of that many rounds.
-        """
+        """One launch; `WrongResultError` if the values are not those of that many rounds."""
         queue, items = self.bench.queue, self.groups * self.local_size
         cl.enqueue_fill_buffer(queue, self._values, np.zeros(1, np.uint32), 0, items * 4)
         self.kernel.set_args(self._values, self._cycles, np.uint32(rounds))

@@ -87,13 +87,7 @@ class Meetings:
         self.most_rounds = most_rounds(program.profile(session.device), self._groups)
 
     def launch_s(self, side: str, rounds: int) -> float | None:
-        """Seconds of a launch; None if it found fewer groups.
-
-        Raises
-        ------
-        WrongResultError
-            A round was lost.
-        """
+        """Seconds of a launch; None if it found fewer groups, `WrongResultError` if a round was lost."""
         cl.enqueue_fill_buffer(self._queue, self._met, np.zeros(1, np.uint32), 0, self._met.size)
         self._queue.finish()
         kernel = self._program.kernel(f"{side}_{self._form}")

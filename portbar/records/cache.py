@@ -67,16 +67,10 @@ def cache_dir() -> Path | None:
 def load(kind: str, key: str) -> dict[str, Any] | None:
     """Return what was stored under a kind and a key by this version of portbar, or None.
 
-    A file that cannot be read as such an entry, or that another user may have written, is reported once, as a
-    `CacheWarning` that names its path. It counts as absent, and the next `store` replaces it. An entry of
-    another version of portbar is absent without a word.
-
-    Parameters
-    ----------
-    kind : str
-        What sort of finding it is, such as ``"usable"``; one folder each.
-    key : str
-        What it is about, such as `portbar.device.facts.device_key` gives.
+    A file that cannot be read as such an entry, or that another user may have written, is reported once, as a `CacheWarning`
+    that names its path. It counts as absent, and the next `store` replaces it. An entry of another version of portbar is
+    absent without a word. The kind is the sort of finding, such as ``"usable"``, and has a folder of its own;
+    `portbar.device.facts.device_key` gives keys.
     """
     folder = cache_dir()
     with _lock:
@@ -106,13 +100,8 @@ def load(kind: str, key: str) -> dict[str, Any] | None:
 def store(kind: str, key: str, value: dict[str, Any]) -> None:
     """Keep a JSON object under a kind and a key, on disk where that is possible, else for this process.
 
-    The file appears whole or not at all, so that processes may store the same entry at the same time. The
-    first time that the disk refuses, a `CacheWarning` says so.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The value cannot be written as JSON.
+    The file appears whole or not at all, so that processes may store the same entry at the same time. The first time that the
+    disk refuses, a `CacheWarning` says so. `TypeError` or `ValueError` if the value cannot be written as JSON.
     """
     folder = cache_dir()
     entry = json.dumps(value, sort_keys=True, allow_nan=False)

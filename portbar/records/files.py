@@ -92,13 +92,7 @@ def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a regular file that is not a link and not too large.
-
-    Raises
-    ------
-    RecordError
-        It is something else, too large, or cannot be read.
-    """
+    """Return the bytes of a regular file that is not a link and not too large; `RecordError` for all else."""
     name = path.name or str(path)
     try:
         mode = path.lstat().st_mode
@@ -126,11 +120,8 @@ def _opened(name: str, flags: int) -> int:
 def parse(data: bytes) -> Any:
     """Return the JSON value in some bytes.
 
-    Raises
-    ------
-    RecordError
-        The data are not JSON in UTF-8, nest deeper than Python can read, name a member twice, or hold a whole number of more
-        than 50 digits. `validate` finds the rest.
+    `RecordError` if they are not JSON in UTF-8, nest deeper than Python can read, name a member twice, or hold a whole number
+    of more than 50 digits. `validate` finds the rest.
     """
     if len(data) > MAX_BYTES:
         raise RecordError(f"a record has at most {MAX_BYTES} bytes, this has {len(data)}")
@@ -171,19 +162,9 @@ def shipped() -> dict[str, Traversable]:
 
 
 def find(name: str) -> Named:
-    """Read the record of this name.
+    """Read the record of this name: the path of a file, a slug, or a part of one in any case.
 
-    Parameters
-    ----------
-    name : str
-        Path of a file, a slug, or a part of one in any case.
-
-    Raises
-    ------
-    NoSuchRecordError
-        There is no such file and not exactly one slug that fits.
-    RecordError
-        The file is not a record.
+    `NoSuchRecordError` if there is no such file and not exactly one slug that fits, `RecordError` if the file is not a record.
     """
     path, records = Path(name), shipped()
     matches = [slug for slug in records if name.lower() in slug]

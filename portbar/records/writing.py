@@ -35,11 +35,7 @@ def write(path: Path, text: str) -> None:
     """Write a user's file in UTF-8: the new content beside it first, which then takes its name.
 
     A link is followed. An old file keeps its owner and its mode. A pipe or a device, such as /dev/stdout, is written to.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written, and is as it was.
+    `OSError` if the file cannot be written, and is as it was.
     """
     content = text.encode()
     target = Path(os.path.realpath(path))
@@ -57,12 +53,7 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600, like: os.stat_resu
     """Put a new file in the place of whatever has this name; readers see the old content or the new, never a part.
 
     Its folder must exist. It gets the owner and permissions of `like` as far as this user may give them; without, the
-    permissions are `mode`, less the process's mask.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
+    permissions are `mode`, less the process's mask. `OSError` if the file cannot be written.
     """
     temporary = path.parent / f".writing-{secrets.token_hex(8)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -84,13 +75,9 @@ def replace(path: Path, content: bytes, *, mode: int = 0o600, like: os.stat_resu
 def lock(path: Path, wait_s: float = 0.0) -> int | None:
     """Lock a file until the descriptor that this returns is closed; None if another process has the lock for `wait_s`.
 
-    The file is made where it is missing, in a folder that exists; a link is refused. The lock ends with the process,
-    however that ends. The file stays: removing it would let a third process lock another of the same name.
-
-    Raises
-    ------
-    OSError
-        The file cannot be opened, or the file system has no locks.
+    The file is made where it is missing, in a folder that exists; a link is refused. The lock ends with the process, however
+    that ends. The file stays: removing it would let a third process lock another of the same name. `OSError` if the file
+    cannot be opened, or the file system has no locks.
     """
     # Otherwise opening a pipe waits for a reader, and children keep the lock.
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -16,14 +16,7 @@ _LONGEST: Final = 256
 
 
 def environment() -> dict[str, Any]:
-    """The machine as JSON values: no host name, no user name, no path.
-
-    Returns
-    -------
-    dict
-        `system`, `release`, `machine`, `python`, `pyopencl` and `numpy` (versions, None where not installed) and `loader`
-        (`name` and `version`, or None if it reports neither).
-    """
+    """The machine as JSON values: no host name, no user name, no path."""
     return {
         "system": platform.system(),
         # Without the name that a distribution or a site gave to its kernel.

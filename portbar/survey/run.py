@@ -68,10 +68,7 @@ class Survey:
     def run(self, devices: Sequence[tuple[DeviceAddress, cl.Device]]) -> dict[str, Any]:
         """Survey these devices; on Ctrl-C the record so far is returned, marked partial.
 
-        Raises
-        ------
-        DeviceError
-            There is no device at all.
+        `DeviceError` if there is no device at all.
         """
         if not devices:
             raise DeviceError(

@@ -108,12 +108,8 @@ class ClusterSurvey:
     async def run(self, address: str) -> None:
         """Survey all hosts, including those that join meanwhile.
 
-        The address is that of the scheduler, or a scheduler file, or ``local`` for one worker in this process.
-
-        Raises
-        ------
-        Error
-            There is no such cluster, it has no worker, it went away, or a file cannot be written.
+        The address is that of the scheduler, or a scheduler file, or ``local`` for one worker in this process. `Error` if there
+        is no such cluster, it has no worker, it went away, or a file cannot be written.
         """
         async with _connected(address) as client:
             client.subscribe_topic(self._topic, self._take)

@@ -60,12 +60,7 @@ class HostFolder:
         """Return the folder that a name on the command line asks for; None if it names one file.
 
         A name asks for a folder if it ends with a slash, is a folder, or has `{host}` in its last part. With `always`, every
-        name does, and `record.json` stands for `record-{host}.json`.
-
-        Raises
-        ------
-        Error
-            `{host}` is in a folder's name.
+        name does, and `record.json` stands for `record-{host}.json`. `Error` if `{host}` is in a folder's name.
         """
         path = Path(output)
         if PLACEHOLDER in str(path.parent):
@@ -81,10 +76,7 @@ class HostFolder:
     def label(self, name: str) -> str:
         """Return the label of a host: always the same in this folder, and no way back to the name without the salt.
 
-        Raises
-        ------
-        Error
-            The salt cannot be written or read.
+        `Error` if the salt cannot be written or read.
         """
         self._salt = self._salt or _shared_salt(self.path / PRIVATE / "salt")
         return f"host-{hmac.new(self._salt, name.encode(), hashlib.sha256).hexdigest()[:10]}"
@@ -96,10 +88,7 @@ class HostFolder:
     def is_finished(self, label: str, invocation: dict[str, Any]) -> bool:
         """Whether a host has a record that was not cut short.
 
-        Raises
-        ------
-        Error
-            It has one of a survey with other options, which would be lost.
+        `Error` if it has one of a survey with other options, which would be lost.
         """
         path = self.file(label)
         try:
@@ -115,13 +104,7 @@ class HostFolder:
         return finished
 
     def write(self, label: str, text: str) -> None:
-        """Replace a host's record atomically: readers see the old one or the new one.
-
-        Raises
-        ------
-        Error
-            The file cannot be written.
-        """
+        """Replace a host's record atomically: readers see the old one or the new one; `Error` if it cannot be written."""
         path = self.file(label)
         try:
             write_atomically(path, text.encode())
@@ -154,13 +137,8 @@ def is_one_of_many(environ: Mapping[str, str]) -> bool:
 def only_here(folder: Path, name: str) -> Iterator[bool]:
     """Yield whether this is the only process that surveys the host of this name into a folder, while the block runs.
 
-    The lock is a file of the host's own temporary folder. In a shared folder, locks may not work, or outlive a process that
-    was killed.
-
-    Raises
-    ------
-    Error
-        The lock's file cannot be made.
+    The lock is a file of the host's own temporary folder; `Error` if it cannot be made. In a shared folder, locks may not
+    work, or outlive a process that was killed.
     """
     key = hashlib.sha256(f"{folder.resolve()}\n{name}".encode()).hexdigest()[:16]
     user = os.getuid() if hasattr(os, "getuid") else "user"

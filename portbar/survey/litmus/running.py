@@ -47,10 +47,7 @@ _ONE_AFTER_THE_OTHER: Final = "only outcomes of threads that run one after the o
 def strategy_for(profile: DeviceProfile, atomics: str) -> Strategy:
     """Return portbar's choices for a device if this atomics strategy were known to hold on it.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        The strategy does not build on the device.
+    `UnsupportedFeatureError` if the strategy does not build on the device.
     """
     findings = profile.findings
     if findings is not None:
@@ -98,10 +95,7 @@ class Runner:
     def build(self, name: str) -> None:
         """Compile a test's kernel, if it can be run, and others with it; each alone where the driver refuses them together.
 
-        Raises
-        ------
-        Error
-            The driver refused the program, or it cannot be rendered.
+        `Error` if the driver refused the program, or it cannot be rendered.
         """
         chunk = self._chunk(name)
         if chunk in self._refused:

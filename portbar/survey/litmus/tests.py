@@ -233,11 +233,7 @@ def matching(names: Sequence[str], patterns: Sequence[str] | None) -> tuple[str,
     """The names that any pattern selects, in their order: all without patterns.
 
     A pattern is a name, the beginning of one up to a hyphen (`MP`, `MP-device`), or has wildcards (`*-local-*`); in any case.
-
-    Raises
-    ------
-    Error
-        A pattern selects nothing.
+    `Error` if one selects nothing.
     """
     if patterns is None:
         return tuple(names)

@@ -87,32 +87,15 @@ def time_barriers(
 ) -> Iterator[Row]:
     """Time one device barrier for each algorithm and group count, in turns, so that a busy machine is unfair to none.
 
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-        Names context and device; the launches go to queues of their own.
-    algorithms : sequence of str, optional
-        By default those with a spin limit. `intel_device_barrier` has none, and was seen to hang.
-    group_counts : sequence of int, optional
-        By default the powers of two up to the device's bound, and the bound. Those above it are noted, not launched.
-    local_sizes : sequence of int
-        Measured one after the other; the budget is shared out among them.
-    budget_s : float
-        Seconds that the measurement may take, compiling included. The first samples are taken even if it is spent.
-    on_step : callable, optional
-        Called with what is done next, in words.
+    The queue names context and device; the launches go to queues of their own. By default the algorithms are those with a
+    spin limit (`intel_device_barrier` has none, and was seen to hang), and the group counts the powers of two up to the
+    device's bound, and the bound. Counts above it are noted, not launched. The local sizes share the budget, compiling
+    included; the first samples are taken even if it is spent. `on_step` is called with what is done next, in words.
 
-    Yields
-    ------
-    dict
-        A row for each local size, group count and algorithm as soon as it is known, the largest group count of a local size
-        first: `algorithm`, `groups`, `local_size`, `rounds` (barriers in each launch, or None), and the readings `barrier_time`
-        and `relaunch_time` (us, a sample per launch, measured in turns) and those of `launches.LaunchTimer`.
-
-    Raises
-    ------
-    UnsupportedFeatureError
-        The device cannot hold any barrier.
+    Yields a row for each local size, group count and algorithm as soon as it is known, the largest group count of a local
+    size first: `algorithm`, `groups`, `local_size`, `rounds` (barriers in each launch, or None), and the readings
+    `barrier_time` and `relaunch_time` (us, a sample per launch, measured in turns) and those of `launches.LaunchTimer`;
+    `UnsupportedFeatureError` if the device cannot hold any barrier.
     """
     budget = Budget(budget_s)
     for index, local_size in enumerate(local_sizes):

@@ -40,13 +40,8 @@ def barrier_table(rows: Iterable[Row], known: BarrierTable = ()) -> BarrierTable
     """Condense rows to a table: for each local size, from which group count on which algorithm is the one to take.
 
     An algorithm replaces a simpler one only where it is faster by more than `ADVANTAGE`, so that noise does not decide. That of
-    the table `known` stays unless another one takes less than `KEPT` of its time.
-
-    Returns
-    -------
-    tuple of (int, int, str)
-        Local size, group count, algorithm; only entries where the algorithm changes, as in `Findings.barrier_table`. Empty
-        without times.
+    the table `known` stays unless another one takes less than `KEPT` of its time. There are entries only where the algorithm
+    changes, as in `Findings.barrier_table`, and none without times.
     """
     table: list[tuple[int, int, str]] = []
     for (local_size, groups), timed in sorted(_by_shape(rows).items()):
@@ -110,10 +105,7 @@ def _serving(table: BarrierTable, local_size: int, groups: int) -> str:
 def store_table(device: cl.Device, table: BarrierTable, rows: Sequence[Row]) -> Findings:
     """Add a barrier table to the cached findings of a device, by which `choose` goes, and keep the costs for `advise`.
 
-    Raises
-    ------
-    Error
-        The device was never probed on this machine, so it has no findings to add the table to.
+    `Error` if the device was never probed on this machine, so that it has no findings to add the table to.
     """
     found = change_findings(device, "a barrier table", lambda found: replace(found, barrier_table=table))
     keep_costs(device, rows)

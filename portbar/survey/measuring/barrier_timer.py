@@ -41,15 +41,8 @@ _SPIN_LIMIT_S: Final = 2.0
 class BarrierTimer:
     """Launches that do nothing but meet at a barrier, for one strategy and local size.
 
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-        With profiling enabled, the device's own time is taken.
-    local_size : int
-    strategy : mapping of str to str, optional
-        Overrides, such as ``{"device_barrier": "tree"}``.
-    source : str, optional
-        Another program with a kernel of the same name and parameters that leaves the same number.
+    If the queue has profiling enabled, the device's own time is taken. `strategy` has overrides, such as ``{"device_barrier":
+    "tree"}``; `source` may be another program, with a kernel of the same name and parameters that leaves the same number.
     """
 
     def __init__(
@@ -81,12 +74,7 @@ class BarrierTimer:
     def launch_s(self, groups: int, rounds: int) -> float | None:
         """Seconds that one launch took; None when discovery did not find all of the groups.
 
-        Raises
-        ------
-        BarrierTimeoutError
-            A barrier gave up.
-        Error
-            The device ended the loop early.
+        `BarrierTimeoutError` if a barrier gave up, `Error` if the device ended the loop early.
         """
         start = time.perf_counter()
         launch = self.kernel(self.queue, None, (self.local_size,), self._passed, np.uint32(rounds), num_groups=groups)

@@ -40,15 +40,8 @@ _LONGER: Final = 6
 class LaunchTimer:
     """Times of launches of one local size, by any number of work-groups.
 
-    Parameters
-    ----------
-    queue : pyopencl.CommandQueue
-        Names context and device; the launches go to a plain queue of their own.
-    grid : Kernel
-        A grid kernel with a buffer and a `uint` as arguments, which meets at no barrier where that is 0.
-    local_size : int
-    most_rounds : int
-        Iterations that one launch may have.
+    The queue names context and device; the launches go to a plain queue of their own. `grid` is a grid kernel with a buffer
+    and a `uint` as arguments, which meets at no barrier where that is 0. A launch may have `most_rounds` iterations.
     """
 
     def __init__(self, queue: cl.CommandQueue, grid: Kernel, local_size: int, most_rounds: int) -> None:
@@ -61,18 +54,15 @@ class LaunchTimer:
     def __call__(self, groups: int, budget: Budget) -> dict[str, Any]:
         """Measure; takes about 0.1 s on devices that launch within some microseconds.
 
-        Returns
-        -------
-        dict
-            Readings for a row of a record, microseconds with a sample per repeat:
+        Returned are readings for a row of a record, microseconds with a sample per repeat:
 
-            - `enqueue_time`: the host, for each plain launch with three arguments that does not wait.
-            - `gap_time`: the device, from the end of one launch's work to the start of the next one's, both enqueued before: by
-              their events, with the duration of an empty launch. If those have no times, by launches of some work and of
-              twice as much.
-            - `launch_time`: a plain launch that does nothing, from its call to the end of a wait for it.
-            - `grid_time`: the same for a launch with a grid that enters it and meets at no barrier.
-            - `check_time`: a word set by the host, a launch that does nothing, and the word read by the host.
+        - `enqueue_time`: the host, for each plain launch with three arguments that does not wait.
+        - `gap_time`: the device, from the end of one launch's work to the start of the next one's, both enqueued before: by
+          their events, with the duration of an empty launch. If those have no times, by launches of some work and of twice as
+          much.
+        - `launch_time`: a plain launch that does nothing, from its call to the end of a wait for it.
+        - `grid_time`: the same for a launch with a grid that enters it and meets at no barrier.
+        - `check_time`: a word set by the host, a launch that does nothing, and the word read by the host.
         """
         total = (groups * self._local[0],)
         rounds = self._long_enough(total)

@@ -57,13 +57,7 @@ class FolderReport:
         return markdown(TITLE, self.intro(), self.tables(), self.unread)
 
     def to_html(self, *, plots: bool = True) -> str:
-        """Return the whole page.
-
-        Raises
-        ------
-        portbar.errors.UnsupportedFeatureError
-            There is no matplotlib, and plots are wanted.
-        """
+        """Return the whole page; `UnsupportedFeatureError` if plots are wanted and there is no matplotlib."""
         drawn = {"recall": recall_plots(self.devices), "barriers": barrier_plots(self.devices)} if plots else {}
         return page(TITLE, self.intro(), self.tables(), drawn, self.unread)
 
@@ -71,10 +65,7 @@ class FolderReport:
 def build(folder: Path) -> FolderReport:
     """Read every record in a folder; files that are not records are listed by name.
 
-    Raises
-    ------
-    portbar.errors.RecordError
-        There is no such folder, or no record in it.
+    `RecordError` if there is no such folder, or no record in it.
     """
     if not is_folder(folder):
         raise RecordError(

@@ -25,10 +25,7 @@ _TABLES: Final = ("verdicts", "recall")
 def index(folder: Path) -> tuple[str, str]:
     """Return the text of a folder's page as it is, and as it should be.
 
-    Raises
-    ------
-    RecordError
-        The folder has no page with the two markers, or a file in it is not a record.
+    `RecordError` if the folder has no page with the two markers, or a file in it is not a record.
     """
     try:
         # A pipe in its place would wait for a writer, and a device never end.
@@ -51,13 +48,7 @@ def index_of(records: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def write(folder: Path, text: str) -> None:
-    """Write a folder's page.
-
-    Raises
-    ------
-    RecordError
-        It cannot be written, and is as it was.
-    """
+    """Write a folder's page; `RecordError` if it cannot be written, and is as it was."""
     try:
         writing.write(folder / PAGE, text)
     except OSError as error:

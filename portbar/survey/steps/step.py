@@ -163,13 +163,8 @@ def measure(payload: Json) -> Json:
 def run_step(step: Step, payload: Json, limit: float, rows: list[Json]) -> Json:
     """Measure in a child process, which is killed after `limit` seconds, and return the outcome.
 
-    Rows are appended as they come, so that those before a crash are kept.
-
-    Returns
-    -------
-    dict
-        `status`: `ok`, `partial` (the time budget was spent), `error`, `crash` or `timeout`; `seconds`; and the `reason`
-        unless it is ok.
+    Rows are appended as they come, so that those before a crash are kept. The outcome has a `status`: `ok`, `partial` (the time
+    budget was spent), `error`, `crash` or `timeout`; `seconds`; and the `reason` unless it is ok.
     """
     doing = ""
 
