@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
@@ -52,17 +52,18 @@ EMPTY: Final = Cell("")
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a name for links, a title, a description, and its columns; numbers are right-aligned.
+    """A table with a name for links, a title, a description, and the titles of its columns.
 
-    `columns` holds pairs of a title and whether it holds numbers; the first column names the row. `notes` are shown below it. A
-    `matrix` has many columns of short words, whose titles a page may turn.
+    The first column names the row. All columns but those in `words` hold numbers, which are right-aligned. `notes` are shown
+    below the table. A `matrix` has many columns of short words, whose titles a page may turn.
     """
 
     name: str
     title: str
     about: str
-    columns: Sequence[tuple[str, bool]]
+    columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    words: Collection[str]
     notes: Sequence[str] = ()
     matrix: bool = False
 
@@ -77,8 +78,8 @@ class Table:
 
     def _shown(self, padding: tuple[int, int] | tuple[int, int, int, int]) -> rich_table.Table:
         shown = rich_table.Table(box=None, padding=padding)
-        for title, is_number in self.columns:
-            shown.add_column(title, justify="right" if is_number else "left", overflow="fold")
+        for title in self.columns:
+            shown.add_column(title, justify="left" if title in self.words else "right", overflow="fold")
         for row in self.rows[:_MOST_ROWS]:
             shown.add_row(*(Text(cell.text, style=_STYLES.get(cell.kind, "")) for cell in row))
         if len(self.rows) > _MOST_ROWS:
@@ -87,11 +88,10 @@ class Table:
 
 
 def terminal_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], words: Sequence[str] = ()
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], words: Collection[str] = ()
 ) -> Table:
-    """A table for a terminal only, of what `cell` takes; all columns but those in `words` hold numbers."""
-    made = [[cell(value) for value in row] for row in rows]
-    return Table("", title, "", [(name, name not in words) for name in columns], made)
+    """A table for a terminal only, of what `cell` takes."""
+    return Table("", title, "", columns, [cells(*row) for row in rows], words)
 
 
 def name_cell(device: Json, remark: str = "") -> Cell:

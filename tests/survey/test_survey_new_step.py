@@ -84,7 +84,7 @@ class Filling(Step):
 
     def table(self, devices: Sequence[Json]) -> Table:
         rows = [cells(name_cell(one), one["filling"]) for one in devices if one["filling"] is not None]
-        return Table("filling", "Filling", "", [("Device", False), ("us", True)], rows)
+        return Table("filling", "Filling", "", ("Device", "us"), rows, words=["Device"])
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def markdown(title: str, intro: Sequence[str], tables: Sequence[Table], unread: 
 
 def table_text(table: Table, *, links: bool = False) -> str:
     """Return a table's description, the table, and its notes; with `links`, names lead to the files of their records."""
-    lines = [" | ".join(_escaped(title) for title, _ in table.columns)]
-    lines.append(" | ".join("---:" if number else "---" for _, number in table.columns))
+    lines = [" | ".join(map(_escaped, table.columns))]
+    lines.append(" | ".join("---" if title in table.words else "---:" for title in table.columns))
     lines += [" | ".join(_cell(cell, links) for cell in row) for row in table.rows]
     rows = "\n".join(f"| {line} |" for line in lines)
     return "\n\n".join((table.about, rows, *(_escaped(note) for note in table.notes)))

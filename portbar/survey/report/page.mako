@@ -195,8 +195,8 @@ summary { cursor: pointer; }
 <div class="scroll" tabindex="0" role="region" aria-labelledby="${table.name}-title">
 <table id="${table.name}"${' class="matrix"' if table.matrix else '' | n}>
 <thead><tr>\
-% for column, number in table.columns:
-<th scope="col"${' class="num"' if number else '' | n}>${column}\
+% for column in table.columns:
+<th scope="col"${'' if column in table.words else ' class="num"' | n}>${column}\
 % endfor
 
 <tbody>

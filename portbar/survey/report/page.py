@@ -57,8 +57,8 @@ def _hash(text: str) -> str:
 
 def _row(table: Table, row: Sequence[Cell]) -> str:
     parts = [f'<tr><th scope="row">{escape(row[0].text)}']
-    for cell, (_, number) in zip(row[1:], table.columns[1:], strict=True):
-        kinds = " ".join(kind for kind in (cell.kind, "num" if number else "") if kind)
+    for cell, title in zip(row[1:], table.columns[1:], strict=True):
+        kinds = " ".join(kind for kind in (cell.kind, "" if title in table.words else "num") if kind)
         attributes = f' class="{kinds}"' if " " in kinds else f" class={kinds}" if kinds else ""
         # The sort key is left out where the text says the same.
         if cell.sort is not None and cell.text:

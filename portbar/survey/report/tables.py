@@ -43,19 +43,8 @@ def tables(devices: Sequence[Json]) -> list[Table]:
 
 
 def _verdicts(devices: Sequence[Json]) -> Table:
-    columns = [
-        ("Device", False),
-        ("Verdict", False),
-        ("Work-groups that synchronise", True),
-        ("Times faster than relaunching", True),
-        ("Compute units", True),
-        ("Type", False),
-        ("Atomics", False),
-        ("Discovery", False),
-        ("Barrier", False),
-        ("Known faults", False),
-        ("Measured", False),
-    ]
+    numbers = ("Work-groups that synchronise", "Times faster than relaunching", "Compute units")
+    words = ("Type", "Atomics", "Discovery", "Barrier", "Known faults", "Measured")
     rows = []
     for one in sorted(devices, key=lambda one: one["kind"] == "published"):
         strategy, most = one["strategy"], fastest(one["barrier"], max)
@@ -79,7 +68,8 @@ def _verdicts(devices: Sequence[Json]) -> Table:
         "Whether work-groups can synchronise inside a kernel, how many, and portbar's choices. The times are those of "
         "the fastest barrier between the most work-groups, and of relaunching an empty kernel."
     )
-    return Table("verdicts", "Features of each device", about, columns, rows)
+    columns = ("Device", "Verdict", *numbers, *words)
+    return Table("verdicts", "Features of each device", about, columns, rows, ("Device", "Verdict", *words))
 
 
 def compiled_table(folder: Path) -> Table | None:
@@ -91,23 +81,15 @@ def compiled_table(folder: Path) -> Table | None:
         rows = [_compiled_row(entry) for entry in kept["targets"]]
     except (RecordError, KeyError):
         return None
-    columns = [
-        ("GPU", False),
-        ("Products", False),
-        ("Compilers", False),
-        ("Kernels", True),
-        ("Accesses in a loop of polls", True),
-        ("Loops with a read-modify-write", True),
-        ("Read-modify-writes", True),
-        ("Loops that acquire", True),
-        ("Bytes in private memory", True),
-    ]
+    words = ("GPU", "Products", "Compilers")
+    most = ("Accesses in a loop of polls", "Loops with a read-modify-write", "Read-modify-writes", "Loops that acquire")
+    columns = (*words, "Kernels", *most, "Bytes in private memory")
     about = (
         "Machine code of every algorithm for GPUs that portbar was not run on: how it waits is known, whether it works is not. "
         "Numbers are the most that one kernel has. Groups compete for a word by read-modify-writes in at most two loops; more "
         "mean that polls write, as on Intel's GPUs until a probe has seen volatile loads suffice."
     )
-    return Table("compiled", "Compiled, not run", about, columns, rows)
+    return Table("compiled", "Compiled, not run", about, columns, rows, words)
 
 
 def _is_valid(value: Any) -> bool:

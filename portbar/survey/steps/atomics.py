@@ -82,8 +82,8 @@ class Atomics(Step):
             "Atomic operations by type, in global and local memory: how many the device does by an instruction of its own, "
             "how many by a loop or otherwise, and how many do not work."
         )
-        columns = [("Device", False), *((name, False) for name in names)]
-        return Table("atomics", "Atomic operations", about, columns, rows, notes)
+        columns = ("Device", *names)
+        return Table("atomics", "Atomic operations", about, columns, rows, columns, notes)
 
 
 def _mark(row: Row) -> str:

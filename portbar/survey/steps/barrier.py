@@ -98,9 +98,9 @@ class Barrier(Step):
 
     def table(self, devices: Sequence[Json]) -> Table:
         """The fastest barrier between the fewest and the most work-groups."""
-        columns = [("Device", False), ("Local size", True)]
+        columns = ["Device", "Local size"]
         for which in ("Fewest", "Most"):
-            columns += [(f"{which} groups", True), ("Fastest", False), ("Barrier, us", True), ("Relaunch, us", True)]
+            columns += [f"{which} groups", "Fastest", "Barrier, us", "Relaunch, us"]
         rows = []
         for one in devices:
             ends = [fastest(one["barrier"], pick) for pick in (min, max)]
@@ -116,7 +116,7 @@ class Barrier(Step):
         )
         busy = any(row[0].text.endswith(" *") for row in rows)
         remarks = ["* Measured on a busy machine: unreliable."] if busy else []
-        return Table("barriers", "Time of a barrier", about, columns, rows, remarks)
+        return Table("barriers", "Time of a barrier", about, columns, rows, ("Device", "Fastest"), remarks)
 
 
 def times_table(entry: Entry) -> Table | None:

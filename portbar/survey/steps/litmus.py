@@ -99,5 +99,5 @@ class Litmus(Step):
             "themselves, whether long loops run to their end, what compiles and runs, and which atomics order memory (in a "
             "short probe, and in litmus tests). Empty: not measured."
         )
-        columns = [("Device", False), *((name, False) for name in names)]
-        return Table("capabilities", "Capabilities", about, columns, rows, notes, True)
+        columns = ("Device", *names)
+        return Table("capabilities", "Capabilities", about, columns, rows, columns, notes, matrix=True)

@@ -136,15 +136,15 @@ class Occupancy(Step):
         # The published locks first, as in the study.
         locks = tuple(ALTERNATIVES["discovery"])[::-1]
         columns = [
-            ("Device", False),
-            ("Compute units", True),
-            ("Local size", True),
-            ("Occupancy bound", True),
-            *((f"{lock.capitalize()} lock" if lock != "packed" else "Packed", True) for lock in locks),
-            *((f"{lock.capitalize()}, patient", True) for lock in locks),
-            ("Spin, all sizes", True),
-            ("Ticket, all sizes", True),
-            ("Vendor's bound", True),
+            "Device",
+            "Compute units",
+            "Local size",
+            "Occupancy bound",
+            *(f"{lock.capitalize()} lock" if lock != "packed" else "Packed" for lock in locks),
+            *(f"{lock.capitalize()}, patient" for lock in locks),
+            "Spin, all sizes",
+            "Ticket, all sizes",
+            "Vendor's bound",
         ]
         rows = []
         for one in devices:
@@ -176,7 +176,7 @@ class Occupancy(Step):
         )
         sources = sorted({one["source"] for one in devices if one["source"]})
         notes = [f"Published: {one}" for one in sources]
-        return Table("recall", "Recall of discovery, by lock", about, columns, rows, notes)
+        return Table("recall", "Recall of discovery, by lock", about, columns, rows, ["Device"], notes)
 
 
 def most_groups(entry: Entry) -> int | None:

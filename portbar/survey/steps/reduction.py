@@ -102,6 +102,5 @@ class Reduction(Step):
             "Microseconds of a reduction by level and strategy, beside the function that OpenCL has for it. The grid is "
             "work-groups times work-items. The strategy that portbar chooses is marked with *."
         )
-        columns = [("Device", False), ("Level", False), ("Operation", False), ("Grid", True)]
-        columns += [*((name, True) for name in names), ("Built in", True)]
-        return Table("reductions", "Reductions", about, columns, rows, notes)
+        words = ("Device", "Level", "Operation")
+        return Table("reductions", "Reductions", about, (*words, "Grid", *names, "Built in"), rows, words, notes)

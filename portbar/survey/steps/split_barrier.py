@@ -72,6 +72,5 @@ class SplitBarrier(Step):
             "Nanoseconds of an arrive and a wait within a work-group, by strategy, beside the work-group barrier of OpenCL. "
             "The one that portbar chooses is marked with *."
         )
-        columns = [("Device", False), ("Local size", True)]
-        columns += [*((name, True) for name in names), ("OpenCL's barrier", True)]
-        return Table("split-barriers", "Split barriers", about, columns, rows, notes)
+        columns = ("Device", "Local size", *names, "OpenCL's barrier")
+        return Table("split-barriers", "Split barriers", about, columns, rows, ["Device"], notes)
