@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.atomics import support as atomics  # noqa: E402 (needs PyOpenCL)
-from tests.atomics.support import Part, after, bits, cases, over, paired_cases  # noqa: E402
+from tests import support
+from tests.atomics import support as atomics
+from tests.atomics.support import Part, after, bits, cases, over, paired_cases
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

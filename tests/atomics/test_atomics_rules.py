@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from tests.atomics import support as atomics  # noqa: E402 (needs PyOpenCL)
+import portbar
+from tests.atomics import support as atomics
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

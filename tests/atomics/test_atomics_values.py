@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.device import quirks  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.atomics import support as atomics  # noqa: E402 (needs PyOpenCL)
-from tests.atomics.support import after, bits, over  # noqa: E402
+import portbar
+from portbar.device import quirks
+from tests import support
+from tests.atomics import support as atomics
+from tests.atomics.support import after, bits, over
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

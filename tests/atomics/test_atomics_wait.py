@@ -6,11 +6,9 @@ import time
 
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.atomics.support import STRATEGIES  # noqa: E402 (the same)
+import portbar
+from tests import support
+from tests.atomics.support import STRATEGIES
 
 pytestmark = pytest.mark.device
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from types import SimpleNamespace
 
+import pyopencl as cl
 import pytest
 
 from portbar.device import addresses
@@ -14,8 +15,6 @@ from portbar.device.addresses import DeviceAddress
 from portbar.device.facts import DeviceFacts
 from portbar.errors import DeviceError, RecordError
 from portbar.records.plain import plain_text
-
-cl = pytest.importorskip("pyopencl")
 
 GPU = DeviceFacts(
     platform_name="NVIDIA CUDA",

@@ -9,6 +9,7 @@ import textwrap
 import threading
 from pathlib import Path
 
+import pyopencl as cl
 import pytest
 
 from portbar.device import icd
@@ -225,7 +226,6 @@ def test_registered_sets_the_variable_within_the_block_only(fake, monkeypatch, b
 
 
 def test_only_the_first_look_of_a_process_sees_the_variable(fake, monkeypatch):
-    cl = pytest.importorskip("pyopencl")
     fake.install_intel()
     seen = []
 
@@ -241,7 +241,6 @@ def test_only_the_first_look_of_a_process_sees_the_variable(fake, monkeypatch):
 
 
 def test_no_platform_at_all_says_what_to_install(fake, monkeypatch):
-    cl = pytest.importorskip("pyopencl")
     fake.install_intel(compiler=False)
     monkeypatch.setattr(cl, "get_platforms", list)
     with pytest.raises(DeviceError, match=r'pip install "portbar\[cpu\]".*intel-cmplr-lib-rt'):
@@ -249,7 +248,6 @@ def test_no_platform_at_all_says_what_to_install(fake, monkeypatch):
 
 
 def in_a_subprocess(code, tmp_path, **variables):
-    pytest.importorskip("pyopencl")
     environ = {name: value for name, value in os.environ.items() if name not in icd._USERS_OWN}
     environ |= {"PYTHONPATH": python_path(), "PORTBAR_CACHE_DIR": str(tmp_path / "cache"), **variables}
     done = ran(sys.executable, "-c", textwrap.dedent(code), env=environ, cwd=tmp_path)

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar.device import icd, listing, usable
 from portbar.device.child import ChildResult
 from portbar.device.listing import FaultyDriver

@@ -79,7 +79,6 @@ def test_the_programs_are_right_where_the_fault_is_not(device: Any) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="OCL_ICD_VENDORS is how Linux chooses runtimes")
 @pytest.mark.parametrize("quirk", OF_PLATFORMS, ids=named)
 def test_the_fault_of_the_platform_shows(quirk: Quirk, tmp_path: Path) -> None:
-    pytest.importorskip("pyopencl")
     function(quirk.task)(tmp_path, quirk.symptom)
 
 
@@ -169,7 +168,6 @@ def test_an_entry_is_complete_and_its_command_runs_its_program(quirk: Quirk) -> 
     assert [one.name for one in QUIRKS if quirk.name in one.name] == [quirk.name]
     assert bool(quirk.kernels) != bool(quirk.task)
     if quirk.task:
-        pytest.importorskip("pyopencl")
         assert callable(function(quirk.task))
 
 

@@ -13,8 +13,6 @@ from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, facts
 from portbar.records import cache
 
-pytest.importorskip("pyopencl")
-
 ADDRESS = DeviceAddress(0, 0, "Portable Computing Language", "pthread-EPYC")
 POCL = DeviceFacts(
     platform_name="Portable Computing Language", platform_version="OpenCL 3.0 PoCL 3.0-rc2", name="pthread-EPYC"

@@ -8,12 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402 (after the check that PyOpenCL is there)
-from portbar.device import vendor  # noqa: E402
+import portbar
+from portbar.device import vendor
 
 
 @pytest.fixture

@@ -9,16 +9,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.device import quirks  # noqa: E402
-from portbar.device.facts import facts  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.device_barrier.support import HEADER, SPLIT, WHOLE, WITH_INTEL, arguments, chain_kernel, check_chain, one  # noqa: E402
-from tests.rows import some  # noqa: E402
+import portbar
+from portbar.device import quirks
+from portbar.device.facts import facts
+from tests import support
+from tests.device_barrier.support import HEADER, SPLIT, WHOLE, WITH_INTEL, arguments, chain_kernel, check_chain, one
+from tests.rows import some
 
 pytestmark = pytest.mark.device
 

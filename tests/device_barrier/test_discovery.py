@@ -7,15 +7,14 @@ import threading
 from dataclasses import replace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.choices.timing import is_cpu  # noqa: E402
-from portbar.launching import occupancy  # noqa: E402
-from portbar.launching.states import States  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
+import portbar
+from portbar.choices.timing import is_cpu
+from portbar.launching import occupancy
+from portbar.launching.states import States
+from tests import support
 
 pytestmark = pytest.mark.device
 

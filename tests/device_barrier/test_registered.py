@@ -7,11 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyopencl")
-
 import pyopencl as cl
+import pytest
 
 import portbar
 from portbar.choices.strategy import ALTERNATIVES, DeviceProfile, choose

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-from portbar.device.facts import DeviceFacts  # noqa: E402 (after the check that PyOpenCL is there)
-from portbar.launching.resources import Resources, computed_bound, resources_in  # noqa: E402
-from tests import support  # noqa: E402
+from portbar.device.facts import DeviceFacts
+from portbar.launching.resources import Resources, computed_bound, resources_in
+from tests import support
 
 LOG = """\
 ptxas info    : 0 bytes gmem

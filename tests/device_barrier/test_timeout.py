@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.choices.timing import limit_rounds  # noqa: E402
-from portbar.primitives import layout  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.device_barrier.support import check_error, launch_short, limit  # noqa: E402 (the same)
+import portbar
+from portbar.choices.timing import limit_rounds
+from portbar.primitives import layout
+from tests import support
+from tests.device_barrier.support import check_error, launch_short, limit
 
 pytestmark = pytest.mark.device
 

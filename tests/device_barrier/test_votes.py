@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.device_barrier.support import (  # noqa: E402
+from tests import support
+from tests.device_barrier.support import (
     HEADER,
     SPLIT,
     WHOLE,
@@ -23,7 +21,7 @@ from tests.device_barrier.support import (  # noqa: E402
     limit,
     one,
 )
-from tests.rows import some  # noqa: E402
+from tests.rows import some
 
 pytestmark = pytest.mark.device
 

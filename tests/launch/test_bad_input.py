@@ -6,15 +6,13 @@ import reprlib
 from dataclasses import replace
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import pyopencl.array as cl_array  # noqa: E402
-
-import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.launch.support import HEADER, SOURCE, refused  # noqa: E402
+import portbar
+from tests import support
+from tests.launch.support import HEADER, SOURCE, refused
 
 pytestmark = pytest.mark.device
 

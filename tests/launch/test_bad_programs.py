@@ -9,12 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.launching import program  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.launch.support import HEADER, SOURCE, refused  # noqa: E402
+import portbar
+from portbar.launching import program
+from tests import support
+from tests.launch.support import HEADER, SOURCE, refused
 
 pytestmark = pytest.mark.device
 

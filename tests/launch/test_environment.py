@@ -7,19 +7,18 @@ import pickle
 import subprocess
 import sys
 
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.choices import profile  # noqa: E402
-from portbar.device import icd  # noqa: E402
-from portbar.device.addresses import address_of, list_devices  # noqa: E402
-from portbar.records import cache  # noqa: E402
-from portbar.survey.measuring.session import context_of  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.checkout import ROOT  # noqa: E402
-from tests.launch.support import SOURCE  # noqa: E402
+import portbar
+from portbar.choices import profile
+from portbar.device import icd
+from portbar.device.addresses import address_of, list_devices
+from portbar.records import cache
+from portbar.survey.measuring.session import context_of
+from tests import support
+from tests.checkout import ROOT
+from tests.launch.support import SOURCE
 
 
 class NoPlatforms(cl.LogicError):

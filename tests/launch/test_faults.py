@@ -8,15 +8,14 @@ import sys
 import time
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.device.addresses import address_of  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.checkout import environment, have_ended  # noqa: E402
-from tests.programs import LIMIT_S  # noqa: E402
+import portbar
+from portbar.device.addresses import address_of
+from tests import support
+from tests.checkout import environment, have_ended
+from tests.programs import LIMIT_S
 
 pytestmark = pytest.mark.device
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.launching.arguments import CONTEXT_MARK  # noqa: E402
-from portbar.launching.plan import TypedKernel  # noqa: E402
-from portbar.launching.states import States  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
+import portbar
+from portbar.launching.arguments import CONTEXT_MARK
+from portbar.launching.plan import TypedKernel
+from portbar.launching.states import States
+from tests import support
 
 pytestmark = pytest.mark.device
 

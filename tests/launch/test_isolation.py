@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402 (after the check that PyOpenCL is there)
-from portbar.device import child  # noqa: E402
-from portbar.device.facts import facts  # noqa: E402
-from portbar.device.quirks import JOINS_LOST, QUIRKS, has_effect, matching  # noqa: E402
-from portbar.errors import BuildError  # noqa: E402
-from portbar.launching import isolation  # noqa: E402
-from tests.checkout import environment  # noqa: E402
-from tests.fake_icd import vendors  # noqa: E402
+import portbar
+from portbar.device import child
+from portbar.device.facts import facts
+from portbar.device.quirks import JOINS_LOST, QUIRKS, has_effect, matching
+from portbar.errors import BuildError
+from portbar.launching import isolation
+from tests.checkout import environment
+from tests.fake_icd import vendors
 
 UNDER_IF, LOPSIDED = (
     kernel.source for quirk in QUIRKS if quirk.name == "pocl-barrier-under-if" for kernel in quirk.kernels

@@ -10,19 +10,17 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pyopencl.tools as cl_tools
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import pyopencl.array as cl_array  # noqa: E402
-import pyopencl.tools as cl_tools  # noqa: E402
-
-import portbar  # noqa: E402
-from portbar.device import quirks  # noqa: E402
-from portbar.device.addresses import address_of  # noqa: E402
-from portbar.device.facts import facts  # noqa: E402
-from tests import checkout, support  # noqa: E402 (needs PyOpenCL)
-from tests.rows import runs_part  # noqa: E402
+import portbar
+from portbar.device import quirks
+from portbar.device.addresses import address_of
+from portbar.device.facts import facts
+from tests import checkout, support
+from tests.rows import runs_part
 
 pytestmark = pytest.mark.device
 

@@ -7,22 +7,20 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import pyopencl.array as cl_array  # noqa: E402
-
-import portbar  # noqa: E402
-from portbar.arrays.sort import TRIAL  # noqa: E402
-from portbar.arrays.sort_source import Shape  # noqa: E402
-from portbar.device import child, quirks  # noqa: E402
-from portbar.device.addresses import DeviceAddress, address_of  # noqa: E402
-from portbar.device.facts import facts  # noqa: E402
-from portbar.launching import order  # noqa: E402
-from portbar.primitives.layout import REPORTS  # noqa: E402
-from portbar.primitives.reduction.header import LAUNCHES  # noqa: E402
-from tests import support  # noqa: E402
+import portbar
+from portbar.arrays.sort import TRIAL
+from portbar.arrays.sort_source import Shape
+from portbar.device import child, quirks
+from portbar.device.addresses import DeviceAddress, address_of
+from portbar.device.facts import facts
+from portbar.launching import order
+from portbar.primitives.layout import REPORTS
+from portbar.primitives.reduction.header import LAUNCHES
+from tests import support
 
 LOOSE = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
 DONE = cl.command_execution_status.COMPLETE

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.choices import timing  # noqa: E402
-from portbar.primitives import layout  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
+import portbar
+from portbar.choices import timing
+from portbar.primitives import layout
+from tests import support
 
 pytestmark = pytest.mark.device
 

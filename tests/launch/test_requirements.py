@@ -7,20 +7,19 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.choices import requirements  # noqa: E402
-from portbar.choices.requirements import REQUIREMENTS, Candidate, parse  # noqa: E402
-from portbar.choices.strategy import DeviceProfile, choose  # noqa: E402
-from portbar.device.facts import DeviceFacts  # noqa: E402
-from portbar.device.findings import Findings  # noqa: E402
-from portbar.primitives.split_barrier.selection import FEATURES as SPLIT_FEATURES  # noqa: E402
-from portbar.survey.measuring.probe import FEATURES  # noqa: E402
-from tests import support  # noqa: E402
-from tests.checkout import ROOT  # noqa: E402
+import portbar
+from portbar.choices import requirements
+from portbar.choices.requirements import REQUIREMENTS, Candidate, parse
+from portbar.choices.strategy import DeviceProfile, choose
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
+from portbar.primitives.split_barrier.selection import FEATURES as SPLIT_FEATURES
+from portbar.survey.measuring.probe import FEATURES
+from tests import support
+from tests.checkout import ROOT
 
 on_device = pytest.mark.device
 

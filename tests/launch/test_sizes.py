@@ -6,14 +6,13 @@ import math
 import re
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.launching import sizes  # noqa: E402 (needs PyOpenCL)
-from portbar.launching.parameters import Parameter, scalar_typedefs  # noqa: E402
-from tests import support  # noqa: E402
+import portbar
+from portbar.launching import sizes
+from portbar.launching.parameters import Parameter, scalar_typedefs
+from tests import support
 
 on_device = pytest.mark.device
 

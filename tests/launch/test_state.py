@@ -7,22 +7,21 @@ import re
 import weakref
 from itertools import pairwise
 
+import pyopencl as cl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.device import quirks  # noqa: E402
-from portbar.device.facts import facts  # noqa: E402
-from portbar.launching import memory  # noqa: E402
-from portbar.launching.state import QueueState  # noqa: E402
-from portbar.primitives import layout  # noqa: E402
-from portbar.primitives.fault import OPEN  # noqa: E402
-from portbar.primitives.headers import FAULTS, render_header  # noqa: E402
-from portbar.primitives.strategy import Choice, Strategy  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
+import portbar
+from portbar.device import quirks
+from portbar.device.facts import facts
+from portbar.launching import memory
+from portbar.launching.state import QueueState
+from portbar.primitives import layout
+from portbar.primitives.fault import OPEN
+from portbar.primitives.headers import FAULTS, render_header
+from portbar.primitives.strategy import Choice, Strategy
+from tests import support
 
 SOURCE = """
 #include "portbar/device_barrier.h"

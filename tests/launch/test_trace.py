@@ -8,23 +8,22 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.device.facts import DeviceFacts  # noqa: E402
-from portbar.device.findings import Findings  # noqa: E402
-from portbar.launching.program import _events  # noqa: E402
-from portbar.launching.trace import NEVER, Trace  # noqa: E402
-from portbar.primitives import layout  # noqa: E402
-from portbar.primitives.grid import BARRIERS, DISCOVERIES  # noqa: E402
-from portbar.primitives.headers import render_header, resolve_includes  # noqa: E402
-from portbar.primitives.strategy import Choice, Strategy  # noqa: E402
-from portbar.primitives.tracing import PLACE_WORD, Tracing, tracing_of  # noqa: E402
-from tests import gpu_code, support  # noqa: E402
-from tests.checkout import ROOT  # noqa: E402
-from tests.rows import cover, some  # noqa: E402
+import portbar
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
+from portbar.launching.program import _events
+from portbar.launching.trace import NEVER, Trace
+from portbar.primitives import layout
+from portbar.primitives.grid import BARRIERS, DISCOVERIES
+from portbar.primitives.headers import render_header, resolve_includes
+from portbar.primitives.strategy import Choice, Strategy
+from portbar.primitives.tracing import PLACE_WORD, Tracing, tracing_of
+from tests import gpu_code, support
+from tests.checkout import ROOT
+from tests.rows import cover, some
 
 on_device = pytest.mark.device
 

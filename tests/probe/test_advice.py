@@ -7,9 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pyopencl")
-
 from click.testing import CliRunner
 
 import portbar

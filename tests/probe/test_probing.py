@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("pyopencl")
-
 import portbar
 from portbar.choices.strategy import DeviceProfile, choose
 from portbar.device import child, quirks

@@ -6,19 +6,17 @@ import math
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
 import pytest
+from pyopencl import cltypes
 
-cl = pytest.importorskip("pyopencl")
-
-import pyopencl.array as cla  # noqa: E402
-from pyopencl import cltypes  # noqa: E402
-
-import portbar  # noqa: E402
-from portbar.arrays.reduce import reduce as wanted  # noqa: E402
-from portbar.arrays.shape import trial  # noqa: E402
-from portbar.primitives.reduction.operators import Operator  # noqa: E402
-from tests.reduce.support import affine, composition, in_threads, need, put, random_of  # noqa: E402
-from tests.support import scale  # noqa: E402
+import portbar
+from portbar.arrays.reduce import reduce as wanted
+from portbar.arrays.shape import trial
+from portbar.primitives.reduction.operators import Operator
+from tests.reduce.support import affine, composition, in_threads, need, put, random_of
+from tests.support import scale
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 

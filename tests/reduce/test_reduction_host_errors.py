@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import pyopencl.array as cla  # noqa: E402
-
-import portbar  # noqa: E402
-from portbar.arrays import reduce_plan  # noqa: E402
-from portbar.arrays.reduce import reduce as wanted  # noqa: E402
-from portbar.primitives.reduction.operators import Operator  # noqa: E402
-from tests.reduce.support import beyond_memory, put  # noqa: E402
+import portbar
+from portbar.arrays import reduce_plan
+from portbar.arrays.reduce import reduce as wanted
+from portbar.primitives.reduction.operators import Operator
+from tests.reduce.support import beyond_memory, put
 
 pytestmark = pytest.mark.device
 

@@ -8,13 +8,12 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.reduce.support import affine, beyond_memory, composition, in_threads, need, put, random_of  # noqa: E402
+import portbar
+from tests import support
+from tests.reduce.support import affine, beyond_memory, composition, in_threads, need, put, random_of
 
 pytestmark = pytest.mark.device
 
