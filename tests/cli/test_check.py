@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar.cli import check as command_module
 from portbar.cli import selected
 from portbar.device.facts import DeviceFacts

@@ -9,12 +9,9 @@ import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
-
-pytest.importorskip("pyopencl")
-
 import numpy as np
 import pyopencl as cl
+import pytest
 
 import portbar
 from portbar.choices import profile

@@ -98,7 +98,6 @@ except SystemExit:
 @pytest.fixture
 def with_command(tmp_path: Path) -> dict[str, str]:
     """An environment in which `portbar` is a command that cannot load a driver."""
-    pytest.importorskip("pyopencl")
     program = f"""#!{sys.executable}
 import sys
 import pyopencl
@@ -378,7 +377,6 @@ def interrupted(program: str, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_check_keeps_what_is_done_on_ctrl_c() -> None:
-    pytest.importorskip("pyopencl")
     code, out, err = interrupted(CHECK.replace("STATUS", "'pass'"), "check", "--json")
     (entry,) = json.loads(out)
     assert (code, entry["status"], entry["stored"]) == (130, "interrupted", True)
@@ -394,7 +392,6 @@ def test_check_keeps_what_is_done_on_ctrl_c() -> None:
 
 
 def test_a_fault_that_was_found_before_ctrl_c_counts() -> None:
-    pytest.importorskip("pyopencl")
     code, out, err = interrupted(CHECK.replace("STATUS", "'fail'"), "check")
     assert code == 130
     assert "c11: fail: SB-device-global-ops: 3 of 9 forbidden" in out
@@ -404,7 +401,6 @@ def test_a_fault_that_was_found_before_ctrl_c_counts() -> None:
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_bench_keeps_the_times_on_ctrl_c(extra: tuple[str, ...]) -> None:
-    pytest.importorskip("pyopencl")
     code, out, err = interrupted(BENCH, "bench", "barrier", *extra)
     assert code == 130
     assert "STORED" not in err

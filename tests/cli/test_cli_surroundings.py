@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar.cli import _COMMANDS
 from tests.checkout import environment
 from tests.fake_icd import vendors

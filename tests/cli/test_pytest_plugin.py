@@ -157,7 +157,6 @@ def test_without_any_selector_required_means_at_least_one(inner):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="vendor folders exist on Linux only")
 def test_a_driver_that_aborts_when_it_is_listed_ends_no_session(inner, monkeypatch, tmp_path):
-    pytest.importorskip("pyopencl")
     monkeypatch.setenv("OCL_ICD_VENDORS", str(vendors(tmp_path / "drivers", "abort-load", "fine-none")))
     monkeypatch.setenv("PORTBAR_CACHE_DIR", str(tmp_path / "cache"))
     result = inner("def test_device(portbar_device): pass", "--portbar-device=fine none", fakes="")

@@ -18,7 +18,6 @@ import urllib.request
 import pytest
 
 pytest.importorskip("distributed")
-pytest.importorskip("pyopencl")
 
 import cloudpickle
 import distributed

@@ -9,8 +9,6 @@ import time
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar import records
 from portbar.survey.fleet.hosts import SIZES
 from tests.checkout import environment, interruptible

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from examples.applications import inputs
 
 BANNER = "%%MatrixMarket matrix coordinate"

@@ -11,8 +11,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("pyopencl")
-
 from portbar import records
 from portbar.cli import cli, selected, survey_cluster
 from portbar.errors import DeviceError, Error

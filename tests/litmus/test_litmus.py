@@ -9,11 +9,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-pytest.importorskip("pyopencl")
-
 import numpy as np
+import pytest
 
 import portbar
 from portbar.choices import profile

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar.choices import profile
 from portbar.device.facts import device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings

@@ -125,7 +125,6 @@ def test_libgomp_is_skipped_with_the_reason_without_a_compiler(selector: str, tm
 def test_recall_is_of_the_groups_that_a_launch_may_start(
     kind: str, in_flight: int | None, most: int | None, bound: int, expected: int
 ) -> None:
-    pytest.importorskip("pyopencl")
     from benchmarks.device_barrier import expected_groups  # noqa: PLC0415 (which needs PyOpenCL)
     from portbar import Choice, DeviceFacts, DeviceProfile, Findings, Strategy  # noqa: PLC0415
 
@@ -147,7 +146,6 @@ def test_recall_is_of_the_groups_that_a_launch_may_start(
     ],
 )
 def test_unmeasurable_cases_are_refused(module: str, arguments: tuple[str, ...], status: int) -> None:
-    pytest.importorskip("pyopencl")
     done = run(module, *arguments)
     assert (done.returncode, done.stdout) == (status, "")
     assert ("usage" if status == 2 else "no") in done.stderr
@@ -356,7 +354,6 @@ chmod +x "$2"
 def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(
     tmp_path: Path, module: str, name: str, peer: str, call: str, asked: str, answers: list[str], said: list[str]
 ) -> None:
-    pytest.importorskip("pyopencl")
     compiler = tmp_path / "nvcc"
     answers = [*answers, '{"error": "busy"}']
     text = COMPILER.format(folder=tmp_path, python=sys.executable, asked=asked, answers=answers)
@@ -390,7 +387,6 @@ def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 @pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync", "reductions_cub", "signal"])
 def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyopencl")
     code = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -403,7 +399,6 @@ def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_libgomp_program_counts_its_own_barriers() -> None:
-    pytest.importorskip("pyopencl")
     code = (
         "from benchmarks.device_barrier import *\n"
         "with libgomp() as binary:\n"

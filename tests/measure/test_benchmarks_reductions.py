@@ -75,7 +75,6 @@ def test_a_wrong_sum_is_a_row_without_times(on_device: Callable[..., Done]) -> N
 
 
 def test_expected_values_are_those_of_a_loop() -> None:
-    pytest.importorskip("pyopencl")
     code = (
         "from benchmarks.reductions import *\n"
         "for size in (0, 1, 7, 8, 1000):\n"

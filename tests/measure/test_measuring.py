@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.programs import LIMIT_S, amount  # noqa: E402
-from tests.signal.kernels import RINGS  # noqa: E402
+import portbar
+from tests import support
+from tests.programs import LIMIT_S, amount
+from tests.signal.kernels import RINGS
 
 pytestmark = pytest.mark.device
 

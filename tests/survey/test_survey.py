@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar import records
 from portbar.choices.strategy import DeviceProfile
 from portbar.cli.survey import status_of

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar import records
 from portbar.cli import survey_check
 from portbar.device.addresses import address_of

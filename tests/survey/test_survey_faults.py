@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar import records
 from portbar.survey.run import GRACE_S
 from tests.checkout import environment, have_ended, interruptible

@@ -7,9 +7,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-
-pytest.importorskip("pyopencl")
-
 from rich.text import Text
 
 from portbar import records

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar.device.findings import Findings
 from portbar.records.reading import missing, value_of
 from portbar.survey.probe_rows import probe_rows, settled_findings

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("pyopencl")
-
 from portbar import records
 from portbar.choices.strategy import DeviceProfile
 from portbar.device.addresses import address_of

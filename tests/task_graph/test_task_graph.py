@@ -6,15 +6,14 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from portbar.primitives.task_graph import WORDS  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.programs import LIMIT_S, local_sizes  # noqa: E402
-from tests.task_graph.kernels import ONCE  # noqa: E402
+import portbar
+from portbar.primitives.task_graph import WORDS
+from tests import support
+from tests.programs import LIMIT_S, local_sizes
+from tests.task_graph.kernels import ONCE
 
 pytestmark = pytest.mark.device
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
-cl = pytest.importorskip("pyopencl")
-
-import portbar  # noqa: E402
-from tests import support  # noqa: E402 (needs PyOpenCL)
-from tests.programs import LIMIT_S, amount, local_sizes, zeros  # noqa: E402
-from tests.worklist.kernels import LEVELS, TASKS  # noqa: E402
+import portbar
+from tests import support
+from tests.programs import LIMIT_S, amount, local_sizes, zeros
+from tests.worklist.kernels import LEVELS, TASKS
 
 pytestmark = pytest.mark.device
 
