@@ -1,4 +1,4 @@
-"""Fixtures that give a test its device; PyOpenCL is imported only when one is asked for.
+"""Fixtures that give a test its device, which is looked for only when one is asked for.
 
 `PORTBAR_TEST_PLATFORM`, a part of "NAME VERSION" of a platform in any case, picks the platform, as in
 `PORTBAR_TEST_PLATFORM="pocl 3.1" pytest -m device`. Without it the first usable device is taken.
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import functools
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
+import pyopencl as cl
 import pytest
 from hypothesis import settings
 
+import portbar
+from portbar.choices.profile import forget
+from portbar.device import icd, usable
+from portbar.device.addresses import address_of, devices_of
+from portbar.device.findings import Findings
+from portbar.errors import DeviceError
+from portbar.records import cache
 from tests import rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pyopencl as cl
-
-    from portbar.device.findings import Findings
-
 
 _SAMPLE = pytest.StashKey[str]()
 
@@ -38,10 +38,6 @@ _NIGHTLY_S = 7200
 @functools.cache
 def chosen_device() -> tuple[cl.Device | None, str]:
     """Return the device to test on and what to call it, or None and why there is none."""
-    from portbar.device import icd, usable  # noqa: PLC0415 (a host test's own imports decide what it needs)
-    from portbar.device.addresses import devices_of  # noqa: PLC0415
-    from portbar.errors import DeviceError  # noqa: PLC0415
-
     try:
         platforms = icd.load_platforms()
     except DeviceError as error:
@@ -106,24 +102,18 @@ def device() -> cl.Device:
 @pytest.fixture(scope="session")
 def findings(device: cl.Device) -> Findings | None:
     """Probe the device under test once, so that `portbar.describe` knows it; no library call does so."""
-    import portbar  # noqa: PLC0415
-
     return portbar.probe(device).findings
 
 
 @pytest.fixture(scope="session")
 def context(device: cl.Device, findings: Findings | None) -> cl.Context:
     """Return one context on the device under test, probed and shared by all tests."""
-    import pyopencl as cl  # noqa: PLC0415
-
     return cl.Context([device])
 
 
 @pytest.fixture
 def selector(device: cl.Device, findings: Findings | None) -> str:
     """Return what selects the device under test on the command line."""
-    from portbar.device.addresses import address_of  # noqa: PLC0415
-
     address = address_of(device)
     return f"{address.platform_index}:{address.device_index}"
 
@@ -131,9 +121,6 @@ def selector(device: cl.Device, findings: Findings | None) -> str:
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the folder of an empty cache that this test alone uses; it is not there yet."""
-    from portbar.choices.profile import forget  # noqa: PLC0415
-    from portbar.records import cache  # noqa: PLC0415
-
     monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(cache, "_memory", {})
     monkeypatch.setattr(cache, "_warned", set())
@@ -146,17 +133,13 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @pytest.fixture
 def kept_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder in which this test keeps results, in place of that of the user."""
-    from tests import kept  # noqa: PLC0415
-
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "kept")
-    return kept.FOLDER
+    monkeypatch.setattr("tests.kept.FOLDER", tmp_path / "kept")
+    return tmp_path / "kept"
 
 
 @pytest.fixture
 def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
     """Return a fresh in-order queue with profiling, drained at the end of the test."""
-    import pyopencl as cl  # noqa: PLC0415
-
     with cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE) as made:
         yield made
 

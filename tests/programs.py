@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
 import pytest
 
+import portbar
+from tests import support
 from tests.rows import some
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-
-    import portbar
-
 
 #: A spin limit above the patience of discovery, below which no limit takes effect.
 LIMIT_S = 0.4
@@ -23,15 +21,11 @@ LIMIT_S = 0.4
 
 def zeros(queue: cl.CommandQueue, count: int) -> Any:
     """Return an array of words on the device."""
-    import pyopencl.array as cla  # noqa: PLC0415
-
     return cla.zeros(queue, count, np.uint32)
 
 
 def amount(device: cl.Device, usual: int, *, simulated: int, cut_short: int | None = None) -> int:
     """Return how much work takes a device well below a second: a simulator, one that ends loops early, or another one."""
-    from tests import support  # noqa: PLC0415
-
     found = support.scale(device)
     return simulated if found.is_simulator else cut_short if found.is_cut_short and cut_short else usual
 
@@ -41,8 +35,6 @@ def local_sizes(device: cl.Device, turn: int | None = None) -> Sequence[int]:
 
     With a turn those of `some`, for tests whose cases all run on each of the three rows that share them.
     """
-    from tests import support  # noqa: PLC0415
-
     if support.scale(device).is_simulator:
         return (1, 5)
     return (1, 5, 64) if turn is None else some((1, 5, 64), turn)
@@ -51,8 +43,6 @@ def local_sizes(device: cl.Device, turn: int | None = None) -> Sequence[int]:
 @pytest.fixture
 def made(request: pytest.FixtureRequest, context: cl.Context) -> Callable[..., portbar.Kernel]:
     """Return a kernel of one of the public sources in the folder's `kernels`, by its name."""
-    from tests import support  # noqa: PLC0415 (needs PyOpenCL)
-
     found = vars(importlib.import_module(f"{request.module.__package__}.kernels"))
     sources = [text for name, text in found.items() if not name.startswith("_") and isinstance(text, str)]
 
@@ -66,8 +56,6 @@ def made(request: pytest.FixtureRequest, context: cl.Context) -> Callable[..., p
 @pytest.fixture
 def full_waits(device: cl.Device) -> None:
     """Skip where the device ends waits before their limit."""
-    from tests import support  # noqa: PLC0415
-
     if support.scale(device).is_cut_short:
         pytest.skip("the device ends the wait before its limit")
 
@@ -78,7 +66,6 @@ def launched(queue: cl.CommandQueue) -> Callable[..., portbar.Launch]:
 
     The arguments are made anew for each launch by the function that is given.
     """
-    from tests import support  # noqa: PLC0415
 
     def launch(
         kernel: portbar.Kernel, local: int, arguments: Callable[[], tuple[Any, ...]], least: int = 1, most: int = 16

@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import random
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import pytest
+import pytest
 
 T = TypeVar("T")
 

@@ -21,10 +21,10 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from rich.console import Console
@@ -35,9 +35,6 @@ from tests import kept
 from tests.checkout import ROOT
 from tests.machine import Configuration, Workshop, check, configurations, last_line, other_threads
 from tests.rows import SAMPLE_VARIABLE, SHARES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 OUTCOME = r"^\S+::.* (PASSED|FAILED|ERROR|SKIPPED)(?: \((.*)\))?"
 PROGRESS = 10.0

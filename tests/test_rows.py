@@ -6,19 +6,16 @@ import re
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import kept, machine, rows, runtimes
 from tests.checkout import interruptible
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TESTS = Path(__file__).parent
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from tests import runtimes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyopencl as cl
-
 
 pytestmark = pytest.mark.usefixtures("kept_folder")
 
@@ -115,8 +110,6 @@ def test_each_configuration_sees_one_library(tmp_path: Path) -> None:
 
 @pytest.mark.device
 def test_the_device_is_on_the_platform_that_was_asked_for(device: cl.Device, queue: cl.CommandQueue) -> None:
-    import pyopencl as cl  # noqa: PLC0415
-
     wanted = os.environ.get("PORTBAR_TEST_PLATFORM", "")
     assert wanted.lower() in f"{device.platform.name} {device.platform.version}".lower()
     assert queue.device == device

@@ -16,10 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyopencl as cl
 import pytest
 from click.testing import CliRunner
 
+from portbar import BuildError, Program, describe
 from portbar.choices.profile import forget
+from portbar.cli import doctor
 from portbar.device import quirks
 from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
@@ -104,9 +107,6 @@ def throw_away(device: Any) -> Iterator[Quirk]:
 
 @pytest.mark.device
 def test_an_entry_from_outside_works_like_the_others(device: Any, throw_away: Quirk) -> None:
-    from portbar import describe  # noqa: PLC0415 (a host test does without PyOpenCL)
-    from portbar.cli import doctor  # noqa: PLC0415
-
     def seen() -> tuple[bool, bool, bool, bool]:
         # Profiles are kept; the cache of findings has no part in this.
         forget()
@@ -135,10 +135,6 @@ def test_an_entry_from_outside_works_like_the_others(device: Any, throw_away: Qu
 
 @pytest.mark.device
 def test_the_error_of_a_build_says_what_helps(device: Any, throw_away: Quirk) -> None:
-    import pyopencl as cl  # noqa: PLC0415 (a host test does without PyOpenCL)
-
-    from portbar import BuildError, Program  # noqa: PLC0415 (the same)
-
     known = replace(throw_away, symptom="seven_is_eight", loop_limit=0)
     program = "kernel void k(global uint *out) { out[0] = seven_is_eight; }"
     with quirks.registered(known), pytest.raises(BuildError, match=r"Hint: .*write eight.*portbar doctor"):

@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyopencl as cl
+
+import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.strategy import Choice, Strategy
 from tests.checkout import ROOT
 from tests.rows import cover
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
@@ -63,8 +63,6 @@ def sections(*pages: Path) -> list[tuple[Path, str]]:
 
 def ran(code: str, names: dict[str, Any], page: str) -> str:
     """Run a block of Python and return what it printed, or the error as Python shows it."""
-    import portbar  # noqa: PLC0415
-
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):

@@ -7,12 +7,16 @@ import importlib.util
 import itertools
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
 import pytest
 
+import portbar
 from portbar.cli.output import explained
 from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import QUIRKS, matching
@@ -24,11 +28,7 @@ from portbar.records import load
 from portbar.rendering.source import kernel_names
 from tests.checkout import ROOT, ran
 from tests.docs.pages import DOCS, PAGES, STRATEGIES, blocks, outputs, pattern_of, sections
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pyopencl as cl
+from tests.support import skipped_where_refused
 
 
 def complete(page: Path) -> list[str]:
@@ -173,11 +173,6 @@ def test_it_builds_without_a_warning(tmp_path: Path) -> None:
 def test_the_first_program_gives_what_numpy_gives(
     path: Path, context: cl.Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyopencl as cl  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-    from tests.support import skipped_where_refused  # noqa: PLC0415
-
     (source,) = (block.text for block in blocks(path) if block.language == "c")
     (code,) = (block.text for block in blocks(path) if block.language == "python")
     shown = "n, sweeps = 100_000, 1_000 "
@@ -208,11 +203,6 @@ def test_wrong_programs_say_what_the_page_claims(
     path: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kernel with neither Python nor text after it is not run."""
-    import pyopencl as cl  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-    from tests.support import skipped_where_refused  # noqa: PLC0415
-
     if (
         section == "Assuming the number of groups"
         and portbar.choose(portbar.describe(context.devices[0])).max_groups == 1
@@ -233,8 +223,6 @@ def test_wrong_programs_say_what_the_page_claims(
 @pytest.fixture
 def documented(context: cl.Context) -> Callable[[str, str], Any]:
     """A function that builds the kernel of a name that a page shows."""
-    import portbar  # noqa: PLC0415
-    from tests.support import skipped_where_refused  # noqa: PLC0415
 
     def build(page: str, name: str) -> Any:
         (source,) = (text for text in complete(DOCS / f"{page}.md") if f"kernel void {name}(" in text)
@@ -252,7 +240,6 @@ def documented(context: cl.Context) -> Callable[[str, str], Any]:
 @pytest.fixture
 def array(queue: cl.CommandQueue) -> Callable[[Any], Any]:
     """A function that makes an array on the device, of values or of as many zeros."""
-    import pyopencl.array as cl_array  # noqa: PLC0415
 
     def make(values: Any) -> Any:
         return cl_array.to_device(queue, np.zeros(values, np.uint32) if isinstance(values, int) else values)

@@ -6,16 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pyopencl as cl
 import pytest
 
+import portbar
+from portbar.device.findings import Findings
 from tests.checkout import ROOT, environment, ran
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-
-    from portbar.device.findings import Findings
 
 EXAMPLES = ROOT / "examples"
 #: Those on graphs come first.
@@ -63,8 +60,6 @@ def test_example_runs_and_asserts_its_result(path: Path, device: cl.Device, find
 
 def run_applications(device: cl.Device, *arguments: str) -> list[str]:
     """The lines that the applications print of themselves."""
-    import portbar  # noqa: PLC0415 (needs PyOpenCL)
-
     if portbar.describe(device).loop_limit is not None:
         pytest.skip("the device ends loops before a search of all vertices is done")
     done = run("-m", "examples.applications", "--platform", platform_of(device), *arguments)

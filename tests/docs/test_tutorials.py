@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import pyopencl as cl
 import pytest
 
+import portbar
 from portbar.cli import _COMMANDS
 from portbar.cli.options import FOLDER
 from tests.checkout import ROOT
 from tests.cli.support import commands, parsed
 from tests.docs.pages import DOCS, PAGES, blocks, pattern_of, ran
 from tests.support import kernel, need_groups, skipped_where_refused
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: Pages whose programs run from the first to the last: a C block is `source` of the Python after it, and text its output.
 PROGRAMS = [DOCS / f"{name}.md" for name in ("tutorial_solver", "howto_port", "howto_timeout")]
@@ -44,10 +43,6 @@ LINES = sorted(
 def test_the_programs_of_a_page_print_what_it_shows(
     page: Path, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyopencl as cl  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-
     profile = portbar.describe(context.devices[0])
     if profile.loop_limit is not None or portbar.choose(profile).max_groups == 1:
         pytest.skip("the device ends loops early or has one work-group, with which these programs end otherwise")

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+import pyopencl as cl
 import pytest
 
 from portbar.choices.strategy import DeviceProfile, choose
@@ -19,14 +20,12 @@ from portbar.errors import RenderError
 from portbar.launching import export
 from portbar.primitives import layout
 from portbar.primitives.fault import OPEN
-from portbar.primitives.headers import FAULTS
+from portbar.primitives.headers import FAULTS, resolve_includes
 from portbar.primitives.reduction.header import grid_extra_words
 from portbar.primitives.reduction.use import Use
 from tests.checkout import environment, ran
 from tests.docs.pages import DOCS, blocks
-
-if TYPE_CHECKING:
-    import pyopencl as cl
+from tests.support import skipped_where_refused
 
 HERE = Path(__file__).resolve().parent / "c_host"
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Wsign-conversion", "-pedantic", "-Werror")
@@ -160,8 +159,6 @@ def test_a_device_that_ends_loops_early_takes_one_group(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("header", ["measured"], indirect=True)
 def test_a_kernel_cannot_include_it(header: DeviceProfile, tmp_path: Path) -> None:
-    from portbar.primitives.headers import resolve_includes  # noqa: PLC0415
-
     with pytest.raises(RenderError, match=r"line 2: .*for C and C\+\+ hosts"):
         resolve_includes('\n#include "portbar/host.h"\n', choose(header))
     source = '#define __OPENCL_VERSION__ 300\n#include "portbar/host.h"\n'
@@ -185,8 +182,6 @@ def loader() -> str:
 
 def documented_host(device: cl.Device, folder: Path, reductions: int) -> subprocess.CompletedProcess[str]:
     """Build the host of the page for C, with canary words after its buffers, and run it on the device's platform."""
-    from tests.support import skipped_where_refused  # noqa: PLC0415 (needs PyOpenCL)
-
     cc, library = compiler("gcc"), loader()
     kernel, host = (block.text for block in blocks(DOCS / "c_and_cpp.md") if block.language == "c")
     with skipped_where_refused():
@@ -236,11 +231,6 @@ kernel void hand_over(PORTBAR_WAIT_PARAM, volatile global uint *ready, global ui
 def test_a_wait_without_a_grid_takes_no_buffer_and_zeros(
     context: cl.Context, queue: cl.CommandQueue, tmp_path: Path
 ) -> None:
-    import numpy as np  # noqa: PLC0415
-    import pyopencl as cl  # noqa: PLC0415
-
-    from tests.support import skipped_where_refused  # noqa: PLC0415 (needs PyOpenCL)
-
     page = (DOCS / "c_and_cpp.md").read_text(encoding="utf-8")
     assert "`PORTBAR_WAIT_PARAM`" in page
     with skipped_where_refused():

@@ -6,10 +6,13 @@ import contextlib
 import itertools
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -20,20 +23,13 @@ from portbar.device.facts import device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
 from portbar.errors import BuildError, Error, UnsupportedFeatureError
 from portbar.launching import compiled
+from portbar.primitives.strategy import Strategy
 from portbar.records import cache
 from portbar.survey import litmus
 from portbar.survey.litmus import checking, children, model, patterns, results, running, sizes, source, stress
 from portbar.survey.litmus.model import UNREAD, Litmus, Operation
 from portbar.survey.litmus.tests import TESTS, matching
 from tests.weakened import weaken
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import pyopencl as cl
-
-    from portbar.primitives.strategy import Strategy
 
 SEED = 20261121
 

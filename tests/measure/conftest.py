@@ -6,15 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.checkout import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 Done = subprocess.CompletedProcess[str]
 

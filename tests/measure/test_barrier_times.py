@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import statistics
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pyopencl as cl
 import pytest
 
 from portbar.choices import profile
@@ -20,11 +22,6 @@ from portbar.survey.measuring.barrier import default_counts, time_barriers
 from portbar.survey.measuring.barrier_table import barrier_table, store_table, unsteady
 from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer, Relaunch
 from tests.survey.support import barrier_row
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyopencl as cl
 
 
 def times(rows: dict[int, dict[str, float | None]], local_size: int = 1) -> list[dict[str, Any]]:

@@ -7,14 +7,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.device_barrier import expected_groups
+from portbar import Choice, DeviceFacts, DeviceProfile, Findings, Strategy
 from tests.measure.conftest import Done, check_row, check_targeted, measured, python, rows_of, run
-
-if TYPE_CHECKING:
-    from portbar.device.findings import Findings
 
 APPLICATIONS = [
     {"search", "paths", "components", "independent", "colouring"},
@@ -125,9 +123,6 @@ def test_libgomp_is_skipped_with_the_reason_without_a_compiler(selector: str, tm
 def test_recall_is_of_the_groups_that_a_launch_may_start(
     kind: str, in_flight: int | None, most: int | None, bound: int, expected: int
 ) -> None:
-    from benchmarks.device_barrier import expected_groups  # noqa: PLC0415 (which needs PyOpenCL)
-    from portbar import Choice, DeviceFacts, DeviceProfile, Findings, Strategy  # noqa: PLC0415
-
     profile = DeviceProfile(DeviceFacts(type=(kind,)), Findings(groups_in_flight=in_flight))
     choice = Choice("x", "test")
     assert expected_groups(profile, Strategy(choice, choice, choice, max_groups=most), bound) == expected

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pyopencl as cl
 import pytest
 
 from portbar.primitives.headers import render_header
 from tests.docs.pages import DOCS, STRATEGIES, blocks, outputs, pattern_of, sections
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyopencl as cl
+from tests.support import skipped_where_refused
 
 PAGES = [DOCS / "published_failures.md", DOCS / "published_failures_more.md"]
 SECTIONS = sections(*PAGES)
@@ -30,10 +28,6 @@ MOST_POLLS = 1 << 22
 def test_each_fails_by_hand_and_not_by_primitives(
     path: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pyopencl as cl  # noqa: PLC0415
-
-    from tests.support import skipped_where_refused  # noqa: PLC0415
-
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
     names: dict[str, Any] = {}
     compared = 0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyopencl as cl
 import pytest
 
 from tests.reduce.support import reducer
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 
 @pytest.fixture

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array as cla
 import pytest
 
 import portbar
+from portbar.arrays.reduce import reduce as wanted
 from portbar.arrays.shape import fixed_part
-
-if TYPE_CHECKING:
-    import pyopencl as cl
+from portbar.primitives.reduction.types import scalars_in, type_of
 
 
 def reducer(queue: cl.CommandQueue) -> Any:
     """Return `portbar.reduce` on the queue of the test; skip where portbar refuses the device."""
-    import pyopencl.array as cla  # noqa: PLC0415
-
-    from portbar.arrays.reduce import reduce as wanted  # noqa: PLC0415
-
     try:
         wanted(queue, cla.zeros(queue, 4, np.int32))
     except portbar.UnsupportedFeatureError as error:
@@ -38,16 +35,11 @@ def reducer(queue: cl.CommandQueue) -> Any:
 
 def put(queue: cl.CommandQueue, values: Any) -> Any:
     """Return an array on the device."""
-    import pyopencl.array as cla  # noqa: PLC0415
-
     return cla.to_device(queue, np.ascontiguousarray(values))
 
 
 def beyond_memory(queue: cl.CommandQueue) -> list[Any]:
     """Return arrays that reach beyond their memory at one end or the other."""
-    import pyopencl as cl  # noqa: PLC0415
-    import pyopencl.array as cla  # noqa: PLC0415
-
     memory = cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, 400)
     places = ((101, 0), (100, 4), (1, 1 << 40), (1, -4), (1 << 40, 0))
     return [cla.Array(queue, count, np.int32, data=memory, offset=offset) for count, offset in places]
@@ -55,8 +47,6 @@ def beyond_memory(queue: cl.CommandQueue) -> list[Any]:
 
 def need(device: cl.Device, dtype: Any) -> None:
     """Skip where the device does not compute with a type."""
-    from portbar.primitives.reduction.types import scalars_in, type_of  # noqa: PLC0415
-
     names = {scalar.c for scalar in scalars_in(type_of(dtype, "t"))}
     for name, extension in (("double", "cl_khr_fp64"), ("half", "cl_khr_fp16")):
         if name in names and extension not in device.extensions.split():

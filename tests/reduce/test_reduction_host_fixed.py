@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -22,10 +23,6 @@ from portbar.arrays.shape import (
 from tests.checkout import ROOT
 from tests.reduce.support import documented, need, put
 from tests.support import scale
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-
 
 #: Groups of one work-item, loads of other widths, few and many in flight.
 SHAPES = (

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
+from portbar.arrays import reduce as host
+from portbar.arrays import reduce_plan
+from portbar.arrays import shape as host_shape
 from portbar.arrays.shape import Shape, trial
 from tests.reduce.support import affine, composition, put, random_of, reducer
 from tests.support import scale
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 SHAPES = (
     None,
@@ -32,10 +33,6 @@ SHAPES = (
 @pytest.fixture
 def reduce(queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return `portbar.reduce` on the queue of the test, which takes the device for a GPU."""
-    from portbar.arrays import reduce as host  # noqa: PLC0415
-    from portbar.arrays import reduce_plan  # noqa: PLC0415
-    from portbar.arrays import shape as host_shape  # noqa: PLC0415
-
     if "PoCL" in queue.device.platform.version:
         pytest.skip(
             "PoCL gets groups of one work-item: its versions abort on barriers in conditional positions, or miscompile them"
@@ -105,8 +102,6 @@ def test_atomics_and_several_outputs(shape: Shape | None, reduce: Any, queue: cl
 
 def test_a_group_is_made_smaller_where_local_memory_does_not_suffice(reduce: Any, queue: cl.CommandQueue) -> None:
     """Forty-eight results of 8 bytes for each of 256 work-items are more than most devices have."""
-    from portbar.arrays import reduce as host  # noqa: PLC0415
-
     count = 8 if scale(queue.device).is_simulator else 48
     values = random_of(np.float32, 2 * 1009, 24).view(np.complex64)
     array = put(queue, values)

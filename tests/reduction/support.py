@@ -8,9 +8,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -20,9 +21,6 @@ from portbar.primitives.reduction.operators import OPERATORS
 from portbar.primitives.reduction.types import Scalar, Type, scalars_in
 from portbar.primitives.strategy import Strategy
 from tests.support import host_array, skipped_where_refused, to_device
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: How the strategies under test are told apart; `None` is what portbar chooses.
 STRATEGIES = (None, "tree", "fold")

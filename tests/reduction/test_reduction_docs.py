@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -17,9 +19,6 @@ from portbar.primitives.reduction.use import use_of
 from portbar.primitives.strategy import Choice, Strategy
 from tests.checkout import ROOT
 from tests.docs.pages import blocks, ran
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 PAGE = ROOT / "docs" / "reductions.md"
 #: Pages whose programs follow the first program of PAGE, which imports what they use.
@@ -37,8 +36,6 @@ def test_every_program_prints_what_the_page_shows(
     page: Path, section: str, context: cl.Context, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A C block is `source` for the Python block after it, whose output is the text block after that."""
-    import pyopencl as cl  # noqa: PLC0415
-
     monkeypatch.setattr(cl, "create_some_context", lambda **_: context)
     names: dict[str, Any] = {}
     said, shown = "", 0
@@ -76,8 +73,6 @@ def header(*, loops: tuple[portbar.ReductionLoop, ...] = ()) -> str:
 
 
 def test_every_function_of_the_page_is_in_the_header() -> None:
-    import numpy as np  # noqa: PLC0415
-
     page = text_of_all()
     text = header(loops=(portbar.ReductionLoop("energy", {"total": portbar.Reduction(np.float32, "argmin")}),))
     there = set(re.findall(r"\b\w+", text))

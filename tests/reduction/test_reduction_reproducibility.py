@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.arrays.shape import trial
 from tests.checkout import ROOT
 from tests.reduce.support import put, reducer
+from tests.reduce.test_reduction_host_fixed import shapes_for
 from tests.reduction.support import STRATEGIES, affine, composed, head, kernel_text, launched, program
 from tests.rows import some
 from tests.support import scale
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 PAGE = ROOT / "docs" / "reduction_results.md"
 
@@ -285,9 +285,6 @@ GROUPS = (None, 1, 3, 20)
 
 def each_size(row: str, queue: cl.CommandQueue) -> Any:
     """Return contexts in which `portbar.reduce` launches other sizes; where the order is fixed, other shapes."""
-    from portbar.arrays.shape import trial  # noqa: PLC0415
-    from tests.reduce.test_reduction_host_fixed import shapes_for  # noqa: PLC0415
-
     if "reproducible" not in row:
         return [trial(None, groups) for groups in GROUPS]
     # llvmpipe's compiler takes minutes for a body with several outputs and many elements.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import pyopencl.array
 import pytest
 
 import portbar
@@ -129,6 +130,4 @@ def test_an_operator_from_outside_is_one_entry_and_gone_afterwards(context, queu
 
 def device_array_of(queue, values):
     """Return a PyOpenCL array with a copy of NumPy's."""
-    import pyopencl.array  # noqa: PLC0415
-
     return pyopencl.array.to_device(queue, values)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
 import pytest
 
+import portbar
 from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.headers import header_names, render_header
 from portbar.primitives.strategy import Choice
 from tests import gpu_code
 from tests.gpu_code import TARGETS, Target, complaints, strategy_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyopencl as cl
+from tests.support import skipped_where_refused
 
 #: Headers, and the algorithm of the device barrier's.
 CASES = [("device_barrier", barrier) for barrier in ALTERNATIVES["device_barrier"]] + [
@@ -42,11 +42,6 @@ def test_clang_warns_of_nothing(target: Target, tmp_path: Path) -> None:
 
 def build_log(context: cl.Context, source: str) -> tuple[str, list[warnings.WarningMessage]]:
     """Build a program with -Wall where the driver takes that; its log and the warnings that Python got."""
-    import pyopencl as cl  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-    from tests.support import skipped_where_refused  # noqa: PLC0415
-
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with skipped_where_refused():
@@ -73,11 +68,6 @@ def test_a_header_builds_without_a_warning(context: cl.Context, header: str) -> 
 
 @pytest.mark.device
 def test_a_reduction_of_an_array_builds_without_a_warning(context: cl.Context, queue: cl.CommandQueue) -> None:
-    import numpy as np  # noqa: PLC0415
-    import pyopencl.array as cl_array  # noqa: PLC0415
-
-    import portbar  # noqa: PLC0415
-
     values = np.arange(1000, dtype=np.int32)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

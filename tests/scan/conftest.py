@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.arrays.scan import TRIAL
+from portbar.arrays.scan_source import Tile
 from tests.reduce.support import put
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: By name: what the device's own table says, and small tiles of one work-item and of several.
 FORMS = ("own", "items", "groups")
@@ -41,9 +41,6 @@ def scan(queue: cl.CommandQueue) -> Callable[..., Any]:
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest, device: cl.Device) -> Iterator[str]:
     """Scan by one form of the kernel."""
-    from portbar.arrays.scan import TRIAL  # noqa: PLC0415
-    from portbar.arrays.scan_source import Tile  # noqa: PLC0415
-
     tiles = {
         "own": None,
         "items": Tile(local=1, runs=3, length=16, polls=2, load_bytes=16),

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import portbar
+from portbar.arrays.plan import Plan
 from tests.reduce.support import need, put, random_of
 
 pytestmark = pytest.mark.device
@@ -100,8 +101,6 @@ def test_nothing_of_nothing(queue, scan):
 
 
 def test_each_is_one_launch(queue, scan, monkeypatch):
-    from portbar.arrays.plan import Plan  # noqa: PLC0415
-
     launches = []
     launch = Plan.launch
     monkeypatch.setattr(Plan, "launch", lambda *args: (launches.append(1), launch(*args))[1])

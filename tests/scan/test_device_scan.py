@@ -6,9 +6,13 @@ import re
 from typing import Any
 
 import numpy as np
+import pyopencl.cltypes as types
 import pytest
 
 import portbar
+from portbar.launching import scans
+from portbar.launching.compiled import CompiledProgram
+from portbar.primitives.scan.look_back import LookBack
 from tests.reduce.support import affine, composition, need, put, random_of
 
 pytestmark = pytest.mark.device
@@ -107,8 +111,6 @@ def test_structures_whose_operator_does_not_commute(prefixes, wide):
 @pytest.mark.parametrize("tiles", ["tile % 2u == 1u", "true"])
 @pytest.mark.parametrize("what", ["own", "own all"])
 def test_tiles_that_tell_nothing_change_no_bits(prefixes, monkeypatch, tiles, what):
-    from portbar.primitives.scan.look_back import LookBack  # noqa: PLC0415
-
     values = random_of(np.float32, 203, 6)
     declared = portbar.DeviceScan("sum", np.float32)
     before = prefixes(declared, values)[0]
@@ -126,9 +128,6 @@ def test_tiles_that_tell_nothing_change_no_bits(prefixes, monkeypatch, tiles, wh
 
 def test_launches_of_one_queue_after_each_other(queue, prefixes, monkeypatch):
     """Groups of 8 work-items publish nothing: stale words of earlier launches with the same numbers would be used."""
-    from portbar.launching import scans  # noqa: PLC0415
-    from portbar.launching.compiled import CompiledProgram  # noqa: PLC0415
-
     declared = portbar.DeviceScan("sum", np.uint32)
     prefixes(declared, np.ones(1, np.uint32))
     text_of = CompiledProgram._text
@@ -178,8 +177,6 @@ kernel void lengths(PORTBAR_SCAN_PARAM, global uchar *out)
 
 
 def test_scans_of_several_kinds_in_a_program(queue, prefixes):
-    import pyopencl.cltypes as types  # noqa: PLC0415
-
     prefixes(portbar.DeviceScan("sum", np.uint32), np.ones(1, np.uint32))
     declared = portbar.DeviceScan("wide", types.ulong2), portbar.DeviceScan("small", np.uint8)
     program = portbar.Program(queue.context, TWO, scans=declared)
@@ -245,6 +242,6 @@ def test_invalid_programs_are_refused(context):
             declared,
         ),
     }
-    for says, (text, scans) in cases.items():
+    for says, (text, declared) in cases.items():
         with pytest.raises(portbar.BuildError, match=says):
-            portbar.Program(context, text, scans=scans)
+            portbar.Program(context, text, scans=declared)

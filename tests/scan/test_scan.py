@@ -12,6 +12,8 @@ import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.arrays import plan
+from portbar.arrays.scan_source import ScanJob
 from tests import support
 from tests.reduce.support import affine, beyond_memory, composition, in_threads, need, put, random_of
 
@@ -89,8 +91,6 @@ def own_size(device: cl.Device) -> int:
 
 def stalled(monkeypatch: pytest.MonkeyPatch, tiles: str, what: str) -> None:
     """Keep some tiles from publishing their totals or prefixes."""
-    from portbar.arrays.scan_source import ScanJob  # noqa: PLC0415
-
     text_of = ScanJob.text
     tells = {
         "own": r"(portbar_word_store_release\(flags \+ tile, 2u \* epoch\);|portbar_publish_item\(PORTBAR_PLACE\(tile\), .*;)",
@@ -138,9 +138,6 @@ def test_many_tiles_whose_values_take_words_of_their_own(queue, scan, device, dt
 
 def test_words_of_earlier_launches_are_cleared_before_epochs_begin_again(scan, form, queue, monkeypatch):
     """Launches of odd sizes publish nothing: stale words of earlier launches with the same numbers would be used."""
-    from portbar.arrays import plan  # noqa: PLC0415
-    from portbar.arrays.scan_source import ScanJob  # noqa: PLC0415
-
     text_of = ScanJob.text
 
     def silent(job: Any, strategy: Any) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.arrays.sort import TRIAL
+from portbar.arrays.sort_source import Shape
 from tests.reduce.support import put
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: By name: what the device's own table says, small tiles of one work-item and of several, and one group for all.
 FORMS = ("own", "items", "groups", "small")
@@ -20,9 +19,6 @@ FORMS = ("own", "items", "groups", "small")
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest, device: cl.Device, queue: cl.CommandQueue) -> Iterator[str]:
     """Sort by one form of the kernels; skip where portbar refuses the device."""
-    from portbar.arrays.sort import TRIAL  # noqa: PLC0415
-    from portbar.arrays.sort_source import Shape  # noqa: PLC0415
-
     shapes = {
         "own": None,
         "items": Shape("items", local=1, items=100, polls=2),

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import portbar
@@ -177,8 +178,6 @@ def test_threads_that_sort_on_one_queue(queue, form):
 
 
 def test_a_queue_that_keeps_no_order(context, form):
-    import pyopencl as cl  # noqa: PLC0415
-
     if not context.devices[0].queue_properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE:
         pytest.skip("the device has no queues that keep no order")
     queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
@@ -221,8 +220,6 @@ def test_unsortable_arguments_are_refused_by_name(queue, case):
 
 
 def test_strides_shared_memory_and_other_contexts_are_refused(queue, device):
-    import pyopencl as cl  # noqa: PLC0415
-
     keys = put(queue, np.arange(10, dtype=np.int32))
     out = put(queue, np.zeros(4, np.int32))
     # A queue may not keep its context alive: the effect CONTEXTS_LOST.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
+import pyopencl as cl
 import pytest
 from rich.text import Text
 
@@ -24,9 +27,6 @@ from tests.report_support import device as surveyed
 from tests.report_support import record, times
 from tests.survey.support import shown, verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 Json = dict[str, Any]
 
 
@@ -42,9 +42,6 @@ class Filling(Step):
     summary_name: ClassVar[str] = "filling"
 
     def measure(self, session: Any) -> None:
-        import numpy as np  # noqa: PLC0415 (needed in the child only)
-        import pyopencl as cl  # noqa: PLC0415
-
         for size in (1024, 4096):
             session.doing(f"filling {size} bytes")
             buffer = cl.Buffer(session.context, cl.mem_flags.READ_WRITE, size)

@@ -8,14 +8,11 @@ import re
 import statistics
 import tokenize
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.checkout import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 #: Replaces inline code: one word that no pattern contains.
