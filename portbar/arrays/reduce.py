@@ -10,7 +10,10 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyopencl as cl
+import pyopencl.array
 
 from portbar.arrays.call import Known, enqueue, remember
 from portbar.arrays.reduce_plan import Request, make_plan
@@ -31,10 +34,6 @@ from portbar.errors import LaunchError
 from portbar.launching.arguments import check_queue
 from portbar.primitives.reduction.operators import Operator
 from portbar.primitives.reduction.types import Indexed
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-    import pyopencl.array
 
 #: Byte alignment that a plan may rely on.
 _ALIGNMENT: Final = 128

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import pyopencl as cl
 
 from portbar.arrays.plan import Plan, check_types, plan_of, state_of
 from portbar.arrays.shape import (
@@ -28,9 +29,6 @@ from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Indexed, Scalar, Struct, Type
 from portbar.primitives.strategy import Strategy
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: Rows that a CPU's thread takes one after another, and elements of rows that some work-items of a group share elsewhere.
 _ROWS_A_UNIT: Final = 4

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyopencl as cl
+import pyopencl.array
 
 from portbar.arrays.request import array_types, check_array, check_bounds, check_name, overlap
 from portbar.arrays.source import Input
 from portbar.errors import Error, LaunchError
 from portbar.primitives.reduction.types import Type
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-    import pyopencl.array
 
 #: The names that PyOpenCL's `GenericScanKernel` gives to the values that an output statement uses.
 VALUES: Final = ("item", "prev_item", "last_item")

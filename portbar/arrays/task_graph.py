@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -12,13 +13,9 @@ from portbar.arrays.request import host_array
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
 from portbar.launching.arguments import check_queue
+from portbar.launching.kernel import Kernel
 from portbar.primitives.layout import LINE_WORDS
 from portbar.primitives.task_graph import COUNTERS, INLINE, KIND, RECORD_WORDS, WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from portbar.launching.kernel import Kernel
 
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -6,17 +6,15 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu, shortened
+from portbar.device.facts import DeviceFacts
 from portbar.device.findings import Findings
 from portbar.errors import Error, UnsupportedFeatureError
 from portbar.primitives.split_barrier.selection import FEATURES
-
-if TYPE_CHECKING:
-    from portbar.choices.strategy import DeviceProfile
-    from portbar.device.facts import DeviceFacts
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 #: Begins each name for a use of split barriers, whose header the program must include.
 SPLIT_BARRIER: Final = "split_barrier."

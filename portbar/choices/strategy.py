@@ -7,10 +7,11 @@ import platform
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from portbar.device import matrix, quirks
-from portbar.device.findings import Findings
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import BarrierTable, Findings
 from portbar.device.tuning import ArrayTuning
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.atomics import selection
@@ -19,10 +20,6 @@ from portbar.primitives.grid import BARRIERS, DISCOVERIES
 from portbar.primitives.reduction import selection as reductions
 from portbar.primitives.split_barrier import selection as split_barrier
 from portbar.primitives.strategy import Capabilities, Choice, Strategy, Tuning
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import BarrierTable
 
 #: Values that each choice may take, in order of preference; also what overrides may ask for.
 ALTERNATIVES: Final[Mapping[str, Collection[str]]] = {

@@ -19,13 +19,11 @@ import threading
 import time
 import traceback
 from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import IO, Any, Final, Literal, Protocol
 
 Status = Literal["ok", "error", "crash", "timeout"]
 

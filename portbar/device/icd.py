@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,8 +25,6 @@ from portbar.errors import DeviceError
 from portbar.records import cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     import pyopencl as cl
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.device import child, icd
 from portbar.device.addresses import DeviceAddress, devices_of, list_devices
 from portbar.device.facts import DeviceFacts, facts, platform_facts
+from portbar.device.icd import VendorFile
 from portbar.errors import DeviceError
 from portbar.records.plain import plain_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from portbar.device.icd import VendorFile
 
 #: Seconds that all drivers together may take to load and to answer: some wake a device up first.
 LIMIT_S: Final = 20.0

@@ -9,24 +9,21 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from portbar.device import child, icd, quirks
 from portbar.device.addresses import DeviceAddress, address_of
-from portbar.device.facts import device_key, facts
+from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.quirks.entry import Kernel
 from portbar.device.quirks.running import KERNELS_TASK
 from portbar.records import cache
 from portbar.records.plain import plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyopencl as cl
-
-    from portbar.device.facts import DeviceFacts
 
 # A fault may be mended, or come from a busy machine, without any version changing: believe it only so long.
 _KEEP_FAILURE_S = 3600.0

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyopencl as cl
@@ -14,12 +14,10 @@ import pyopencl.array
 
 from portbar.choices.timing import shortened
 from portbar.errors import LaunchError
+from portbar.launching.compiled import CompiledKernel
 from portbar.launching.launch import Launch
 from portbar.launching.parameters import SCALARS, Parameter
 from portbar.records.plain import amount
-
-if TYPE_CHECKING:
-    from portbar.launching.compiled import CompiledKernel
 
 _CONTEXT: Final = cl.mem_info.CONTEXT
 

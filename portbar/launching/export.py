@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyopencl as cl
 
 from portbar import __version__
 from portbar.choices.profile import describe
@@ -20,9 +22,6 @@ from portbar.primitives.reduction.use import Use, use_of
 from portbar.primitives.strategy import Strategy
 from portbar.records import writing
 from portbar.rendering.templates import render_def
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: A directive by which one header includes another.
 _INCLUDE: Final = re.compile(r'^#include "portbar/\w+\.h"\n', re.MULTILINE)

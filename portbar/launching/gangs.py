@@ -6,9 +6,10 @@ import math
 import struct
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pyopencl as cl
 
 from portbar.errors import BarrierTimeoutError, Error, LaunchError
 from portbar.launching.launch import Launch
@@ -18,9 +19,6 @@ from portbar.launching.state import State
 from portbar.primitives.layout import FAULTS
 from portbar.primitives.reduction.header import LAUNCHES, places
 from portbar.primitives.reduction.loops import ReductionLoop
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: The hidden launch argument, an OpenCL uint4 in the host's byte order: first of the launch's words, capacity in work-groups,
 #: and spin limit in rounds of polls.

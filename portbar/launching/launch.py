@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pyopencl as cl
 
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.launching.memory import Copy
@@ -11,9 +11,6 @@ from portbar.launching.trace import Trace
 from portbar.primitives.device_barrier import OVERWRITTEN, TIMEOUT
 from portbar.primitives.fault import OPEN, Report
 from portbar.primitives.headers import FAULTS
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 
 class Launch(Reported):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pyopencl as cl
 
-if TYPE_CHECKING:
-    from portbar.launching.parameters import Hidden
-    from portbar.launching.state import QueueState
+from portbar.launching.parameters import Hidden
+from portbar.launching.state import QueueState
 
 
 class TypedKernel(cl.Kernel):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyopencl as cl
 
 from portbar.choices import timing
 from portbar.device import quirks
@@ -19,9 +21,6 @@ from portbar.launching.plan import Plan
 from portbar.launching.sizes import Shape, Size, as_size, check_least, checked_local_size, explicit_groups
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.rendering.source import kernel_text, mentions
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 
 class Planner:

@@ -5,22 +5,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyopencl as cl
 
 from portbar.choices.timing import is_cpu, shortened
 from portbar.device import quirks
-from portbar.device.facts import ask
+from portbar.device.facts import DeviceFacts, ask
 from portbar.errors import LaunchError, UnsupportedFeatureError
+from portbar.launching.compiled import CompiledKernel
 from portbar.launching.parameters import GRID, SCAN, Parameter, bytes_of
 from portbar.primitives import layout
 from portbar.records.plain import amount
 from portbar.rendering.source import mentions
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.launching.compiled import CompiledKernel
 
 Size = tuple[int, ...]
 

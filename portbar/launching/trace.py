@@ -8,14 +8,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from portbar.launching.memory import Words
 from portbar.primitives.tracing import EVENT_WORDS, HEAD_WORDS, Tracing
-
-if TYPE_CHECKING:
-    from portbar.launching.memory import Words
 
 Times: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 

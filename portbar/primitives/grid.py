@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from portbar.device.facts import DeviceFacts
+from portbar.primitives.pieces import Piece
 from portbar.primitives.variants import Variant, Variants
 
 if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.primitives.pieces import Piece
     from portbar.primitives.strategy import Strategy
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
 
 #: Device barriers of one work-group whose times are kept, unless the program says otherwise.
 USUAL_EVENTS: Final = 256

@@ -7,19 +7,15 @@ new fault is one entry in the module of its implementation; documentation, `port
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import intel, mesa, nvidia, oclgrind, pocl
 from portbar.device.quirks.effects import *  # noqa: F403 (code asks for them as `quirks.NAME`)
 from portbar.device.quirks.effects import ANOTHER_RUNTIME
 from portbar.device.quirks.entry import Quirk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from portbar.device.facts import DeviceFacts
 
 _UPDATE = "update the driver, or use another runtime"
 

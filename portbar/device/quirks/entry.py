@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from portbar.device.child import ChildResult, Status
-    from portbar.device.facts import DeviceFacts
+from portbar.device.child import ChildResult, Status
+from portbar.device.facts import DeviceFacts
 
 #: Whether a program's result shows the fault; the second argument is the entry's symptom.
 Shows: TypeAlias = "Callable[[ChildResult, str], bool]"

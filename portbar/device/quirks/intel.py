@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from portbar.device.child import ChildResult
+from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, FAILS, Kernel, Quirk, ends, returns
-
-if TYPE_CHECKING:
-    from portbar.device.child import ChildResult
-    from portbar.device.facts import DeviceFacts
 
 
 def _on_cpu(facts: DeviceFacts) -> bool:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING
 
+from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, UNDERSTATES, Kernel, Quirk, returns
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
 
 
 def _llvmpipe(facts: DeviceFacts) -> int | None:

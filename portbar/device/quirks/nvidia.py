@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import FAILS, LINE_70, LINE_UNKNOWN, UNDERSTATES, Kernel, Quirk, ends, returns
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
 
 
 def _is_nvidia(facts: DeviceFacts) -> bool:

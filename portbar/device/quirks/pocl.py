@@ -7,14 +7,11 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from portbar.device.child import ChildResult
+from portbar.device.facts import DeviceFacts
 from portbar.device.quirks import effects
 from portbar.device.quirks.entry import ABORTS, CRASHES, FAILS, Kernel, Quirk, ends, returns
-
-if TYPE_CHECKING:
-    from portbar.device.child import ChildResult
-    from portbar.device.facts import DeviceFacts
 
 
 def _major(facts: DeviceFacts) -> int:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.device import child
 from portbar.device.addresses import DeviceAddress
-
-if TYPE_CHECKING:
-    from portbar.device.quirks.entry import Quirk
+from portbar.device.quirks.entry import Quirk
 
 #: Builds and runs kernels in a child process.
 KERNELS_TASK: Final = "portbar.device.quirks.running:kernels_task"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from portbar.device import quirks
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.primitives.atomics.variant import AtomicsVariant
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
-    from portbar.primitives.pieces import Piece
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.pieces import Piece
+from portbar.primitives.strategy import Strategy
 
 
 class _C11(AtomicsVariant):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.primitives.atomics.variant import AtomicsVariant
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
 
 
 class _Ptx(AtomicsVariant):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.atomics.table import ALWAYS, TYPES, AtomicsTable, lacks_svm
 from portbar.primitives.atomics.variant import REFUTED, VARIANTS
 from portbar.primitives.strategy import Choice
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
 
 #: Float type -> address space -> the compile probe of a native addition.
 NATIVE_ADD_PROBES: Final = {

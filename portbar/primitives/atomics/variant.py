@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
+from portbar.primitives.pieces import Piece
 from portbar.primitives.variants import Variant, Variants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
-    from portbar.primitives.pieces import Piece
     from portbar.primitives.strategy import Strategy
 
 #: How the reason of a strategy begins that a measurement has refuted.

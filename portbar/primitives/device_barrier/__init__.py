@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.device import quirks
 from portbar.primitives import backend, fault, layout
@@ -11,12 +11,9 @@ from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.fault import Fault, Report
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
 from portbar.primitives.pieces import Header, Piece
+from portbar.primitives.strategy import Strategy
 from portbar.primitives.tracing import CLOCKS
 from portbar.rendering.templates import fragment, has_def
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
-
 
 #: The device barrier in two halves, whatever the algorithm.
 _SPLIT_PIECES: Final = ("token_type", "arrive", "wait", "split_missing", "test_goes_on", "test_wait")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.primitives import backend
 from portbar.primitives.grid import BarrierAlgorithm
-
-if TYPE_CHECKING:
-    from portbar.primitives.pieces import Piece
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.pieces import Piece
+from portbar.primitives.strategy import Strategy
 
 TEMPLATE: Final = "device_barrier/counter.mako"
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.primitives.device_barrier import counter
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 
 def _context(strategy: Strategy) -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from portbar.device.facts import DeviceFacts
 from portbar.primitives.device_barrier import counter
 from portbar.primitives.grid import BarrierAlgorithm
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
 
 _TEMPLATE: Final = "device_barrier/intel_device_barrier.mako"
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from portbar.primitives import backend
 from portbar.primitives.device_barrier import sharded
 from portbar.primitives.grid import BarrierAlgorithm
-
-if TYPE_CHECKING:
-    from portbar.primitives.pieces import Piece
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.pieces import Piece
+from portbar.primitives.strategy import Strategy
 
 _TEMPLATE: Final = "device_barrier/tree.mako"
 

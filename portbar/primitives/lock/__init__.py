@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.errors import UnsupportedFeatureError
 from portbar.primitives.atomics import rolled
 from portbar.primitives.pieces import Header, Piece
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 
 def _pieces(strategy: Strategy) -> list[Piece]:

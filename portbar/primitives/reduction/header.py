@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.device import quirks
 from portbar.errors import UnsupportedFeatureError
@@ -17,9 +17,7 @@ from portbar.primitives.reduction.operators import short_form_operators
 from portbar.primitives.reduction.selection import USUAL_LOCAL_SIZE, VARIANTS, Lanes
 from portbar.primitives.reduction.types import SCALARS, Scalar
 from portbar.primitives.reduction.use import SHORT_FORMS, Use, Wanted
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 #: Launches without a grid that have locks, counters and faults of their own before the host clears those words.
 LAUNCHES: Final = 64

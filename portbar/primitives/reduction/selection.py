@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from portbar.device import quirks
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.primitives.variants import Variant, Variants, first_allowed
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
 
 #: Most work-items of a group for which scratch memory is laid out unless the author says otherwise.
 USUAL_LOCAL_SIZE: Final = 1024

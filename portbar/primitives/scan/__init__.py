@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.errors import BuildError, Error
 from portbar.primitives.pieces import Header, Piece
@@ -18,10 +18,8 @@ from portbar.primitives.reduction.loops import Reduction, check_identifier
 from portbar.primitives.reduction.operators import BuiltIn
 from portbar.primitives.reduction.types import Array, Type, structs_in
 from portbar.primitives.scan.look_back import LookBack
+from portbar.primitives.strategy import Strategy
 from portbar.rendering.source import includes, mentions, without_comments
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
 
 HEADER: Final = "portbar/scan.h"
 PARAMETER: Final = "PORTBAR_SCAN_PARAM"

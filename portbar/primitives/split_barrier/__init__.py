@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.split_barrier import selection
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 
 def _pieces(_: Strategy) -> list[Piece]:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from portbar.device import quirks
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.primitives.split_barrier.selection import FEATURES, SplitBarrier, progresses
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
 
 
 def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:

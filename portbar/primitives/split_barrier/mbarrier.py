@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.primitives.split_barrier.selection import FEATURES, SplitBarrier
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 
 def _judge(facts: DeviceFacts, findings: Findings | None) -> tuple[bool, str]:

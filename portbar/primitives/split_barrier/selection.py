@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
+from portbar.primitives.strategy import Strategy
 from portbar.primitives.variants import Variant, Variants, first_allowed
 from portbar.rendering.source import without_comments
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
-    from portbar.primitives.strategy import Strategy
 
 #: Use beyond waits that all work-items of a group reach -> what it is. Programs declare it by
 #: `require=("split_barrier.divergent",)`.

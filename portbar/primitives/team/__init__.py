@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.device import quirks
 from portbar.primitives import backend, device_barrier, fault, layout
@@ -12,9 +12,7 @@ from portbar.primitives.fault import Fault, Report
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.reduction.header import scalars_of
 from portbar.primitives.reduction.operators import short_form_operators
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 #: Operators of `portbar_team_reduce_...`, and the types of their values.
 OPERATORS: Final = ("add", "min", "max", "and", "or", "xor")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from portbar.primitives import device_barrier, fault, layout
 from portbar.primitives.fault import Fault, Report
 from portbar.primitives.pieces import Header, Piece
-
-if TYPE_CHECKING:
-    from portbar.primitives.strategy import Strategy
+from portbar.primitives.strategy import Strategy
 
 _LINE: Final = layout.LINE_WORDS
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from portbar.device.facts import DeviceFacts
+from portbar.device.findings import Findings
 from portbar.primitives.reduction.selection import Lanes
-
-if TYPE_CHECKING:
-    from portbar.device.facts import DeviceFacts
-    from portbar.device.findings import Findings
 
 
 def _judge(_facts: DeviceFacts, findings: Findings | None, std: str | None) -> tuple[bool, str]:
