@@ -8,7 +8,7 @@ from portbar.device import quirks
 from portbar.primitives import backend, fault, layout
 from portbar.primitives.atomics import word_context, word_pieces
 from portbar.primitives.atomics.variant import VARIANTS
-from portbar.primitives.fault import Fault, Report
+from portbar.primitives.fault import Fault
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, BarrierAlgorithm
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.strategy import Strategy
@@ -55,48 +55,45 @@ _CAUSES: Final = (
 )
 
 
-def _timeout(report: Report) -> str:
-    return (
-        f"a device barrier reached its spin limit in work-group {report.group}; {report.arrived} of {report.groups} "
-        f"work-groups had arrived. {_CAUSES}"
-    )
-
-
-def _lost(report: Report) -> str:
-    return f"work-group {report.group} reached the spin limit while it waited for the end of occupancy discovery. {_CAUSES}"
-
-
-def _waited(report: Report) -> str:
-    return (
-        f"an atomic wait reached its spin limit in work-group {report.group} of {report.groups}. Likely causes: the "
-        "value was never stored, or the work-item that stores it cannot run concurrently. Raise spin_limit= if the "
-        "work takes that long."
-    )
-
-
-def _overwritten(_: Report) -> str:
-    return (
-        "portbar's hidden state was overwritten, so results may be wrong. Likely cause: a kernel writes outside its "
-        "buffers. Check its indices; Oclgrind reports such writes."
-    )
-
-
 #: Faults of every grid. After a discovery that did not come to its end, its lock may be taken.
 FAULTS: Final = (
     Fault(
         "TIMEOUT",
         2,
         "a barrier reached the spin limit; results are incomplete",
-        _timeout,
+        lambda report: (
+            f"a device barrier reached its spin limit in work-group {report.group}; {report.arrived} of {report.groups} "
+            f"work-groups had arrived. {_CAUSES}"
+        ),
         arrived="work-groups that had arrived",
     ),
-    Fault("LOST", 3, "a work-group waited for the end of discovery until the spin limit", _lost, keeps_state=False),
-    Fault("WAIT", 4, "an atomic wait reached the spin limit; results are incomplete", _waited),
+    Fault(
+        "LOST",
+        3,
+        "a work-group waited for the end of discovery until the spin limit",
+        lambda report: (
+            f"work-group {report.group} reached the spin limit while it waited for the end of occupancy discovery. {_CAUSES}"
+        ),
+        keeps_state=False,
+    ),
+    Fault(
+        "WAIT",
+        4,
+        "an atomic wait reached the spin limit; results are incomplete",
+        lambda report: (
+            f"an atomic wait reached its spin limit in work-group {report.group} of {report.groups}. Likely causes: the "
+            "value was never stored, or the work-item that stores it cannot run concurrently. Raise spin_limit= if the "
+            "work takes that long."
+        ),
+    ),
     Fault(
         "OVERWRITTEN",
         5,
         "the state was overwritten: something writes outside its buffer",
-        _overwritten,
+        lambda _: (
+            "portbar's hidden state was overwritten, so results may be wrong. Likely cause: a kernel writes outside its "
+            "buffers. Check its indices; Oclgrind reports such writes."
+        ),
         is_timeout=False,
         keeps_state=False,
     ),

@@ -63,15 +63,6 @@ def _back(kind: str, bits: str) -> str:
     return values.get(kind, bits if kind == "ulong" else f"({kind}){bits}")
 
 
-def _timeout(report: Report) -> str:
-    return (
-        f"a barrier of a team reached its spin limit in work-group {report.group}; {report.arrived} of the team's "
-        f"{report.asked} work-groups had arrived. Likely causes: a work-group of the team that skips the "
-        "barrier, waits at one of another team, or left the kernel, or a team that is used after the third split "
-        "that followed its own. Raise spin_limit= if the work is that long."
-    )
-
-
 def _no_teams(report: Report) -> str:
     if report.arrived == 0:
         return (
@@ -91,7 +82,12 @@ FAULTS: Final = (
         "TEAM",
         21,
         "a barrier of a team reached the spin limit; results are incomplete",
-        _timeout,
+        lambda report: (
+            f"a barrier of a team reached its spin limit in work-group {report.group}; {report.arrived} of the team's "
+            f"{report.asked} work-groups had arrived. Likely causes: a work-group of the team that skips the "
+            "barrier, waits at one of another team, or left the kernel, or a team that is used after the third split "
+            "that followed its own. Raise spin_limit= if the work is that long."
+        ),
         arrived="groups of the team that had arrived",
     ),
     Fault(

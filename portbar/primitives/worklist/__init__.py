@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from portbar.primitives import device_barrier, fault, layout
-from portbar.primitives.fault import Fault, Report
+from portbar.primitives.fault import Fault
 from portbar.primitives.pieces import Header, Piece
 from portbar.primitives.strategy import Strategy
 
@@ -35,43 +35,43 @@ _PIECES: Final[tuple[Piece, ...]] = tuple(
 _SET_AGAIN: Final = "Call set() on the list before the next launch."
 
 
-def _full(report: Report) -> str:
-    return (
-        f"a worklist with room for {report.arrived} elements needed room for at least "
-        f"{report.asked}. Give portbar.Frontier or portbar.TaskQueue a larger capacity; a list with room for 0 is of "
-        f"the other kind, or was never set. {_SET_AGAIN}"
-    )
-
-
-def _idle(report: Report) -> str:
-    return (
-        f"work-group {report.group} of {report.groups} waited for a task until the spin limit, and no task was pushed "
-        f"or finished meanwhile: {report.asked} were pushed, {report.arrived} are finished. Likely causes: a "
-        f"work-group returned with an unfinished task (it must request tasks until none are left), a task takes "
-        f"longer than the limit, or the queue holds leftovers of a failed launch. {_SET_AGAIN} Raise spin_limit= if a "
-        "task takes that long."
-    )
-
-
-def _slot(report: Report) -> str:
-    return (
-        f"work-group {report.group} of {report.groups} waited until the spin limit for slot {report.arrived} of a "
-        f"task queue with {report.asked} slots, which another work-item reserved and never wrote, or took and never "
-        f"freed. Likely causes: a kernel writes outside its buffers, or the argument is another list. {_SET_AGAIN}"
-    )
-
-
 FAULTS: Final = (
     Fault(
         "WORKLIST_FULL",
         16,
         "more was pushed onto a worklist than it has room for",
-        _full,
+        lambda report: (
+            f"a worklist with room for {report.arrived} elements needed room for at least "
+            f"{report.asked}. Give portbar.Frontier or portbar.TaskQueue a larger capacity; a list with room for 0 is of "
+            f"the other kind, or was never set. {_SET_AGAIN}"
+        ),
         arrived="the list's room",
         is_timeout=False,
     ),
-    Fault("WORKLIST_IDLE", 17, "a wait for a task reached the spin limit", _idle, arrived="finished tasks"),
-    Fault("WORKLIST_SLOT", 18, "a wait for a slot of a task queue reached the spin limit", _slot, arrived="the slot"),
+    Fault(
+        "WORKLIST_IDLE",
+        17,
+        "a wait for a task reached the spin limit",
+        lambda report: (
+            f"work-group {report.group} of {report.groups} waited for a task until the spin limit, and no task was pushed "
+            f"or finished meanwhile: {report.asked} were pushed, {report.arrived} are finished. Likely causes: a "
+            f"work-group returned with an unfinished task (it must request tasks until none are left), a task takes "
+            f"longer than the limit, or the queue holds leftovers of a failed launch. {_SET_AGAIN} Raise spin_limit= if a "
+            "task takes that long."
+        ),
+        arrived="finished tasks",
+    ),
+    Fault(
+        "WORKLIST_SLOT",
+        18,
+        "a wait for a slot of a task queue reached the spin limit",
+        lambda report: (
+            f"work-group {report.group} of {report.groups} waited until the spin limit for slot {report.arrived} of a "
+            f"task queue with {report.asked} slots, which another work-item reserved and never wrote, or took and never "
+            f"freed. Likely causes: a kernel writes outside its buffers, or the argument is another list. {_SET_AGAIN}"
+        ),
+        arrived="the slot",
+    ),
 )
 
 
