@@ -6,7 +6,7 @@ Errors are raised before anything is enqueued.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -88,17 +88,21 @@ def input_arguments(inputs: tuple[cl.array.Array, ...], context: cl.Context) -> 
     """Buffer and first element of each array, as kernels take them."""
     args: list[Any] = []
     for one in inputs:
-        if one.context != context:
-            raise LaunchError(
-                "the array belongs to another context than the queue: copy it with array.with_queue or get()"
-            )
-        check_bounds("the array", one)
+        check_memory("the array", one, context)
         args += (one.base_data, one.offset // one.dtype.itemsize)
     return args
 
 
-def check_bounds(what: str, array: cl.array.Array) -> None:
-    """Check that an array, which is contiguous, lies within its memory; an empty array has no memory."""
+def check_contiguous(what: str, array: cl.array.Array) -> None:
+    """Check that an array's elements lie in the order of C."""
+    if array.size and not array.flags.c_contiguous:
+        raise LaunchError(f"{what} of shape {array.shape} has strides {array.strides}: {REARRANGE}")
+
+
+def check_memory(what: str, array: cl.array.Array, context: cl.Context) -> None:
+    """Check that an array, which is contiguous, lies within memory of the queue's context; an empty array has no memory."""
+    if array.context != context:
+        raise LaunchError(f"{what} belongs to another context than the queue: copy it with get() and to_device()")
     memory: Any = array.base_data
     if memory is not None and not 0 <= array.offset <= memory.size - array.nbytes:
         raise LaunchError(
@@ -238,32 +242,29 @@ def result_arrays(
         if not isinstance(out, Mapping) or set(out) != set(wanted.names):
             raise LaunchError(f"out= must be a mapping with an array for each of the outputs {', '.join(wanted.names)}")
         given = [out[name] for name in wanted.names]
-    for one, dtype in zip(given, wanted.dtypes, strict=True):
+    for place, (one, dtype) in enumerate(zip(given, wanted.dtypes, strict=True)):
         check_array("out=", one)
         if one.shape != wanted.shape or one.dtype != dtype or not one.flags.c_contiguous or one.offset % dtype.itemsize:
             raise LaunchError(
                 f"out= must be contiguous with shape {wanted.shape} and type {dtype}; it has shape {one.shape}, type "
                 f"{one.dtype} and strides {one.strides}, and starts {one.offset} bytes into its buffer"
             )
-        if one.context != queue.context:
-            raise LaunchError("out= belongs to another context than the queue: allocate it in the queue's context")
-        check_bounds("out=", one)
-        if any(overlap(one, other) for other in inputs):
-            raise LaunchError(
-                "out= shares memory with the array, which is still read while results are written: pass another array"
-            )
-    for place, one in enumerate(given):
-        if any(overlap(one, other) for other in given[:place]):
-            raise LaunchError("two outputs of out= share memory: pass separate arrays")
+        check_memory("out=", one, queue.context)
+        check_apart("out=", one, [*inputs, *given[:place]])
     return given
 
 
-def overlap(a: cl.array.Array, b: cl.array.Array) -> bool:
-    """Whether two arrays share memory."""
-    (memory, start), (other, other_start) = _place(a), _place(b)
-    if memory is None or other is None or memory != other:
-        return False
-    return bool(start < other_start + b.nbytes and other_start < start + a.nbytes)
+def check_apart(what: str, array: cl.array.Array, others: Iterable[cl.array.Array]) -> None:
+    """Check that an array that results go to shares no memory with others of the call."""
+    memory, start = _place(array)
+    for other in others:
+        other_memory, other_start = _place(other)
+        if memory is None or memory != other_memory:
+            continue
+        if start < other_start + other.nbytes and other_start < start + array.nbytes:
+            raise LaunchError(
+                f"{what} shares memory with another array of the call, which is read or written meanwhile: pass separate arrays"
+            )
 
 
 def _place(array: cl.array.Array) -> tuple[Any, int]:

@@ -22,10 +22,10 @@ import pyopencl.array
 from portbar.arrays.call import Known, enqueue, remember
 from portbar.arrays.plan import check_types, plan_of, state_of
 from portbar.arrays.request import (
-    REARRANGE,
     Returned,
     array_types,
-    check_bounds,
+    check_contiguous,
+    check_memory,
     checked_arrays,
     input_arguments,
     outputs_of,
@@ -278,9 +278,8 @@ def _known(queue: cl.CommandQueue, array: Any, request: Request, initial: Any, *
             "exclusive= applies to the array of results, and output= replaces that array: use prev_item in output="
         )
     for name, one in arrays.items():
-        if one.size and not one.flags.c_contiguous:
-            raise LaunchError(f"array {name!r} of shape {one.shape} has strides {one.strides}: {REARRANGE}")
-        check_bounds("the array", one)
+        check_contiguous(f"array {name!r}", one)
+        check_memory("the array", one, queue.context)
     lines = lines_of(first.shape, request.segments, request.axis)
     returned = Returned(first.shape, (kind.dtype,))
     if not first.size:

@@ -14,7 +14,7 @@ import pyopencl.array
 
 from portbar.arrays.call import enqueue, remember
 from portbar.arrays.plan import Plan, plan_of
-from portbar.arrays.request import REARRANGE, array_types, check_array, checked_axis, input_arguments
+from portbar.arrays.request import array_types, check_array, check_contiguous, checked_axis, input_arguments
 from portbar.arrays.source import Source
 from portbar.choices.profile import describe
 from portbar.choices.strategy import choose
@@ -45,8 +45,7 @@ def lines_of(shape: tuple[int, ...], segments: Any, axis: Any) -> Lines:
                 f"segments= has shape {segments.shape}, the array {shape}: they must be the same; pass indices of segments as "
                 "offsets="
             )
-        if segments.size and not segments.flags.c_contiguous:
-            raise LaunchError(f"segments= has strides {segments.strides}: {REARRANGE}")
+        check_contiguous("segments=", segments)
         ((_, kind),) = array_types({"segments": segments})
         return Lines(kind.c)
     if axis is None:

@@ -20,7 +20,7 @@ import pyopencl.array
 
 from portbar.arrays.call import enqueue, remember
 from portbar.arrays.plan import Plan, State, plan_of, state_of
-from portbar.arrays.request import REARRANGE, check_array, check_bounds, overlap
+from portbar.arrays.request import check_apart, check_array, check_contiguous, check_memory
 from portbar.arrays.shape import by_warps, kind_of
 from portbar.arrays.sort_source import BINS, SHAPES, UNSIGNED, Shape, SortJob, warps_shape
 from portbar.choices.profile import describe
@@ -312,15 +312,12 @@ def _checked(queue: cl.CommandQueue, name: str, array: Any) -> int:
     check_array(name, array)
     if len(array.shape) != 1:
         raise LaunchError(f"{name} has shape {array.shape}: portbar sorts one dimension; pass {name}.ravel()")
-    if array.size and not array.flags.c_contiguous:
-        raise LaunchError(f"{name} of shape {array.shape} has strides {array.strides}: {REARRANGE}")
+    check_contiguous(name, array)
     if array.offset % array.dtype.itemsize:
         raise LaunchError(
             f"{name} starts {array.offset} bytes into its buffer, within an element of {array.dtype}: copy it"
         )
-    if array.context != queue.context:
-        raise LaunchError(f"{name} belongs to another context than the queue: copy it with get() and to_device()")
-    check_bounds(name, array)
+    check_memory(name, array, queue.context)
     if array.size > MOST_KEYS:
         raise LaunchError(f"{name} has {array.size} elements; one sort takes at most {MOST_KEYS}")
     return int(array.shape[0])
@@ -333,11 +330,7 @@ def _check_out(
     _checked(queue, "out", out)
     if out.shape != (length,) or out.dtype != dtype:
         raise LaunchError(f"out= must have shape ({length},) and type {dtype}; it has {out.shape} and {out.dtype}")
-    if any(overlap(out, other) for other in others):
-        raise LaunchError(
-            "out= shares memory with another array of the call, which is still read while results are written: pass another "
-            "array"
-        )
+    check_apart("out=", out, others)
 
 
 def _shape(profile: DeviceProfile, strategy: Strategy, key_bytes: int, value_bytes: int) -> Shape:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.request import array_types, check_array, check_bounds, check_name, overlap
+from portbar.arrays.request import array_types, check_apart, check_array, check_contiguous, check_memory, check_name
 from portbar.arrays.source import Input
 from portbar.errors import Error, LaunchError
 from portbar.primitives.reduction.types import Type
@@ -66,10 +66,7 @@ def statement_of(names: tuple[str, ...], text: Any, outputs: Any, *, trusted: bo
         if name in names:
             raise Error(f"{name!r} names both an array that is scanned and one of outputs=; rename one")
         check_array(f"outputs[{name!r}]", one)
-        if one.size and not one.flags.c_contiguous:
-            raise LaunchError(
-                f"outputs[{name!r}] of shape {one.shape} has strides {one.strides}: it must be contiguous"
-            )
+        check_contiguous(f"outputs[{name!r}]", one)
     return Statement(text.strip(), array_types(given))
 
 
@@ -80,17 +77,8 @@ def check_targets(
     out: cl.array.Array | None,
 ) -> None:
     """Check where the arrays that a statement writes to lie."""
-    before = {} if out is None else {"out": out}
+    others = [*inputs, *([] if out is None else [out])]
     for name, one in outputs.items():
-        if one.context != queue.context:
-            raise LaunchError(f"outputs[{name!r}] belongs to another context than the queue")
-        check_bounds(f"outputs[{name!r}]", one)
-        if any(overlap(one, other) for other in inputs):
-            raise LaunchError(
-                f"outputs[{name!r}] shares memory with the array, which is still read while results are written: pass another "
-                "array"
-            )
-        for other_name, other in before.items():
-            if overlap(one, other):
-                raise LaunchError(f"{other_name!r} and {name!r} of the outputs share memory: pass separate arrays")
-        before[name] = one
+        check_memory(f"outputs[{name!r}]", one, queue.context)
+        check_apart(f"outputs[{name!r}]", one, others)
+        others.append(one)

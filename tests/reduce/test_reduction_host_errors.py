@@ -78,7 +78,7 @@ def test_arrays(reduce: Any, queue: cl.CommandQueue, context: cl.Context) -> Non
         ({"a": array, "b": array}, {}, WRONG, r"needs a map expression, such as map='a \* b'"),
         ({"i": array}, {}, WRONG, "the index in map"),
         ({}, {}, REFUSED, "mapping holds no array"),
-        (elsewhere, {}, REFUSED, "another context"),
+        (elsewhere, {}, REFUSED, "another context .*to_device"),
         (cla.Array(queue, 3, np.dtype([])), {}, WRONG, "cannot have the type"),
     ):
         with pytest.raises(error, match=pattern):
@@ -100,9 +100,9 @@ def test_out(reduce: Any, queue: cl.CommandQueue) -> None:
     for out, outputs, pattern in (
         (cla.zeros(queue, 1, np.int32), None, r"shape \(\) and type int32; it has shape \(1,\)"),
         (cla.zeros(queue, (), np.int64), None, "type int64"),
-        (array[2:3].reshape(()), None, "shares memory with the array"),
+        (array[2:3].reshape(()), None, "shares memory with another array"),
         (once, two, "each of the outputs a, b"),
-        ({"a": once, "b": once}, two, "two outputs"),
+        ({"a": once, "b": once}, two, "out= shares memory"),
     ):
         with pytest.raises(portbar.LaunchError, match=pattern):
             reduce(array, outputs=outputs, out=out)
@@ -123,12 +123,12 @@ def test_out_in_another_sub_buffer_of_the_same_memory(reduce: Any, queue: cl.Com
 
     first = array(0, 2 * step)
     for out in (array(0, step, ()), array(step, step, ()), cla.Array(queue, (), np.int32, data=whole, offset=step)):
-        with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+        with pytest.raises(portbar.LaunchError, match="shares memory with another array"):
             reduce(first, out=out)
-    with pytest.raises(portbar.LaunchError, match="shares memory with the array"):
+    with pytest.raises(portbar.LaunchError, match="shares memory with another array"):
         reduce(cla.Array(queue, 4 * step // 4, np.int32, data=whole), out=array(3 * step, step, ()))
     again = {"a": array(2 * step, step, ()), "b": array(2 * step, 2 * step, ())}
-    with pytest.raises(portbar.LaunchError, match="two outputs"):
+    with pytest.raises(portbar.LaunchError, match="out= shares memory"):
         reduce(first, outputs={"a": "+", "b": "max"}, out=again)
     # Parts that only touch are apart, also where each counts from its own start.
     out = array(2 * step, step, ())
