@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -39,12 +39,23 @@ class Launches(Protocol):
         """Enqueue them with the arguments that change."""
 
 
-def remember(requests: OrderedDict[Any, T], key: Any, known: T) -> None:
-    """Keep what is known of a request; of too many, the oldest is forgotten."""
-    with _lock:
-        requests[key] = known
-        while len(requests) > _MOST_PLANS:
-            requests.popitem(last=False)
+def known_of(requests: OrderedDict[Any, T], key: Callable[[], Any], make: Callable[[], T]) -> T:
+    """What is known of a request, made and kept where nothing is; of too many, the oldest is forgotten.
+
+    Arguments that are no arrays, or that cannot be looked up, have no key: the checks of `make` report them.
+    """
+    try:
+        asked = key()
+        known = requests.get(asked)
+    except (TypeError, AttributeError, ZeroDivisionError):
+        return make()
+    if known is None:
+        known = make()
+        with _lock:
+            requests[asked] = known
+            while len(requests) > _MOST_PLANS:
+                requests.popitem(last=False)
+    return known
 
 
 def enqueue(

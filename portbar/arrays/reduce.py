@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import Known, enqueue, remember
+from portbar.arrays.call import Known, enqueue, known_of
 from portbar.arrays.reduce_plan import Request, make_plan
 from portbar.arrays.request import (
     REARRANGE,
@@ -109,9 +109,9 @@ def reduce(
         The device lacks the type, or no atomics strategy is known to order memory between its work-groups.
     """
     inputs: tuple[cl.array.Array, ...] = tuple(array.values()) if isinstance(array, Mapping) else (array,)
-    key: Any = None
-    try:
-        key = (
+    known = known_of(
+        _plans,
+        lambda: (
             queue.int_ptr,
             tuple([(one.dtype, one.shape, one.strides, one.offset % _ALIGNMENT) for one in inputs]),
             tuple(array) if isinstance(array, Mapping) else None,
@@ -124,16 +124,9 @@ def reduce(
             deterministic,
             reproducible,
             TRIAL.get(),
-        )
-        known = _plans.get(key)
-    except (TypeError, AttributeError):
-        # An argument is not an array, or cannot be looked up; the checks below report it.
-        key, known = None, None
-    if known is None:
-        known = _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible)
-        if key is not None:
-            remember(_plans, key, known)
-
+        ),
+        lambda: _known(queue, array, op, map, outputs, axis, initial, dtype, deterministic, reproducible),
+    )
     arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
     args = input_arguments(inputs, queue.context)
     results = result_arrays(queue, inputs, known.returned, out)

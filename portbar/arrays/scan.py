@@ -19,7 +19,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import Known, enqueue, remember
+from portbar.arrays.call import Known, enqueue, known_of
 from portbar.arrays.plan import check_types, plan_of, state_of
 from portbar.arrays.request import (
     Returned,
@@ -182,18 +182,11 @@ def scanned(
     inputs: tuple[cl.array.Array, ...] = tuple(array.values()) if isinstance(array, Mapping) else (array,)
     names = tuple(array) if isinstance(array, Mapping) else None
     writes = request.output is None or out is not None
-    key: Any = None
-    try:
-        key = queue.int_ptr, *map(_layout_key, inputs), names, request.key, initial is None, writes, TRIAL.get()
-        known = _plans.get(key)
-    except (TypeError, AttributeError, ZeroDivisionError):
-        # An argument is not an array, or cannot be looked up; the checks below report it.
-        key, known = None, None
-    if known is None:
-        known = _known(queue, array, request, initial, writes=writes)
-        if key is not None:
-            remember(_plans, key, known)
-
+    known = known_of(
+        _plans,
+        lambda: (queue.int_ptr, *map(_layout_key, inputs), names, request.key, initial is None, writes, TRIAL.get()),
+        lambda: _known(queue, array, request, initial, writes=writes),
+    )
     arrays = dict(array) if isinstance(array, Mapping) else {"x": array}
     if request.segments is not None:
         arrays["segments"] = request.segments

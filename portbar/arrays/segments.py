@@ -12,7 +12,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import enqueue, remember
+from portbar.arrays.call import enqueue, known_of
 from portbar.arrays.plan import Plan, plan_of
 from portbar.arrays.request import array_types, check_array, check_contiguous, checked_axis, input_arguments
 from portbar.arrays.source import Source
@@ -78,13 +78,13 @@ def flags_of(
     flags = cl.array.zeros(queue, first.shape, np.uint8, allocator=first.allocator)
     if first.size and offsets.size:
         ((_, kind),) = array_types({"offsets": offsets})
-        key = queue.int_ptr, kind.c, offsets.size, first.size
-        plan = _plans.get(key)
-        if plan is None:
-            strategy = choose(describe(queue.device))
-            kept = (np.uint64(offsets.size), np.uint64(first.size))
-            plan = plan_of(queue, strategy, FlagsJob(kind.c), (-(-offsets.size // 64) * 64,), None, kept)
-            remember(_plans, key, plan)
+        sizes = np.uint64(offsets.size), np.uint64(first.size)
+
+        def make() -> Plan:
+            strategy, size = choose(describe(queue.device)), -(-offsets.size // 64) * 64
+            return plan_of(queue, strategy, FlagsJob(kind.c), (size,), None, sizes)
+
+        plan = known_of(_plans, lambda: (queue.int_ptr, kind.c, *sizes), make)
         args = input_arguments((offsets, flags), queue.context)
         arrays = {"offsets": offsets, "flags": flags}
         enqueue("portbar.scan", queue, plan, args, arrays, (offsets,), (flags,), wait_for)

@@ -18,7 +18,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from portbar.arrays.call import enqueue, remember
+from portbar.arrays.call import enqueue, known_of
 from portbar.arrays.plan import Plan, State, plan_of, state_of
 from portbar.arrays.request import check_apart, check_array, check_contiguous, check_memory
 from portbar.arrays.shape import by_warps, kind_of
@@ -362,9 +362,9 @@ def _enqueue(
     if keys.size:
         numbers = values is None and values_out is not None
         value_bytes = 0 if values_out is None else values_out.dtype.itemsize
-        key = (queue.int_ptr, keys.shape[0], keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get())
-        known = _sorts.get(key)
-        if known is None:
-            known = _planned(queue, keys, value_bytes, bits, numbers=numbers, descending=bool(descending))
-            remember(_sorts, key, known)
+        known = known_of(
+            _sorts,
+            lambda: (queue.int_ptr, *keys.shape, keys.dtype, value_bytes, numbers, bool(descending), bits, TRIAL.get()),
+            lambda: _planned(queue, keys, value_bytes, bits, numbers=numbers, descending=bool(descending)),
+        )
     return enqueue(caller, queue, known, args, arrays, arrays.values(), results, wait_for)
