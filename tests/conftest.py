@@ -144,6 +144,15 @@ def queue(context: cl.Context) -> Iterator[cl.CommandQueue]:
         yield made
 
 
+@pytest.fixture
+def loose_queue(context: cl.Context) -> cl.CommandQueue:
+    """Return a fresh out-of-order queue; skip where the device has none."""
+    in_any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if not context.devices[0].queue_properties & in_any_order:
+        pytest.skip("the device has no out-of-order queues")
+    return cl.CommandQueue(context, properties=in_any_order)
+
+
 #: Files of tests that Oclgrind, which interprets every instruction, would take longer for than its row may; it runs the others.
 _TOO_LONG_FOR_OCLGRIND = {
     f"test_reduction_{name}.py" for name in ("catalogue", "host", "host_shapes", "levels", "short_forms", "types")

@@ -221,10 +221,8 @@ def test_a_file_for_trace_viewers_has_work_and_waits_of_each_work_group(tmp_path
 
 def traced(context, source, *, trace=True, **more):
     """Build a traced program; skip where the device has no clock."""
-    try:
+    with support.skipped_where_refused():
         return portbar.Program(context, source, trace=trace, **more)
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
 
 
 def check_order(trace, groups, phases):
@@ -242,12 +240,9 @@ def out(queue):
     return support.to_device(queue, np.zeros(1 << 16, np.uint64))
 
 
-@pytest.fixture(params=[True, False], ids=["in order", "out of order"])
-def any_queue(request, context, device):
-    in_any_order = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-    if not request.param and not device.queue_properties & in_any_order:
-        pytest.skip("the device has no out-of-order queues")
-    return cl.CommandQueue(context, properties=0 if request.param else in_any_order)
+@pytest.fixture(params=["queue", "loose_queue"], ids=["in order", "out of order"])
+def any_queue(request):
+    return request.getfixturevalue(request.param)
 
 
 @on_device

@@ -18,14 +18,13 @@ import portbar
 from portbar.arrays.reduce import reduce as wanted
 from portbar.arrays.shape import fixed_part
 from portbar.primitives.reduction.types import scalars_in, type_of
+from tests.support import skipped_where_refused
 
 
 def reducer(queue: cl.CommandQueue) -> Any:
     """Return `portbar.reduce` on the queue of the test; skip where portbar refuses the device."""
-    try:
+    with skipped_where_refused():
         wanted(queue, cla.zeros(queue, 4, np.int32))
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
 
     def call(array: Any, *args: Any, **more: Any) -> Any:
         return wanted(queue, array, *args, **more)

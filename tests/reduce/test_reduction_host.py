@@ -331,17 +331,13 @@ def test_two_threads_and_two_queues_at_once(reduce: Any, context: cl.Context) ->
     in_threads(work, 4)
 
 
-def test_an_out_of_order_queue(reduce: Any, context: cl.Context) -> None:
-    try:
-        queue = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
-    except cl.Error:
-        pytest.skip("the device has no out-of-order queues")
-    values = np.arange(100_003 if not scale(context.devices[0]).is_simulator else 2003, dtype=np.int64)
-    arrays = [put(queue, values + turn) for turn in range(8)]
-    queue.finish()
-    found = [wanted(queue, arrays[turn % 8], "^") for turn in range(64)]
+def test_an_out_of_order_queue(reduce: Any, loose_queue: cl.CommandQueue) -> None:
+    values = np.arange(100_003 if not scale(loose_queue.device).is_simulator else 2003, dtype=np.int64)
+    arrays = [put(loose_queue, values + turn) for turn in range(8)]
+    loose_queue.finish()
+    found = [wanted(loose_queue, arrays[turn % 8], "^") for turn in range(64)]
     for turn, result in enumerate(found):
-        assert result.get(queue) == np.bitwise_xor.reduce(values + turn % 8)
+        assert result.get(loose_queue) == np.bitwise_xor.reduce(values + turn % 8)
 
 
 def test_atomics_instead_of_a_fixed_order(reduce: Any, queue: cl.CommandQueue) -> None:

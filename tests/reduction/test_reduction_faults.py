@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import portbar
@@ -121,14 +120,9 @@ def test_a_lock_that_one_launch_keeps_is_free_in_the_next(launch):
     assert faults(launches) == [0, 2]
 
 
-@pytest.mark.parametrize("out_of_order", [False, True])
-def test_faults_are_kept_for_as_long_as_the_launch_is(context, queue, launch, out_of_order):
-    on = queue
-    if out_of_order:
-        try:
-            on = cl.CommandQueue(context, properties=cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        except cl.Error:
-            pytest.skip("the device has no out-of-order queues")
+@pytest.mark.parametrize("kind", ["queue", "loose_queue"])
+def test_faults_are_kept_for_as_long_as_the_launch_is(request, launch, kind):
+    on = request.getfixturevalue(kind)
     wrong = (0, 7, LAUNCHES - 1, LAUNCHES, 2 * LAUNCHES + 1)
     launches = [launch("some", 3 if number in wrong else ALL, on) for number in range(2 * LAUNCHES + 6)]
     on.finish()

@@ -13,6 +13,7 @@ import portbar
 from portbar.arrays.scan import TRIAL
 from portbar.arrays.scan_source import Tile
 from tests.reduce.support import put
+from tests.support import skipped_where_refused
 
 #: By name: what the device's own table says, and small tiles of one work-item and of several.
 FORMS = ("own", "items", "groups")
@@ -26,10 +27,8 @@ def put_all(queue: cl.CommandQueue, values: Any) -> Any:
 @pytest.fixture
 def scan(queue: cl.CommandQueue) -> Callable[..., Any]:
     """Return `portbar.scan` from and to NumPy arrays, on the queue of the test; skip where portbar refuses the device."""
-    try:
+    with skipped_where_refused():
         portbar.scan(queue, put(queue, [1]))
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
 
     def call(values: Any, *args: Any, **more: Any) -> Any:
         given = {name: put(queue, one) if isinstance(one, np.ndarray) else one for name, one in more.items()}

@@ -14,6 +14,7 @@ from portbar.launching import scans
 from portbar.launching.compiled import CompiledProgram
 from portbar.primitives.scan.look_back import LookBack
 from tests.reduce.support import affine, composition, need, put, random_of
+from tests.support import skipped_where_refused
 
 pytestmark = pytest.mark.device
 
@@ -51,10 +52,8 @@ def prefixes(queue: Any) -> Any:
     """Return a call that scans by the kernel above: declaration, values, local size -> inclusive and exclusive prefixes."""
 
     def call(declared: portbar.DeviceScan, values: Any, local: tuple[int, ...] = (8,), source: str = SOURCE) -> Any:
-        try:
+        with skipped_where_refused():
             program = portbar.Program(queue.context, source, scans=(declared,))
-        except portbar.UnsupportedFeatureError as error:
-            pytest.skip(f"refused: {error}")
         return launched(queue, program, values, local)
 
     return call

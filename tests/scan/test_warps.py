@@ -16,7 +16,7 @@ from portbar.arrays.scan_source import ScanJob, quad_of, warps_tile
 from portbar.device.tuning import ScanShape
 from portbar.primitives.reduction.types import type_of
 from tests.reduce.support import put, random_of
-from tests.support import scale
+from tests.support import scale, skipped_where_refused
 
 pytestmark = pytest.mark.device
 
@@ -105,10 +105,8 @@ def warps(queue, device, monkeypatch):
         pytest.skip("NVIDIA's devices run the kernel itself, with real warps")
     if "Portable Computing Language" in device.platform.name:
         pytest.skip("PoCL's compiler ends the process over barriers in such loops")
-    try:
+    with skipped_where_refused():
         portbar.scan(queue, put(queue, [1]))
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
     text_of = ScanJob.text
     untold: list[str] = []
 

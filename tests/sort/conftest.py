@@ -11,6 +11,7 @@ import portbar
 from portbar.arrays.sort import TRIAL
 from portbar.arrays.sort_source import Shape
 from tests.reduce.support import put
+from tests.support import skipped_where_refused
 
 #: By name: what the device's own table says, small tiles of one work-item and of several, and one group for all.
 FORMS = ("own", "items", "groups", "small")
@@ -27,10 +28,8 @@ def form(request: pytest.FixtureRequest, device: cl.Device, queue: cl.CommandQue
     }
     if request.param == "groups" and portbar.describe(device).loop_limit is not None:
         pytest.skip("the device ends loops early, so that portbar sorts by single work-items there")
-    try:
+    with skipped_where_refused():
         portbar.sort(queue, put(queue, [1]))
-    except portbar.UnsupportedFeatureError as error:
-        pytest.skip(f"refused: {error}")
     token = TRIAL.set(shapes[request.param])
     yield request.param
     TRIAL.reset(token)
