@@ -11,14 +11,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import pyopencl as cl
 
 import portbar
 from benchmarks.shared import Row, Session, clock, command_line, judged, number, plain, run, sampled, verdict
 from portbar.launching.build import build_options, compile_program
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: Used feature -> the kernel with portbar and without; NAME is the kernel's.
 KERNELS: Final[Mapping[str, tuple[str, str]]] = {

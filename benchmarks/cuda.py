@@ -14,14 +14,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import pyopencl as cl
 
 import portbar
 from benchmarks.shared import note
 from portbar.errors import Error
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: Seconds that an answer may take.
 _LIMIT_S: Final = 60.0

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pyopencl as cl
+import pyopencl.array
 
 import portbar
 from examples.applications.common import SCALES
 from examples.applications.inputs import DRAW, Graph, OnGraph, drawn, sources, undirected
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-    import pyopencl.array
 
 UNDECIDED, MEMBER, OUT = np.uint32(0), np.uint32(1), np.uint32(2)
 

@@ -6,14 +6,12 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import pyopencl as cl
 
 from examples.applications.common import Application, compressed, rmat, streets
-
-if TYPE_CHECKING:
-    import pyopencl as cl
 
 #: First edge of each vertex, and where edges lead.
 Graph = tuple[np.ndarray, np.ndarray]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pyopencl as cl
+import pyopencl.array
 
 from examples.applications.common import Application
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-    import pyopencl.array
 
 STEPS = 100
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import pyopencl as cl
+import pyopencl.array
 
 from examples.applications.common import SCALES
 from examples.applications.inputs import Graph, OnGraph, reversed_edges
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-    import pyopencl.array
 
 STEPS, DAMPING = 20, 0.85
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyopencl as cl
+import pyopencl.array
 
 import portbar
 from examples.applications.inputs import Graph, OnGraph
-
-if TYPE_CHECKING:
-    import pyopencl as cl
-    import pyopencl.array
 
 UNSEEN = np.uint32(0xFFFFFFFF)
 
