@@ -40,9 +40,9 @@ class Launches(Protocol):
 
 
 def known_of(requests: OrderedDict[Any, T], key: Callable[[], Any], make: Callable[[], T]) -> T:
-    """What is known of a request, made and kept where nothing is; of too many, the oldest is forgotten.
+    """Return what is known of a request, or make and keep it; of too many, the oldest is forgotten.
 
-    Arguments that are no arrays, or that cannot be looked up, have no key: the checks of `make` report them.
+    An argument that is not an array, or cannot be looked up, makes `key` raise: the checks of `make` report it.
     """
     try:
         asked = key()
