@@ -11,7 +11,7 @@ from portbar.primitives import layout
 from portbar.primitives.pieces import Piece
 from portbar.rendering.templates import fragment, has_def, render_def
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy
 
 _COMMON: Final = "backend/barrier.mako"

@@ -10,7 +10,7 @@ from portbar.device.facts import DeviceFacts
 from portbar.primitives.pieces import Piece
 from portbar.primitives.variants import Variant, Variants
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from portbar.primitives.fault import Fault
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy
 
 #: A template, as a path below `cl_templates`, and the name of a def in it.

@@ -11,7 +11,7 @@ from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.backend import yield_piece
 from portbar.primitives.pieces import Header, Piece
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy
 
 

@@ -12,7 +12,7 @@ from portbar.device.findings import Findings
 from portbar.primitives.pieces import Piece
 from portbar.primitives.variants import Variant, Variants
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a package that it is made of imports this module
     from portbar.primitives.strategy import Strategy
 
 #: How the reason of a strategy begins that a measurement has refuted.
