@@ -23,11 +23,15 @@ from tests.report_support import run
 resource = pytest.importorskip("resource", reason="file sizes are limited by POSIX systems only")
 
 
+def leave(room: int) -> None:
+    """No file of this process grows beyond `room` bytes: a write is cut short there, and the next one is refused."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
 @contextmanager
 def full_disk(room: int = 16) -> Iterator[None]:
-    """No file of this process grows beyond `room` bytes: a write is cut short there, and the next one is refused."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    leave(room)
     try:
         yield
     finally:
@@ -137,9 +141,9 @@ def test_a_folder_of_hosts_keeps_its_records_and_gets_no_salt_that_is_cut_short(
 
 
 class Survey:
-    """Stands for a survey of three steps; `during` is called before each."""
+    """Stands for a survey of three steps; `rooms` is what the disk has for a file from each on, if that changes."""
 
-    during: Any = None
+    rooms: tuple[int, ...] = ()
 
     def __init__(self, _quick: bool, _timeout: float, on_step: Any, **_more: object) -> None:
         self.record = record(device(seconds=0.0))
@@ -147,7 +151,8 @@ class Survey:
 
     def run(self, _devices: object) -> dict[str, Any]:
         for number in range(3):
-            type(self).during(number)
+            if self.rooms:
+                leave(self.rooms[number])
             self.record["devices"][0]["seconds"] = float(number)
             self._on_step("GPU", f"step {number}", 9.0)
         self.record["devices"][0]["seconds"] = 99.0
@@ -158,7 +163,6 @@ class Survey:
 def survey(monkeypatch: pytest.MonkeyPatch) -> type[Survey]:
     monkeypatch.setattr(survey_module, "Survey", Survey)
     monkeypatch.setattr(survey_module, "chosen", lambda _: [])
-    monkeypatch.setattr(Survey, "during", staticmethod(lambda _: None))
     return Survey
 
 
@@ -173,11 +177,8 @@ def test_survey_goes_on_and_prints_what_the_disk_refused(
     tmp_path: Path, survey: type[Survey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.json"
+    monkeypatch.setattr(survey, "rooms", (1 << 30, 1 << 30, 16))
     with full_disk(1 << 30):
-        # Ended by `full_disk`.
-        monkeypatch.setattr(
-            survey, "during", staticmethod(lambda number: number == 2 and resource.setrlimit(*_limited(16)))
-        )
         result = run("survey", "-o", path)
     assert result.exit_code == 1
     kept = records.load(path)
@@ -188,18 +189,11 @@ def test_survey_goes_on_and_prints_what_the_disk_refused(
     assert "holds the record of an earlier step" in result.stderr
 
 
-def _limited(room: int) -> tuple[int, tuple[int, int]]:
-    return resource.RLIMIT_FSIZE, (room, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-
-
 def test_survey_writes_again_once_there_is_room(
     tmp_path: Path, survey: type[Survey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def during(number: int) -> None:
-        resource.setrlimit(*_limited(16 if number == 1 else 1 << 30))
-
+    monkeypatch.setattr(survey, "rooms", (1 << 30, 16, 1 << 30))
     with full_disk(1 << 30):
-        monkeypatch.setattr(survey, "during", staticmethod(during))
         result = run("survey", "-o", tmp_path / "r.json")
     assert result.exit_code == 0, result.output
     assert records.load(tmp_path / "r.json")["devices"][0]["seconds"] == 99.0
