@@ -201,7 +201,5 @@ def _within_noise(old: Any, new: Any) -> bool:
     if _have_other_units(old, new):
         return False
     (old_low, old_high), (new_low, new_high) = _middle(old), _middle(new)
-    if old_low <= new_high and new_low <= old_high:
-        return True
     gap = max(old_low - new_high, new_low - old_high)
-    return unit_of(old) in TIMES and gap < _CLOCK_S
+    return gap <= 0 or (unit_of(old) in TIMES and gap < _CLOCK_S)
