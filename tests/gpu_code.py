@@ -71,15 +71,16 @@ def _nvptx(
     return Target(name, atomics, nvptx_options(chip, version, std), assemble_for, split_barrier)
 
 
-#: Clang 14 and 15 know PTX up to 7.5, and newer chips take the code of older ones.
+#: Clang 14 and 15 know PTX up to 7.5, and newer chips take the code of older ones. Of chips with PTX's memory model the oldest
+#: and the newest: one between them differs in the split barrier only, for which there is `SM_80`.
 TARGETS = (
     _nvptx("sm_60 membar", "membar", "sm_60", "60", "CL1.2", "sm_60"),
     _nvptx("sm_70 ptx", "ptx", "sm_70", "63", "CL1.2", "sm_70"),
-    _nvptx("sm_80 ptx, mbarrier", "ptx", "sm_80", "74", "CL1.2", "sm_80", "mbarrier"),
     _nvptx("sm_90 ptx, generic pointers, mbarrier", "ptx", "sm_80", "74", "CL2.0", "sm_90", "mbarrier"),
     Target("gfx90a c11", "c11", ("-target", "amdgcn-amd-amdhsa", "-mcpu=gfx90a", "-nogpulib", "-cl-std=CL2.0")),
     Target("spir64 cl12", "cl12", ("-target", "spir64-unknown-unknown", "-cl-std=CL1.2", "-emit-llvm")),
 )
+SM_80 = _nvptx("sm_80 ptx, mbarrier", "ptx", "sm_80", "74", "CL1.2", "sm_80", "mbarrier")
 
 
 def strategy_for(target: Target) -> Strategy:

@@ -176,7 +176,7 @@ def test_warps_exchange_values_without_local_memory(target, size, kind, op, tmp_
     if size == 11:
         # No sub-group of a warp: by local memory and barriers.
         assert shuffles == redux == 0
-    elif size == 32 and kind == "int" and target.name.startswith(("sm_80", "sm_90")):
+    elif size == 32 and kind == "int" and target.name.startswith("sm_90"):
         assert (shuffles, redux) == (0, 1)
     else:
         words = 2 if kind == "double" else 1

@@ -11,7 +11,7 @@ import pytest
 from portbar.primitives.grid import bounded
 from portbar.primitives.headers import resolve_includes
 from tests import gpu_code
-from tests.gpu_code import READ_ONLY, TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
+from tests.gpu_code import READ_ONLY, SM_80, TARGETS, Target, assembled, compiled, everything, ptx_kernels, strategy_for
 
 pytestmark = pytest.mark.skipif(gpu_code.clang() is None, reason="no clang: Debian's package `clang` brings it")
 
@@ -158,22 +158,24 @@ VOTES = r"""
 kernel void vote(PORTBAR_GRID_PARAM, global uint *a)
 {
     PORTBAR_ENTER(grid);
-    a[portbar_global_id(&grid)] = portbar_device_barrier_CALL;
+    CALLS
 }
 """
 
 
+def votes(*calls: str) -> str:
+    made = (f"a[portbar_global_id(&grid)] += portbar_device_barrier_{call};" for call in calls)
+    return VOTES.replace("CALLS", "\n    ".join(made))
+
+
 @each_target
 def test_votes_compile_for_their_target(target: Target, tmp_path) -> None:
-    for call in ("any(&grid, a[0] != 0u)", "all(&grid, a[0] != 0u)", "count(&grid, a[0] != 0u)"):
-        made(target, VOTES.replace("CALL", call), tmp_path)
+    made(target, votes("any(&grid, a[0] != 0u)", "all(&grid, a[0] != 0u)", "count(&grid, a[0] != 0u)"), tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "flag"])
 def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, tmp_path) -> None:
-    text = compiled(
-        replace(NEWEST, device_barrier=algorithm), VOTES.replace("CALL", "any(&grid, a[0] != 0u)"), tmp_path
-    )
+    text = compiled(replace(NEWEST, device_barrier=algorithm), votes("any(&grid, a[0] != 0u)"), tmp_path)
     kernel = " ".join(ptx_kernels(text)["vote"])
     met = kernel[kernel.index("barrier.red.popc.u32") :]
     # The work-group's votes come with its barrier, and all votes with the poll that finds the last arrival.
@@ -189,9 +191,8 @@ def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, t
     assert "ld.relaxed" not in after[: after.index("barrier")]
 
 
-TEAMS = r"""
-#include "portbar/team.h"
-kernel void teams(PORTBAR_GRID_PARAM, global uint *a, const uint k)
+TEAM = r"""
+kernel void CUT(PORTBAR_GRID_PARAM, global uint *a, const uint k)
 {
     PORTBAR_ENTER(grid);
     portbar_team team = portbar_team_CUT(&grid, k);
@@ -203,21 +204,25 @@ kernel void teams(PORTBAR_GRID_PARAM, global uint *a, const uint k)
 """
 
 
+def teams(calls: dict[str, str]) -> str:
+    """Return a program with a kernel for each way to cut teams and a call of theirs."""
+    return '#include "portbar/team.h"\n' + "".join(
+        TEAM.replace("CUT", cut).replace("CALL", call) for cut, call in calls.items()
+    )
+
+
 @each_target
 def test_teams_compile_for_their_target(target: Target, tmp_path) -> None:
-    for cut, call in (
-        ("split", "portbar_team_barrier_count(&grid, &team, r != 3u) == portbar_team_global_size(&team)"),
-        (
-            "by_colour",
-            "portbar_team_reduce_min(&grid, &team, (float)r) == portbar_team_broadcast(&grid, &team, 1.0f, 0u)",
-        ),
-    ):
-        made(target, TEAMS.replace("CUT", cut).replace("CALL", call), tmp_path)
+    calls = {
+        "split": "portbar_team_barrier_count(&grid, &team, r != 3u) == portbar_team_global_size(&team)",
+        "by_colour": "portbar_team_reduce_min(&grid, &team, (float)r) == portbar_team_broadcast(&grid, &team, 1.0f, 0u)",
+    }
+    made(target, teams(calls), tmp_path)
 
 
 def test_a_barrier_of_a_team_asks_for_no_answer_and_polls_by_relaxed_loads(tmp_path) -> None:
-    text = TEAMS.replace("CUT", "split").replace("CALL", "portbar_team_barrier(&grid, &team)")
-    kernel = " ".join(ptx_kernels(compiled(NEWEST, text, tmp_path))["teams"])
+    text = teams({"split": "portbar_team_barrier(&grid, &team)"})
+    kernel = " ".join(ptx_kernels(compiled(NEWEST, text, tmp_path))["split"])
     # The last arrival of the kernel is that of the team.
     met = kernel[kernel.rindex("fence.release.gpu") :]
     assert re.match(r"fence\.release\.gpu; red\.relaxed\.gpu\.global\.inc\.u32 ", met)
@@ -228,12 +233,12 @@ def test_a_barrier_of_a_team_asks_for_no_answer_and_polls_by_relaxed_loads(tmp_p
 @pytest.mark.parametrize("target", [MEMBAR, SPIR], ids=lambda target: target.name)
 def test_votes_elsewhere_go_through_local_memory(target: Target, tmp_path) -> None:
     strategy = strategy_for(target)
-    text = resolve_includes(VOTES.replace("CALL", "count(&grid, a[0] != 0u)"), strategy)
+    text = resolve_includes(votes("count(&grid, a[0] != 0u)"), strategy)
     assert "portbar_local_add(" in text
     # OpenCL 1.2's loads are read-modify-writes, which polls had better not be on 64 bits.
     assert ("portbar_votes_add(" in text) == (target is MEMBAR)
     narrow = replace(strategy.capabilities.atomics_table, types=("int", "uint"))
-    text = resolve_includes(VOTES.replace("CALL", "any(&grid, true)"), strategy.with_capabilities(atomics_table=narrow))
+    text = resolve_includes(votes("any(&grid, true)"), strategy.with_capabilities(atomics_table=narrow))
     assert "ulong" not in text[text.index("portbar_meet_votes") :]
 
 
@@ -251,7 +256,7 @@ def test_arrivals_are_increments_whose_bound_the_assembler_does_not_know(algorit
     assert "mov.u32 most, %lanemask_ge;" in kernel[:begin]
 
 
-@each_target
+@pytest.mark.parametrize("target", [*TARGETS, SM_80], ids=lambda target: target.name)
 def test_every_member_of_the_split_barrier_compiles_for_its_target(target: Target, tmp_path) -> None:
     text = compiled(target, SPLIT, tmp_path)
     hardware = ("mbarrier.init", "mbarrier.arrive.noComplete", "cp.async.mbarrier.arrive.noinc", "cp.async.cg")

@@ -16,7 +16,7 @@ from portbar.choices.strategy import ALTERNATIVES
 from portbar.primitives.headers import header_names, render_header
 from portbar.primitives.strategy import Choice
 from tests import gpu_code
-from tests.gpu_code import TARGETS, Target, complaints, strategy_for
+from tests.gpu_code import SM_80, TARGETS, Target, complaints, strategy_for
 from tests.support import skipped_where_refused
 
 #: Headers, and the algorithm of the device barrier's.
@@ -28,10 +28,10 @@ EMPTY = "\nkernel void empty(global int *p) { p[0] = 1; }\n"
 
 @pytest.mark.slow
 @pytest.mark.skipif(gpu_code.clang() is None, reason="clang is not installed")
-@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [*TARGETS, SM_80], ids=lambda target: target.name)
 def test_clang_warns_of_nothing(target: Target, tmp_path: Path) -> None:
     texts = {}
-    for header, barrier in CASES:
+    for header, barrier in CASES if target is not SM_80 else [("split_barrier", "counter")]:
         discovery = "ticket" if barrier == "xf" else "packed"
         strategy = replace(
             strategy_for(target), device_barrier=Choice(barrier, "test"), discovery=Choice(discovery, "test")

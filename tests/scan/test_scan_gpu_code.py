@@ -71,8 +71,7 @@ WARP_JOBS = {
 
 
 @pytest.mark.parametrize("asked", WARP_JOBS)
-# The oldest and the newest with PTX's memory model: between them the words differ in nothing else.
-@pytest.mark.parametrize("target", [t for t in TARGETS if t.atomics == "ptx"][::2], ids=lambda target: target.name)
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.atomics == "ptx"], ids=lambda target: target.name)
 def test_kernels_for_warps_assemble(target, asked, tmp_path):
     dtype, more = WARP_JOBS[asked]
     quad = 1 if "segments" in more else quad_of(type_of(dtype, "x_type"))

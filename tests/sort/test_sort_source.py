@@ -13,8 +13,7 @@ from tests.gpu_code import TARGETS, assembled, compiled_alone, strategy_for
 
 pytestmark = pytest.mark.skipif(clang() is None, reason="no clang: apt-get install clang")
 
-#: The oldest and the newest: between them the words differ in nothing else.
-PTX = [target for target in TARGETS if target.atomics == "ptx"][::2]
+PTX = [target for target in TARGETS if target.atomics == "ptx"]
 
 
 @pytest.mark.parametrize(("key_bytes", "value_bytes"), [(1, 0), (2, 3), (4, 4), (8, 8), (4, 32)])
