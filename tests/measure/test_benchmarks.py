@@ -129,21 +129,33 @@ def test_recall_is_of_the_groups_that_a_launch_may_start(
     assert expected_groups(DeviceProfile(profile.facts), Strategy(choice, choice, choice), 3) == 3
 
 
-@pytest.mark.parametrize(
-    ("module", "arguments", "status"),
-    [
-        *(("device_barrier", wrong, 2) for wrong in (("--only", "nothing"), ("--local", "many"), ("--local", "0"))),
-        *(
-            (module, *case)
-            for module in ("device_barrier", "first_contact", "atomics", "split_barrier", "reductions")
-            for case in ((("--unknown",), 2), (("--json", "--device", "no such device"), 3))
-        ),
-    ],
-)
-def test_unmeasurable_cases_are_refused(module: str, arguments: tuple[str, ...], status: int) -> None:
-    done = run(module, *arguments)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert ("usage" if status == 2 else "no") in done.stderr
+#: A benchmark, its arguments, and the status with which it refuses them.
+REFUSED = [
+    *(("device_barrier", wrong, 2) for wrong in (["--only", "nothing"], ["--local", "many"], ["--local", "0"])),
+    *(
+        (module, *case)
+        for module in ("device_barrier", "first_contact", "atomics", "split_barrier", "reductions")
+        for case in ((["--unknown"], 2), (["--json", "--device", "no such device"], 3))
+    ),
+]
+#: All in one process, each as a command of its own.
+REFUSE = """
+import runpy, sys
+for module, arguments, status in eval(sys.argv[1]):
+    sys.argv = [module, *arguments]
+    try:
+        runpy.run_module(f"benchmarks.{module}", run_name="__main__")
+    except SystemExit as end:
+        assert end.code == status, (module, arguments, end.code)
+        print("---", file=sys.stderr)
+"""
+
+
+def test_unmeasurable_cases_are_refused() -> None:
+    done = python(REFUSE, repr(REFUSED))
+    assert done.stdout == ""
+    for (*case, status), said in zip(REFUSED, done.stderr.split("---\n")[:-1], strict=True):
+        assert ("usage" if status == 2 else "no") in said, case
 
 
 @pytest.mark.device
@@ -380,16 +392,17 @@ def test_cuda_program_is_asked_in_turns_and_ended_when_it_hangs(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
-@pytest.mark.parametrize("benchmark", ["split_barrier", "grid_sync", "reductions_cub", "signal"])
-def test_cuda_program_compiles(benchmark: str, tmp_path: Path) -> None:
+def test_cuda_programs_compile(tmp_path: Path) -> None:
+    """As far as code for the device, by when nvcc has also read the host's code: the rest takes twice as long."""
     code = (
         "import sys\n"
         "from pathlib import Path\n"
+        "from benchmarks import grid_sync, reductions_cub, signal, split_barrier\n"
         "from benchmarks.cuda import compiled\n"
-        f"from benchmarks.{benchmark} import CUDA_SOURCE\n"
-        "print(compiled(CUDA_SOURCE, Path(sys.argv[1], 'peer'), (9, 0)).exists())\n"
+        "for module in (grid_sync, reductions_cub, signal, split_barrier):\n"
+        "    print(compiled(module.CUDA_SOURCE, Path(sys.argv[1], module.__name__), (9, 0)).exists())\n"
     )
-    assert python(code, str(tmp_path)).stdout.strip() == "True"
+    assert python(code, str(tmp_path), NVCC_APPEND_FLAGS="-cubin").stdout.split() == ["True"] * 4
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

@@ -7,9 +7,10 @@ from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
+from click.testing import CliRunner
 
 from portbar import records
-from portbar.cli import survey_check
+from portbar.cli import cli, survey_check
 from portbar.device.addresses import address_of
 from portbar.errors import DeviceError, RecordError
 from portbar.records import measured, missing
@@ -228,8 +229,8 @@ def test_an_interrupted_check_judges_nothing(check):
     ],
 )
 def test_wrong_usage_says_what_is_wrong(arguments, message):
-    done = portbar("survey", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = CliRunner().invoke(cli, ["survey", *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
     assert message in " ".join(done.stderr.split())
 
 
