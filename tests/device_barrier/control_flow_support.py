@@ -322,7 +322,7 @@ def source(cases: list[Case]) -> str:
 
 def all_cases() -> list[Case]:
     """Every collective in every flow."""
-    return [Case(family, call, flow) for family in FAMILIES for call in FAMILIES[family].calls for flow in FLOWS]
+    return [Case(*at, flow) for at in CALLS for flow in FLOWS]
 
 
 #: Seen to be wrong on some runtime before portbar had an entry for it.
@@ -341,15 +341,23 @@ SEEN_WRONG = {
 }
 
 
-def some_cases(seed: int, each: int) -> list[Case]:
-    """Every flow and every collective about `each` times in pairs drawn by a seed, and those that were wrong before."""
+CALLS = [(family, call) for family in FAMILIES for call in FAMILIES[family].calls]
+WRONG = [Case(*at, flow) for at in CALLS for flow in SEEN_WRONG.get(at[1], ())]
+
+
+def every_sixth() -> list[Case]:
+    """Every collective in every sixth flow, the next one in others, and those that were wrong before."""
+    flows = list(FLOWS)
+    return list(
+        dict.fromkeys(WRONG + [Case(*at, flow) for turn, at in enumerate(CALLS) for flow in flows[turn % 6 :: 6]])
+    )
+
+
+def some_cases(seed: int) -> list[Case]:
+    """Every flow and every collective in pairs drawn by a seed, and those that were wrong before."""
     draw = random.Random(seed)  # noqa: S311 (nothing secret)
-    calls = [(family, call) for family in FAMILIES for call in FAMILIES[family].calls]
-    cases = [Case(*at, flow) for at in calls for flow in SEEN_WRONG.get(at[1], ())]
-    for _ in range(each):
-        flows = list(FLOWS)
-        draw.shuffle(flows)
-        draw.shuffle(calls)
-        length = max(len(flows), len(calls))
-        cases += [Case(*calls[i % len(calls)], flows[i % len(flows)]) for i in range(length)]
-    return list(dict.fromkeys(cases))
+    flows, calls = list(FLOWS), CALLS.copy()
+    draw.shuffle(flows)
+    draw.shuffle(calls)
+    drawn = [Case(*at, flows[place % len(flows)]) for place, at in enumerate(calls)]
+    return list(dict.fromkeys(WRONG + drawn))

@@ -15,10 +15,12 @@ from tests.device_barrier.control_flow_support import (
     Case,
     N,
     all_cases,
+    every_sixth,
     received,
     some_cases,
     source,
 )
+from tests.rows import runs_part
 from tests.support import filled, skipped_where_refused, uints
 
 pytestmark = pytest.mark.device
@@ -26,16 +28,11 @@ pytestmark = pytest.mark.device
 #: Kernels in a program: more take long where a compiler goes through all of them for each.
 TOGETHER = 12
 SEED = 20261122
-CALLS = [(name, call) for name, family in FAMILIES.items() for call in family.calls]
 #: Set it to anything to have each collective in each nest, which takes minutes where each kernel is compiled for long.
 EVERY_NEST = "PORTBAR_TEST_EVERY_NEST"
 
 
-def families():
-    return pytest.mark.parametrize("family", FAMILIES)
-
-
-def run(queue, cases: list[Case], family: str, strategy, launches: int = 1) -> list[str]:
+def run(queue, cases: list[Case], family: str, strategy=None, launches: int = 1) -> list[str]:
     """Return the faults of the cases of a family in some launches of each, a line each."""
     wanted = [case for case in cases if case.family == family]
     failures = []
@@ -84,20 +81,12 @@ def wrong(queue, made: portbar.Program, case: Case) -> str:
 
 
 @pytest.mark.slow
-@families()
-def test_collectives_are_right_in_uniform_control_flow(queue, family):
-    cases = some_cases(SEED, 1)
-    failures = run(queue, cases, family, None)
-    assert not failures, f"seed {SEED}:\n" + "\n".join(failures)
-
-
-@pytest.mark.slow
-@pytest.mark.once
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("family", "call"), CALLS)
-def test_every_collective_is_right_in_every_uniform_control_flow(queue, family, call):
-    """Each nest with five collectives, others for the next one; with all of them where that is asked for."""
-    cases = [case for case in all_cases() if (case.family, case.call) == (family, call)]
-    turn = CALLS.index((family, call))
-    failures = run(queue, cases if os.environ.get(EVERY_NEST) else cases[turn % 6 :: 6], family, None)
-    assert not failures, "\n".join(failures)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_collectives_are_right_in_uniform_control_flow(queue, family):
+    """Each nest with five collectives, others for the next one; a row that repeats another's tests takes fewer."""
+    cases = some_cases(SEED) if runs_part() else every_sixth()
+    if os.environ.get(EVERY_NEST):
+        cases = all_cases()
+    failures = run(queue, cases, family)
+    assert not failures, f"seed {SEED}:\n" + "\n".join(failures)
