@@ -352,7 +352,7 @@ def _parsed(text: Any) -> Required:
     found = REQUIREMENTS.get(name)
     if found is None:
         raise UnsupportedFeatureError(
-            f"unknown requirement {shortened(text)}{_nearest(name or str(text))}. Requirements: "
+            f"unknown requirement {shortened(text)}{_nearest(name or str(text))} Requirements: "
             f"{', '.join(one.written for one in REQUIREMENTS.values())}, and extensions (cl_...)"
         )
     if not found.unit:
@@ -370,7 +370,7 @@ def _nearest(name: str) -> str:
     """Return a hint at the name that was probably meant, also if the part before its dot is missing."""
     known = {**{one.partition(".")[2]: one for one in REQUIREMENTS if "." in one}, **{one: one for one in REQUIREMENTS}}
     near = difflib.get_close_matches(name.strip().lower().replace("-", "_"), known, n=1)
-    return f"; did you mean {REQUIREMENTS[known[near[0]]].written!r}?" if near else ""
+    return f"; did you mean {REQUIREMENTS[known[near[0]]].written!r}?" if near else "."
 
 
 def check(required: Iterable[Required], device: Candidate) -> None:

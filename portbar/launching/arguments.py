@@ -89,7 +89,7 @@ def _problem(parameter: Parameter, argument: Any) -> str | None:
     if isinstance(argument, bool | int | float | complex):
         remedy = f": pass np.{parameter.dtype}({argument!r})" if kind == "scalar" else f"; the parameter is {type_name}"
         return f"is a Python {type(argument).__name__}, which has no fixed size{remedy}"
-    return f"{given}, the parameter is the scalar {type_name}" if kind == "scalar" else None
+    return f"{given}, the parameter is {type_name}: pass np.{parameter.dtype}(...)" if kind == "scalar" else None
 
 
 def check_arguments(kernel: CompiledKernel, args: Sequence[Any]) -> None:

@@ -34,6 +34,17 @@ _HINTS: Final = (
         "PORTBAR_ENTER is used twice in one kernel: use it once, as the first statement",
     ),
     (
+        r"non-kernel function variable[^\n]*local address space",
+        "PORTBAR_ENTER and local variables belong into kernels: pass the grid to functions, as portbar_grid *grid",
+    ),
+    (
+        (
+            r"portbar/\w+\.h:\d+:\d+ <Spelling=(?!portbar/|/)"
+            r"|portbar/\w+\.h:\d+:\d+: error:(?:(?!: error:)[\s\S])*?\n(?!portbar/|/)[^\n]*: note: expanded from macro"
+        ),
+        "a macro that you define changes portbar's headers: include them before you define it, or rename it",
+    ),
+    (
         (
             r"undeclared (identifier|function)[^\n]*PORTBAR_ENTER|PORTBAR_ENTER[^\n]*(undeclared|invalid in)"
             r"|unknown type name '?PORTBAR_GRID_PARAM"
@@ -52,7 +63,7 @@ _HINTS: Final = (
         "declare the parameter of helper functions as PORTBAR_SCRATCH_PARAM scratch, which includes its address space",
     ),
     (
-        rf"'(?:{'|'.join(header_names())})\.h'? file not found",
+        rf"'(?!portbar/)(?:po\w+[/\\]+)?(?:{'|'.join(header_names())})\.h'? file not found",
         'portbar\'s headers are included with their folder, as in #include "portbar/device_barrier.h"',
     ),
     (
@@ -118,7 +129,11 @@ def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]
 
 def kernel_names(program: cl.Program) -> tuple[str, ...]:
     """Names of a program's kernels, sorted."""
-    names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0")
+    try:
+        names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0")
+    except cl.LogicError:
+        # Intel's runtime refuses this query for a program without kernels.
+        names = ""
     return tuple(sorted(filter(None, names.split(";"))))
 
 

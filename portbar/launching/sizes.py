@@ -124,7 +124,9 @@ def explicit_groups(kernel: str, shape: Shape, local: Size) -> int | None:
         return None
     size = as_size("global size", shape.global_size)
     if len(size) != len(local) or any(g % n for g, n in zip(size, local, strict=False)):
-        raise LaunchError(f"kernel {kernel!r}: global size {size} is not a multiple of the local size {local}")
+        raise LaunchError(
+            f"kernel {kernel!r}: global size {size} must be a multiple of the local size {local} in each dimension"
+        )
     groups = math.prod(size) // math.prod(local)
     if groups > layout.MAX_LAUNCHED_GROUPS:
         raise LaunchError(

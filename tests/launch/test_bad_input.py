@@ -62,7 +62,8 @@ SIZES = [
     ([8], 8, {}, ["local size"]),
     (8, [8], {}, ["global size"]),
     ((4,), (4,), {"num_groups": 1}, ["not both"]),
-    *((size, (4,), {}, ["global size"]) for size in ((9,), (8, 8), (0,), (-4,), ("8",), "ab", (None,))),
+    *((size, (4,), {}, ["global size"]) for size in ((0,), (-4,), ("8",), "ab", (None,))),
+    *((size, (4,), {}, ["must be a multiple of the local size (4,) in each dimension"]) for size in ((9,), (8, 8))),
     *(((n,), (4,), {}, ["global size"]) for n in (float("inf"), float("nan"))),
 ]
 
@@ -102,6 +103,7 @@ ARGUMENTS = [
             ("meet", 1, np.int64(5), ["int64", "np.uint32"]),
             ("meet", 1, np.float32(5), ["float32", "uint"]),
             ("meet", 1, None, ["'n'"]),
+            ("meet", 1, np.array(5, np.uint32), ["'n'", "ndarray", "np.uint32(...)"]),
             ("meet", 0, np.zeros(4, np.float32), ["'data'", "NumPy array", "to_device"]),
             ("meet", 0, np.uint32(1), ["pointer"]),
             ("meet", 0, 7, ["pointer"]),

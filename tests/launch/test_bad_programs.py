@@ -58,6 +58,12 @@ def test_a_kernel_that_does_not_exist_is_named_beside_those_that_do(context):
     refused(["'meat'", "meet", "plain", "scale", "shaped"], made.kernel, "meat", error=portbar.Error)
 
 
+def test_a_program_without_kernels_has_none(context):
+    made = portbar.Program(context, "#ifdef UNDEFINED\nkernel void k(void) { }\n#endif\nconstant int nothing = 1;\n")
+    assert made.kernel_names() == ()
+    refused(["'k'", "kernels: none"], made.kernel, "k", error=portbar.Error)
+
+
 def build(context, source, **keywords):
     """Build a source that differs from `SOURCE`; skip where the device is refused altogether."""
     support.program(context, SOURCE)
@@ -156,6 +162,15 @@ MISUSES = {
         one_kernel(GRID, ENTERED).replace("portbar/", "", 1),
         ["with their folder", "portbar/device_barrier.h"],
     ),
+    "another folder": (
+        one_kernel(GRID, ENTERED).replace("portbar/", "portabr/", 1),
+        ["with their folder", "portbar/device_barrier.h"],
+    ),
+    "entered in a function": (
+        f"{HEADER}void f({GRID}) {{ {ENTERED} }} kernel void k({GRID}) {{ {ENTERED} }}",
+        ["belong into kernels", "portbar_grid *grid"],
+    ),
+    "a macro before the header": (f"#define grid 7\n{one_kernel(GRID, ENTERED)}", ["Hint: a macro that you define"]),
     "no header": (f"kernel void k({GRID}) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
 }
 

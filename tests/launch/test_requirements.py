@@ -183,6 +183,7 @@ def test_an_unknown_name_is_answered_by_the_nearest_and_by_all_that_there_are(na
         ("groups>=many", "whole number"),
         ("local_memory>=64 KiB", "whole number (bytes)"),
         ("groups>2", "unknown requirement 'groups>2'"),
+        ("grups>=2", "did you mean 'groups>=N'? Requirements: fp64"),
         ("groups==2", "unknown requirement"),
         ("fp64>=1", "fp64 has no number"),
         ("cl_khr_fp64>=1", "unknown requirement"),
