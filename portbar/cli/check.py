@@ -132,9 +132,10 @@ def _check_into(
             steps.say(f"{number(address)}: {line}")
 
     def keep(result: CheckResult, status: str) -> None:
-        if store:
+        stored = store and any(verdict.startswith(("pass", "fail")) for verdict in result.verdicts.values())
+        if stored:
             store_verdicts(device, result.verdicts)
-        entry.update(status=status, reason="", stored=store, check=result.to_json())
+        entry.update(status=status, reason="", stored=stored, check=result.to_json())
 
     try:
         left = max(1.0, seconds - (time.monotonic() - started))

@@ -109,6 +109,14 @@ def test_nothing_is_stored_with_no_store(portbar_command: Run, fake: FakeDevice)
     assert fake.stored == {}
 
 
+def test_a_check_without_a_verdict_does_not_say_that_it_stored_one(portbar_command: Run, fake: FakeDevice) -> None:
+    fake.results = [one("MP-work_group-global-ops", "timeout", reason=NO_TIME)]
+    code, out, _ = portbar_command("check")
+    assert (code, fake.stored) == (4, {})
+    assert "c11: untested" in out
+    assert "verdicts not stored" in out
+
+
 def test_options_reach_the_check(portbar_command: Run, fake: FakeDevice) -> None:
     portbar_command("check", "--seed", 9, "--strategy", "cl12", "-s", "c11", "--test", "MP", "-t", "SB-*")
     assert 20 < fake.asked["seconds"] <= 22
