@@ -49,6 +49,12 @@ def test_the_table_says_why_an_algorithm_has_no_time():
     assert "No time of counter" not in text
 
 
+def test_algorithms_that_lack_times_for_one_reason_share_a_line():
+    late = missing("unmeasured", "no time was left")
+    rows = [barrier_row([0.5]), *(barrier_row([0.5], algorithm=name, barrier_time=late) for name in ("xf", "tree"))]
+    assert "No time of xf, tree: no time was left" in shown(entry(barrier=step(rows)))
+
+
 def test_a_verdict_for_every_way_that_a_survey_of_a_device_can_end():
     assert "interrupted before it was checked" in verdict({"status": "waiting"})
     assert "does not say whether the device works" in verdict({"status": "complete"})

@@ -148,8 +148,10 @@ def _heading(name: str) -> str:
 
 def notes(entry: Entry) -> list[str]:
     """Why algorithms have no times, each reason once."""
-    noted = ((row["algorithm"], row["barrier_time"].get("reason")) for row in rows_of(entry, "barrier"))
-    return list(dict.fromkeys(f"{name}: {reason}" for name, reason in noted if reason))
+    noted: dict[str, dict[str, None]] = {}
+    for row in rows_of(entry, "barrier"):
+        noted.setdefault(row["barrier_time"].get("reason"), {})[row["algorithm"]] = None
+    return [f"{', '.join(names)}: {reason}" for reason, names in noted.items() if reason]
 
 
 def fastest(curve: Json | None, pick: Callable[[Iterable[int]], int]) -> tuple[int, float, float | None, str] | None:
