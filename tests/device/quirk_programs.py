@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 import time
 from typing import Any
 
@@ -240,6 +241,23 @@ def flushed(payload: dict[str, Any]) -> None:
     child.progress({"flushed": _flushed(context, queue, [gate])})
     gate.set_status(cl.command_execution_status.COMPLETE)
     queue.finish()
+
+
+def run_by_threads(payload: dict[str, Any]) -> None:
+    """Launch and wait in four threads, each with a queue and a kernel of its own."""
+    context, _ = _queue(payload)
+
+    def launches() -> None:
+        queue = cl.CommandQueue(context)
+        kernel, _buffer = _ready(context, NAMES_ITSELF, 256)
+        for _ in range(200):
+            cl.enqueue_nd_range_kernel(queue, kernel, (64,), (8,)).wait()
+
+    threads = [threading.Thread(target=launches) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 _kept: list[object] = []

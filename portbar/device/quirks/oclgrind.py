@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from portbar.device.quirks import effects
-from portbar.device.quirks.entry import ABORTS, LINE_70, LINE_UNKNOWN, Kernel, Quirk, ends, returns
+from portbar.device.quirks.entry import ABORTS, CRASHES, LINE_70, LINE_UNKNOWN, Kernel, Quirk, ends, returns
 
 _STRUCTURES = """
 typedef struct { short a[10]; } ten;
@@ -82,6 +82,14 @@ ENTRIES = (
         task="tests.device.quirk_programs:flushed",
         shows=ends("timeout", reports=[{"flushed": 0}]),
         limit=5,
+    ),
+    _quirk(
+        name="oclgrind-one-thread",
+        fault="the process aborts when two host threads run commands at the same time, also in queues of their own",
+        seen="Oclgrind 21.10, Debian 12, four threads, an assertion of m_kernelInvocation or a crash, 2026-11",
+        workaround="launch, flush and wait in one thread at a time",
+        task="tests.device.quirk_programs:run_by_threads",
+        shows=CRASHES,
     ),
     _quirk(
         name="oclgrind-claims-all-types",
