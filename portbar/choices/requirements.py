@@ -35,18 +35,11 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A device as requirements see it.
-
-    Attributes
-    ----------
-    profile : DeviceProfile
-    strategy : Strategy
-    ask : callable
-        The name of a member of `pyopencl.device_info` -> the driver's answer, None where it has none.
-    """
+    """A device as requirements see it."""
 
     profile: DeviceProfile
     strategy: Strategy
+    #: The name of a member of `pyopencl.device_info` -> the driver's answer, None where it has none.
     ask: Callable[[str], object]
 
     @property
@@ -66,22 +59,14 @@ Lack: TypeAlias = "tuple[str, str] | None"
 
 @dataclass(frozen=True)
 class Requirement:
-    """One name that a program may require.
-
-    Attributes
-    ----------
-    name : str
-    summary : str
-        What the device then has, in a few words.
-    lack : callable
-        A device, and the number that the program requires (0 where it takes none) -> why the device does not meet it.
-    unit : str
-        Of the number in `name>=number`; empty where the name takes none.
-    """
+    """One name that a program may require."""
 
     name: str
+    #: The feature in a few words.
     summary: str
+    #: A device, and the number that the program requires (0 where it takes none) -> why the device does not meet it.
     lack: Callable[[Candidate, int], Lack]
+    #: Of the number in `name>=number`; empty where the name takes none.
     unit: str = ""
 
     @property

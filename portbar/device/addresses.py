@@ -20,18 +20,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class DeviceAddress:
-    """The position of a device in the list of platforms, with which a child process finds the same one.
+    """The position of a device in the list of platforms, with which a child process finds the same one."""
 
-    Attributes
-    ----------
-    platform_index, device_index : int
-        Positions in `portbar.device.icd.load_platforms()` and among the platform's devices.
-    platform_name, device_name, platform_version : str
-        The names at these positions; checked when the address is used.
-    """
-
+    #: Positions in `portbar.device.icd.load_platforms()` and among the platform's devices.
     platform_index: int
     device_index: int
+    #: The names at these positions; checked when the address is used.
     platform_name: str
     device_name: str
     platform_version: str = ""

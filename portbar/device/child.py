@@ -45,26 +45,17 @@ _answers: IO[str] | None = None
 
 @dataclass(frozen=True)
 class ChildResult:
-    """The result of a task.
+    """The result of a task."""
 
-    Attributes
-    ----------
-    status : {"ok", "error", "crash", "timeout"}
-        It returned; it raised; the process died; it was killed at the limit.
-    value : JSON value
-        What the task returned, if it did.
-    message : str
-        What went wrong, in words, with the last lines of the child's standard error where they may help.
-    seconds : float
-        Wall-clock time, the start of the interpreter included.
-    progress : list of dict
-        What the task reported on its way, whatever happened later.
-    """
-
+    #: It returned; it raised; the process died; it was killed at the limit.
     status: Status
+    #: The task's return value, if it returned.
     value: Any
+    #: The fault in words, with the last lines of the child's standard error where they may help.
     message: str
+    #: Wall-clock time, the start of the interpreter included.
     seconds: float
+    #: Reports of the task on its way, whatever happened later.
     progress: list[dict[str, Any]] = field(default_factory=list)
 
 

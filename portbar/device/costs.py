@@ -25,23 +25,15 @@ _MOST_US: Final = 1e9
 
 @dataclass(frozen=True)
 class ShapeCosts:
-    """Microseconds on a device at one local size and number of work-groups; None where a survey did not measure it.
-
-    Attributes
-    ----------
-    local_size, groups : int
-    barrier : float
-        The fastest barrier between the work-groups.
-    relaunch : float
-        A launch of an empty kernel, of many enqueued in a row.
-    enqueue, gap, launch, grid, check : float or None
-        As in `portbar.survey.measuring.launches.LaunchTimer`.
-    """
+    """Microseconds on a device at one local size and number of work-groups; None where a survey did not measure it."""
 
     local_size: int
     groups: int
+    #: The fastest barrier between the work-groups.
     barrier: float
+    #: A launch of an empty kernel, of many enqueued in a row.
     relaunch: float
+    #: As in `portbar.survey.measuring.launches.LaunchTimer`.
     enqueue: float | None = None
     gap: float | None = None
     launch: float | None = None

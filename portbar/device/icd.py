@@ -44,37 +44,23 @@ _left_out: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class WheelRuntime:
-    """An OpenCL runtime that was installed from the package index.
+    """An OpenCL runtime that was installed from the package index."""
 
-    Attributes
-    ----------
-    name : str
-        Name of its distribution.
-    library : str
-        Full path of the library that the loader should open; empty where there is none.
-    problem : str
-        Why the library cannot be loaded, and the remedy; empty if no problem is known.
-    """
-
+    #: Name of its distribution.
     name: str
+    #: Full path of the library that the loader should open; empty where there is none.
     library: str
+    #: Why the library cannot be loaded, and the remedy; empty if no problem is known.
     problem: str
 
 
 @dataclass(frozen=True)
 class VendorFile:
-    """A file that tells the OpenCL loader which library to load.
+    """A file that tells the OpenCL loader which library to load."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in a vendor folder.
-    path : str
-        Where it is; for a runtime that portbar adds, the path of its library.
-    content : bytes
-    """
-
+    #: Its name in a vendor folder.
     name: str
+    #: Where it is; for a runtime that portbar adds, the path of its library.
     path: str
     content: bytes
 

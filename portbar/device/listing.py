@@ -27,19 +27,12 @@ _TASK: Final = "portbar.device.listing:list_task"
 
 @dataclass(frozen=True)
 class FaultyDriver:
-    """A driver that could not be listed, so that nothing loads it any more.
+    """A driver that could not be listed, so that nothing loads it any more."""
 
-    Attributes
-    ----------
-    file : str
-        The ICD file that names it, or the library that portbar registers.
-    library : str
-    reason : str
-        What it did.
-    """
-
+    #: The ICD file that names it, or the library that portbar registers.
     file: str
     library: str
+    #: What it did.
     reason: str
 
     @property
@@ -57,22 +50,14 @@ class FaultyDriver:
 
 @dataclass(frozen=True)
 class Listing:
-    """The devices that the drivers list.
-
-    Attributes
-    ----------
-    devices : tuple of (DeviceAddress, DeviceFacts)
-    empty : tuple of DeviceFacts
-        Platforms that list no devices.
-    faulty : tuple of FaultyDriver
-        Drivers that were skipped.
-    problem : str
-        Why no platform was found; empty if one was.
-    """
+    """The devices that the drivers list."""
 
     devices: tuple[tuple[DeviceAddress, DeviceFacts], ...]
+    #: Platforms that list no devices.
     empty: tuple[DeviceFacts, ...] = ()
+    #: Drivers that were skipped.
     faulty: tuple[FaultyDriver, ...] = ()
+    #: Why no platform was found; empty if one was.
     problem: str = ""
 
 

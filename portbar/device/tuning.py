@@ -18,29 +18,20 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class WaitTuning:
-    """How waiting work-groups leave the memory of a barrier alone.
+    """How waiting work-groups leave the memory of a barrier alone."""
 
-    Attributes
-    ----------
-    rest_ns : int
-        Nanoseconds that any wait pauses after every round of polls; 0 for none.
-    hold : tuple of (int, int)
-        Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
-        that is missing when it arrives; empty where the device has no clock to wait by.
-    first_poll : tuple of (int, int)
-        Up to how many work-groups, and how many cycles a work-group then waits in `replicated` before its first poll.
-    placing : tuple of int
-        From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
-        empty where memory is the same everywhere.
-    sleep_above, sleep_divisor, sleep_ns : int
-        `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
-        most `sleep_ns`.
-    """
-
+    #: Nanoseconds that any wait pauses after every round of polls; 0 for none.
     rest_ns: int = 0
+    #: Up to how many work-groups, and how many sixteenths of a cycle a waiting group then leaves counters alone for each group
+    #: that is missing when it arrives; empty where the device has no clock to wait by.
     hold: Ranges = ()
+    #: Up to how many work-groups, and how many cycles a work-group then waits in `replicated` before its first poll.
     first_poll: Ranges = ()
+    #: From how many work-groups on and up to how many the best place for counters is measured, and by how many barriers each;
+    #: empty where memory is the same everywhere.
     placing: tuple[int, ...] = ()
+    #: `counter_backoff` pauses only while more groups than this are missing, a nanosecond for each `sleep_divisor` of them, at
+    #: most `sleep_ns`.
     sleep_above: int = 256
     sleep_divisor: int = 4
     sleep_ns: int = 1000
@@ -142,19 +133,12 @@ Shape = TypeVar("Shape", ReduceShape, ScanShape, SortShape)
 
 @dataclass(frozen=True)
 class ArrayTuning:
-    """Measured launch shapes of operations on arrays; one that is None or empty was not measured.
+    """Measured launch shapes of operations on arrays; one that is None or empty was not measured."""
 
-    Attributes
-    ----------
-    reduce : tuple of ReduceShape
-        In ascending order of their numbers of elements.
-    scan : ScanShape or None
-    sort : tuple of SortShape
-        One for each size of keys.
-    """
-
+    #: In ascending order of their numbers of elements.
     reduce: tuple[ReduceShape, ...] = ()
     scan: ScanShape | None = None
+    #: One for each size of keys.
     sort: tuple[SortShape, ...] = ()
 
     @classmethod

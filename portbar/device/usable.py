@@ -45,41 +45,27 @@ kernel void portbar_usable(global uint *out)
 
 @dataclass(frozen=True)
 class Usability:
-    """Whether a device can be used.
+    """Whether a device can be used."""
 
-    Attributes
-    ----------
-    usable : bool
-        The probe kernel gave the right answer.
-    reason : str
-        What was seen, in words.
-    remedy : str
-        The remedy; empty for a usable device.
-    seconds : float
-        How long the check took when it was made.
-    """
-
+    #: The probe kernel gave the right answer.
     usable: bool
+    #: The observation in words.
     reason: str
+    #: The remedy; empty for a usable device.
     remedy: str
+    #: How long the check took when it was made.
     seconds: float
 
 
 @dataclass(frozen=True)
 class EmptyPlatform:
-    """The verdict on a platform that lists no devices, with the reason if known, and the remedy.
-
-    Attributes
-    ----------
-    name, version, reason, remedy : str
-    is_fault : bool
-        Whether anything is lost by it.
-    """
+    """The verdict on a platform that lists no devices, with the reason if known, and the remedy."""
 
     name: str
     version: str
     reason: str
     remedy: str
+    #: Whether anything is lost by it.
     is_fault: bool = True
 
 

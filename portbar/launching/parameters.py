@@ -28,17 +28,11 @@ _TYPEDEF: Final = re.compile(r"\btypedef\s+(?P<type>[A-Za-z_]\w*(?:\s+[A-Za-z_]\
 
 @dataclass(frozen=True)
 class Hidden:
-    """The hidden parameters of a kernel that synchronises work-groups; they come before the author's.
+    """The hidden parameters of a kernel that synchronises work-groups; they come before the author's."""
 
-    Attributes
-    ----------
-    macros : tuple of str
-        By which an author declares them.
-    state, launch : str
-        Names of the parameters: the words where work-groups meet, and numbers of the launch.
-    """
-
+    #: By which an author declares them.
     macros: tuple[str, ...]
+    #: Names of the parameters: the words where work-groups meet, and numbers of the launch.
     state: str
     launch: str
 
@@ -57,25 +51,17 @@ _KINDS: Final = (GRID, GANGS, SCAN)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel.
+    """One parameter of a kernel."""
 
-    Attributes
-    ----------
-    name, type_name : str
-        As written.
-    kind : str
-        ``local``, ``pointer``, ``scalar``, or ``other``: images, samplers, vectors and structs, which are left to PyOpenCL.
-    scalars : tuple of str
-        Scalar types that a typedef of the author's may stand for; several where they depend on the preprocessor.
-    access : str
-        ``unchanging`` for a pointer to what nothing may write during the launch (`constant`, or `const` and `restrict`),
-        ``writable`` for a pointer to what the kernel may write, and empty for the rest.
-    """
-
+    #: As written.
     name: str
     type_name: str
+    #: ``local``, ``pointer``, ``scalar``, or ``other``: images, samplers, vectors and structs, which are left to PyOpenCL.
     kind: str
+    #: Scalar types that a typedef of the author's may stand for; several where they depend on the preprocessor.
     scalars: tuple[str, ...] = ()
+    #: ``unchanging`` for a pointer to what nothing may write during the launch (`constant`, or `const` and `restrict`),
+    #: ``writable`` for a pointer to what the kernel may write, and empty for the rest.
     access: str = ""
 
     @property

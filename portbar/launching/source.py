@@ -26,22 +26,14 @@ _PATH: Final = re.compile(r"[^\s(){};]+\.(?:cl|clh|c|h|ocl|opencl)")
 
 @dataclass(frozen=True)
 class Source:
-    """A source that was checked.
+    """A source that was checked."""
 
-    Attributes
-    ----------
-    name : str
-        In messages: of its file, or "program.cl".
-    text : str
-    options : tuple of str
-        Its build options.
-    headers : tuple of str
-        Those of portbar's that it includes, as ``"portbar/atomics.h"``.
-    """
-
+    #: In messages: of its file, or "program.cl".
     name: str
     text: str
+    #: Its build options.
     options: tuple[str, ...]
+    #: Those of portbar's that it includes, as ``"portbar/atomics.h"``.
     headers: tuple[str, ...]
 
 

@@ -16,23 +16,15 @@ OPEN: Final = 1
 
 
 class Report(NamedTuple):
-    """The state that a launch reported about itself.
+    """The state that a launch reported about itself."""
 
-    Attributes
-    ----------
-    status : int
-        `OPEN` when nothing went wrong; 0 when the kernel never entered its grid; else the status of a `Fault`.
-    groups : int
-        Work-groups that took part.
-    arrived, asked : int
-        What the fault says of them.
-    group : int
-        Work-group that reached the limit first.
-    """
-
+    #: `OPEN` when nothing went wrong; 0 when the kernel never entered its grid; else the status of a `Fault`.
     status: int
+    #: Work-groups that took part.
     groups: int
+    #: The number that `Fault.arrived` explains, and the one that was asked for.
     arrived: int
+    #: Work-group that reached the limit first.
     group: int
     asked: int = 0
 
@@ -46,32 +38,21 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """A way for a launch to fail, declared by the header whose functions report it.
+    """A way for a launch to fail, declared by the header whose functions report it."""
 
-    Attributes
-    ----------
-    name : str
-        `PORTBAR_STATUS_name` in kernels, `PORTBAR_HOST_name` in C hosts, `status_name` in templates.
-    status : int
-        The number that a report holds.
-    comment : str
-        What happened, for the header of C hosts.
-    message : callable
-        Report -> what happened, likely causes and the remedy, after the names of the kernel and the device.
-    arrived : str
-        What `Report.arrived` holds, for the header of C hosts; empty where it holds nothing.
-    is_timeout : bool
-        Whether it ends in a `BarrierTimeoutError`.
-    keeps_state : bool
-        Whether the hidden state is as good as before.
-    """
-
+    #: `PORTBAR_STATUS_name` in kernels, `PORTBAR_HOST_name` in C hosts, `status_name` in templates.
     name: str
+    #: The number that a report holds.
     status: int
+    #: The fault in words, for the header of C hosts.
     comment: str
+    #: Report -> what happened, likely causes and the remedy, after the names of the kernel and the device.
     message: Callable[[Report], str]
+    #: The meaning of `Report.arrived`, for the header of C hosts; empty where it has none.
     arrived: str = ""
+    #: Whether it ends in a `BarrierTimeoutError`.
     is_timeout: bool = True
+    #: Whether the hidden state is as good as before.
     keeps_state: bool = True
 
 

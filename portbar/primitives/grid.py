@@ -16,26 +16,17 @@ if TYPE_CHECKING:  # a package that it is made of imports this module
 
 @dataclass(frozen=True)
 class GridVariant(Variant):
-    """A variant with words in the hidden state and templates of its own.
+    """A variant with words in the hidden state and templates of its own."""
 
-    Attributes
-    ----------
-    words : tuple of tuple of str
-        Lines of the hidden state that others do not need, each with the names of its words.
-    lacks : callable
-        Facts -> why the device cannot do it, None where it can.
-    pieces : callable
-        Strategy -> the defs that it is made of, in order.
-    context : callable
-        Strategy -> names for all templates, which win over those that the header has for all variants.
-    prepare : callable
-        Strategy -> the def whose statements set its words before a launch's first barrier; None without any.
-    """
-
+    #: Lines of the hidden state that others do not need, each with the names of its words.
     words: tuple[tuple[str, ...], ...] = ()
+    #: Facts -> why the device cannot do it, None where it can.
     lacks: Callable[[DeviceFacts], str | None] = field(default=lambda _: None)
+    #: Strategy -> the defs that it is made of, in order.
     pieces: Callable[[Strategy], list[Piece]] = field(default=lambda _: [])
+    #: Strategy -> names for all templates, which win over those that the header has for all variants.
     context: Callable[[Strategy], dict[str, Any]] = field(default=lambda _: {})
+    #: Strategy -> the def whose statements set its words before a launch's first barrier; None without any.
     prepare: Callable[[Strategy], Piece | None] = field(default=lambda _: None)
 
 
@@ -46,23 +37,15 @@ class Discovery(GridVariant):
 
 @dataclass(frozen=True)
 class BarrierAlgorithm(GridVariant):
-    """A barrier between work-groups.
+    """A barrier between work-groups."""
 
-    Attributes
-    ----------
-    loses : str
-        When another one is faster.
-    bounded : bool
-        Whether its waits end at the spin limit; only such ones may be chosen by measured times.
-    counters : str
-        The template whose counters the split form uses where barriers count in slots.
-    slots : callable
-        Strategy -> how many counters that are.
-    """
-
+    #: When another one is faster.
     loses: str = ""
+    #: Whether its waits end at the spin limit; only such ones may be chosen by measured times.
     bounded: bool = True
+    #: The template whose counters the split form uses where barriers count in slots.
     counters: str = "device_barrier/counter.mako"
+    #: Strategy -> how many counters that are.
     slots: Callable[[Strategy], int] = field(default=lambda _: 1)
 
 

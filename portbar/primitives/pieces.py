@@ -17,32 +17,20 @@ Piece = tuple[str, str]
 
 @dataclass(frozen=True)
 class Header:
-    """One `portbar/NAME.h`.
-
-    Attributes
-    ----------
-    name : str
-    summary : str
-        One sentence, for the head of the rendered text.
-    pieces : callable
-        Strategy -> the pieces, in order.
-    context : callable
-        Strategy -> the names that the templates may use.
-    requires : tuple of str
-        Headers that come before it.
-    needs_source : str
-        Why it has no text without the source that uses it; empty where it has.
-    faults : tuple of Fault
-        What its functions report.
-    is_local : bool
-        Whether memory order within a work-group is enough for it; what goes further is then refused where it is used.
-    """
+    """One `portbar/NAME.h`."""
 
     name: str
+    #: One sentence, for the head of the rendered text.
     summary: str
+    #: Strategy -> the pieces, in order.
     pieces: Callable[[Strategy], list[Piece]]
+    #: Strategy -> the names that the templates may use.
     context: Callable[[Strategy], dict[str, Any]]
+    #: Headers that come before it.
     requires: tuple[str, ...] = ()
+    #: Faults that its functions report.
     faults: tuple[Fault, ...] = ()
+    #: Whether memory order within a work-group is enough for it; what goes further is then refused where it is used.
     is_local: bool = False
+    #: Why it has no text without the source that uses it; empty where it has.
     needs_source: str = ""

@@ -27,86 +27,57 @@ class Choice:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The features of a device, as it reports them or as a probe found them.
+    """The features of a device, as it reports them or as a probe found them."""
 
-    Attributes
-    ----------
-    std : str or None
-        The `-cl-std` value that the atomics need, such as `CL3.0`.
-    pause : str
-        How a work-item can pause: `none`, `nanosleep`, `x86_pause`.
-    yield_by : str
-        How a waiting work-group yields its processor to another thread of the host: `none`, `syscall`.
-    acquire_polls : bool
-        Whether waits poll with acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
-    rolled_polls : bool
-        Whether loops of polls must hide their length from the compiler: those of GPUs unroll them, and fill their caches of
-        instructions with polls.
-    volatile_polls : bool
-        Whether waits poll with volatile loads, since atomic loads write on this device and a probe saw volatile ones suffice.
-    tests_are_rounds : bool
-        Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host, a round
-        takes as long as the test's own barriers. Never where loops end early.
-    loops_in_pieces : bool
-        Whether loops over a grid give each work-item neighbouring elements: where work-groups are threads of the host, each
-        with a cache of its own. Elsewhere neighbouring work-items take them.
-    one_way_fences : bool
-        Whether one-way fences (acquire or release alone) are available.
-    compute_capability : int
-        NVIDIA's, times ten; 0 elsewhere.
-    prints : bool
-        Whether kernels may call printf; it branches, which some compilers abort over.
-    asm_anywhere : bool
-        Whether pauses and yields may be used in any kernel, not only where barriers are.
-    wait_polls : int
-        Polls after which an atomic wait or a lock gives up.
-    split_features : tuple of str
-        Of `portbar.primitives.split_barrier.FEATURES`: what the chosen split barrier supports on this device.
-    atomics_table : AtomicsTable
-        What `portbar/atomics.h` offers.
-    reduction : ReductionCapabilities
-        What reductions can use.
-    """
-
+    #: The `-cl-std` value that the atomics need, such as `CL3.0`.
     std: str | None = None
+    #: How a work-item can pause: `none`, `nanosleep`, `x86_pause`.
     pause: str = "none"
+    #: How a waiting work-group yields its processor to another thread of the host: `none`, `syscall`.
     yield_by: str = "none"
+    #: Whether waits poll with acquire loads: on the host's processor those are plain loads, elsewhere they cost more.
     acquire_polls: bool = False
+    #: Whether loops of polls must hide their length from the compiler: those of GPUs unroll them, and fill their caches of
+    #: instructions with polls.
     rolled_polls: bool = False
+    #: Whether waits poll with volatile loads, since atomic loads write on this device and a probe saw volatile ones suffice.
     volatile_polls: bool = False
+    #: Whether a test of a split device barrier polls for a whole round: where work-groups are threads of the host, a round
+    #: takes as long as the test's own barriers. Never where loops end early.
     tests_are_rounds: bool = False
+    #: Whether loops over a grid give each work-item neighbouring elements: where work-groups are threads of the host, each with
+    #: a cache of its own. Elsewhere neighbouring work-items take them.
     loops_in_pieces: bool = False
+    #: Whether one-way fences (acquire or release alone) are available.
     one_way_fences: bool = False
+    #: NVIDIA's, times ten; 0 elsewhere.
     compute_capability: int = 0
+    #: Whether kernels may call printf; it branches, which some compilers abort over.
     prints: bool = True
+    #: Whether pauses and yields may be used in any kernel, not only where barriers are.
     asm_anywhere: bool = False
+    #: Polls after which an atomic wait or a lock gives up.
     wait_polls: int = 1 << 26
+    #: Of `portbar.primitives.split_barrier.FEATURES`: what the chosen split barrier supports on this device.
     split_features: tuple[str, ...] = ("overlapping",)
+    #: What `portbar/atomics.h` offers.
     atomics_table: AtomicsTable = field(default_factory=AtomicsTable)
+    #: Capabilities that reductions can use.
     reduction: ReductionCapabilities = field(default_factory=ReductionCapabilities)
 
 
 @dataclass(frozen=True)
 class Tuning(WaitTuning):
-    """The measurements of a device, or of a similar one: of its barriers between work-groups, and of operations on arrays.
+    """The measurements of a device, or of a similar one: of its barriers between work-groups, and of operations on arrays."""
 
-    Attributes
-    ----------
-    table : tuple of (int, int, str)
-        Fastest barrier algorithms by local size and group count; empty when the choice holds for all.
-    origin : str
-        Where the table was measured, as in "measured fastest on this device".
-    waits_origin : str
-        Where the numbers of `WaitTuning` were measured; empty where they were not.
-    arrays : ArrayTuning
-    arrays_origin : str
-        Where `arrays` was measured; empty where it was not.
-    """
-
+    #: Fastest barrier algorithms by local size and group count; empty when the choice holds for all.
     table: BarrierTable = ()
+    #: Where the table was measured, as in "measured fastest on this device".
     origin: str = "on this device"
+    #: Where the numbers of `WaitTuning` were measured; empty where they were not.
     waits_origin: str = ""
     arrays: ArrayTuning = field(default_factory=ArrayTuning)
+    #: Where `arrays` was measured; empty where it was not.
     arrays_origin: str = ""
 
 

@@ -31,17 +31,11 @@ CLOCKS: Final[dict[str, tuple[str, tuple[str, str]]]] = {
 
 @dataclass(frozen=True)
 class Tracing:
-    """How a program is traced on a device.
+    """How a program is traced on a device."""
 
-    Attributes
-    ----------
-    clock : str
-        One of `CLOCKS`.
-    events : int
-        Device barriers of one work-group whose times are kept in a launch.
-    """
-
+    #: One of `CLOCKS`.
     clock: str
+    #: Device barriers of one work-group whose times are kept in a launch.
     events: int = USUAL_EVENTS
 
     @property

@@ -18,20 +18,13 @@ from portbar.errors import UnsupportedFeatureError
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to do a primitive.
+    """One way to do a primitive."""
 
-    Attributes
-    ----------
-    name : str
-        As overrides, records and reports call it.
-    rank : int
-        Order of preference, lowest first.
-    summary : str
-        One line, for tables of the documentation and of reports.
-    """
-
+    #: As overrides, records and reports call it.
     name: str
+    #: Order of preference, lowest first.
     rank: int
+    #: One line, for tables of the documentation and of reports.
     summary: str
 
 
@@ -47,13 +40,9 @@ class Variants(Mapping[str, V], Generic[V]):
         Name of the package whose modules each have a `VARIANT`. They are imported at first use.
     known : iterable of Variant, optional
         Variants that need no module each, in place of those.
-
-    Attributes
-    ----------
-    revision : int
-        How often variants of any primitive were added or removed. Texts from before may no longer be right.
     """
 
+    #: How often variants of any primitive were added or removed. Texts from before may no longer be right.
     revision: ClassVar[int] = 0
 
     def __init__(self, package: str, known: Iterable[V] | None = None) -> None:

@@ -25,30 +25,20 @@ _MARK: Final = re.compile(r"[ \t]*/\* where (\w+) is used \*/(?=[ \t]*\\?$)", re
 
 @dataclass(eq=False)
 class Item:
-    """A function, a type, a macro, or something that always stays.
+    """A function, a type, a macro, or something that always stays."""
 
-    Attributes
-    ----------
-    text, code : str
-        As written but for the marks of lines, and without comments and strings.
-    names : tuple of str
-        The names that it defines; empty if it always stays.
-    regions : tuple of str
-        Directives of the regions that enclose it.
-    head : tuple of str
-        Macros before a function's name.
-    parameters : str or None
-        Of a function.
-    lines : dict of int to Item
-        Lines of it that stay only where the name that they are for is used, with what they use themselves.
-    """
-
+    #: As written but for the marks of lines, and without comments and strings.
     text: str
     code: str
+    #: The names that it defines; empty if it always stays.
     names: tuple[str, ...]
+    #: Directives of the regions that enclose it.
     regions: tuple[str, ...]
+    #: Macros before a function's name.
     head: tuple[str, ...] = ()
+    #: Of a function.
     parameters: str | None = None
+    #: Lines of it that stay only where the name that they are for is used, with what they use themselves.
     lines: dict[int, Item] = field(default_factory=dict)
 
     @cached_property

@@ -43,58 +43,39 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Quirk:
-    """One fault of one implementation, and the program that shows it without portbar's workaround, in a separate process.
+    """One fault of one implementation, and the program that shows it without portbar's workaround, in a separate process."""
 
-    Attributes
-    ----------
-    name : str
-        How code and reports refer to it.
-    where : callable
-        Whether a device with these facts has the fault.
-    fault, seen, workaround : str
-        What goes wrong; where and when it was seen; the workaround.
-    symptom : str
-        Regular expression of the text that reveals this fault; empty if no text does.
-    needs_symptom : bool
-        Whether the facts do not suffice: a device has the fault only if its log shows the symptom.
-    effect : str
-        The effect that code queries with `has_effect`; empty if portbar does nothing about the fault.
-    everywhere : bool
-        Whether portbar applies the workaround on every device, because it costs nothing; a comment at each place names the
-        effect.
-    loop_limit : int
-        Iterations in a whole kernel after which loops end silently; 0 for no limit.
-    platform : str
-        Part of the name and version of the platform that runs the program; empty for a fault of a platform without devices, or
-        of a compiler that needs none.
-    kernels : tuple of Kernel
-        Run one after the other; the last one's buffer is returned, the others' are reported.
-    task : str
-        Instead of kernels: a function of portbar's checkout, for faults that involve the host.
-    shows : callable
-        Whether the program's result shows the fault, so the entry must stay.
-    controls : int
-        How many kernels, starting with the first, must complete even on a device with the fault.
-    limit : float
-        Seconds.
-    environment : mapping of str to str
-    """
-
+    #: How code and reports refer to it.
     name: str
+    #: Whether a device with these facts has the fault.
     where: Callable[[DeviceFacts], bool]
+    #: The fault, where and when it was seen, and the workaround.
     fault: str
     seen: str
     workaround: str
+    #: Regular expression of the text that reveals this fault; empty if no text does.
     symptom: str = ""
+    #: Whether the facts do not suffice: a device has the fault only if its log shows the symptom.
     needs_symptom: bool = False
+    #: The effect that code queries with `has_effect`; empty if portbar does nothing about the fault.
     effect: str = ""
+    #: Whether portbar applies the workaround on every device, because it costs nothing; a comment at each place names the
+    #: effect.
     everywhere: bool = False
+    #: Iterations in a whole kernel after which loops end silently; 0 for no limit.
     loop_limit: int = 0
+    #: Part of the name and version of the platform that runs the program; empty for a fault of a platform without devices, or
+    #: of a compiler that needs none.
     platform: str = ""
+    #: Run one after the other; the last one's buffer is returned, the others' are reported.
     kernels: tuple[Kernel, ...] = ()
+    #: Instead of kernels: a function of portbar's checkout, for faults that involve the host.
     task: str = ""
+    #: Whether the program's result shows the fault, so the entry must stay.
     shows: Shows = lambda _result, _symptom: False
+    #: How many kernels, starting with the first, must complete even on a device with the fault.
     controls: int = 0
+    #: Seconds.
     limit: float = 30.0
     environment: Mapping[str, str] = field(default_factory=dict)
 

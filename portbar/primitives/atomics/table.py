@@ -11,21 +11,13 @@ from portbar.primitives.reduction.types import SCALARS
 
 @dataclass(frozen=True)
 class AtomicType:
-    """A type of OpenCL C as the templates see it.
+    """A type of OpenCL C as the templates see it."""
 
-    Attributes
-    ----------
-    name : str
-        In OpenCL C.
-    bits : int
-    kind : {"int", "uint", "float"}
-    uniform : bool
-        Whether conversions are written that do nothing.
-    """
-
+    #: In OpenCL C.
     name: str
     bits: int
     kind: str
+    #: Whether conversions are written that do nothing.
     uniform: bool = False
 
     def made_uniform(self) -> AtomicType:

@@ -21,42 +21,28 @@ REFUTED: Final = "found:"
 
 @dataclass(frozen=True)
 class AtomicsVariant(Variant):
-    """One way to do atomics. `summary` says how it orders memory.
+    """One way to do atomics. `summary` says how it orders memory."""
 
-    Attributes
-    ----------
-    where : str
-        The devices that it is for.
-    seq_cst : str
-        How it makes operations sequentially consistent.
-    template : str
-        Path of the template with the defs `operation` and `fences`, below `cl_templates` or absolute.
-    standards : tuple of str or None
-        The `-cl-std` values to try, best first; None is the driver's default.
-    by_ptx : bool
-        Whether it is inline PTX: only NVIDIA's compiler may be given it, and it has instructions for loads and stores of 8 and
-        16 bits and for increments that wrap.
-    waits_by_clock : bool
-        Whether waits at barriers between work-groups are timed by the device's clock, which measured numbers tune.
-    loops_fenced : bool
-        Whether the fences of a loop of compare-exchanges are placed around it.
-    loads_write : bool
-        Whether loads are read-modify-writes.
-    within_groups : bool
-        Whether its orders hold within a work-group on every device.
-    before_words : tuple of str
-        Defs of the template that the words need before them.
-    """
-
+    #: The devices that it is for.
     where: str = ""
+    #: How it makes operations sequentially consistent.
     seq_cst: str = ""
+    #: Path of the template with the defs `operation` and `fences`, below `cl_templates` or absolute.
     template: str = ""
+    #: The `-cl-std` values to try, best first; None is the driver's default.
     standards: tuple[str | None, ...] = (None,)
+    #: Whether it is inline PTX: only NVIDIA's compiler may be given it, and it has instructions for loads and stores of 8 and
+    #: 16 bits and for increments that wrap.
     by_ptx: bool = False
+    #: Whether waits at barriers between work-groups are timed by the device's clock, which measured numbers tune.
     waits_by_clock: bool = False
+    #: Whether the fences of a loop of compare-exchanges are placed around it.
     loops_fenced: bool = False
+    #: Whether loads are read-modify-writes.
     loads_write: bool = False
+    #: Whether its orders hold within a work-group on every device.
     within_groups: bool = False
+    #: Defs of the template that the words need before them.
     before_words: tuple[str, ...] = ()
 
     @property

@@ -17,50 +17,33 @@ _VOTES: Final = {"logical_or": "any", "logical_and": "all"}
 
 @dataclass(frozen=True)
 class Form:
-    """An operator on a type.
+    """An operator on a type."""
 
-    Attributes
-    ----------
-    kind : str
-        The type's name in OpenCL C.
-    op : str
-        The last part of the functions' names, as in `portbar_work_group_reduce_add`.
-    size : int
-        Bytes of a value.
-    body : str
-        The value of `a` and `b` combined, an OpenCL C expression, or statements that return it.
-    neutral : str
-        The neutral element, an expression.
-    symmetric : bool
-        Whether `a op b` and `b op a` are the same to the last bit.
-    commutative : bool
-        Whether values may be combined in another order than that of the work-items.
-    native : str
-        The device's own function for it, as in `sub_group_reduce_add`; empty where there is none that keeps the rules.
-    through : str
-        The type on which that function works.
-    redux : str
-        The suffix of PTX's `redux.sync` that does it; empty where there is none.
-    prepare : str
-        Statements that make a true logical value of `x` where the operator needs that; a lone value is never combined.
-    vote : str
-        The vote at a device barrier that does it over a grid, `any` or `all`; empty where none does.
-    wide : str
-        Two vectors of eight values, `a` and `b`, combined; empty where that is not done by vectors.
-    """
-
+    #: The type's name in OpenCL C.
     kind: str
+    #: The last part of the functions' names, as in `portbar_work_group_reduce_add`.
     op: str
+    #: Bytes of a value.
     size: int
+    #: The value of `a` and `b` combined, an OpenCL C expression, or statements that return it.
     body: str
+    #: The neutral element, an expression.
     neutral: str
+    #: Whether `a op b` and `b op a` are the same to the last bit.
     symmetric: bool = True
+    #: Whether values may be combined in another order than that of the work-items.
     commutative: bool = True
+    #: The device's own function for it, as in `sub_group_reduce_add`; empty where there is none that keeps the rules.
     native: str = ""
+    #: The type on which that function works.
     through: str = ""
+    #: The suffix of PTX's `redux.sync` that does it; empty where there is none.
     redux: str = ""
+    #: Statements that make a true logical value of `x` where the operator needs that; a lone value is never combined.
     prepare: str = ""
+    #: The vote at a device barrier that does it over a grid, `any` or `all`; empty where none does.
     vote: str = ""
+    #: Two vectors of eight values, `a` and `b`, combined; empty where that is not done by vectors.
     wide: str = ""
 
     @property

@@ -58,54 +58,36 @@ class Operator:
 
 @dataclass(frozen=True)
 class BuiltIn(Variant):
-    """One of the operators that portbar knows; its `name` is that in `portbar_work_group_reduce_NAME`.
+    """One of the operators that portbar knows; its `name` is that in `portbar_work_group_reduce_NAME`."""
 
-    Attributes
-    ----------
-    symbol : str
-        How it is asked for, as in OpenACC.
-    takes_kinds : frozenset of str
-        Of ``int``, ``uint``, ``float`` and ``complex``.
-    combines : str
-        An OpenCL C expression of scalars `{a}` and `{b}`, both simple enough to be repeated.
-    neutral_value : {"0", "1", "lowest", "highest", "ones"}
-        The value that leaves every other one unchanged.
-    on_host : callable or None
-        The operation on two Python numbers.
-    on_floats, on_vectors, on_complex : str
-        Expressions for these types, where they differ: of `{a}`, `{b}`, and of vectors' `{zero}`, whose result is a mask.
-    complex_neutral : str
-    built_in : str
-        The end of OpenCL C's functions for it, as in `sub_group_reduce_add`; empty if none exists.
-    built_in_on_floats : bool
-        Whether these functions keep the rules for NaNs.
-    redux : str
-        Suffix of PTX's `redux.sync` on 32-bit integers, `{}` for its type.
-    atomic : str
-        The end of `portbar_atomic_NAME_explicit`.
-    is_logical : bool
-        Whether values count as true or false.
-    finds_index : str
-        For argmin and argmax: the comparison by which a value is better.
-    spelled : tuple of str
-        Other names for it.
-    """
-
+    #: How it is asked for, as in OpenACC.
     symbol: str
+    #: Of ``int``, ``uint``, ``float`` and ``complex``.
     takes_kinds: frozenset[str]
+    #: An OpenCL C expression of scalars `{a}` and `{b}`, both simple enough to be repeated.
     combines: str
+    #: The value that leaves every other one unchanged.
     neutral_value: str
+    #: The operation on two Python numbers.
     on_host: Callable[[Any, Any], Any] | None = None
+    #: Expressions for these types, where they differ: of `{a}`, `{b}`, and of vectors' `{zero}`, whose result is a mask.
     on_floats: str = ""
     on_vectors: str = ""
     on_complex: str = ""
     complex_neutral: str = "0, 0"
+    #: The end of OpenCL C's functions for it, as in `sub_group_reduce_add`; empty if none exists.
     built_in: str = ""
+    #: Whether these functions keep the rules for NaNs.
     built_in_on_floats: bool = False
+    #: Suffix of PTX's `redux.sync` on 32-bit integers, `{}` for its type.
     redux: str = ""
+    #: The end of `portbar_atomic_NAME_explicit`.
     atomic: str = ""
+    #: Whether values count as true or false.
     is_logical: bool = False
+    #: For argmin and argmax: the comparison by which a value is better.
     finds_index: str = ""
+    #: Other names for it.
     spelled: tuple[str, ...] = ()
 
     #: All of them commute.

@@ -17,26 +17,17 @@ USUAL_LOCAL_SIZE: Final = 1024
 
 @dataclass(frozen=True)
 class ReductionCapabilities:
-    """The features that a device provides for reductions.
+    """The features that a device provides for reductions."""
 
-    Attributes
-    ----------
-    serial : bool
-        Whether a work-group runs as a loop on one thread, so a serial combination by one work-item is free.
-    collectives : bool
-        Whether the device has `work_group_reduce_add`.
-    local_memory : int
-        Bytes of local memory.
-    local_size : int
-        Maximum work-group size.
-    inlines : bool
-        Whether functions that return structures may be inlined; from the quirk table.
-    """
-
+    #: Whether a work-group runs as a loop on one thread, so a serial combination by one work-item is free.
     serial: bool = False
+    #: Whether the device has `work_group_reduce_add`.
     collectives: bool = False
+    #: Bytes of local memory.
     local_memory: int = 32768
+    #: Maximum work-group size.
     local_size: int = 1024
+    #: Whether functions that return structures may be inlined; from the quirk table.
     inlines: bool = True
 
 
@@ -57,35 +48,23 @@ def capabilities_of(
 
 @dataclass(frozen=True)
 class Lanes(Variant):
-    """One way to combine the values of a sub-group's lanes, and of a work-group.
+    """One way to combine the values of a sub-group's lanes, and of a work-group."""
 
-    Attributes
-    ----------
-    template : str
-        The template whose defs are the bodies of the functions in `cl_templates/reduction/lanes.mako`.
-    judge : callable
-        Facts, findings and `-cl-std` -> whether a device can have it, and the reason either way.
-    takes : callable
-        Whether an author may choose this size of sub-groups; `tree` serves other sizes.
-    is_virtual : bool
-        Whether sub-groups are consecutive work-items rather than the device's own.
-    joins_sub_groups : bool
-        Whether work-groups combine one value of each sub-group, and may leave a function early.
-    may_fold : bool
-        Whether one work-item combines all values, and the device's own functions serve, where `ReductionCapabilities` says so.
-    has_built_ins : bool
-        Whether the device's functions serve sub-groups, which then need no local memory.
-    slots : callable or None
-        Local size, size of sub-groups -> values in local memory; None for those of `tree`.
-    """
-
+    #: The template whose defs are the bodies of the functions in `cl_templates/reduction/lanes.mako`.
     template: str
+    #: Facts, findings and `-cl-std` -> whether a device can have it, and the reason either way.
     judge: Callable[[DeviceFacts, Findings | None, str | None], tuple[bool, str]]
+    #: Whether an author may choose this size of sub-groups; `tree` serves other sizes.
     takes: Callable[[int], bool] = lambda _: True
+    #: Whether sub-groups are consecutive work-items rather than the device's own.
     is_virtual: bool = True
+    #: Whether work-groups combine one value of each sub-group, and may leave a function early.
     joins_sub_groups: bool = False
+    #: Whether one work-item combines all values, and the device's own functions serve, where `ReductionCapabilities` says so.
     may_fold: bool = True
+    #: Whether the device's functions serve sub-groups, which then need no local memory.
     has_built_ins: bool = False
+    #: Local size, size of sub-groups -> values in local memory; None for those of `tree`.
     slots: Callable[[int, int], int] | None = None
 
 

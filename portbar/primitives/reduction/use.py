@@ -36,45 +36,30 @@ Wanted = frozenset[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Use:
-    """The parts that a program uses.
+    """The parts that a program uses."""
 
-    Attributes
-    ----------
-    wanted : frozenset of (level, what, operator), or None
-        The short forms that it calls; None for all.
-    loops : tuple of ReductionLoop
-    known : tuple of (operator, types)
-        The operators of short forms all of whose values are of these types; "" is for broadcasts.
-    local_size, sub_group_size : int or None
-        The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
-    exact : bool
-        Whether every work-group has that local size: the author promises it by `PORTBAR_REDUCTION_EXACT`, or by
-        `reqd_work_group_size` of each kernel that reduces, all of them with grids.
-    whole_groups : bool
-        Whether loops share work among the sub-groups of all work-groups, which must be of one size then.
-    gangs : bool
-        Whether work-groups combine their values.
-    worker_locks : bool
-        Whether sub-groups take locks.
-    vectors : bool
-        Whether loops are reduced over the lanes of sub-groups alone.
-    locks : bool
-        Whether a work-item takes a lock of a loop.
-    checked : bool
-        Whether launches are checked against these sizes, as portbar's are; the compiler must then read the same ones.
-    """
-
+    #: The short forms that it calls; None for all.
     wanted: Wanted | None = None
     loops: tuple[ReductionLoop, ...] = ()
+    #: The author's `PORTBAR_REDUCTION_LOCAL_SIZE` and `PORTBAR_SUB_GROUP_SIZE`.
     local_size: int | None = None
     sub_group_size: int | None = None
+    #: Whether work-groups combine their values.
     gangs: bool = True
+    #: Whether sub-groups take locks.
     worker_locks: bool = False
+    #: Whether loops are reduced over the lanes of sub-groups alone.
     vectors: bool = True
+    #: Whether a work-item takes a lock of a loop.
     locks: bool = False
+    #: Whether every work-group has that local size: the author promises it by `PORTBAR_REDUCTION_EXACT`, or by
+    #: `reqd_work_group_size` of each kernel that reduces, all of them with grids.
     exact: bool = False
+    #: Whether loops share work among the sub-groups of all work-groups, which must be of one size then.
     whole_groups: bool = False
+    #: The operators of short forms all of whose values are of these types; "" is for broadcasts.
     known: tuple[tuple[str, frozenset[str]], ...] = ()
+    #: Whether launches are checked against these sizes, as portbar's are; the compiler must then read the same ones.
     checked: bool = False
 
 

@@ -50,32 +50,21 @@ _BEFORE_STATEMENT: Final = re.compile(r"(?:\A|[;{}]|\belse|\bdo)\Z")
 
 @dataclass(frozen=True)
 class SplitBarrier(Variant):
-    """One way to do a split barrier.
+    """One way to do a split barrier."""
 
-    Attributes
-    ----------
-    template : str
-        The template whose defs are the bodies of the members in `cl_templates/split_barrier/common.mako`.
-    judge : callable
-        Facts, findings -> whether a device can have it, and the reason either way.
-    features : callable
-        Findings -> which of `FEATURES` it supports.
-    is_counted : bool
-        Whether it counts arrivals even where the program cannot see counts.
-    finds_faults : bool
-        Whether debug builds may choose it.
-    copies_alone : bool
-        Whether copies run on their own and arrive on it.
-    polls : callable
-        Strategy -> polls that a wait makes before it gives up.
-    """
-
+    #: The template whose defs are the bodies of the members in `cl_templates/split_barrier/common.mako`.
     template: str
+    #: Facts, findings -> whether a device can have it, and the reason either way.
     judge: Callable[[DeviceFacts, Findings | None], tuple[bool, str]]
+    #: Findings -> which of `FEATURES` it supports.
     features: Callable[[Findings | None], tuple[str, ...]]
+    #: Whether it counts arrivals even where the program cannot see counts.
     is_counted: bool = True
+    #: Whether debug builds may choose it.
     finds_faults: bool = True
+    #: Whether copies run on their own and arrive on it.
     copies_alone: bool = False
+    #: Strategy -> polls that a wait makes before it gives up.
     polls: Callable[[Strategy], int] = lambda strategy: strategy.capabilities.wait_polls
 
 
