@@ -35,7 +35,7 @@ _HINTS: Final = (
     ),
     (
         r"non-kernel function variable[^\n]*local address space",
-        "PORTBAR_ENTER and local variables belong into kernels: pass the grid to functions, as portbar_grid *grid",
+        "PORTBAR_ENTER and local variables belong into kernels: pass functions the grid, as private portbar_grid *grid",
     ),
     (
         (
@@ -59,8 +59,11 @@ _HINTS: Final = (
         ),
     ),
     (
-        r"portbar_scratch \*[^\n]*address space",
-        "declare the parameter of helper functions as PORTBAR_SCRATCH_PARAM scratch, which includes its address space",
+        r"portbar_(?:scratch|grid) \*[^\n]*address space",
+        (
+            "declare the parameters of helper functions as PORTBAR_SCRATCH_PARAM scratch and private portbar_grid *grid, which "
+            "include the address space"
+        ),
     ),
     (
         rf"'(?!portbar/)(?:po\w+[/\\]+)?(?:{'|'.join(header_names())})\.h'? file not found",

@@ -75,6 +75,14 @@ _UNUSED_END: Final = """\
 #ifdef __clang__
 #pragma clang diagnostic pop
 #endif"""
+#: Around text whose functions must all be inlined (CALLS_REORDERED).
+_INLINED: Final = (
+    """\
+/* This compiler moves loads across calls of functions that contain a barrier. */
+#pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
+""",
+    "\n#pragma clang attribute pop\n",
+)
 
 
 def _text(header: Header, strategy: Strategy, *, folding: bool = False) -> str:
@@ -123,7 +131,9 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
     UnsupportedFeatureError
         The device cannot do what the header is for.
     """
-    return "".join(unmarked(_text(header, strategy)) for header in _with_required([name], use))
+    return "".join(
+        _as_file(unmarked(_text(header, strategy)), header, strategy) for header in _with_required([name], use)
+    )
 
 
 def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
@@ -138,7 +148,9 @@ def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
     for header in _with_required(names, None):
         if header.needs_source:
             raise UnsupportedFeatureError(f"portbar/{header.name}.h {header.needs_source}")
-        texts[header.name] = narrow(_including(folded(unmarked(_text(header, strategy, folding=True))), header))
+        texts[header.name] = narrow(
+            _as_file(folded(unmarked(_text(header, strategy, folding=True))), header, strategy, header.requires)
+        )
     return texts
 
 
@@ -148,14 +160,20 @@ def pruned_folder(
     """As `whole_headers`, without what `source` cannot reach."""
     headers = _with_required(names, use)
     texts = pruned([_text(header, strategy) for header in headers], source, options)
-    return {header.name: narrow(_including(_slim(text), header)) for header, text in zip(headers, texts, strict=True)}
+    return {
+        header.name: narrow(_as_file(_slim(text), header, strategy, header.requires))
+        for header, text in zip(headers, texts, strict=True)
+    }
 
 
-def _including(text: str, header: Header) -> str:
-    """A header's text with directives that include those that it requires."""
-    lines = "".join(f'#include "portbar/{name}.h"\n' for name in header.requires)
-    guard = f"#define PORTBAR_{header.name.upper()}_H\n"
-    return text.replace(guard, guard + lines, 1)
+def _as_file(text: str, header: Header, strategy: Strategy, requires: Sequence[str] = ()) -> str:
+    """A header that no program is around: it includes what it requires, and inlines its functions where they must be."""
+    guard = f"PORTBAR_{header.name.upper()}_H"
+    begin, end = "".join(f'#include "portbar/{name}.h"\n' for name in requires), f"#endif /* {guard} */"
+    if strategy.has(quirks.CALLS_REORDERED) and re.search(r"^(?:static|PORTBAR_COLLECTIVE)\b", text, re.MULTILINE):
+        begin, end = begin + _INLINED[0], _INLINED[1] + end
+    text = text.replace(f"#define {guard}\n", f"#define {guard}\n{begin}", 1)
+    return text.replace(f"#endif /* {guard} */", end)
 
 
 def known_includes(source: str, name: str) -> list[Include]:
@@ -239,8 +257,9 @@ def resolve_includes(
     if strategy.has(quirks.JOINS_LOST):
         source = with_joins(source)
     quoted = name.replace("\\", "/").replace('"', "'").replace("\n", " ")
-    pieces = [(0, 0, "")]
     found = known_includes(source, name)
+    begin, ending = _INLINED if found and strategy.has(quirks.CALLS_REORDERED) else ("", "")
+    pieces = [(0, 0, begin)]
     texts = _pruned_includes([include.name for include in found], strategy, source, options, use, scans)
     for include, text in zip(found, texts, strict=True):
         pieces.append((include.start, include.end, f'#line 1 "{include.name}"\n{text}'))
@@ -254,5 +273,5 @@ def resolve_includes(
             before += "\n"
         parts += [before, text, f'#line {line_of(source, end)} "{quoted}"\n']
         done = end
-    parts.append(source[done:])
+    parts += [source[done:], ending]
     return "".join(parts)

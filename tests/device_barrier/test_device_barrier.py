@@ -51,6 +51,30 @@ kernel void late(PORTBAR_GRID_PARAM, volatile global uint *passed, global uint *
 """
 
 
+FUNCTIONS = """
+#include "portbar/device_barrier.h"
+
+static bool meet(private portbar_grid *grid)
+{
+    return portbar_device_barrier(grid);
+}
+
+/* A compiler that does not inline the function may load too early: the effect CALLS_REORDERED. */
+kernel void functions(PORTBAR_GRID_PARAM, global uint *data, global uint *seen)
+{
+    PORTBAR_ENTER(grid);
+    PORTBAR_FOR(i, &grid, 64u)
+        data[i] += 7u;
+    if (!MEET(&grid))
+        return;
+    const uint read = data[4];
+    if (!MEET(&grid))
+        return;
+    seen[portbar_global_id(&grid)] = read;
+}
+"""
+
+
 #: Needs no wait once it was true.
 TESTED = """const portbar_device_token token = portbar_device_barrier_arrive(&grid);
         while (!portbar_device_barrier_test_wait(&grid, token))
@@ -112,6 +136,16 @@ def test_data_written_before_is_read_after_and_every_barrier_returns_true(contex
         check_chain(made, queue, local, many)
     if algorithm in support.ALGORITHMS:  # Intel's own was seen to hang in a grid of one group
         assert check_chain(made, queue, local, 5, num_groups=1) == 1
+
+
+@pytest.mark.parametrize("name", ["portbar_device_barrier", "meet"])
+@pytest.mark.parametrize("algorithm", support.ALGORITHMS)
+def test_a_read_after_a_barrier_in_a_function_is_not_moved_before_it(context, queue, algorithm, name):
+    made = support.kernel(context, FUNCTIONS.replace("MEET", name), "functions", device_barrier=algorithm)
+    seen = support.cells(made, queue, (4,))
+    launch = made(queue, None, (4,), support.filled(queue, 64), seen)
+    launch.wait()
+    assert set(support.uints(queue, seen)[: 4 * launch.num_groups].tolist()) == {7}
 
 
 @pytest.mark.parametrize("algorithm", WITH_INTEL)

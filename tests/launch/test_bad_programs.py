@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -168,7 +169,7 @@ MISUSES = {
     ),
     "entered in a function": (
         f"{HEADER}void f({GRID}) {{ {ENTERED} }} kernel void k({GRID}) {{ {ENTERED} }}",
-        ["belong into kernels", "portbar_grid *grid"],
+        ["belong into kernels", "private portbar_grid *grid"],
     ),
     "a macro before the header": (f"#define grid 7\n{one_kernel(GRID, ENTERED)}", ["Hint: a macro that you define"]),
     "no header": (f"kernel void k({GRID}) {{ {ENTERED} }}", ['#include "portbar/device_barrier.h"']),
@@ -180,6 +181,21 @@ def test_a_grid_that_is_used_wrongly_does_not_build(context, source, words):
     error = refused(words, build, context, source, error=portbar.BuildError)
     if error.source_path:
         Path(error.source_path).unlink()
+
+
+def test_a_function_with_a_plain_pointer_to_the_grid_builds_or_is_told_the_address_space(context):
+    """Without an address space it is generic since OpenCL C 2.0, and the grid is private."""
+    body = "return portbar_device_reduce_add(grid, scratch, 1u);"
+    source = f"""{HEADER}#include "portbar/reduction.h"
+    uint f(portbar_grid *grid, PORTBAR_SCRATCH_PARAM scratch) {{ {body} }}
+    kernel void k({GRID}, global uint *p)
+    {{ PORTBAR_ENTER(grid); PORTBAR_REDUCTION_SCRATCH(scratch); *p = f(&grid, scratch); }}"""
+    build(context, source.replace("portbar_grid *grid", "private portbar_grid *grid"))
+    with suppress(portbar.BuildError):
+        build(context, source)
+        return
+    hint = "PORTBAR_SCRATCH_PARAM scratch and private portbar_grid *grid"
+    Path(refused([hint], build, context, source, error=portbar.BuildError).source_path).unlink()
 
 
 def test_the_grid_parameter_must_be_the_first(context):

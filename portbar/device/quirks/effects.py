@@ -21,6 +21,7 @@ FAILURES_HIDDEN = "a failed event looks complete until the host waits for it, an
 QUEUES_SPLIT_THREADS = (
     "a launch concurrent with one in another queue must not wait long for threads that the other one holds"
 )
+CALLS_REORDERED = "functions that contain a barrier must be inlined"
 INLINED_STRUCTURES_UNKNOWN = "functions that return structures must not be inlined"
 FAILED_WAITS_NEVER_END = "no command may wait for an event that has failed"
 FAILED_EVENTS_LINGER = "the event of a failed command must be kept until the commands before it have ended"

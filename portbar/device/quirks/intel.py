@@ -51,6 +51,25 @@ kernel void carries(global float2 *values)
 }
 """
 
+_MEETS = """
+static __attribute__((HOW)) void meet(global uint *word)
+{
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    if (get_local_id(0) == 0)
+        atomic_add(word, 1u);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+}
+kernel void meets(global uint *out)
+{
+    for (uint i = 2; i < 10; ++i)
+        out[i] += 7u;
+    meet(out);
+    const uint seen = out[4];
+    meet(out);
+    out[1] = seen;
+}
+"""
+
 _quirk = partial(Quirk, where=_on_cpu, platform="Intel")
 
 ENTRIES = (
@@ -75,6 +94,22 @@ ENTRIES = (
         task="tests.device.quirk_programs:promised",
         shows=_hangs_at_the_bound,
         limit=8,
+    ),
+    _quirk(
+        name="intel-calls-reordered",
+        effect=effects.CALLS_REORDERED,
+        fault="a load after a call of a function that contains a barrier, and is not inlined, returns the value from before it",
+        seen="Intel CPU runtime 2026.22.10, also where the work-item has stored to that address itself, 2026-11",
+        workaround=(
+            "declare functions that contain a barrier __attribute__((always_inline)); portbar.Program does so for yours, too, "
+            "unless files other than portbar's headers contain them"
+        ),
+        kernels=(
+            Kernel(_MEETS.replace("HOW", "always_inline"), words=16),
+            Kernel(_MEETS.replace("HOW", "noinline"), words=16),
+        ),
+        controls=1,
+        shows=returns(lambda out: out[1] == 0 and out[4] == 7),
     ),
     _quirk(
         name="intel-local-atomics",
