@@ -23,7 +23,7 @@ from portbar.survey.measuring.barrier import time_barriers
 from portbar.survey.measuring.barrier_table import barrier_table
 from tests import support
 from tests.device_barrier.support import check_chain
-from tests.device_barrier.test_device_barrier import SOURCE
+from tests.device_barrier.test_device_barrier import FORMS
 
 KNOCK = """
 <%def name="prepare()">
@@ -126,7 +126,7 @@ def test_a_registered_variant_is_in_the_tables() -> None:
 def test_a_registered_variant_meets_as_the_others_do(context, queue, algorithm, discovery) -> None:
     with support.skipped_where_refused():
         program = portbar.Program(
-            context, SOURCE, strategy={"device_barrier": algorithm, "discovery": discovery}, spin_limit=20.0
+            context, FORMS, strategy={"device_barrier": algorithm, "discovery": discovery}, spin_limit=20.0
         )
     for name in ("chain", "split_chain"):
         check_chain(program.kernel(name), queue, (8,), 6)
@@ -143,7 +143,7 @@ def test_another_variant_of_the_same_name_is_rendered_anew() -> None:
 @pytest.mark.device
 def test_programs_meet_whatever_is_registered_meanwhile(context, queue, tmp_path) -> None:
     def made() -> portbar.Kernel:
-        return portbar.Program(context, SOURCE, strategy={"device_barrier": "counter"}, spin_limit=20.0).kernel("chain")
+        return portbar.Program(context, FORMS, strategy={"device_barrier": "counter"}, spin_limit=20.0).kernel("chain")
 
     before = made()
     with outside(tmp_path):
