@@ -158,24 +158,22 @@ VOTES = r"""
 kernel void vote(PORTBAR_GRID_PARAM, global uint *a)
 {
     PORTBAR_ENTER(grid);
-    CALLS
+    a[portbar_global_id(&grid)] = portbar_device_barrier_CALL;
 }
 """
 
 
-def votes(*calls: str) -> str:
-    made = (f"a[portbar_global_id(&grid)] += portbar_device_barrier_{call};" for call in calls)
-    return VOTES.replace("CALLS", "\n    ".join(made))
-
-
 @each_target
 def test_votes_compile_for_their_target(target: Target, tmp_path) -> None:
-    made(target, votes("any(&grid, a[0] != 0u)", "all(&grid, a[0] != 0u)", "count(&grid, a[0] != 0u)"), tmp_path)
+    calls = " + portbar_device_barrier_".join(f"{vote}(&grid, a[0] != 0u)" for vote in ("any", "all", "count"))
+    made(target, VOTES.replace("CALL", calls), tmp_path)
 
 
 @pytest.mark.parametrize("algorithm", ["counter", "sharded", "replicated", "flag"])
 def test_a_vote_takes_one_addition_and_no_more_trips_than_a_barrier(algorithm, tmp_path) -> None:
-    text = compiled(replace(NEWEST, device_barrier=algorithm), votes("any(&grid, a[0] != 0u)"), tmp_path)
+    text = compiled(
+        replace(NEWEST, device_barrier=algorithm), VOTES.replace("CALL", "any(&grid, a[0] != 0u)"), tmp_path
+    )
     kernel = " ".join(ptx_kernels(text)["vote"])
     met = kernel[kernel.index("barrier.red.popc.u32") :]
     # The work-group's votes come with its barrier, and all votes with the poll that finds the last arrival.
@@ -233,12 +231,12 @@ def test_a_barrier_of_a_team_asks_for_no_answer_and_polls_by_relaxed_loads(tmp_p
 @pytest.mark.parametrize("target", [MEMBAR, SPIR], ids=lambda target: target.name)
 def test_votes_elsewhere_go_through_local_memory(target: Target, tmp_path) -> None:
     strategy = strategy_for(target)
-    text = resolve_includes(votes("count(&grid, a[0] != 0u)"), strategy)
+    text = resolve_includes(VOTES.replace("CALL", "count(&grid, a[0] != 0u)"), strategy)
     assert "portbar_local_add(" in text
     # OpenCL 1.2's loads are read-modify-writes, which polls had better not be on 64 bits.
     assert ("portbar_votes_add(" in text) == (target is MEMBAR)
     narrow = replace(strategy.capabilities.atomics_table, types=("int", "uint"))
-    text = resolve_includes(votes("any(&grid, true)"), strategy.with_capabilities(atomics_table=narrow))
+    text = resolve_includes(VOTES.replace("CALL", "any(&grid, true)"), strategy.with_capabilities(atomics_table=narrow))
     assert "ulong" not in text[text.index("portbar_meet_votes") :]
 
 
