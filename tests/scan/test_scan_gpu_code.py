@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -70,8 +71,8 @@ WARP_JOBS = {
 }
 
 
-@pytest.mark.parametrize("asked", WARP_JOBS)
-@pytest.mark.parametrize("target", [t for t in TARGETS if t.atomics == "ptx"], ids=lambda target: target.name)
+# In turn, since both compile the same text of a job.
+@pytest.mark.parametrize(("asked", "target"), list(zip(WARP_JOBS, cycle(t for t in TARGETS if t.atomics == "ptx"))))
 def test_kernels_for_warps_assemble(target, asked, tmp_path):
     dtype, more = WARP_JOBS[asked]
     quad = 1 if "segments" in more else quad_of(type_of(dtype, "x_type"))
