@@ -2,6 +2,19 @@
 ## Effects of quirks on what every kernel does: one def each, used wherever a compiler needs it.
 ## portbar/device/quirks says which do.
 <%def name="work_of_all()">{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }</%def>
+<%def name="exchanged(other)">
+/* Dimensions 0 and ${other} of this launch are exchanged; the kernel does not see it. */
+#define PORTBAR_DIMENSION(d) ((d) == 0u ? ${other}u : (d) == ${other}u ? 0u : (uint)(d))
+% for name in "global_id global_offset global_size group_id num_groups local_id local_size enqueued_local_size".split():
+#define get_${name}(d) get_${name}(PORTBAR_DIMENSION(d))
+% endfor
+<%text>#define get_global_linear_id() \
+    (((get_global_id(2) - get_global_offset(2)) * get_global_size(1) + get_global_id(1) - get_global_offset(1)) \
+     * get_global_size(0) + get_global_id(0) - get_global_offset(0))
+#define get_local_linear_id() \
+    ((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0))</%text>
+#define reqd_work_group_size(x, y, z) reqd_work_group_size(${"y, x, z" if other == 1 else "z, y, x"})
+</%def>
 <%def name="leader()">
 /* Whether the caller communicates with the other groups, and its number in its group: queried once, because this
    compiler loses ids. */

@@ -16,6 +16,7 @@ from portbar.launching.parameters import GRID, Hidden, exclusive_pairs, hidden_o
 from portbar.launching.plan import TypedKernel
 from portbar.launching.resources import MOST_REGISTERS, VERBOSE
 from portbar.launching.states import States
+from portbar.primitives.backend import exchanged
 from portbar.primitives.headers import resolve_includes
 from portbar.primitives.reduction.header import scratch_bytes
 from portbar.primitives.reduction.loops import ReductionLoop
@@ -65,7 +66,7 @@ class CompiledProgram:
             lambda device: limit_rounds(self.profile(device), self.spin_limit),
             lambda device: self.strategy(device).tracing,
         )
-        self._built: dict[tuple[cl.Device, str], cl.Program] = {}
+        self._built: dict[tuple[cl.Device, str, int], cl.Program] = {}
         for device in self.devices:
             self.built(device)
 
@@ -90,14 +91,17 @@ class CompiledProgram:
             self.source, strategy, name=self.name, use=self.reduction_use, options=self.options, scans=self.scans
         )
 
-    def built(self, device: cl.Device, strategy: Strategy | None = None) -> cl.Program:
-        """The PyOpenCL program for one device and barrier algorithm, the device's own by default; compiled at first need."""
+    def built(self, device: cl.Device, strategy: Strategy | None = None, other: int = 0) -> cl.Program:
+        """The PyOpenCL program for one device and barrier algorithm, the device's own by default; compiled at first need.
+
+        It is for launches with dimension `other` and the first one exchanged.
+        """
         strategy = strategy or self.strategy(device)
-        key = (device, strategy.device_barrier.value)
+        key = (device, strategy.device_barrier.value, other)
         with self.states.lock:
             program = self._built.get(key)
             if program is None:
-                text = self._text(strategy)
+                text = exchanged(other) + self._text(strategy)
                 options = self._build_options(device, strategy)
                 if self.isolate_build:
                     try_build(device, text, options)
@@ -148,7 +152,7 @@ class CompiledKernel:
 
     def __init__(self, program: CompiledProgram, name: str) -> None:
         self.program, self.name = program, name
-        self._handles: dict[tuple[cl.Device, str, tuple[int, ...]], TypedKernel] = {}
+        self._handles: dict[tuple[cl.Device, str, int, tuple[int, ...]], TypedKernel] = {}
         self._typedefs = scalar_typedefs(program.source)
         handle = self.handle(program.devices[0])
         parameters = parameters_of(handle, self._typedefs)
@@ -159,17 +163,19 @@ class CompiledKernel:
         # Without a grid no work-group waits for what another one writes.
         self.exclusive = exclusive_pairs(self.parameters or ()) if self.hidden is GRID else ()
 
-    def handle(self, device: cl.Device, strategy: Strategy | None = None, args: Sequence[object] = ()) -> TypedKernel:
-        """The kernel object for a device and algorithm, and for where `args` are pointers to shared virtual memory.
+    def handle(
+        self, device: cl.Device, strategy: Strategy | None = None, args: Sequence[object] = (), other: int = 0
+    ) -> TypedKernel:
+        """The kernel object for a device, algorithm and exchanged dimension, and where `args` point to shared virtual memory.
 
         Such pointers need one of their own, which may take no buffer in their place afterwards (the effect POINTERS_STAY).
         """
         strategy = strategy or self.program.strategy(device)
         pointers = tuple(i for i, argument in enumerate(args) if isinstance(argument, cl.SVMPointer))
-        key = (device, strategy.device_barrier.value, pointers)
+        key = (device, strategy.device_barrier.value, other, pointers)
         handle = self._handles.get(key)
         if handle is None:
-            handle = TypedKernel(self.program.built(device, strategy), self.name)
+            handle = TypedKernel(self.program.built(device, strategy, other), self.name)
             parameters = parameters_of(handle, self._typedefs)
             if parameters is not None:
                 # Makes a launch ten times cheaper than letting PyOpenCL find out what each argument is.

@@ -18,7 +18,16 @@ from portbar.launching.compiled import CompiledKernel
 from portbar.launching.occupancy import Occupancies
 from portbar.launching.parameters import GRID, SCAN
 from portbar.launching.plan import Plan
-from portbar.launching.sizes import Shape, Size, as_size, check_least, checked_local_size, explicit_groups
+from portbar.launching.sizes import (
+    Shape,
+    Size,
+    as_size,
+    check_least,
+    checked_local_size,
+    exchange,
+    exchanged_with,
+    explicit_groups,
+)
 from portbar.primitives.reduction.header import local_size_limit
 from portbar.rendering.source import kernel_text, mentions
 
@@ -55,8 +64,12 @@ class Planner:
             text = kernel_text(program.source, kernel.name)
             used = [one.name for one in program.scans if mentions(text, f"{one.name}_scan")]
             scans.check_sizes(kernel.name, program.scans, size, local, used)
-        handle = kernel.handle(device, args=args)
-        return Plan(queue, handle, kernel.label(device), kernel.hidden, size, local, groups)
+        other = exchanged_with(program.profile(device).facts, size, local)
+        if other and "barrier(" not in program.rendered(device):
+            # Statements are executed twice only where work-items meet.
+            other = 0
+        handle, local = kernel.handle(device, args=args, other=other), local and exchange(local, other)
+        return Plan(queue, handle, kernel.label(device), kernel.hidden, exchange(size, other), local, groups)
 
     def _plan_grid(
         self, queue: cl.CommandQueue, shape: Shape, local_memory: tuple[int, ...], args: Sequence[Any]
@@ -86,16 +99,17 @@ class Planner:
             groups, global_size = bound if shape.most is None else min(shape.most, bound), None
         if global_size is None:
             global_size = (groups * local[0], *local[1:])
-        profile = program.profile(device)
+        profile, size = program.profile(device), tuple(map(int, global_size))
+        other = exchanged_with(profile.facts, size, local)
         patience, resident = timing.patience_rounds(profile), min(groups, bound)
         splits = quirks.has_effect(quirks.QUEUES_SPLIT_THREADS, profile.facts)
         return Plan(
             queue,
-            kernel.handle(device, tuned, args),
+            kernel.handle(device, tuned, args, other),
             label,
             kernel.hidden,
-            tuple(map(int, global_size)),
-            local,
+            exchange(size, other),
+            exchange(local, other),
             groups,
             memoryview(array("I", (0, resident, patience, timing.limit_rounds(profile, program.spin_limit, resident)))),
             patience=(patience, timing.rounds(profile, timing.PATIENCE_SHARED)) if splits else None,

@@ -103,6 +103,19 @@ def checked_local_size(kernel: CompiledKernel, device: cl.Device, local_size: Se
     return local
 
 
+def exchanged_with(facts: DeviceFacts, size: Size, local: Size | None) -> int:
+    """The dimension that a launch exchanges with its first one, 0 for none; drivers that choose the local size may choose 1."""
+    if not quirks.has_effect(quirks.FIRST_ITEM_TWICE, facts) or (local is not None and local[0] > 1):
+        return 0
+    shape = local or size
+    return shape.index(max(shape))
+
+
+def exchange(size: Size, other: int) -> Size:
+    """A size with dimension `other` and the first one exchanged."""
+    return size if other == 0 else (size[other], *size[1:other], size[0], *size[other + 1 :])
+
+
 def counted(kernel: str, what: str, given: Any) -> int:
     """A number of work-groups or of items that a caller gives for a kernel, a whole number above 0."""
     try:

@@ -58,6 +58,11 @@ def work_of_all() -> str:
     return render_def(_WORKAROUNDS, "work_of_all", {}).strip()
 
 
+def exchanged(other: int) -> str:
+    """The macros before a text that is launched with this dimension and the first one exchanged; nothing for the first one."""
+    return render_def(_WORKAROUNDS, "exchanged", {"other": other}) if other else ""
+
+
 def pause_piece(pause: str) -> list[Piece]:
     """The pause between polls, with what it needs; nothing for `none`."""
     return [(_PAUSES[pause][0], "relax")] if pause in _PAUSES else []

@@ -195,7 +195,7 @@ def test_each_chunk_and_each_tile_is_claimed_once_without_barriers_between_loops
             assert (taken("dynamic", n, local, n, chunk, 5) == 10).all()
 
 
-@pytest.mark.parametrize("local", LOCALS, ids=str)
+@pytest.mark.parametrize("local", [*LOCALS, (1, 7), (1, 1, 7)], ids=str)
 def test_loops_may_stand_in_branches(taken, local):
     assert (taken("branches", 60, local, 60, 9) == 9).all()
 

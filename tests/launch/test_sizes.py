@@ -10,6 +10,8 @@ import pyopencl as cl
 import pytest
 
 import portbar
+from portbar.device import quirks
+from portbar.device.quirks.entry import Quirk
 from portbar.launching import sizes
 from portbar.launching.parameters import Parameter, scalar_typedefs
 from tests import support
@@ -228,3 +230,103 @@ def test_a_suggested_local_size_is_computed_once(context, queue, monkeypatch):
 def test_a_device_with_too_few_groups_is_named_with_their_number(bound: int, words: str) -> None:
     with pytest.raises(portbar.UnsupportedFeatureError, match=words):
         sizes.check_least("k", "A device", 3, (64,), bound, None)
+
+
+TELLS = """
+#include "portbar/device_barrier.h"
+
+#define TELL(values) for (uint d = 0u; d < 3u; ++d) told[d] = (uint)values(d); told += 3;
+
+kernel void plain(global uint *out)
+{
+    const size_t row = get_global_id(2) * get_global_size(1) + get_global_id(1);
+    global uint *told = out + 20 * (row * get_global_size(0) + get_global_id(0));
+    TELL(get_global_id) TELL(get_group_id) TELL(get_local_id) TELL(get_global_size) TELL(get_num_groups) TELL(get_local_size)
+#if __OPENCL_C_VERSION__ >= 200
+    told[0] = (uint)get_global_linear_id();
+    told[1] = (uint)get_local_linear_id();
+#endif
+}
+
+kernel void meets(PORTBAR_GRID_PARAM, global uint *out)
+{
+    PORTBAR_ENTER(grid);
+    if (portbar_device_barrier(&grid))
+        out[portbar_global_id(&grid)] = (uint)(get_group_id(1) * get_local_size(1) + get_local_id(1));
+}
+
+kernel __attribute__((reqd_work_group_size(1, 3, 2))) void shaped(global uint *out)
+{
+    out[get_global_id(2) * 6 + get_global_id(1)] = (uint)(get_local_id(2) * 3 + get_local_id(1));
+}
+"""
+
+
+@pytest.fixture
+def exchanging():
+    """Let each device have its launches with two dimensions exchanged."""
+    quirk = Quirk("narrow", lambda *_: True, "a fault", "seen", "a workaround", effect=quirks.FIRST_ITEM_TWICE)
+    with quirks.registered(quirk):
+        yield
+
+
+@on_device
+@pytest.mark.parametrize(
+    ("size", "local"),
+    [
+        ((1, 6), (1, 3)),
+        ((4, 6), (1, 3)),
+        ((2, 4, 9), (1, 2, 3)),
+        ((3, 2, 8), (1, 1, 4)),
+        ((3, 2), (1, 1)),
+        ((3, 8), None),
+    ],
+)
+def test_a_kernel_does_not_see_that_its_dimensions_are_exchanged(context, queue, exchanging, size, local):
+    del exchanging
+    out = support.filled(queue, 20 * math.prod(size))
+    support.kernel(context, TELLS, "plain")(queue, size, local, out).wait()
+    sides = np.array((*size, 1, 1)[:3])
+    ids = np.stack(np.unravel_index(np.arange(sides.prod()), sides[::-1]), 1)[:, ::-1]
+    told = support.uints(queue, out).reshape(-1, 20)
+    locals_ = told[:, 15:18] if local is None else np.broadcast_to((*local, 1, 1)[:3], ids.shape)
+    np.testing.assert_array_equal(told[:, 0:3], ids)
+    np.testing.assert_array_equal(told[:, 3:6], ids // locals_)
+    np.testing.assert_array_equal(told[:, 6:9], ids % locals_)
+    np.testing.assert_array_equal(told[:, 9:18], np.concatenate([ids * 0 + sides, sides // locals_, locals_], 1))
+    if told[:, 18:].any():
+        np.testing.assert_array_equal(told[:, 18], np.arange(len(told)))
+        inside = told[:, 6:9]
+        np.testing.assert_array_equal(
+            told[:, 19], (inside[:, 2] * locals_[:, 1] + inside[:, 1]) * locals_[:, 0] + inside[:, 0]
+        )
+
+
+@on_device
+def test_grids_and_required_sizes_are_exchanged_too(context, queue, exchanging):
+    del exchanging
+    out = support.filled(queue, 12)
+    for where in ({"global_size": (1, 6)}, {"global_size": None, "num_groups": 1}):
+        support.kernel(context, TELLS, "meets")(queue, where.pop("global_size"), (1, 6), out, **where).wait()
+        np.testing.assert_array_equal(support.uints(queue, out)[:6], np.arange(6))
+    support.kernel(context, TELLS, "shaped")(queue, (1, 6, 2), (1, 3, 2), out).wait()
+    np.testing.assert_array_equal(support.uints(queue, out), [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5])
+
+
+@on_device
+def test_the_widest_dimension_is_exchanged_where_the_first_is_1(device, exchanging):
+    del exchanging
+    facts = portbar.describe(device).facts
+    for local, other in (((7, 1), 0), ((1, 7), 1), ((1, 2, 7), 2), ((1, 2, 2), 1), ((2, 7), 0), ((1,), 0), (None, 1)):
+        assert sizes.exchanged_with(facts, (3, 5), local) == other
+    assert sizes.exchange((1, 2, 3), 2) == (3, 2, 1)
+
+
+@on_device
+def test_kernels_without_barriers_are_not_exchanged(context, queue, exchanging, monkeypatch):
+    del exchanging
+    made = portbar.Program(context, "kernel void k(global uint *out) { out[get_global_id(1)] = 7u; }").kernel("k")
+    out = support.filled(queue, 4)
+    monkeypatch.delattr("portbar.launching.compiled.compile_program")
+    made(queue, (1, 4), (1, 4), out).wait()
+    assert support.uints(queue, out).tolist() == [7] * 4

@@ -413,15 +413,19 @@ ENTRIES = (
     _quirk(
         name="pocl-first-item-twice",
         where=_release(3),
+        effect=effects.FIRST_ITEM_TWICE,
         fault=(
-            "around a barrier that all skip, the first work-item executes the statements between the other barriers twice, in "
-            "work-groups of several work-items whose first dimension is 1"
+            "in work-groups of several work-items whose first dimension is 1, the first work-item executes statements twice "
+            "before a branch, a loop or a return that skips a barrier, and after it"
         ),
         seen=(
-            "PoCL 3.0-rc2 and 3.1, local size (1, 7), "
+            "PoCL 3.0-rc2 and 3.1, local sizes (1, 7) and (1, 1, 7), "
             "`if (none) barrier(...); out[get_local_id(1)] += 1; barrier(...);`, 2026-11"
         ),
-        workaround="give the work-items in the first dimension, (7, 1), or keep such barriers out of branches",
+        workaround=(
+            "portbar launches such kernels with two dimensions exchanged, and compiles them once more for that; in your own, "
+            "give the work-items in the first dimension, (7, 1)"
+        ),
         platform="PoCL 3",
         task="tests.device.quirk_programs:counts_after_skipped_barrier",
         shows=returns(lambda counts: counts == [2, 1, 1, 1]),
