@@ -2,9 +2,9 @@
 
 PoCL copies all that follows a barrier that some path avoids, once for each branch that leads there, and then lets the
 first work-item choose among the copies. Branches that meet at a barrier are not distinguished, so one is added where they
-meet: at the end of a kernel, and of each branch that holds a barrier. Code of a single work-item at the start of such a branch
-is executed by all of them, unless a statement that each executes precedes it. No line moves. Text that cannot be parsed as
-functions, statements and blocks stays unchanged.
+meet: at the end of a kernel and of each branch that holds a barrier, and after branches that others follow. Code of a
+single work-item at the start of such a branch is executed by all of them, unless a statement that each executes precedes
+it. No line moves. Text that cannot be parsed as functions, statements and blocks stays unchanged.
 """
 
 from __future__ import annotations
@@ -126,14 +126,35 @@ class _Joiner:
 
     def _list(self, parts: Sequence[Statement], *, later: bool) -> None:
         for number, part in enumerate(parts):
-            after = later or any(map(self._holds, parts[number + 1 :]))
-            self._inside(part, later=after)
+            rest = parts[number + 1 :]
+            meets = any(map(self._holds, rest))
+            # Insertions at one place appear in reverse order.
+            if self._meets_before(part, rest) or (
+                meets and part.kind == "if" and any(map(self._may_return, part.parts))
+            ):
+                self._insert(part.end, f" {_join()}")
+            elif meets and part.kind == "if" and self._ends_round(part):
+                self._insert(part.end, f" {work_of_all()}")
+            self._inside(part, later=later or meets)
             # A return before a barrier is one of the whole work-group.
             before = any(other.kind != "label" for other in parts[:number])
-            if part.kind == "jump" and part.word == "return" and after and before:
+            if part.kind == "jump" and part.word == "return" and (later or meets) and before:
                 self._before(part)
-            if part.kind == "if" and self._ends_round(part) and any(map(self._holds, parts[number + 1 :])):
-                self._insert(part.end, f" {work_of_all()}")
+
+    def _meets_before(self, made: Statement, rest: Sequence[Statement]) -> bool:
+        """Whether branches with a barrier meet before other branches, about which a compiler may decide together with them."""
+        if made.kind != "if" or not any(map(self._holds, made.parts)):
+            return False
+        last = list(self._collective.finditer(self._code, made.start, made.end))[-1]
+        return any(other.parts for other in rest) and not self._leaves(made, last.start())
+
+    def _may_return(self, branch: Statement) -> bool:
+        """Whether a branch returns in some cases and meets the others after it in other cases."""
+        last = branch.parts[-1] if branch.kind == "block" and branch.parts else branch
+        return last.kind != "jump" and self._returns(branch)
+
+    def _returns(self, made: Statement) -> bool:
+        return made.word == "return" or any(map(self._returns, made.parts))
 
     def _jump(self, made: Statement, *, later: bool) -> None:
         if self._is_kernel and made.word == "return" and not later:

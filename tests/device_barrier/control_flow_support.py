@@ -48,11 +48,17 @@ FLOWS = {
     "after a return": Flow("if (none != 0u) return; CALL ONE", 1),
     "before a return": Flow("CALL ONE if (none != 0u) return; CALL ONE", 2),
     "after a return of one work-item's work": Flow("if (none != 0u) { ONE return; } CALL ONE", 1),
+    "after a return in a branch": Flow("if (n == 4u) { if (none != 0u) return; v += 9u; } else { ONE } ONE CALL", 1),
     "return in a loop": Flow("for (uint k = 0; k < n; ++k) { CALL ONE if (none != 0u) return; }", 5),
     "returns of some at the end": Flow(
         "CALL ONE out[me] = v; if ((id & 1u) != 0u) return; if (x[id] == 0u) return;", 1
     ),
     "if in a loop": Flow("for (uint k = 0; k < n; ++k) { if ((k & 1u) != 0u) { CALL ONE } }", 2),
+    "if in a loop, asked twice": Flow(
+        "for (uint k = 0; k < n; ++k) { if (k == 0u) { CALL } if (k == 0u) { ONE "
+        "for (uint q = 0u; q < id; ++q) { if (q == 2u) break; v += x[id] - 1u; } } }",
+        1,
+    ),
     "loop in an if": Flow("if (n == 5u) { for (uint k = 0; k < n; ++k) { CALL ONE } }", 5),
     "if in an if": Flow("if (n == 5u) { if (none == 0u) { CALL ONE } else { CALL } ONE }", 1),
     "break": Flow("for (uint k = 0; k < 100u; ++k) { CALL ONE if (k + 1u == n) break; }", 5),
@@ -302,7 +308,7 @@ class Case:
         """How often one work-item of each group takes its branch."""
         text = FLOWS[self.flow].text
         times = FLOWS[self.flow].times if "ONE" in text else 0
-        if self.flow == "if in an if":
+        if self.flow in {"if in an if", "after a return in a branch"}:
             times += 1
         own = FAMILIES[self.family].calls[self.call].count("ONE") + (self.call == "helper")
         return times + own * FLOWS[self.flow].times
@@ -327,6 +333,7 @@ def all_cases() -> list[Case]:
 
 #: Seen to be wrong on some runtime before portbar had an entry for it.
 SEEN_WRONG = {
+    "work-group reduce": ("after a return in a branch", "if in a loop, asked twice"),
     "barrier, looked at": ("plain", "both arms", "before a return"),
     "helper": ("if without braces",),
     "gang worker vector": ("if", "if without braces", "both arms", "both arms without braces", "after a return"),

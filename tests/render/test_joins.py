@@ -51,6 +51,21 @@ def joined(body: str) -> str:
             f"while (n) {{ if (n) continue; {MEET} a(); }}",
             f"while (n) {{ {BEGIN} if (n) continue; {BEGIN} {MEET} a(); {JOIN} }}",
         ),
+        # Before other branches.
+        (
+            f"if (n) {MEET} a(); if (n) b();",
+            f"if (n) {{ {BEGIN} {MEET} {JOIN} }} {JOIN} a(); if (n) b();",
+        ),
+        (f"while (n) {{ if (n) {MEET} a(); }}", f"while (n) {{ if (n) {{ {BEGIN} {MEET} {JOIN} }} a(); }}"),
+        # Early returns in branches, some of which meet again.
+        (f"if (n) {{ if (m) return; }} else a(); {MEET}", f"if (n) {{ if (m) return; }} else a(); {JOIN} {MEET}"),
+        (f"if (n) a(); else if (m) return; {MEET}", f"if (n) a(); else if (m) return; {JOIN} {MEET}"),
+        (f"if (n) a(); else return; {MEET}", f"if (n) a(); else return; {MEET}"),
+        # Only one work-item may be here.
+        (
+            f"if (n) {{ if (m) {{ if (k) return; }} a(); }} {MEET}",
+            f"if (n) {{ if (m) {{ if (k) return; }} a(); }} {JOIN} {MEET}",
+        ),
         (f"while (n) {{ {MEET} if (a()) continue; a(); }}", f"while (n) {{ {MEET} if (a()) continue; a(); }}"),
         (
             f"switch (n) {{ case 1: {MEET} a(); break; default: a(); }}",
