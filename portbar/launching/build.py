@@ -132,11 +132,10 @@ def build_options(strategy: Strategy, options: Sequence[str]) -> tuple[str, ...]
 
 def kernel_names(program: cl.Program) -> tuple[str, ...]:
     """Names of a program's kernels, sorted."""
-    try:
-        names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0")
-    except cl.LogicError:
-        # Intel's runtime refuses this query for a program without kernels.
-        names = ""
+    # Of programs without kernels, Intel's runtime refuses the names, and NVIDIA's driver ends the process.
+    if program.get_info(cl.program_info.NUM_KERNELS) == 0:
+        return ()
+    names = str(program.get_info(cl.program_info.KERNEL_NAMES)).strip("\0")
     return tuple(sorted(filter(None, names.split(";"))))
 
 
