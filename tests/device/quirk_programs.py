@@ -311,6 +311,16 @@ kernel void beside(PORTBAR_GRID_PARAM, global long *out)
 """
 
 
+TEAMS = """
+#include "portbar/team.h"
+kernel void teams(PORTBAR_GRID_PARAM)
+{
+    PORTBAR_ENTER(grid);
+    (void)portbar_team_split(&grid, 1u);
+}
+"""
+
+
 def left_behind(payload: dict[str, Any]) -> int:
     """How often, in many launches, a work-group did not find what another had left before a barrier."""
     from dataclasses import replace  # noqa: PLC0415 (one program's)
@@ -332,7 +342,19 @@ def left_behind(payload: dict[str, Any]) -> int:
         found = np.zeros(128, np.int64)
         cl.enqueue_copy(queue, found, out)
         missed += launch.num_groups == 2 and found[33:66].tolist() != [33] * 33
-    return missed + _wrong_halves(queue, strategy)
+    return missed + _wrong_halves(queue, strategy) + _refused_teams(queue, strategy)
+
+
+def _refused_teams(queue: cl.CommandQueue, strategy: Any) -> int:
+    """How many splits into teams are refused, since work-items do not find the size that one of them has written."""
+    from portbar import Error, Program  # noqa: PLC0415 (needs PyOpenCL)
+
+    launch = Program(queue.context, TEAMS, strategy=strategy).kernel("teams")(queue, None, (5,), num_groups=2)
+    try:
+        launch.wait()
+    except Error:
+        return 1
+    return 0
 
 
 def _wrong_halves(queue: cl.CommandQueue, strategy: Any) -> int:

@@ -296,19 +296,20 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-leader-forgotten",
-        where=_release(3, 6),
+        where=_release(3, 4, 5, 6),
         effect=effects.LEADER_FORGOTTEN,
         fault=(
             "between two barriers, a block that only one work-item executes may be dropped if the other work-items execute "
             "nothing there: a barrier between work-groups then let them pass and reported success"
         ),
         seen=(
-            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 3.0-rc2 and 3.1, programs of a dozen, in waits of "
-            "the split device barrier, a lock under an if, and sub-group scans in both branches of an if, 2026-11"
+            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 5.0 (16 cores), splits into teams; PoCL 3.0-rc2 and "
+            "3.1, programs of a dozen, in waits of the split device barrier, a lock under an if, and sub-group scans in both "
+            "branches of an if, 2026-11"
         ),
         workaround=(
-            "portbar makes every work-item write a private volatile word there, on PoCL 3 also at the start of each branch "
-            "that holds a barrier; do the same in your kernels, or use another runtime"
+            "portbar makes every work-item write a private volatile word there, on PoCL 3 to 5 also at the start of each "
+            "branch that holds a barrier; do the same in your kernels, or use another runtime"
         ),
         task="tests.device.quirk_programs:left_behind",
         shows=returns(lambda missed: missed > 0),
@@ -412,14 +413,14 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-first-item-twice",
-        where=_release(3),
+        where=_release(3, 4, 5),
         effect=effects.FIRST_ITEM_TWICE,
         fault=(
             "in work-groups of several work-items whose first dimension is 1, the first work-item executes statements twice "
             "before a branch, a loop or a return that skips a barrier, and after it"
         ),
         seen=(
-            "PoCL 3.0-rc2 and 3.1, local sizes (1, 7) and (1, 1, 7), "
+            "PoCL 3.0-rc2, 3.1 and 5.0, local sizes (1, 7) and (1, 1, 7), "
             "`if (none) barrier(...); out[get_local_id(1)] += 1; barrier(...);`, 2026-11"
         ),
         workaround=(
