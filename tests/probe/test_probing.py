@@ -330,13 +330,19 @@ def test_waits_for_who_never_comes_last_as_long_as_they_should(probes, found, na
         pytest.skip(f"loops on this device end after {found.loop_limit} iterations, long before a wait's time is over")
     atomics, seconds = best_of(probes), 0.1
     words, out = probes._buffer(512), probes._buffer(8)
-    polls = np.uint32(probes._polls(seconds, atomics))
-    # One group alone waits for a work-item that is not there, or for a message from itself.
-    waits = {
-        "handshake": (words, out, np.uint32(0), np.uint32(1), polls),
-        "messages": (words, words, out, np.uint32(1), polls),
-    }
-    assert probes._run(probes._spin_kernel(name, atomics), 1, 1, *waits[name]) > seconds / 4
+
+    def lasted() -> float:
+        probes._spin_rates.clear()
+        polls = np.uint32(probes._polls(seconds, atomics))
+        # One group alone waits for a work-item that is not there, or for a message from itself.
+        waits = {
+            "handshake": (words, out, np.uint32(0), np.uint32(1), polls),
+            "messages": (words, words, out, np.uint32(1), polls),
+        }
+        return probes._run(probes._spin_kernel(name, atomics), 1, 1, *waits[name])
+
+    # A busy machine may make polls look slower than they are, and so the wait too short.
+    assert any(lasted() > seconds / 4 for _ in range(3))
 
 
 @pytest.mark.device
