@@ -94,12 +94,8 @@ def forget() -> None:
 def change_findings(device: cl.Device, what: str, change: Callable[[Findings], Findings]) -> Findings:
     """Change the cached findings of a device, so that the next `describe` tells them; `what` is added to them, in words.
 
-    Changes that other threads and processes make at the same time are kept.
-
-    Raises
-    ------
-    Error
-        The device was never probed on this machine, so it has no findings to extend.
+    Changes that other threads and processes make at the same time are kept. `Error` if the device was never probed on this
+    machine, so it has no findings to extend.
     """
     reported = facts(device)
     with cache.changing():

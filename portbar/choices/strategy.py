@@ -56,10 +56,7 @@ class DeviceProfile:
 def parse_overrides(text: str) -> dict[str, str]:
     """Read `name=value,name=value`.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        An unknown name or value; the message lists the alternatives.
+    `UnsupportedFeatureError` if a name or a value is unknown; the message lists the alternatives.
     """
     overrides: dict[str, str] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):

@@ -42,13 +42,8 @@ class DeviceAddress:
     def resolve(self) -> cl.Device:
         """Return the device.
 
-        A process that asked the loader before portbar did may count its platforms differently. Then the only
-        device of these names is taken.
-
-        Raises
-        ------
-        DeviceError
-            No device, or more than one, matches this address.
+        A process that asked the loader before portbar did may count its platforms differently. Then the only device of these
+        names is taken. `DeviceError` if no device, or more than one, matches this address.
         """
         known = list_devices()
         for address, device in known:
@@ -73,10 +68,7 @@ class DeviceAddress:
 def list_devices() -> list[tuple[DeviceAddress, cl.Device]]:
     """Return every device of every platform with its address; it does not check whether they work.
 
-    Raises
-    ------
-    DeviceError
-        There is no platform at all.
+    `DeviceError` if there is no platform at all.
     """
     found = []
     for platform_index, platform in enumerate(icd.load_platforms()):
@@ -99,13 +91,7 @@ def devices_of(platform: cl.Platform) -> list[cl.Device]:
 
 
 def address_of(device: cl.Device) -> DeviceAddress:
-    """Return the address of a device.
-
-    Raises
-    ------
-    DeviceError
-        No platform lists it; a sub-device has no address.
-    """
+    """Return the address of a device. `DeviceError` if no platform lists it; a sub-device has no address."""
     known = list_devices()
     for address, candidate in known:
         if candidate == device:
@@ -138,10 +124,7 @@ def select_devices(patterns: Sequence[str]) -> list[tuple[DeviceAddress, cl.Devi
 def select(known: Sequence[tuple[DeviceAddress, T]], patterns: Sequence[str]) -> list[tuple[DeviceAddress, T]]:
     """Return the entries of a listing whose addresses match, as `select_devices` does.
 
-    Raises
-    ------
-    DeviceError
-        A pattern matches nothing.
+    `DeviceError` if a pattern matches nothing.
     """
     if not patterns:
         return list(known)

@@ -83,13 +83,7 @@ class Costs:
 
     @classmethod
     def from_json(cls, value: Any) -> Costs:
-        """Read what `to_json` wrote.
-
-        Raises
-        ------
-        RecordError
-            It is something else, or holds a time that cannot be.
-        """
+        """Read what `to_json` wrote. `RecordError` if it is something else, or holds a time that cannot be."""
         try:
             costs = cls(tuple(_shape(one) for one in value["shapes"]), exactly(str, value["source"]))
             costs.at(costs.local_sizes[0], 1)

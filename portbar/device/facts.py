@@ -130,10 +130,7 @@ class DeviceFacts:
     def from_json(cls, record: Mapping[str, Any]) -> DeviceFacts:
         """Return the facts that `to_json` wrote; unknown members are ignored, missing ones are None.
 
-        Raises
-        ------
-        RecordError
-            A member has an invalid type.
+        `RecordError` if a member has an invalid type.
         """
         if not isinstance(record, Mapping):
             raise RecordError(f"device facts must be a JSON object, not {type(record).__name__}")

@@ -91,10 +91,7 @@ class Findings:
     def from_json(cls, value: Any) -> Findings:
         """Return the findings that `to_json` wrote.
 
-        Raises
-        ------
-        RecordError
-            A field has the wrong type, or names something that this portbar does not have.
+        `RecordError` if a field has the wrong type, or names something that this portbar does not have.
         """
         if not isinstance(value, dict):
             raise RecordError(f"findings must be an object of fields, not {type(value).__name__}")

@@ -44,10 +44,7 @@ class WaitTuning:
     def from_json(cls, value: Any) -> WaitTuning:
         """Read what `to_json` wrote.
 
-        Raises
-        ------
-        TypeError, ValueError
-            A field is unknown, of the wrong type, or out of bounds.
+        `TypeError` or `ValueError` if a field is unknown, of the wrong type, or out of bounds.
         """
         known = cls()
         if not isinstance(value, dict) or not set(value) <= set(asdict(known)):
@@ -145,10 +142,7 @@ class ArrayTuning:
     def from_json(cls, value: Any) -> ArrayTuning:
         """Read what `dataclasses.asdict` made.
 
-        Raises
-        ------
-        TypeError, ValueError
-            A field is unknown or missing, of the wrong type, or out of bounds.
+        `TypeError` or `ValueError` if a field is unknown or missing, of the wrong type, or out of bounds.
         """
         if not isinstance(value, dict) or not set(value) <= {field.name for field in fields(cls)}:
             raise ValueError(f"arrays must have the fields {', '.join(field.name for field in fields(cls))}")

@@ -144,16 +144,9 @@ def export(
     """Write every header, `host.h` too, to `folder`/portbar/, ready for `-I folder`; the paths written.
 
     A header that the device cannot have becomes an `#error` with the reason. Given the kernels' `sources` and build options,
-    headers hold what they use, and one that none includes becomes an `#error`.
-
-    Raises
-    ------
-    Error
-        A source is one that `Program` refuses.
-    RenderError
-        The folder cannot be written.
-    UnsupportedFeatureError
-        The device cannot do what the sources, or the device barrier, need.
+    headers hold what they use, and one that none includes becomes an `#error`. `Error` if a source is one that `Program`
+    refuses. `RenderError` if the folder cannot be written. `UnsupportedFeatureError` if the device cannot do what the sources,
+    or the device barrier, need.
     """
     written: list[Path] = []
     # All of them before the first is written: one that is refused leaves the headers of an earlier export as they were.

@@ -151,12 +151,8 @@ class GangLaunch(Launch):
     def wait(self) -> None:
         """Wait until the launch is complete and its reductions are known to be.
 
-        Raises
-        ------
-        BarrierTimeoutError
-            An atomic wait reached its spin limit.
-        Error
-            A loop was reduced more often than declared or not by all work-groups, or a lock was not given back.
+        `BarrierTimeoutError` if an atomic wait reached its spin limit. `Error` if a loop was reduced more often than declared
+        or not by all work-groups, or a lock was not given back.
         """
         super().wait()
         if self._words is None:

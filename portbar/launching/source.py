@@ -42,14 +42,8 @@ def read_source(
 ) -> Source:
     """Read a source, and check that it can be what its author means.
 
-    Raises
-    ------
-    Error
-        The source is not text, or an option is not.
-    BuildError
-        The source cannot work as it is.
-    RenderError
-        An include names an unknown header of portbar's.
+    `Error` if the source is not text, or an option is not. `BuildError` if the source cannot work as it is. `RenderError` if an
+    include names an unknown header of portbar's.
     """
     options = listed("options", options.split() if isinstance(options, str) else options)
     for option in options:

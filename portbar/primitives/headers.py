@@ -124,12 +124,8 @@ def _with_required(names: Iterable[str], use: Use | None, scans: tuple[scan.Devi
 def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
     """Text of `portbar/NAME.h` for one strategy, after those that it requires; of reductions what `use` says, if anything.
 
-    Raises
-    ------
-    RenderError
-        There is no such header; the message names those that there are.
-    UnsupportedFeatureError
-        The device cannot do what the header is for.
+    `RenderError` if there is no such header; the message names those that there are. `UnsupportedFeatureError` if the device
+    cannot do what the header is for.
     """
     return "".join(
         _as_file(unmarked(_text(header, strategy)), header, strategy) for header in _with_required([name], use)
@@ -139,10 +135,8 @@ def render_header(name: str, strategy: Strategy, use: Use | None = None) -> str:
 def whole_headers(names: Sequence[str], strategy: Strategy) -> dict[str, str]:
     """Name -> text of headers that include each other, for sources that are not known; those that they require come first.
 
-    Raises
-    ------
-    RenderError, UnsupportedFeatureError
-        As `render_header`; the latter also for a header that only a source can give its content.
+    `RenderError` or `UnsupportedFeatureError` as by `render_header`; the latter also for a header that only a source can give
+    its content.
     """
     texts: dict[str, str] = {}
     for header in _with_required(names, None):
@@ -247,12 +241,8 @@ def resolve_includes(
     """`source` with every `#include "portbar/..."` replaced by what it uses of that header; `options` may use something, too.
 
     `#line` directives keep the author's line numbers, so that a driver's message about line 12 means the author's line 12.
-    Includes of other files are left for the driver and its `-I` options.
-
-    Raises
-    ------
-    RenderError
-        An include names a header that does not exist; the message gives the author's line.
+    Includes of other files are left for the driver and its `-I` options. `RenderError` if an include names a header that does
+    not exist; the message gives the author's line.
     """
     if strategy.has(quirks.JOINS_LOST):
         source = with_joins(source)

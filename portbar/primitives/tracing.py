@@ -56,10 +56,7 @@ class Tracing:
 def tracing_of(facts: DeviceFacts, findings: Findings | None, events: int) -> Tracing:
     """How a program is traced on a device.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        No clock that the device's kernels can read is known.
+    `UnsupportedFeatureError` if no clock that the device's kernels can read is known.
     """
     if facts.compute_capability:
         return Tracing("globaltimer", events)

@@ -70,13 +70,7 @@ class Variants(Mapping[str, V], Generic[V]):
         return len(self._all())
 
     def register(self, variant: V) -> None:
-        """Add a variant.
-
-        Raises
-        ------
-        ValueError
-            There is one of this name.
-        """
+        """Add a variant. `ValueError` if there is one of this name."""
         known = self._all()
         if variant.name in known:
             raise ValueError(f"{self._package} already has a variant {variant.name!r}: choose another name")

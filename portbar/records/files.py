@@ -62,13 +62,7 @@ def load(path: Path | str) -> dict[str, Any]:
 
 
 def checked(value: Any) -> dict[str, Any]:
-    """Return a JSON value that is a valid record.
-
-    Raises
-    ------
-    RecordError
-        It is not.
-    """
+    """Return a JSON value that is a valid record. `RecordError` if it is not."""
     problems = validate(value)
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -80,10 +74,7 @@ def checked(value: Any) -> dict[str, Any]:
 def read_folder(path: Path | str) -> list[tuple[Path, dict[str, Any]]]:
     """Return every record in a folder, by file name; other files than `*.json` are ignored.
 
-    Raises
-    ------
-    RecordError
-        The folder does not exist, or a file in it is not a valid record.
+    `RecordError` if the folder does not exist, or a file in it is not a valid record.
     """
     folder = Path(path)
     if not is_folder(folder):

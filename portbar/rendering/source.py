@@ -103,13 +103,7 @@ def _directives(text: str) -> Iterator[re.Match[str]]:
 
 
 def closed(code: str, start: int) -> int:
-    """Where the bracket that opens at `start` has been closed.
-
-    Raises
-    ------
-    UnreadableError
-        It is not.
-    """
+    """Where the bracket that opens at `start` has been closed. `UnreadableError` if it is not."""
     depth = 0
     opening = code[start]
     for found in _BRACKETS[opening].finditer(code, start):

@@ -95,12 +95,8 @@ def _numbered_def(name: str, def_name: str) -> str:
 def render_def(name: str, def_name: str, context: Mapping[str, Any]) -> str:
     """Render the def `def_name` of the template `name` with the names in `context`; undefined names are errors.
 
-    Names are paths below `cl_templates`, or absolute paths of templates outside of portbar.
-
-    Raises
-    ------
-    RenderError
-        With the text of the failing def, numbered as in its file, and the names that it was given.
+    Names are paths below `cl_templates`, or absolute paths of templates outside of portbar. A `RenderError` has the text of
+    the failing def, numbered as in its file, and the names that it was given.
     """
     template = _template(name)
     if not template.has_def(def_name):

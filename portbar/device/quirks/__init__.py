@@ -27,12 +27,7 @@ QUIRKS: list[Quirk] = [*pocl.ENTRIES, *mesa.ENTRIES, *intel.ENTRIES, *nvidia.ENT
 def registered(quirk: Quirk) -> Iterator[None]:
     """Add an entry to the table for the duration of a `with` block, as for an implementation of your own.
 
-    Programs that were compiled before it keep their choices.
-
-    Raises
-    ------
-    ValueError
-        The table has an entry of this name.
+    Programs that were compiled before it keep their choices. `ValueError` if the table has an entry of this name.
     """
     if any(quirk.name == known.name for known in QUIRKS):
         raise ValueError(f"the table of faults has an entry {quirk.name!r} already: choose another name")

@@ -40,12 +40,9 @@ _PLAIN: Final = re.compile(rf"(?:\(\s*\w+\s*\)\s*)?{_PLACE}\s*\)?")
 def check_source(name: str, source: str, loops: tuple[ReductionLoop, ...]) -> None:
     """Check that a program with declared loops can be what its author means.
 
-    Raises
-    ------
-    BuildError
-        The header is not included, a name of a loop is defined by the source itself, the gang level is used without its
-        parameter, headers are in an order in which functions would be missing, or a call is under a condition that cannot hold
-        for all work-items.
+    `BuildError` if the header is not included, a name of a loop is defined by the source itself, the gang level is used without
+    its parameter, headers are in an order in which functions would be missing, or a call is under a condition that cannot hold
+    for all work-items.
     """
     found = [include.name for include in includes(source)]
     if loops and HEADER not in found:

@@ -167,10 +167,8 @@ def _wanted(use: Use, *, by_sub_groups: bool) -> Wanted:
 def context(strategy: Strategy, use: Use) -> dict[str, Any]:
     """The names that the templates may use.
 
-    Raises
-    ------
-    UnsupportedFeatureError
-        The device lacks a type, locks, or local memory for what the author asks for or for one sub-group.
+    `UnsupportedFeatureError` if the device lacks a type, locks, or local memory for what the author asks for or for one
+    sub-group.
     """
     _refuse(strategy, use)
     lanes = lanes_of(strategy, use)

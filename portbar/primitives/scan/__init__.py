@@ -134,13 +134,7 @@ class DeviceScan:
 
 
 def check_scans(scans: Any) -> tuple[DeviceScan, ...]:
-    """The scans of a program as a tuple.
-
-    Raises
-    ------
-    Error
-        An object is not a scan, or two share a name.
-    """
+    """The scans of a program as a tuple. `Error` if an object is not a scan, or two share a name."""
     made = (scans,) if isinstance(scans, DeviceScan) else tuple(scans)
     for place, one in enumerate(made):
         if not isinstance(one, DeviceScan):
@@ -153,11 +147,8 @@ def check_scans(scans: Any) -> tuple[DeviceScan, ...]:
 def check_source(name: str, source: str, scans: tuple[DeviceScan, ...]) -> None:
     """Check that a program with scans can be what its author means.
 
-    Raises
-    ------
-    BuildError
-        The header is not included, the source defines a name of a scan, the kernel lacks the parameter for the state, or
-        missing tiles are never supplied.
+    `BuildError` if the header is not included, the source defines a name of a scan, the kernel lacks the parameter for the
+    state, or missing tiles are never supplied.
     """
     if scans and HEADER not in [include.name for include in includes(source)]:
         raise BuildError(

@@ -187,13 +187,8 @@ def result_of(device: cl.Device, results: Sequence[dict[str, Any]], *, partial: 
 def store_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> Findings:
     """Put verdicts into the cached findings of a device, so that portbar chooses by them from then on.
 
-    A strategy that failed once stays rejected: a later pass does not replace a failure. Verdicts that are
-    neither are left out.
-
-    Raises
-    ------
-    Error
-        The device was never probed on this machine, so it has no findings to add the verdicts to.
+    A strategy that failed once stays rejected: a later pass does not replace a failure. Verdicts that are neither are left out.
+    `Error` if the device was never probed on this machine, so it has no findings to add the verdicts to.
     """
 
     def added(found: Findings) -> Findings:
