@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
 from portbar.primitives.grid import BARRIERS, DISCOVERIES
+from portbar.primitives.variants import Variants
 
 #: Words of 32 bits that share a cache line of 128 bytes, the largest among the devices met so far.
 LINE_WORDS: Final = 32
@@ -76,11 +76,16 @@ class _Offsets(Mapping[str, int]):
     def __init__(self) -> None:
         #: The place of every line that a variant has had.
         self._places: dict[tuple[str, ...], int] = {}
+        #: The offsets with the variants of a revision.
+        self._known: tuple[int, Mapping[str, int]] = (-1, {})
 
     def _table(self) -> Mapping[str, int]:
-        variants = (*BARRIERS.values(), *DISCOVERIES.values())
-        lines = dict.fromkeys((*_LINES, *(line for variant in variants for line in variant.words)))
-        return _offsets(tuple((line, self._places.setdefault(line, len(self._places))) for line in lines))
+        revision = Variants.revision
+        if self._known[0] != revision:
+            variants = (*BARRIERS.values(), *DISCOVERIES.values())
+            lines = dict.fromkeys((*_LINES, *(line for variant in variants for line in variant.words)))
+            self._known = revision, _offsets({line: self._places.setdefault(line, len(self._places)) for line in lines})
+        return self._known[1]
 
     def __getitem__(self, name: str) -> int:
         return self._table()[name]
@@ -92,11 +97,10 @@ class _Offsets(Mapping[str, int]):
         return len(self._table())
 
 
-@lru_cache(maxsize=16)
-def _offsets(lines: tuple[tuple[tuple[str, ...], int], ...]) -> dict[str, int]:
-    if max(place for _, place in lines) >= _MOST_LINES:
+def _offsets(places: Mapping[tuple[str, ...], int]) -> dict[str, int]:
+    if max(places.values()) >= _MOST_LINES:
         raise ValueError(f"the hidden state has room for {_MOST_LINES} lines, and variants have taken more")
-    found = {name: place * LINE_WORDS + word for names, place in lines for word, name in enumerate(names)}
+    found = {name: place * LINE_WORDS + word for names, place in places.items() for word, name in enumerate(names)}
     found["SLOTS"] = _MOST_LINES * LINE_WORDS
     found["RELEASED"] = found["SLOTS"] + SLOTS * SLOT_WORDS
     found["SLICES"] = found["RELEASED"] + RELEASE_FLAGS * LINE_WORDS
