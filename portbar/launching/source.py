@@ -68,8 +68,8 @@ def listed(what: str, given: Any) -> tuple[Any, ...]:
 
 def _check_entering(name: str, text: str) -> None:
     """Refuse a source whose kernels do not enter their grid by their first statement."""
-    hides = hides_names(spliced(without_comments(text)))
-    if mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER") and not hides:
+    misses = mentions(text, "PORTBAR_GRID_PARAM") and not mentions(text, "PORTBAR_ENTER")
+    if misses and not hides_names(spliced(without_comments(text))):
         raise BuildError(
             f"{name}: a kernel takes PORTBAR_GRID_PARAM, but the source never uses PORTBAR_ENTER; make "
             "PORTBAR_ENTER(grid); the first statement of that kernel"

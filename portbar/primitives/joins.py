@@ -109,6 +109,10 @@ class _Joiner:
     def _holds(self, made: Statement) -> bool:
         return self._collective.search(self._code, made.start, made.end) is not None
 
+    def _last_barrier(self, made: Statement) -> int:
+        """Where the last barrier of a statement that has any begins."""
+        return list(self._collective.finditer(self._code, made.start, made.end))[-1].start()
+
     def _inside(self, made: Statement, *, later: bool) -> None:
         """Look through a statement; `later` says whether the work-group meets at a barrier after it."""
         if made.kind == "jump":
@@ -145,8 +149,7 @@ class _Joiner:
         """Whether branches with a barrier meet before other branches, about which a compiler may decide together with them."""
         if made.kind != "if" or not any(map(self._holds, made.parts)):
             return False
-        last = list(self._collective.finditer(self._code, made.start, made.end))[-1]
-        return any(other.parts for other in rest) and not self._leaves(made, last.start())
+        return any(other.parts for other in rest) and not self._leaves(made, self._last_barrier(made))
 
     def _may_return(self, branch: Statement) -> bool:
         """Whether a branch returns in some cases and meets the others after it in other cases."""
@@ -219,8 +222,8 @@ class _Joiner:
         if is_jump and self._holds(last):
             return
         inner = parts[holding[-1] : -1] if is_jump else parts[holding[-1] :]
-        barriers = list(self._collective.finditer(self._code, inner[0].start, inner[0].end))
-        if any(self._leaves(part, barriers[-1].start()) for part in inner):
+        barrier = self._last_barrier(inner[0])
+        if any(self._leaves(part, barrier) for part in inner):
             # Some work-items may have left: a barrier here would be wrong.
             return
         if is_jump:
