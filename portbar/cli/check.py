@@ -19,7 +19,7 @@ from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
 from portbar.survey.litmus.checking import CheckResult, check, result_of, store_verdicts
 from portbar.survey.litmus.patterns import PATTERNS
-from portbar.survey.litmus.results import NAMES, NO_TIME
+from portbar.survey.litmus.results import NAMES, NO_TIME, proves
 from portbar.survey.litmus.tests import TESTS, matching
 from portbar.survey.tables import terminal_table
 
@@ -132,7 +132,7 @@ def _check_into(
             steps.say(f"{number(address)}: {line}")
 
     def keep(result: CheckResult, status: str) -> None:
-        stored = store and any(verdict.startswith(("pass", "fail")) for verdict in result.verdicts.values())
+        stored = store and any(map(proves, result.verdicts.values()))
         if stored:
             store_verdicts(device, result.verdicts)
         entry.update(status=status, reason="", stored=stored, check=result.to_json())

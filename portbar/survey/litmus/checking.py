@@ -17,7 +17,7 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.records.scrubbing import anonymous
 from portbar.survey.litmus.children import Job, Listener, run_in_children
 from portbar.survey.litmus.patterns import PATTERNS
-from portbar.survey.litmus.results import NAMES, is_lost, verdict_of
+from portbar.survey.litmus.results import NAMES, is_lost, proves, verdict_of
 from portbar.survey.litmus.tests import TESTS, matching
 from portbar.survey.measuring.probe import probe
 
@@ -194,10 +194,9 @@ def store_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> Findings:
     def added(found: Findings) -> Findings:
         litmus = dict(found.litmus)
         for name, verdict in verdicts.items():
-            if name not in ALTERNATIVES["atomics"]:
+            if name not in ALTERNATIVES["atomics"] or not proves(verdict):
                 continue
-            kind = verdict.partition(":")[0]
-            if kind == "fail" or (kind == "pass" and not litmus.get(name, "").startswith("fail")):
+            if verdict.startswith("fail") or not litmus.get(name, "").startswith("fail"):
                 litmus[name] = verdict
         return replace(found, litmus=litmus)
 

@@ -86,3 +86,8 @@ def verdict_of(results: Sequence[dict[str, Any]], partial: str = "") -> str:
     skipped = sum(result["status"] in {"skipped", "unfinished"} for result in results)
     left_out = f", {skipped} skipped" if skipped else ""
     return f"pass: {len(passed)} tests, {instances:,} instances{left_out} (seed {passed[0]['seed']})"
+
+
+def proves(verdict: str) -> bool:
+    """Whether a verdict is one that portbar chooses by, rather than that the tests have no answer."""
+    return verdict.startswith(("pass", "fail"))
