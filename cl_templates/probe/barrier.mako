@@ -11,7 +11,7 @@ kernel void portbar_probe_barrier(PORTBAR_GRID_PARAM, global uint *data, global 
     PORTBAR_ENTER(grid);
     const uint id = portbar_global_id(&grid), size = portbar_global_size(&grid);
     const uint own = (uint)get_local_id(0), group = portbar_group_id(&grid), groups = portbar_num_groups(&grid);
-    const uint other = (own * 5u + 3u) % ${local_size}u;
+    const uint other = own ^ 21u;
     const uint next = (group + 1u) % groups * ${local_size}u + other;
     const uint opposite = (groups - 1u - group) * ${local_size}u + own;
     const uint within = group * ${local_size}u + other;

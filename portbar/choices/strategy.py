@@ -242,7 +242,7 @@ def choose(
         reduction=Choice(*reductions.select(facts, findings, std, asked.get("reduction"))),
         capabilities=capabilities,
         tuning=replace(tuning, table=table),
-        workarounds=frozenset(quirk.effect for quirk in quirks.matching(facts) if quirk.effect),
+        workarounds=quirks.effects_of(facts),
         debug=debug,
     )
     # A launch may have other sizes; these are built first, since most launches fill the device. Another algorithm is

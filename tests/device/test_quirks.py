@@ -214,10 +214,12 @@ OCLGRIND = DeviceFacts(name="Oclgrind Simulator")
         ("llvmpipe-loop-limit", llvmpipe("22.3.6"), llvmpipe("25.0.7-2"), ""),
         ("llvmpipe-long-bodies", llvmpipe("22.3.6"), DeviceFacts(driver_version="22.3.6"), ""),
         ("pocl-barrier-under-if", pocl("5.0+debian"), POCL, ""),
-        ("pocl-break-after-return", pocl("3.1+debian"), pocl("6.0"), ""),
+        ("pocl-break-after-return", pocl("7.1+debian"), llvmpipe("22.3.6"), ""),
         ("pocl-structure-copies", POCL, pocl("3.1+debian  Linux, None+Asserts, RELOC, SPIR, LLVM 15.0.6"), ""),
-        ("pocl-arguments-unchecked", POCL, pocl("5.0+debian"), ""),
-        ("pocl-untold-local-memory", pocl("6.0+debian"), POCL, ""),
+        ("pocl-uneven-loops", pocl("5.0+debian"), pocl("6.0+debian"), ""),
+        ("pocl-wrapped-indices", pocl("7.1+debian  Linux, SPIR-V, LLVM 21.1.8"), pocl("6.0+debian, LLVM 18.1.8"), ""),
+        ("pocl-arguments-unchecked", pocl("6.0+debian"), pocl("7.1+debian"), ""),
+        ("pocl-untold-local-memory", pocl("6.0+debian"), pocl("7.1+debian"), ""),
         ("intel-concurrent-bound", intel("CPU"), intel("GPU"), ""),
         ("intel-queue-without-context", intel("CPU"), intel("GPU"), ""),
         ("intel-values-across-barriers", intel("CPU"), POCL, ""),
@@ -235,7 +237,8 @@ OCLGRIND = DeviceFacts(name="Oclgrind Simulator")
 def test_an_entry_matches_where_it_was_seen_and_not_elsewhere(
     name: str, has: DeviceFacts, has_not: DeviceFacts, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("RUSTICL_ENABLE", raising=False)
+    for variable in ("RUSTICL_ENABLE", "POCL_WORK_GROUP_METHOD"):
+        monkeypatch.delenv(variable, raising=False)
     assert by_name(name) in quirks.matching(has, log)
     assert by_name(name) not in quirks.matching(has_not, log)
 

@@ -235,7 +235,8 @@ def test_a_device_with_too_few_groups_is_named_with_their_number(bound: int, wor
 TELLS = """
 #include "portbar/device_barrier.h"
 
-#define TELL(values) for (uint d = 0u; d < 3u; ++d) told[d] = (uint)values(d); told += 3;
+/* Without a loop, which the quirk pocl-loops-over-dimensions is about. */
+#define TELL(values) told[0] = (uint)values(0); told[1] = (uint)values(1); told[2] = (uint)values(2); told += 3;
 
 kernel void plain(global uint *out)
 {

@@ -16,6 +16,7 @@ from portbar.device.addresses import address_of
 from portbar.device.child import ChildResult
 from portbar.device.facts import DeviceFacts, device_key, facts
 from portbar.device.findings import CACHE_KIND, Findings
+from portbar.device.quirks.entry import Quirk
 from portbar.launching import compiled
 from portbar.primitives.atomics import WORDS
 from portbar.primitives.atomics.variant import VARIANTS
@@ -422,6 +423,16 @@ def test_the_probe_sees_a_barrier_that_does_nothing_even_within_one_group(probes
 
     patched_headers(monkeypatch, nothing)
     assert re.match(r"fail: \d+ of \d+ rounds saw stale data", probes.ordering(best_of(probes)))
+
+
+@pytest.mark.device
+def test_the_probe_tries_the_barrier_that_programs_get(device, probes):
+    """With the workarounds of the device's faults: without them PoCL may lose work between barriers, and be refused."""
+    fault = Quirk("throw-away", lambda *_: True, "a fault", "seen", "a workaround", effect="rendered otherwise")
+    with quirks.registered(fault):
+        workarounds = choose(portbar.describe(device)).workarounds
+        assert "rendered otherwise" in workarounds
+        assert probes._strategy(best_of(probes)).workarounds == workarounds
 
 
 @pytest.mark.device

@@ -51,9 +51,14 @@ def _of_device(facts: DeviceFacts) -> tuple[Quirk, ...]:
     return tuple(matching(facts))
 
 
+def effects_of(facts: DeviceFacts) -> frozenset[str]:
+    """Return the effects that the quirks of a device have on portbar."""
+    return frozenset(quirk.effect for quirk in _of_device(facts) if quirk.effect)
+
+
 def has_effect(effect: str, facts: DeviceFacts) -> bool:
     """Return whether any quirk of a device has this effect on portbar."""
-    return any(quirk.effect == effect for quirk in _of_device(facts))
+    return effect in effects_of(facts)
 
 
 def loop_limit(facts: DeviceFacts, measured: int | None) -> int | None:

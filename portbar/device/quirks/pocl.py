@@ -25,10 +25,20 @@ def _release(*majors: int, cbs: bool | None = None) -> Callable[[DeviceFacts], b
     return lambda facts: _major(facts) in majors and cbs in {None, os.environ.get("POCL_WORK_GROUP_METHOD") == "cbs"}
 
 
+def _llvm(facts: DeviceFacts) -> int:
+    """Return the major version of the LLVM that PoCL was built with, 0 if the platform does not report it."""
+    match = re.search(r"PoCL .*\bLLVM (\d+)\.", facts.platform_version)
+    return int(match[1]) if match else 0
+
+
 def _of_old_llvm(facts: DeviceFacts) -> bool:
     """Whether PoCL was built with an LLVM before 15, which casts structures before it copies them."""
-    match = re.search(r"PoCL .*\bLLVM (\d+)\.", facts.platform_version)
-    return match is not None and int(match[1]) < 15
+    return 0 < _llvm(facts) < 15
+
+
+def _lets_the_first_item_choose(facts: DeviceFacts) -> bool:
+    """Whether PoCL copies what follows a skipped barrier: by any method in PoCL 3, with loops around work-items since."""
+    return _release(3)(facts) or (_major(facts) > 3 and os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs")
 
 
 def _passes_wide_vectors_otherwise(facts: DeviceFacts) -> bool:
@@ -59,6 +69,11 @@ def _can_write(folder: Path) -> bool:
         if os.path.lexists(place):
             return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     return False
+
+
+def _is_not(right: list[int]) -> Callable[[ChildResult, str], bool]:
+    """Whether a program ends without a certain result: the process died, the launch failed, or nothing was executed."""
+    return lambda result, _symptom: result.status != "ok" or result.value != right
 
 
 def _taken_by_all(result: ChildResult, _symptom: str) -> bool:
@@ -201,6 +216,25 @@ kernel void uneven(global uint *out, local uint *shelf)
 }
 """
 
+_WRAPS = """
+kernel void wraps(global uint *out, const uint group)
+{
+    global uint *data = out + 32;
+    for (uint i = 0; i < 32u; ++i)
+        data[i] = i + 1u;
+    for (uint i = 0; i < 32u; ++i)
+        out[i] = data[group * 32u + (i * 5u + 3u) % 32u];
+}
+"""
+
+_DIMENSIONS = """
+kernel void dimensions(global uint *out)
+{
+    for (uint d = 0; d < 3u; ++d)
+        out[d] = (uint)get_num_groups(d);
+}
+"""
+
 _STRUCTURES_KEPT = """
 typedef struct { uint v[6]; } six;
 
@@ -296,20 +330,20 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-leader-forgotten",
-        where=_release(3, 4, 5, 6),
+        where=lambda facts: _major(facts) >= 3,
         effect=effects.LEADER_FORGOTTEN,
         fault=(
             "between two barriers, a block that only one work-item executes may be dropped if the other work-items execute "
             "nothing there: a barrier between work-groups then let them pass and reported success"
         ),
         seen=(
-            "PoCL 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 5.0 (16 cores), splits into teams; PoCL 3.0-rc2 and "
-            "3.1, programs of a dozen, in waits of the split device barrier, a lock under an if, and sub-group scans in both "
-            "branches of an if, 2026-11"
+            "PoCL 7.1 (Debian sid) and 6.0 (Debian 13), loopvec, programs of two kernels; PoCL 5.0 (16 cores), splits into "
+            "teams; PoCL 3.0-rc2 and 3.1, programs of a dozen, in waits of the split device barrier, a lock under an if, and "
+            "sub-group scans in both branches of an if, 2026-11"
         ),
         workaround=(
-            "portbar makes every work-item write a private volatile word there, on PoCL 3 to 5 also at the start of each "
-            "branch that holds a barrier; do the same in your kernels, or use another runtime"
+            "portbar makes every work-item write a private volatile word there, also at the start of each branch that holds "
+            "a barrier; do the same in your kernels, or use another runtime"
         ),
         task="tests.device.quirk_programs:left_behind",
         shows=returns(lambda missed: missed > 0),
@@ -318,13 +352,12 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-failed-wait-list",
-        where=_release(3),
+        where=_release(3, 4, 5, 6),
         effect=effects.FAILED_WAITS_NEVER_END,
         everywhere=True,
         fault="a command that depends on an event that has already failed never ends, nor does a wait for it",
-        seen="PoCL 3.1, a user event in the wait list set to -5 before, 2026-11",
+        seen="PoCL 3.1, 5.0 and 6.0, a user event in the wait list set to -5 before, 2026-11",
         workaround="check the status of events before you wait for them; portbar refuses to launch after one that failed",
-        platform="PoCL 3",
         task="tests.device.quirk_programs:behind_a_failure",
         shows=ends("timeout", reports=[{"enqueued": True}]),
         limit=5,
@@ -388,15 +421,15 @@ ENTRIES = (
     _quirk(
         name="pocl-break-after-return",
         # PoCL 4 was not tried; the workaround harms no compiler.
-        where=_release(3, 4, 5),
+        where=_lets_the_first_item_choose,
         effect=effects.JOINS_LOST,
         fault=(
             "after a barrier that some path skips, by an earlier return (PORTBAR_ENTER has one) or an if around it, a "
-            "data-dependent branch of one work-item is executed by all work-items or by none, or never ends; PoCL 5 ends the "
-            "kernel early or aborts"
+            "data-dependent branch of one work-item is executed by all work-items or by none, or never ends; PoCL 5 to 7 end "
+            "the kernel early or abort"
         ),
         seen=(
-            "PoCL 3.0-rc2, 3.1 and 5.0, methods loopvec and cbs, "
+            "PoCL 3.0-rc2, 3.1, 5.0, 6.0 and 7.1, all methods but cbs, "
             "`if (get_global_id(0) == 0) { if (x[0]) atomic_inc(a); else atomic_inc(b); }` as the last statement, 2026-11"
         ),
         workaround=(
@@ -413,38 +446,61 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-first-item-twice",
-        where=_release(3, 4, 5),
+        where=_lets_the_first_item_choose,
         effect=effects.FIRST_ITEM_TWICE,
         fault=(
             "in work-groups of several work-items whose first dimension is 1, the first work-item executes statements twice "
             "before a branch, a loop or a return that skips a barrier, and after it"
         ),
         seen=(
-            "PoCL 3.0-rc2, 3.1 and 5.0, local sizes (1, 7) and (1, 1, 7), "
+            "PoCL 3.0-rc2, 3.1, 5.0, 6.0 and 7.1, all methods but cbs, local sizes (1, 7) and (1, 1, 7), "
             "`if (none) barrier(...); out[get_local_id(1)] += 1; barrier(...);`, 2026-11"
         ),
         workaround=(
             "portbar launches such kernels with two dimensions exchanged, and compiles them once more for that; in your own, "
             "give the work-items in the first dimension, (7, 1)"
         ),
-        platform="PoCL 3",
         task="tests.device.quirk_programs:counts_after_skipped_barrier",
         shows=returns(lambda counts: counts == [2, 1, 1, 1]),
     ),
     _quirk(
         name="pocl-uneven-loops",
-        where=_of_old_llvm,
+        where=lambda facts: _of_old_llvm(facts) or _release(5, 7, cbs=False)(facts) or _release(3, cbs=True)(facts),
         fault=(
-            "before a barrier, a loop with a constant bound that work-items leave at different times ends for all of them "
-            "when the first one leaves it, if a loop inside it has a constant bound as well"
+            "before a barrier, a loop with a bound that the compiler knows, which work-items leave at different times, ends "
+            "for all of them when the first one leaves it, if there is a loop in it"
         ),
         seen=(
-            "PoCL 3.0-rc2 (LLVM 14), `for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) a[k] += i;`, 2026-11"
+            "PoCL 3.0-rc2, 5.0 and 7.1, and 3.1 with another POCL_WORK_GROUP_METHOD than loopvec, "
+            "`for (i = id % 8; i < 100; i += 8) for (k = 0; k < 10; ++k) a[k] += i;`, 2026-11"
         ),
-        workaround="make the outer bound an argument of the kernel, or use a PoCL built with LLVM 15 or later",
-        platform="PoCL 3.0",
+        workaround="make the outer bound an argument of the kernel, or its counter volatile",
         kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
         shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
+    ),
+    _quirk(
+        name="pocl-wrapped-indices",
+        where=lambda facts: _llvm(facts) == 21,
+        fault=(
+            "in a loop, or by all work-items after a barrier, an element `a[n + (5 * i + 3) % 32]` is read as if its index "
+            "did not wrap around, for any odd factor and power of two"
+        ),
+        seen="PoCL 7.1 (Debian sid, LLVM 21) on a processor with AVX-512, all methods, 2026-11",
+        workaround="make the factor an argument of the kernel, combine with `^` instead, or use a PoCL built with another LLVM",
+        kernels=(Kernel(_WRAPS, words=64, arguments=(0,)),),
+        shows=_is_not([(5 * i + 3) % 32 + 1 for i in range(32)] + list(range(1, 33))),
+    ),
+    _quirk(
+        name="pocl-loops-over-dimensions",
+        where=_release(6, 7),
+        fault=(
+            "a kernel that asks for get_num_groups(d), get_group_id(d) or get_global_offset(d), where d counts a loop, cannot "
+            "be loaded: PoCL 6 ends the process at its launch, and PoCL 7 executes nothing"
+        ),
+        seen="PoCL 6.0 (Debian 13) and 7.1 (Debian sid), all methods, 2026-11",
+        workaround="write the dimensions as constants: get_num_groups(0), get_num_groups(1)",
+        kernels=(Kernel(_DIMENSIONS, words=3, global_size=4, local_size=2),),
+        shows=_is_not([2, 1, 1]),
     ),
     _quirk(
         name="pocl-structure-copies",
@@ -473,25 +529,23 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-arguments-unchecked",
-        where=_release(3),
+        where=_release(3, 4, 5, 6),
         effect=effects.ARGUMENTS_UNCHECKED,
         everywhere=True,
         fault="arguments of the wrong size are accepted for a typedef, and those of the wrong kind crash the process",
-        seen="PoCL 3.1, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
+        seen="PoCL 3.1, 5.0 and 6.0, `typedef uint word; kernel void k(global uint *out, word w)` with eight bytes, 2026-11",
         workaround="portbar checks its launches' arguments; in your own, pass NumPy scalars of the parameter's type",
-        platform="PoCL 3",
         task="tests.device.quirk_programs:unchecked_arguments",
         shows=ends("crash", reports=[{"taken": 8}]),
     ),
     _quirk(
         name="pocl-rewritten-logs",
-        where=_release(3),
+        where=lambda facts: _major(facts) >= 3,
         effect=effects.LOGS_REWRITTEN,
         everywhere=True,
         fault='a build log lacks the compiler\'s notes, and locations follow the word "error"',
-        seen="PoCL 3.1, a function called with too few arguments, 2026-11",
+        seen="PoCL 3.1, 5.0, 6.0 and 7.1, a function called with too few arguments, 2026-11",
         workaround="look for the declaration yourself: the error names neither it nor its place",
-        platform="PoCL 3",
         kernels=(Kernel(_TOO_FEW),),
         shows=lambda result, _symptom: (
             FAILS(result, r"error: \S+:\d+:\d+: too few arguments") and "declared here" not in result.message
@@ -499,7 +553,7 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-untold-local-memory",
-        where=lambda facts: _major(facts) >= 5,
+        where=_release(5, 6),
         effect=effects.LOCAL_MEMORY_UNREPORTED,
         everywhere=True,
         fault="CL_KERNEL_LOCAL_MEM_SIZE is 0 for kernels that have local memory",
@@ -510,24 +564,23 @@ ENTRIES = (
     ),
     _quirk(
         name="pocl-vectorised-assembly",
-        where=_release(5, cbs=False),
+        where=_release(5, 6, cbs=False),
         effect=effects.ASSEMBLY_ABORTS,
         everywhere=True,
         fault="the process aborts while it vectorises a kernel with inline assembly for 16 work-items",
-        seen="PoCL 5.0 (Debian, 16 cores of an Intel Xeon with AVX-512), `pause` by one work-item, 2026-11",
+        seen="PoCL 5.0 and 6.0, on processors of Intel and AMD with AVX-512, `pause` by one work-item, 2026-11",
         workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
-        platform="PoCL 5",
         kernels=(Kernel(_PAUSES, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),
     _quirk(
-        name="pocl-cbs-assembly",
-        where=_release(5, 6, cbs=True),
+        name="pocl-assembly-in-loops",
+        where=_release(5, 6),
         effect=effects.ASSEMBLY_ABORTS,
         everywhere=True,
-        fault="with POCL_WORK_GROUP_METHOD=cbs, inline assembly in a loop of another length per work-item aborts the compiler",
+        fault="the process aborts while it compiles inline assembly in a loop of another length per work-item",
         seen="PoCL 5.0 (Debian, 16 cores) and 6.0 (Debian 13), 2026-11",
-        workaround="leave POCL_WORK_GROUP_METHOD unset; portbar uses only instructions that its probe found to work",
+        workaround="use no inline assembly on such a device; portbar uses only instructions that its probe found to work",
         kernels=(Kernel(_PAUSES_IN_A_LOOP, words=64, global_size=64, local_size=64),),
         shows=CRASHES,
     ),

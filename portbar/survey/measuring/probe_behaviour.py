@@ -17,6 +17,7 @@ import pyopencl as cl
 
 from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
+from portbar.device import quirks
 from portbar.device.findings import RATES
 from portbar.errors import BarrierTimeoutError, Error
 from portbar.launching.program import Program
@@ -123,6 +124,7 @@ class Probes(CompileProbes):
                 volatile_polls=variant.polls_volatile(self.facts, self.known.builds),
                 one_way_fences=variant.has_one_way_fences(self.known.builds),
             ),
+            workarounds=quirks.effects_of(self.facts),
         )
 
     # Loops and polls.
