@@ -5,7 +5,7 @@
    Mirrors: cl_templates/device_barrier/tree.mako 355390e33d5f
    Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
+   Mirrors: cl_templates/grid/state.mako 9009b234b188
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=3 ROUNDS=5 RELEASE_FLAGS=2
    Run: GROUPS=4

@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/device_barrier/xf.mako 32a4f633b53f
    Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
-   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
+   Mirrors: cl_templates/grid/state.mako 9009b234b188
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

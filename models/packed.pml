@@ -3,8 +3,8 @@
    the next launch is right whatever the one before has left: also where that never ran, or vanished in the midst of it.
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
-   Mirrors: cl_templates/discovery/packed.mako 8f5f04da6a04
-   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
+   Mirrors: cl_templates/discovery/packed.mako 3d1cf9c733f1
+   Mirrors: cl_templates/grid/state.mako 9009b234b188
    Mirrors: cl_templates/grid/grid.mako 9cb2fd6a12c8
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1

@@ -10,7 +10,7 @@
 
    Mirrors: cl_templates/grid/place.mako 8d221636cacb
    Mirrors: cl_templates/grid/grid.mako 9cb2fd6a12c8
-   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
+   Mirrors: cl_templates/grid/state.mako 9009b234b188
    Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Run: FORM=1 GROUPS=3

@@ -4,10 +4,10 @@
    a fault leaves the lock free. A ticket that was given up stops all who come later: they, and the launches that the
    host has enqueued already, end at their limits and say so.
 
-   Mirrors: cl_templates/discovery/published.mako 1c5125aa1705
-   Mirrors: cl_templates/discovery/ticket.mako 6a4dd5e55422
-   Mirrors: cl_templates/discovery/spin.mako 4ae72a3eff5a
-   Mirrors: cl_templates/grid/state.mako 37ab1e1c7db6
+   Mirrors: cl_templates/discovery/published.mako 0db7cb1ad9ee
+   Mirrors: cl_templates/discovery/ticket.mako bc12d55060cf
+   Mirrors: cl_templates/discovery/spin.mako 6c81fa74db2d
+   Mirrors: cl_templates/grid/state.mako 9009b234b188
    Mirrors: cl_templates/grid/grid.mako 9cb2fd6a12c8
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1

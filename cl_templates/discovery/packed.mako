@@ -2,7 +2,7 @@
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
 <%def name="await_publication()">
 /* The number of participating groups, once the poll is closed; 0 at the limit, which closes it. Acquire. A leader's. */
-static inline uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
+${once} uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
                                              uint tag)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
@@ -38,7 +38,7 @@ static inline uint portbar_await_publication(volatile global uint *state, volati
 </%def>
 <%def name="poll_heal()">
 /* Polls again where the launch before never ran and left the word unprepared: who wins the exchange is group 0. */
-static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint tag)
+${once} uint portbar_poll_heal(volatile global uint *word, uint4 launch, uint tag)
 {
     for (uint tries = 0; tries < PORTBAR_DISCOVERY_LIMIT(launch); ++tries) {
         const uint found = portbar_word_load(word);
@@ -55,7 +55,7 @@ static inline uint portbar_poll_heal(volatile global uint *word, uint4 launch, u
    poll open until the expected groups came, or none for the launch's patience; the last that is expected closes it.
    Caller: a leader. Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 at the limit.
    Order: what group 0 prepared is visible to every participant. Cost: one atomic, one wait. */
-static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
+${once} uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK, tag = PORTBAR_TAG(launch.x, epoch);
     volatile global uint *word = state + ((epoch & 1u) ? PORTBAR_STATE_POLL_ODD : PORTBAR_STATE_POLL_EVEN);

@@ -7,7 +7,7 @@
    launch opens the poll, so that nothing has to be cleared between launches. Caller: one work-item of each group.
    Result: the group's id, or PORTBAR_SURPLUS; `*count` is valid unless surplus, and 0 if the lock was not acquired
    within the limit. Order: the lock's. Cost: two lock acquisitions per group, O(groups^2) in all. */
-static inline uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
+${once} uint portbar_discover(volatile global uint *state, uint4 launch, uint *count)
 {
     const uint epoch = launch.x & PORTBAR_EPOCH_MASK;
     const uint limit = PORTBAR_DISCOVERY_LIMIT(launch);

@@ -2,7 +2,7 @@
 ## The lock of the published discovery protocol, by exchanges.
 <%def name="lock()">
 /* Spin lock by exchange, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
-static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
+${once} bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
     for (uint round = 0; round < limit; ++round) {
         for (uint i = PORTBAR_ROLLED(PORTBAR_POLLS, limit); i != 0u; --i)
@@ -14,7 +14,7 @@ static inline bool portbar_discovery_lock(volatile global uint *state, uint limi
 }
 
 /* Gives the lock to the next group; release order. */
-static inline void portbar_discovery_unlock(volatile global uint *state)
+${once} void portbar_discovery_unlock(volatile global uint *state)
 {
     portbar_word_store_release(state + PORTBAR_STATE_LOCK_HELD, 0u);
 }

@@ -2,7 +2,7 @@
 ## The lock of the published discovery protocol, by tickets.
 <%def name="lock()">
 /* Ticket lock, as published; false when `limit` rounds of polls did not suffice. One work-item a group. */
-static inline bool portbar_discovery_lock(volatile global uint *state, uint limit)
+${once} bool portbar_discovery_lock(volatile global uint *state, uint limit)
 {
     volatile global uint *serving = state + PORTBAR_STATE_LOCK_SERVING;
     const uint ticket = portbar_word_add(state + PORTBAR_STATE_LOCK_NEXT, 1u);
@@ -22,7 +22,7 @@ static inline bool portbar_discovery_lock(volatile global uint *state, uint limi
 }
 
 /* Gives the lock to the next group; release order. */
-static inline void portbar_discovery_unlock(volatile global uint *state)
+${once} void portbar_discovery_unlock(volatile global uint *state)
 {
     volatile global uint *serving = state + PORTBAR_STATE_LOCK_SERVING;
     portbar_word_store_release(serving, portbar_word_load(serving) + 1u);

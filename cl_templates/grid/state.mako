@@ -1,5 +1,9 @@
 ## -*- coding: utf-8 -*-
 ## What a launch does with the hidden state before its first barrier.
+<%def name="once_apart()">
+/* A function that only a leader calls, once per launch: vectors of it, and inlining, would cost a third of a build. */
+#define PORTBAR_APART static __attribute__((noinline, optnone))
+</%def>
 <%def name="local_linear_id()">
 /* Linear id of the work-item in its work-group, for 1 to 3 dimensions. Caller: any work-item. Cost: little. */
 static inline uint portbar_local_linear_id(void)
@@ -44,7 +48,7 @@ static inline bool portbar_is_leader(void)
 
 % if counts_in_slots:
 /* Sets the counters in slots. Caller: as for portbar_state_prepare. */
-static inline void portbar_slots_prepare(volatile global uint *state, uint4 launch)
+${once} void portbar_slots_prepare(volatile global uint *state, uint4 launch)
 {
     /* Slots other than this launch's hold what they did when the state was made, or are not counted in again. */
 % if placing:
@@ -79,7 +83,7 @@ static inline void portbar_slots_prepare(volatile global uint *state, uint4 laun
 #define PORTBAR_GRID_SLICE ${grid_slice}u
 #endif
 /* Sets the counters of slices. Caller: as for portbar_state_prepare. */
-static inline void portbar_slices_prepare(volatile global uint *state)
+${once} void portbar_slices_prepare(volatile global uint *state)
 {
     if ((uint)(get_num_groups(0) * get_num_groups(1) * get_num_groups(2)) > PORTBAR_GRID_FLAT)
         for (uint slice = 0; slice < PORTBAR_GRID_SLICES; ++slice)
@@ -88,7 +92,7 @@ static inline void portbar_slices_prepare(volatile global uint *state)
 
 /* Sets the words that this launch's barriers count in, and opens its report. Caller: the leader of group 0, before it
    publishes the group count. A group that gives up before closes the poll first, so that this one is lost, too. */
-static inline void portbar_state_prepare(volatile global uint *state, uint4 launch)
+${once} void portbar_state_prepare(volatile global uint *state, uint4 launch)
 {
 % if counts_in_slots:
     portbar_slots_prepare(state, launch);  /* where first_slot is used */
@@ -110,7 +114,7 @@ ${prepare_lines}\
 <%def name="report_fault()">
 /* Sets the abort flag, and reports to the host once. A flag of unknown origin is reported, too, but groups lost during
    discovery may see that of the previous launch. Caller: a leader. */
-static inline void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
+${once} void portbar_report_fault(volatile global uint *state, uint epoch, uint status, uint arrived, uint group)
 {
     volatile global uint *report = PORTBAR_REPORT(state, epoch);
     const bool already_set = portbar_word_compare_exchange(state + PORTBAR_STATE_ABORT, 0u, 1u) != 0u;

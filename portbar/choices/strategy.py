@@ -221,6 +221,7 @@ def choose(
         volatile_polls=variant.polls_volatile(facts, known.builds),
         tests_are_rounds=is_cpu and profile.loop_limit is None,
         loops_in_pieces=is_cpu,
+        once_apart=is_cpu,
         one_way_fences=variant.has_one_way_fences(matrix.builds_alike(facts) if findings is None else known.builds),
         compute_capability=facts.compute_capability,
         prints=known.builds.get("printf", True) and not quirks.has_effect(quirks.BRANCHES_ABORT, facts),

@@ -78,8 +78,11 @@ _UNUSED_END: Final = """\
 #: Around text whose functions must all be inlined (CALLS_REORDERED).
 _INLINED: Final = (
     """\
-/* This compiler moves loads across calls of functions that contain a barrier. */
+/* This compiler moves loads across calls of functions that contain a barrier. Others may be noinline. */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wignored-attributes"
 #pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
+#pragma clang diagnostic pop
 """,
     "\n#pragma clang attribute pop\n",
 )

@@ -48,6 +48,9 @@ class Capabilities:
     #: Whether loops over a grid give each work-item neighbouring elements: where work-groups are threads of the host, each with
     #: a cache of its own. Elsewhere neighbouring work-items take them.
     loops_in_pieces: bool = False
+    #: Whether functions that only a leader calls, once per launch, are neither inlined nor optimised. Compilers for the host's
+    #: processor run all work-items of a group in vectors, and take long to make vectors of the branches in them.
+    once_apart: bool = False
     #: Whether one-way fences (acquire or release alone) are available.
     one_way_fences: bool = False
     #: NVIDIA's, times ten; 0 elsewhere.

@@ -165,6 +165,18 @@ def test_only_the_algorithm_with_backoff_pauses(pause):
     assert len(instructions("counter_backoff")) == (pause != "none")
 
 
+@pytest.mark.parametrize("discovery", ALTERNATIVES["discovery"])
+def test_only_functions_that_run_once_per_launch_are_compiled_apart(discovery):
+    """On processors of the host; a barrier's own functions are inlined and optimised everywhere."""
+    usual = replace(PLAIN, discovery=Choice(discovery, "test"))
+    apart = render_header("device_barrier", usual.with_capabilities(once_apart=True))
+    once = re.findall(r"^PORTBAR_APART \w+ (\w+)\(", apart, re.MULTILINE)
+    assert {"portbar_discover", "portbar_state_prepare", "portbar_report_fault"} <= set(once)
+    assert not [name for name in once if re.search("_wait_|arriv|barrier", name)]
+    same = re.sub(r"/\*[^*]*\*/\n#define PORTBAR_APART .*\n\n", "", apart).replace("PORTBAR_APART", "static inline")
+    assert same == render_header("device_barrier", usual)
+
+
 def test_every_c_function_has_a_comment_before_it():
     lines = render_header("device_barrier", PLAIN).splitlines()
     functions = [i for i, line in enumerate(lines) if line.startswith("static inline")]

@@ -187,6 +187,8 @@ def _pieces(strategy: Strategy) -> list[Piece]:
         pieces.append(("backend/ptx/barrier.mako", "sleep"))
     pieces.append(backend.yield_piece(strategy.capabilities.yield_by))
     pieces.append(("device_barrier/vote.mako", "vote_words"))
+    if strategy.capabilities.once_apart:
+        pieces.append(("grid/state.mako", "once_apart"))
     pieces += [("grid/state.mako", name) for name in _STATE_PIECES]
     pieces += DISCOVERIES[strategy.discovery.value].pieces(strategy)
     if _holds(strategy) or _places(strategy):
@@ -270,6 +272,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "grid_flat": layout.GRID_FLAT,
         "grid_slice": layout.GRID_SLICE,
         "loops_in_pieces": strategy.capabilities.loops_in_pieces,
+        "once": "PORTBAR_APART" if strategy.capabilities.once_apart else "static inline",
         "work_of_all": backend.work_of_all() if strategy.has(quirks.LEADER_FORGOTTEN) else "",
         **word_context(strategy),
         "hold_table": strategy.tuning.hold,
