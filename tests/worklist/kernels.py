@@ -136,7 +136,8 @@ kernel void task_groups(TREE)
         if (me == 0u)
             visit(seen, cells, wrong, v);
         barrier(CLK_GLOBAL_MEM_FENCE);
-        for (uint c = 1u; c < 3u; ++c)
+        /* No constant bound, which the quirk pocl-constant-loops is about. */
+        for (uint c = 1u; c < min(3u, n + 3u); ++c)
             if (me == c % (uint)get_local_size(0) && 2u * v + c < n)
                 portbar_task_queue_push(&grid, &queue, items, 2u * v + c);
     }

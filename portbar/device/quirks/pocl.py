@@ -148,6 +148,16 @@ kernel void copies(global uint *cells, local uint *shelf)
 }
 """
 
+_TWICE = """
+kernel void twice(global uint *out)
+{
+    barrier(CLK_GLOBAL_MEM_FENCE);
+    for (uint i = 1; i < 3u; ++i)
+        atomic_add(out + i, 1u);
+    barrier(CLK_GLOBAL_MEM_FENCE);
+}
+"""
+
 _TWO_LOOPS = """
 kernel void two_loops(global uint *out, const uint size, local uint *shelf)
 {
@@ -401,6 +411,20 @@ ENTRIES = (
         platform="PoCL 6",
         kernels=(Kernel(_COPIES, words=48, global_size=16, local_size=8, local_bytes=32),),
         shows=returns(lambda out: out == [0] * 48),
+    ),
+    _quirk(
+        name="pocl-constant-loops",
+        where=_release(5, 6),
+        symptom=r"ParallelRegion::Create|chainAfter",
+        fault=(
+            "after a barrier, a loop with a constant number of iterations aborts the process while it is compiled; in "
+            "work-groups of one work-item, PoCL 6 may drop the loop instead"
+        ),
+        seen="PoCL 5.0 (Ubuntu 24.04) and 6.0 (Debian 13), `for (i = 1; i < 3; ++i) atomic_add(a + i, 1);`, 2026-11",
+        workaround="make the number of iterations depend on an argument of the kernel, or write the statements out",
+        kernels=(Kernel(_TWICE, words=8, global_size=4, local_size=2),),
+        shows=ABORTS,
+        limit=60,
     ),
     _quirk(
         name="pocl-loops-in-branches",
