@@ -8,7 +8,7 @@
    Mirrors: cl_templates/device_barrier/counter.mako f8fa1d95c390
    Mirrors: cl_templates/device_barrier/counters.mako 6496b6c0ee32
    Mirrors: cl_templates/device_barrier/split.mako ecf4609d97c1
-   Mirrors: cl_templates/device_barrier/xf.mako 32a4f633b53f
+   Mirrors: cl_templates/device_barrier/xf.mako 5a0c941d2777
    Run: CALLS=6
    Run: CALLS=4 XF GATHERS=1
    Run: CALLS=4 XF GATHERS=0

@@ -3,7 +3,7 @@
    too. Flags are never cleared: they hold the epoch, which does not come again in a state, and the low bits of the
    barrier's number, here NUMBER_BITS of them, which wrap.
 
-   Mirrors: cl_templates/device_barrier/xf.mako 32a4f633b53f
+   Mirrors: cl_templates/device_barrier/xf.mako 5a0c941d2777
    Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
    Mirrors: cl_templates/grid/state.mako 9009b234b188
    Run: GROUPS=3 ROUNDS=5

@@ -16,7 +16,9 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
         grid->shared[PORTBAR_SHARED_TARGET] += 1u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const uint stamp = PORTBAR_STAMP(grid->epoch, grid->shared[PORTBAR_SHARED_TARGET]);
-    if (sound && PORTBAR_LEADER(grid))
+    /* Asked outside of branches, since all work-items execute a statement for it where leaders' work may be lost. */
+    const bool arrives = PORTBAR_LEADER(grid);
+    if (sound && arrives)
         portbar_word_store_release(arrived + me, stamp);
     if (me == 0u) {
         bool gathered = sound;
@@ -27,13 +29,14 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
             grid->shared[PORTBAR_SHARED_OK] = 0u;
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    const bool waits = PORTBAR_LEADER(grid);
     if (me == 0u) {
         if (grid->shared[PORTBAR_SHARED_OK] != 0u)
             for (uint other = PORTBAR_ITEM(grid) + 1u; other < grid->num_groups;
                  other += portbar_local_linear_size())
                 portbar_word_store_release(released + other, stamp);
     }
-    if (me != 0u && sound && PORTBAR_LEADER(grid) && !portbar_wait_stamp(grid, arrived, released + me, stamp))
+    if (me != 0u && sound && waits && !portbar_wait_stamp(grid, arrived, released + me, stamp))
         grid->shared[PORTBAR_SHARED_OK] = 0u;
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     const bool held = grid->shared[PORTBAR_SHARED_OK] != 0u;

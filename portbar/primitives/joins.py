@@ -89,8 +89,10 @@ class _Joiner:
         self._is_kernel = is_kernel
         self._edits: list[tuple[int, int, str]] = []
         self._has_label = False
+        self._begin = 0
 
     def edits(self, body: Statement) -> list[tuple[int, int, str]]:
+        self._begin = body.start
         self._inside(body, later=False)
         if self._is_kernel:
             label = f"{_LABEL}: " if self._has_label else ""
@@ -137,7 +139,7 @@ class _Joiner:
                 meets and part.kind == "if" and any(map(self._may_return, part.parts))
             ):
                 self._insert(part.end, f" {_join()}")
-            elif meets and part.kind == "if" and self._ends_round(part):
+            elif meets and part.kind == "if" and (self._ends_round(part) or self._returns_after_a_barrier(part)):
                 self._insert(part.end, f" {work_of_all()}")
             self._inside(part, later=later or meets)
             # A return before a barrier is one of the whole work-group.
@@ -158,6 +160,10 @@ class _Joiner:
 
     def _returns(self, made: Statement) -> bool:
         return made.word == "return" or any(map(self._returns, made.parts))
+
+    def _returns_after_a_barrier(self, made: Statement) -> bool:
+        """Whether a statement that may return comes after a barrier: what precedes it is then copied for both cases."""
+        return self._returns(made) and self._collective.search(self._code, self._begin, made.start) is not None
 
     def _jump(self, made: Statement, *, later: bool) -> None:
         if self._is_kernel and made.word == "return" and not later:

@@ -344,7 +344,7 @@ SEEN_WRONG = {
     "sub-group inclusive scan": ("both arms", "if in an if"),
     "sub-group exclusive scan": ("switch, default",),
     "vector": ("both arms",),
-    "spin_lock": ("both arms without braces", "if in a loop", "continue"),
+    "spin_lock": ("both arms without braces", "before a return", "if in a loop", "continue"),
 }
 
 

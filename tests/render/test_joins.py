@@ -27,8 +27,8 @@ def joined(body: str) -> str:
     [
         ("a();", "a();"),
         (f"{MEET} if (n) return; a();", f"{MEET} if (n) goto portbar_joined; a(); portbar_joined:"),
-        (f"if (n) return; {MEET}", f"if (n) return; {MEET}"),
-        (f"if (n) {{ a(); return; }} {MEET}", f"if (n) {{ a(); {JOIN} return; }} {MEET}"),
+        (f"if (n) return; {MEET}", f"if (n) return; {BEGIN} {MEET}"),
+        (f"if (n) {{ a(); return; }} {MEET}", f"if (n) {{ a(); {JOIN} return; }} {BEGIN} {MEET}"),
         (f"if (n) {{ {MEET} a(); }}", f"if (n) {{ {BEGIN} {MEET} a(); {JOIN} }}"),
         (f"if (n) {MEET} else a();", f"if (n) {{ {BEGIN} {MEET} {JOIN} }} else a();"),
         (f"while (n) {{ {MEET} a(); }}", f"while (n) {{ {MEET} a(); }}"),
@@ -60,7 +60,7 @@ def joined(body: str) -> str:
         # Early returns in branches, some of which meet again.
         (f"if (n) {{ if (m) return; }} else a(); {MEET}", f"if (n) {{ if (m) return; }} else a(); {JOIN} {MEET}"),
         (f"if (n) a(); else if (m) return; {MEET}", f"if (n) a(); else if (m) return; {JOIN} {MEET}"),
-        (f"if (n) a(); else return; {MEET}", f"if (n) a(); else return; {MEET}"),
+        (f"if (n) a(); else return; {MEET}", f"if (n) a(); else return; {BEGIN} {MEET}"),
         # Only one work-item may be here.
         (
             f"if (n) {{ if (m) {{ if (k) return; }} a(); }} {MEET}",
