@@ -31,7 +31,9 @@ def form(request: pytest.FixtureRequest, device: cl.Device, queue: cl.CommandQue
     if request.param == "groups" and portbar.describe(device).loop_limit is not None:
         pytest.skip("the device ends loops early, so that portbar sorts by single work-items there")
     if request.param == "groups" and quirks.has_effect(quirks.BRANCHES_ABORT, facts(device)):
-        pytest.skip("the compiler aborts on loops in branches between barriers: portbar sorts by single work-items there")
+        pytest.skip(
+            "the compiler aborts on loops in branches between barriers: portbar sorts by single work-items there"
+        )
     with skipped_where_refused():
         portbar.sort(queue, put(queue, [1]))
     token = TRIAL.set(shapes[request.param])

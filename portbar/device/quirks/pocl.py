@@ -37,7 +37,7 @@ def _of_old_llvm(facts: DeviceFacts) -> bool:
 
 
 def _lets_the_first_item_choose(facts: DeviceFacts) -> bool:
-    """Whether PoCL copies what follows a skipped barrier: by any method in PoCL 3, with loops around work-items since."""
+    """Whether PoCL copies the code after a skipped barrier: by any method in PoCL 3, by loops around work-items since."""
     return _release(3)(facts) or (_major(facts) > 3 and os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs")
 
 
