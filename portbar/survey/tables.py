@@ -116,7 +116,9 @@ def cells(*values: Any) -> list[Cell]:
 
 
 def digits(value: float) -> str:
-    """A number with three digits that count."""
+    """A number with three digits that count, fewer below 0.01: six characters at most."""
+    if 0 < value < 0.01:
+        return f"{value:.4f}" if value >= 0.0001 else f"{value:.0e}"
     return f"{value:.0f}" if value >= 99.95 else f"{value:#.3g}"
 
 

@@ -93,7 +93,14 @@ def test_barriers_are_shown_between_the_fewest_and_the_most_groups(folder: Path)
     assert cells == ["64", "2", "counter", "0.707", "6.00", "8", "counter", "1.41", "6.00"]
 
 
-@pytest.mark.parametrize(("value", "shown"), [(99.94, "99.9"), (99.96, "100"), (100.4, "100"), (0.5, "0.500")])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        *((99.94, "99.9"), (99.96, "100"), (100.4, "100"), (0.5, "0.500"), (0.0, "0.00")),
+        # Columns of a terminal have six characters for them.
+        *((0.0123, "0.0123"), (0.00853, "0.0085"), (0.00041, "0.0004"), (0.00004, "4e-05")),
+    ],
+)
 def test_numbers_have_three_digits_that_count(value: float, shown: str) -> None:
     assert digits(value) == shown
 
