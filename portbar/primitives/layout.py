@@ -24,9 +24,6 @@ TREE_FAN: Final = 64
 SLOTS: Final = 24
 SLOT_WORDS: Final = 34 * LINE_WORDS
 
-#: Counters of the sharded and of the replicated barrier.
-SHARDS: Final = 2
-
 #: Release flags of the tree barrier where it has them: each is polled by its share of the work-groups.
 RELEASE_FLAGS: Final = 16
 
