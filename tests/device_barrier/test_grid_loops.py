@@ -134,6 +134,20 @@ kernel void leaving(PORTBAR_GRID_PARAM, global uint *a, uint count, uint some, u
             return;
     }
 }
+
+/* Strided loops over one element, so that the compiler knows the bound: by leaders, then by all work-items. */
+kernel void only(PORTBAR_GRID_PARAM, volatile global uint *a)
+{
+    PORTBAR_ENTER(grid);
+    if (get_local_id(0) == 0u)
+        for (uint i = portbar_group_id(&grid); i < 1u; i += portbar_num_groups(&grid))
+            a[i] = 1u;
+    if (!portbar_device_barrier(&grid))
+        return;
+    for (uint i = portbar_global_id(&grid); i < 1u; i += portbar_global_size(&grid))
+        a[i] += 1u;
+    portbar_device_barrier(&grid);
+}
 """
 
 LOCALS = [(1,), (7,), (64,), (4, 4), (2, 3, 2)]
@@ -211,6 +225,12 @@ def test_a_tile_may_hold_barriers_of_its_group(context, queue, program):
     shelf = cl.LocalMemory(4 * size)
     program.kernel("meeting")(queue, None, (size,), sums, shelf, np.uint32(count)).wait()
     np.testing.assert_array_equal(sums.get(), size * np.arange(count) + size * (size - 1) // 2)
+
+
+@pytest.mark.parametrize("local", [(1,), (5,), (64,)], ids=str)
+def test_strided_loops_over_one_element_end(taken, local):
+    """A compiler that thinks that a stride may be 0 sees a loop without end (the effect LOOPS_ENDLESS)."""
+    assert taken("only", 1, local) == [2]
 
 
 @pytest.mark.parametrize("some", [1, 3])

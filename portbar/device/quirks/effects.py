@@ -10,6 +10,7 @@ UNDERSTATED_WORK_GROUP_SIZE = "the kernel's reported limit is unreliable, so the
 BRANCHES_ABORT = "no heavily branching code between two barriers in a loop"
 LEADER_FORGOTTEN = "a single-work-item block between barriers also needs a statement that all work-items execute"
 JOINS_LOST = "branches after a barrier that some path skips must rejoin at a barrier"
+LOOPS_ENDLESS = "the compiler must know that the stride of a loop is not 0"
 FIRST_ITEM_TWICE = "a launch in several dimensions must not have work-groups that are 1 wide in the first of them"
 COPIES_SHARED = "a private structure that is kept across a barrier must have its address taken"
 IDS_LOST = "id queries after a barrier may return the leader's ids"

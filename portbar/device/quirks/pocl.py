@@ -226,6 +226,18 @@ kernel void uneven(global uint *out, local uint *shelf)
 }
 """
 
+_STRIDES = """
+kernel void strides(global uint *out, const uint stride)
+{
+    volatile global uint *first = out;
+    if (get_local_id(0) == 0)
+        for (uint i = 0; i < 1u; i += stride)
+            first[i] = 1u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[get_local_id(0) + 1] = 2u;
+}
+"""
+
 _WRAPS = """
 kernel void wraps(global uint *out, const uint group)
 {
@@ -501,6 +513,25 @@ ENTRIES = (
         workaround="make the outer bound an argument of the kernel, or its counter volatile",
         kernels=(Kernel(_UNEVEN, words=32, global_size=32, local_size=32, local_bytes=32 * 80),),
         shows=returns(lambda out: out != [96, 97, 98, 99, 92, 93, 94, 95] * 4),
+    ),
+    _quirk(
+        name="pocl-endless-loops",
+        where=_release(3),
+        effect=effects.LOOPS_ENDLESS,
+        everywhere=True,
+        fault=(
+            "before a barrier, a loop with one iteration and a stride that the compiler does not know never ends, or crashes "
+            "the process, if its stores are volatile or atomic: the compiler keeps a loop without end for a stride of 0"
+        ),
+        seen="PoCL 3.1 (Debian 12), `if (get_local_id(0) == 0) for (i = 0; i < 1; i += n) v[i] = 1; barrier(...);`, 2026-11",
+        workaround=(
+            "add max(n, 1u) in place of n, or make the bound an argument of the kernel; portbar_num_groups() and "
+            "portbar_global_size() are such strides already"
+        ),
+        platform="PoCL 3",
+        kernels=(Kernel(_STRIDES, words=16, global_size=8, local_size=8, arguments=(1,)),),
+        shows=_is_not([1] + [2] * 8 + [0] * 7),
+        limit=5,
     ),
     _quirk(
         name="pocl-wrapped-indices",
