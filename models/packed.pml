@@ -5,7 +5,7 @@
 
    Mirrors: cl_templates/discovery/packed.mako 3d1cf9c733f1
    Mirrors: cl_templates/grid/state.mako 9009b234b188
-   Mirrors: cl_templates/grid/grid.mako a5774f337222
+   Mirrors: cl_templates/grid/grid.mako 14b450094217
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2

@@ -9,7 +9,7 @@
    time, since nothing informs a group that others have given up.
 
    Mirrors: cl_templates/grid/place.mako 8d221636cacb
-   Mirrors: cl_templates/grid/grid.mako a5774f337222
+   Mirrors: cl_templates/grid/grid.mako 14b450094217
    Mirrors: cl_templates/grid/state.mako 9009b234b188
    Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb

@@ -68,7 +68,7 @@ ${own("enter_first")}\
     grid->state = state;
     grid->shared = shared;
     grid->group_id = shared[PORTBAR_SHARED_ID];
-    grid->num_groups = max(shared[PORTBAR_SHARED_COUNT], 1u);  /* A stride (the effect LOOPS_ENDLESS). */
+    grid->num_groups = ${stride('shared[PORTBAR_SHARED_COUNT]')};
     grid->epoch = launch.x & PORTBAR_EPOCH_MASK;
     grid->capacity = PORTBAR_CAPACITY_OF(launch.x);  /* where capacity is used */
     grid->limit = launch.w;
@@ -105,7 +105,7 @@ static inline uint portbar_global_id(const portbar_grid *grid)
 /* Work-items of the grid: the stride of a grid-stride loop. Caller: any work-item. Cost: little. */
 static inline uint portbar_global_size(const portbar_grid *grid)
 {
-    return max(grid->num_groups * portbar_local_linear_size(), 1u);
+    return ${stride('grid->num_groups * portbar_local_linear_size()')};
 }
 </%def>
 <%def name="ok()">

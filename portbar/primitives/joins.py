@@ -2,9 +2,10 @@
 
 PoCL copies all that follows a barrier that some path avoids, once for each branch that leads there, and then lets the
 first work-item choose among the copies. Branches that meet at a barrier are not distinguished, so one is added where they
-meet: at the end of a kernel and of each branch that holds a barrier, and after branches that others follow. Code of a
-single work-item at the start of such a branch is executed by all of them, unless a statement that each executes precedes
-it. No line moves. Text that cannot be parsed as functions, statements and blocks stays unchanged.
+meet: at the end of a kernel, of each branch that holds a barrier and of those beside it, which the work-group takes as a
+whole, and after branches that others follow. Code of a single work-item at the start of such a branch is executed by all
+of them, unless a statement that each executes precedes it. No line moves. Text that cannot be parsed as functions,
+statements and blocks stays unchanged.
 """
 
 from __future__ import annotations
@@ -80,6 +81,19 @@ def _collective(functions: dict[str, str], macros: dict[str, str]) -> re.Pattern
         names |= found
 
 
+def _runs(block: Statement) -> list[tuple[list[Statement], int]]:
+    """The statements of a switch from label to label, and where the next label begins, or the block ends."""
+    runs: list[tuple[list[Statement], int]] = []
+    run: list[Statement] = []
+    for made in [*block.parts, Statement("label", block.end - 1)]:
+        if made.kind != "label":
+            run.append(made)
+        elif run:
+            runs.append((run, made.start))
+            run = []
+    return runs
+
+
 class _Joiner:
     """The edits of one function."""
 
@@ -124,9 +138,12 @@ class _Joiner:
         elif made.kind == "loop":
             self._loop(made, later=later)
         elif made.kind == "if":
+            # The work-group takes one branch as a whole where any has a barrier, so that all of them may meet.
+            meets = any(map(self._holds, made.parts))
             for part in made.parts:
                 self._inside(part, later=later)
-                self._branch(part)
+                if meets:
+                    self._branch(part)
         elif made.kind == "switch":
             self._switch(made.parts[0], later=later)
 
@@ -136,10 +153,10 @@ class _Joiner:
             meets = any(map(self._holds, rest))
             # Insertions at one place appear in reverse order.
             if self._meets_before(part, rest) or (
-                meets and part.kind == "if" and any(map(self._may_return, part.parts))
+                meets and (any(map(self._may_return, self._branches(part))) or self._is_left_by_cases(part))
             ):
                 self._insert(part.end, f" {_join()}")
-            elif meets and part.kind == "if" and (self._ends_round(part) or self._returns_after_a_barrier(part)):
+            elif meets and self._branches(part) and (self._ends_round(part) or self._returns_after_a_barrier(part)):
                 self._insert(part.end, f" {work_of_all()}")
             self._inside(part, later=later or meets)
             # A return before a barrier is one of the whole work-group.
@@ -149,9 +166,24 @@ class _Joiner:
 
     def _meets_before(self, made: Statement, rest: Sequence[Statement]) -> bool:
         """Whether branches with a barrier meet before other branches, about which a compiler may decide together with them."""
-        if made.kind != "if" or not any(map(self._holds, made.parts)):
+        if not any(map(self._holds, self._branches(made))):
             return False
         return any(other.parts for other in rest) and not self._leaves(made, self._last_barrier(made))
+
+    def _is_left_by_cases(self, made: Statement) -> bool:
+        """Whether a case of a switch has a barrier, so that work-groups come from it to the code after the switch."""
+        return made.kind == "switch" and any(map(self._holds, self._branches(made)))
+
+    def _branches(self, made: Statement) -> list[Statement]:
+        """The branches of an `if` or a `switch`, without the `break` that ends one; none of other statements."""
+        if made.kind == "if":
+            return made.parts
+        if made.kind != "switch" or made.parts[0].kind != "block":
+            return []
+        return [
+            Statement("block", run[0].start, run[-1].end, parts=run[:-1] if run[-1].word == "break" else run)
+            for run, _ in _runs(made.parts[0])
+        ]
 
     def _may_return(self, branch: Statement) -> bool:
         """Whether a branch returns in some cases and meets the others after it in other cases."""
@@ -178,7 +210,11 @@ class _Joiner:
             self._insert(part.start + 1, f" {work_of_all()}")
         # Most loops with a barrier need none at their end. A loop that never repeats is not a loop to the compiler, and a
         # continue before a barrier, which the whole work-group takes, is a branch that meets the others there.
-        if part.kind == "block" and part.parts and (part.parts[-1].kind == "jump" or self._skips(part, part.end)):
+        if (
+            part.kind == "block"
+            and self._holds(part)
+            and (part.parts[-1].kind == "jump" or self._skips(part, part.end))
+        ):
             self._branch(part)
 
     def _skips(self, made: Statement, end: int) -> bool:
@@ -187,48 +223,54 @@ class _Joiner:
             return made.word == "continue" and self._collective.search(self._code, made.end, end) is not None
         return made.kind != "loop" and any(self._skips(part, end) for part in made.parts)
 
-    def _ends_round(self, made: Statement) -> bool:
-        """Whether a statement may end a round of the loop around it."""
+    def _ends_round(self, made: Statement, breaks: bool = True) -> bool:
+        """Whether a statement may end a round of the loop around it; `breaks`: whether its `break` leaves that loop."""
         if made.kind == "jump":
-            return made.word in {"continue", "break"}
-        return made.kind != "loop" and any(map(self._ends_round, made.parts))
+            return made.word == "continue" or (breaks and made.word == "break")
+        breaks = breaks and made.kind != "switch"
+        return made.kind != "loop" and any(self._ends_round(part, breaks) for part in made.parts)
 
     def _branch(self, part: Statement) -> None:
         """The statement that an `if` or `else` decides about."""
-        if not self._holds(part):
-            return
         if part.kind == "block":
             self._insert(part.start + 1, f" {work_of_all()}")
             self._join(part.parts, part.end - 1)
-        elif part.kind in {"plain", "loop"}:
+            return
+        holds = self._holds(part)
+        # A jump has no end, and the branches of these meet themselves.
+        if part.kind == "jump" or (holds and part.kind in {"if", "switch"}):
+            return
+        if holds or not self._leaves(part, part.start - 1):
             self._insert(part.start, f"{{ {work_of_all()} ")
             self._insert(part.end, f" {_join()} }}")
 
     def _switch(self, part: Statement, *, later: bool) -> None:
-        if part.kind != "block":
-            return
-        self._list(part.parts, later=later)
-        case: list[Statement] = []
-        for made in [*part.parts, Statement("label", part.end - 1)]:
-            if made.kind != "label":
-                case.append(made)
+        runs = _runs(part)
+        holds = [any(map(self._holds, run)) for run, _ in runs]
+        falls = [run[-1].kind != "jump" for run, _ in runs[:-1]]
+        for number, (run, end) in enumerate(runs):
+            is_last = number + 1 == len(runs)
+            self._list(run, later=later or (not is_last and falls[number] and any(holds[number + 1 :])))
+            if not any(holds):
                 continue
-            if any(map(self._holds, case)):
-                self._insert(case[0].start, f"{work_of_all()} ")
-            self._join(case, made.start)
-            case = []
+            # Work-items that fall into a case with a barrier meet there, perhaps others who began there.
+            meets = number > 0 and holds[number] and falls[number - 1] and not holds[number - 1]
+            self._insert(run[0].start, f"{_join() if meets else work_of_all()} ")
+            if holds[number] or is_last or not falls[number]:
+                self._join(run, end)
 
     def _join(self, parts: Sequence[Statement], end: int) -> None:
-        """Have those branches meet that follow the last barrier of some statements."""
-        holding = [number for number, part in enumerate(parts) if self._holds(part)]
-        if not holding:
+        """Have the branches of some statements meet at their end: those after the last barrier, or all without one."""
+        if not parts:
             return
+        holding = [number for number, part in enumerate(parts) if self._holds(part)]
         last = parts[-1]
         is_jump = last.kind == "jump"
         if is_jump and self._holds(last):
             return
-        inner = parts[holding[-1] : -1] if is_jump else parts[holding[-1] :]
-        barrier = self._last_barrier(inner[0])
+        first = holding[-1] if holding else 0
+        inner = parts[first:-1] if is_jump else parts[first:]
+        barrier = self._last_barrier(inner[0]) if holding else parts[0].start - 1
         if any(self._leaves(part, barrier) for part in inner):
             # Some work-items may have left: a barrier here would be wrong.
             return

@@ -24,11 +24,14 @@ SUM = portbar.ReductionLoop("sum", {"total": portbar.Reduction(np.int32, "+")}, 
 
 @dataclass(frozen=True)
 class Flow:
-    """A control flow around CALL and how often it makes the call; ONE is what one work-item does after it."""
+    """A control flow around CALL and how often it makes the call; ONE is what one work-item does after it.
+
+    `ones` is how often it does that, where not as often as there are calls.
+    """
 
     text: str
     times: int
-    before: str = ""
+    ones: int | None = None
 
 
 FLOWS = {
@@ -44,11 +47,19 @@ FLOWS = {
     "for": Flow("for (uint k = 0; k < n; ++k) { CALL ONE }", 5),
     "once": Flow("do { CALL ONE } while (none != 0u);", 1),
     "switch": Flow("switch (n) { case 4u: v += 9u; break; case 5u: CALL ONE break; default: CALL }", 1),
+    "switch, from case to case": Flow("switch (n) { case 5u: ONE case 6u: CALL ONE break; default: CALL }", 1, 2),
+    "switch in a loop": Flow(
+        "for (uint k = 0; k < n; ++k) { switch (k) { case 1u: CALL ONE continue; case 2u: v += 0u; break; default: ONE } "
+        "CALL }",
+        5,
+        4,
+    ),
     "switch, default": Flow("switch (none) { case 5u: CALL ONE break; default: CALL ONE }", 1),
     "after a return": Flow("if (none != 0u) return; CALL ONE", 1),
     "before a return": Flow("CALL ONE if (none != 0u) return; CALL ONE", 2),
     "after a return of one work-item's work": Flow("if (none != 0u) { ONE return; } CALL ONE", 1),
-    "after a return in a branch": Flow("if (n == 4u) { if (none != 0u) return; v += 9u; } else { ONE } ONE CALL", 1),
+    "after a return in a branch": Flow("if (n == 4u) { if (none != 0u) return; v += 9u; } else { ONE } ONE CALL", 1, 2),
+    "beside a branch with a call": Flow("if (n == 4u) { CALL ONE } else { ONE } CALL", 1),
     "return in a loop": Flow("for (uint k = 0; k < n; ++k) { CALL ONE if (none != 0u) return; }", 5),
     "returns of some at the end": Flow(
         "CALL ONE out[me] = v; if ((id & 1u) != 0u) return; if (x[id] == 0u) return;", 1
@@ -60,7 +71,7 @@ FLOWS = {
         1,
     ),
     "loop in an if": Flow("if (n == 5u) { for (uint k = 0; k < n; ++k) { CALL ONE } }", 5),
-    "if in an if": Flow("if (n == 5u) { if (none == 0u) { CALL ONE } else { CALL } ONE }", 1),
+    "if in an if": Flow("if (n == 5u) { if (none == 0u) { CALL ONE } else { CALL } ONE }", 1, 2),
     "break": Flow("for (uint k = 0; k < 100u; ++k) { CALL ONE if (k + 1u == n) break; }", 5),
     "continue": Flow("for (uint k = 0; k < n; ++k) { if ((k & 1u) != 0u) continue; CALL ONE }", 3),
     "two ifs": Flow("if (n == 5u) { CALL ONE } if (none == 0u) { CALL ONE }", 2),
@@ -306,12 +317,10 @@ class Case:
 
     def ones(self) -> int:
         """How often one work-item of each group takes its branch."""
-        text = FLOWS[self.flow].text
-        times = FLOWS[self.flow].times if "ONE" in text else 0
-        if self.flow in {"if in an if", "after a return in a branch"}:
-            times += 1
+        flow = FLOWS[self.flow]
+        times = flow.ones if flow.ones is not None else flow.times if "ONE" in flow.text else 0
         own = FAMILIES[self.family].calls[self.call].count("ONE") + (self.call == "helper")
-        return times + own * FLOWS[self.flow].times
+        return times + own * flow.times
 
 
 def source(cases: list[Case]) -> str:

@@ -10,6 +10,8 @@ BARRIER = "barrier(CLK_LOCAL_MEM_FENCE);"
 BEGIN = "{ volatile size_t portbar_item = get_local_id(0); (void)portbar_item; }"
 JOIN = f"{BARRIER} {BEGIN}"
 MEET = "portbar_device_barrier(&grid);"
+#: A branch that is nothing but a barrier.
+OWN = f"{{ {BEGIN} {MEET} {JOIN} }}"
 
 
 def kernel(body: str) -> str:
@@ -30,7 +32,19 @@ def joined(body: str) -> str:
         (f"if (n) return; {MEET}", f"if (n) return; {BEGIN} {MEET}"),
         (f"if (n) {{ a(); return; }} {MEET}", f"if (n) {{ a(); {JOIN} return; }} {BEGIN} {MEET}"),
         (f"if (n) {{ {MEET} a(); }}", f"if (n) {{ {BEGIN} {MEET} a(); {JOIN} }}"),
-        (f"if (n) {MEET} else a();", f"if (n) {{ {BEGIN} {MEET} {JOIN} }} else a();"),
+        (f"if (n) {MEET} else a();", f"if (n) {OWN} else {{ {BEGIN} a(); {JOIN} }}"),
+        (
+            f"if (n) {{ {MEET} }} else if (m) a(); else b();",
+            f"if (n) {OWN} else {{ {BEGIN} if (m) a(); else b(); {JOIN} }}",
+        ),
+        (
+            f"if (n) {{ {MEET} }} else if (m) return;",
+            f"if (n) {OWN} else if (m) goto portbar_joined; portbar_joined:",
+        ),
+        (
+            f"if (n) {{ {MEET} return; }} else {{ a(); }} {MEET}",
+            f"if (n) {{ {BEGIN} {MEET} {JOIN} return; }} else {{ {BEGIN} a(); {JOIN} }} {BEGIN} {MEET}",
+        ),
         (f"while (n) {{ {MEET} a(); }}", f"while (n) {{ {MEET} a(); }}"),
         (f"while ({MEET[:-1]}) {{ a(); {MEET} }}", f"while ({MEET[:-1]}) {{ {BEGIN} a(); {MEET} }}"),
         (
@@ -56,7 +70,7 @@ def joined(body: str) -> str:
             f"if (n) {MEET} a(); if (n) b();",
             f"if (n) {{ {BEGIN} {MEET} {JOIN} }} {JOIN} a(); if (n) b();",
         ),
-        (f"while (n) {{ if (n) {MEET} a(); }}", f"while (n) {{ if (n) {{ {BEGIN} {MEET} {JOIN} }} a(); }}"),
+        (f"while (n) {{ if (n) {MEET} a(); }}", f"while (n) {{ if (n) {OWN} a(); }}"),
         # Early returns in branches, some of which meet again.
         (f"if (n) {{ if (m) return; }} else a(); {MEET}", f"if (n) {{ if (m) return; }} else a(); {JOIN} {MEET}"),
         (f"if (n) a(); else if (m) return; {MEET}", f"if (n) a(); else if (m) return; {JOIN} {MEET}"),
@@ -69,7 +83,20 @@ def joined(body: str) -> str:
         (f"while (n) {{ {MEET} if (a()) continue; a(); }}", f"while (n) {{ {MEET} if (a()) continue; a(); }}"),
         (
             f"switch (n) {{ case 1: {MEET} a(); break; default: a(); }}",
-            f"switch (n) {{ case 1: {BEGIN} {MEET} a(); {JOIN} break; default: a(); }}",
+            f"switch (n) {{ case 1: {BEGIN} {MEET} a(); {JOIN} break; default: {BEGIN} a(); {JOIN} }}",
+        ),
+        # Cases that fall into others, or that some work-items leave.
+        (
+            f"switch (n) {{ case 1: a(); case 2: {MEET} break; case 3: if (m) break; a(); }}",
+            f"switch (n) {{ case 1: {BEGIN} a(); case 2: {JOIN} {MEET} {JOIN} break; case 3: {BEGIN} if (m) break; a(); }}",
+        ),
+        ("switch (n) { case 1: a(); break; default: if (m) b(); }",) * 2,
+        # The condition has a barrier, and its value may differ between work-items.
+        ("if (portbar_work_group_scan_inclusive_add(s, 1u) > 3u) a(); else b();",) * 2,
+        ("switch (portbar_work_group_scan_inclusive_add(s, 1u)) { case 1: a(); break; default: b(); }",) * 2,
+        (
+            f"switch (n) {{ case 1: a(); break; default: {MEET} }} if (n) {MEET}",
+            f"switch (n) {{ case 1: {BEGIN} a(); {JOIN} break; default: {BEGIN} {MEET} {JOIN} }} {JOIN} if (n) {OWN}",
         ),
         *(
             (f"if (n) {{ {call}; a(); }}", f"if (n) {{ {BEGIN} {call}; a(); {JOIN} }}")

@@ -470,8 +470,8 @@ ENTRIES = (
         ),
         workaround=(
             "portbar.Program adds barriers to the kernels that it compiles. With exported headers, or kernels made by macros, "
-            "end each kernel, and each branch that holds a barrier, with barrier(CLK_LOCAL_MEM_FENCE), and after a barrier "
-            "jump to the kernel's last one instead of returning"
+            "end each kernel, each branch that holds a barrier, and the other branches beside it, with "
+            "barrier(CLK_LOCAL_MEM_FENCE), and after a barrier jump to the kernel's last one instead of returning"
         ),
         kernels=(
             Kernel(_ENDS, words=128, global_size=128, local_size=64, arguments=(200,)),
@@ -518,7 +518,6 @@ ENTRIES = (
         name="pocl-endless-loops",
         where=_release(3),
         effect=effects.LOOPS_ENDLESS,
-        everywhere=True,
         fault=(
             "before a barrier, a loop with one iteration and a stride that the compiler does not know never ends, or crashes "
             "the process, if its stores are volatile or atomic: the compiler keeps a loop without end for a stride of 0"
