@@ -4,8 +4,8 @@ PoCL copies all that follows a barrier that some path avoids, once for each bran
 first work-item choose among the copies. Branches that meet at a barrier are not distinguished, so one is added where they
 meet: at the end of a kernel, of each branch that holds a barrier and of those beside it, which the work-group takes as a
 whole, and after branches that others follow. Code of a single work-item at the start of such a branch is executed by all
-of them, unless a statement that each executes precedes it. No line moves. Text that cannot be parsed as functions,
-statements and blocks stays unchanged.
+of them, unless a statement that each executes precedes it, and a branch that is all there is between two barriers may be
+dropped. No line moves. Text that cannot be parsed as functions, statements and blocks stays unchanged.
 """
 
 from __future__ import annotations
@@ -94,6 +94,11 @@ def _runs(block: Statement) -> list[tuple[list[Statement], int]]:
     return runs
 
 
+def _begins_with_if(made: Statement) -> bool:
+    """Whether a statement begins with a branch, which may be all that is between two barriers."""
+    return made.kind == "if" or (made.kind == "block" and bool(made.parts) and _begins_with_if(made.parts[0]))
+
+
 class _Joiner:
     """The edits of one function."""
 
@@ -156,7 +161,10 @@ class _Joiner:
                 meets and (any(map(self._may_return, self._branches(part))) or self._is_left_by_cases(part))
             ):
                 self._insert(part.end, f" {_join()}")
-            elif meets and self._branches(part) and (self._ends_round(part) or self._returns_after_a_barrier(part)):
+            elif meets and (
+                (self._branches(part) and (self._ends_round(part) or self._returns_after_a_barrier(part)))
+                or (part.kind in {"plain", "block"} and self._holds(part) and _begins_with_if(rest[0]))
+            ):
                 self._insert(part.end, f" {work_of_all()}")
             self._inside(part, later=later or meets)
             # A return before a barrier is one of the whole work-group.

@@ -15,13 +15,13 @@ OWN = f"{{ {BEGIN} {MEET} {JOIN} }}"
 
 
 def kernel(body: str) -> str:
-    return f"kernel void k(PORTBAR_GRID_PARAM, uint n)\n{{ PORTBAR_ENTER(grid); {body} }}\n"
+    return f"kernel void k(PORTBAR_GRID_PARAM, uint n)\n{{ PORTBAR_ENTER(grid); start(); {body} }}\n"
 
 
 def joined(body: str) -> str:
     """The body of a kernel as it is compiled."""
     found = with_joins(kernel(body))
-    return " ".join(found.split("PORTBAR_ENTER(grid);")[1].rsplit("}", 1)[0].split())
+    return " ".join(found.split("start();")[1].rsplit("}", 1)[0].split())
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def joined(body: str) -> str:
         ),
         (
             f"while (n) {{ {MEET} if (n) break; a(); {MEET} }}",
-            f"while (n) {{ {MEET} if (n) break; {BEGIN} a(); {MEET} }}",
+            f"while (n) {{ {MEET} {BEGIN} if (n) break; {BEGIN} a(); {MEET} }}",
         ),
         # A loop that is a macro, at the end of a block.
         (
@@ -65,6 +65,10 @@ def joined(body: str) -> str:
             f"while (n) {{ if (n) continue; {MEET} a(); }}",
             f"while (n) {{ {BEGIN} if (n) continue; {BEGIN} {MEET} a(); {JOIN} }}",
         ),
+        # Nothing but branches between two barriers.
+        (f"{MEET} if (n) a(); {MEET}", f"{MEET} {BEGIN} if (n) a(); {MEET}"),
+        (f"{MEET} {{ if (n) a(); {MEET} }}", f"{MEET} {BEGIN} {{ if (n) a(); {MEET} }}"),
+        (f"{MEET} b(); if (n) a(); {MEET}", f"{MEET} b(); if (n) a(); {MEET}"),
         # Before other branches.
         (
             f"if (n) {MEET} a(); if (n) b();",

@@ -364,8 +364,8 @@ ENTRIES = (
             "sub-group scans in both branches of an if, 2026-11"
         ),
         workaround=(
-            "portbar makes every work-item write a private volatile word there, also at the start of each branch that holds "
-            "a barrier; do the same in your kernels, or use another runtime"
+            "portbar makes every work-item write a private volatile word there, and portbar.Program also after a barrier of "
+            "yours that a branch follows; do the same with exported headers, or use another runtime"
         ),
         task="tests.device.quirk_programs:left_behind",
         shows=returns(lambda missed: missed > 0),
