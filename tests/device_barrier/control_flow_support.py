@@ -7,7 +7,7 @@ calls. After each call one work-item takes a branch that depends on data, which 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,6 +76,59 @@ FLOWS = {
     "continue": Flow("for (uint k = 0; k < n; ++k) { if ((k & 1u) != 0u) continue; CALL ONE }", 3),
     "two ifs": Flow("if (n == 5u) { CALL ONE } if (none == 0u) { CALL ONE }", 2),
 }
+
+#: How often CALL and ONE are executed, from the values of `n`, `none` and the counters of loops.
+Counts = Callable[[dict[str, int]], np.ndarray]
+
+
+def nest(draw: random.Random, depth: int, counters: tuple[str, ...] = ()) -> tuple[str, Counts]:
+    """Return some statements without jumps, drawn at random."""
+    parts = [statement(draw, depth, counters) for _ in range(draw.randint(1, 3))]
+    return " ".join(text for text, _ in parts), lambda names: sum(counts(names) for _, counts in parts)
+
+
+def statement(draw: random.Random, depth: int, counters: tuple[str, ...]) -> tuple[str, Counts]:
+    """Return one statement with at most `depth` others around each call."""
+    kind = draw.choice(("CALL", "ONE", "for", "if", "switch")[: 5 if depth else 2])
+    if kind in {"CALL", "ONE"}:
+        return kind, lambda _names: np.array([kind == "CALL", kind == "ONE"], int)
+    if kind == "for":
+        k = f"k{depth}"
+        body, counts = nest(draw, depth - 1, (*counters, k))
+        return (
+            f"for (uint {k} = 0; {k} < n - 2u; ++{k}) {{ {body} }}",
+            lambda names: sum(counts(names | {k: turn}) for turn in range(N - 2)),
+        )
+    subject, labels = draw.choice(("n", "none", *counters)), draw.sample((0, 1, 2, N), 2)
+    first, second, other = (nest(draw, depth - 1, counters) for _ in range(3))
+    if kind == "if":
+        return (
+            f"if ({subject} == {labels[0]}u) {{ {first[0]} }} else {{ {other[0]} }}",
+            lambda names: (first if names[subject] == labels[0] else other)[1](names),
+        )
+    falls = draw.random() < 0.3
+
+    def counted(names: dict[str, int]) -> np.ndarray:
+        if names[subject] not in labels:
+            return other[1](names)
+        begins = names[subject] == labels[0]
+        return (first[1](names) if begins else 0) + (second[1](names) if falls or not begins else 0)
+
+    cases = f"case {labels[0]}u: {first[0]} {'' if falls else 'break;'} case {labels[1]}u: {second[0]} break;"
+    return f"switch ({subject}) {{ {cases} default: {other[0]} }}", counted
+
+
+def drawn(seed: int) -> Flow:
+    """Return a nest of two levels with a few calls, drawn by a seed."""
+    draw = random.Random(seed)  # noqa: S311 (nothing secret)
+    while True:
+        text, counts = nest(draw, 2)
+        times, ones = map(int, counts({"n": N, "none": NONE}))
+        if 2 <= text.count("CALL") <= 5 and 0 < times < 10 and ones:
+            return Flow(text, times, ones)
+
+
+FLOWS |= {f"nest {seed}": drawn(seed) for seed in range(12)}
 
 #: Statements of one work-item of each group after a call. Both branches write, so that none is a mere choice between values.
 ONE = "if (id == 0u) { if (x[0] != 0u) ones[group] += 1u; else ones[64 + group] += n; }"
