@@ -166,6 +166,7 @@ def test_rows_run_side_by_side_longest_first_and_never_two_of_one_compiler(
 
     monkeypatch.setattr(runtimes, "run", run)
     monkeypatch.setattr(runtimes, "PROGRESS", 0.0)
+    monkeypatch.delenv(kept.VARIABLE, raising=False)
     kept.note_duration("host host", 50.0)
     chosen = [
         runtimes.Configuration("host"),
