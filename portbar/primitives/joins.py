@@ -144,7 +144,7 @@ class _Joiner:
             self._loop(made, later=later)
         elif made.kind == "if":
             # The work-group takes one branch as a whole where any has a barrier, so that all of them may meet.
-            meets = any(map(self._holds, made.parts))
+            meets = self._holds_in_a_branch(made)
             for part in made.parts:
                 self._inside(part, later=later)
                 if meets:
@@ -155,14 +155,15 @@ class _Joiner:
     def _list(self, parts: Sequence[Statement], *, later: bool) -> None:
         for number, part in enumerate(parts):
             rest = parts[number + 1 :]
-            meets = any(map(self._holds, rest))
+            meets, branches = any(map(self._holds, rest)), self._branches(part)
             # Insertions at one place appear in reverse order.
             if self._meets_before(part, rest) or (
-                meets and (any(map(self._may_return, self._branches(part))) or self._is_left_by_cases(part))
+                meets
+                and (any(map(self._may_return, branches)) or (part.kind == "switch" and self._holds_in_a_branch(part)))
             ):
                 self._insert(part.end, f" {_join()}")
             elif meets and (
-                (self._branches(part) and (self._ends_round(part) or self._returns_after_a_barrier(part)))
+                (branches and (self._ends_round(part) or self._returns_after_a_barrier(part)))
                 or (part.kind in {"plain", "block"} and self._holds(part) and _begins_with_if(rest[0]))
             ):
                 self._insert(part.end, f" {work_of_all()}")
@@ -174,13 +175,13 @@ class _Joiner:
 
     def _meets_before(self, made: Statement, rest: Sequence[Statement]) -> bool:
         """Whether branches with a barrier meet before other branches, about which a compiler may decide together with them."""
-        if not any(map(self._holds, self._branches(made))):
+        if not self._holds_in_a_branch(made):
             return False
         return any(other.parts for other in rest) and not self._leaves(made, self._last_barrier(made))
 
-    def _is_left_by_cases(self, made: Statement) -> bool:
-        """Whether a case of a switch has a barrier, so that work-groups come from it to the code after the switch."""
-        return made.kind == "switch" and any(map(self._holds, self._branches(made)))
+    def _holds_in_a_branch(self, made: Statement) -> bool:
+        """Whether a branch of an `if` or a `switch` has a barrier; one in its condition does not count."""
+        return any(map(self._holds, self._branches(made)))
 
     def _branches(self, made: Statement) -> list[Statement]:
         """The branches of an `if` or a `switch`, without the `break` that ends one; none of other statements."""
@@ -255,16 +256,16 @@ class _Joiner:
     def _switch(self, part: Statement, *, later: bool) -> None:
         runs = _runs(part)
         holds = [any(map(self._holds, run)) for run, _ in runs]
-        falls = [run[-1].kind != "jump" for run, _ in runs[:-1]]
+        # Whether control falls from each into the next one; from the last there is none.
+        falls = [*(run[-1].kind != "jump" for run, _ in runs[:-1]), False]
         for number, (run, end) in enumerate(runs):
-            is_last = number + 1 == len(runs)
-            self._list(run, later=later or (not is_last and falls[number] and any(holds[number + 1 :])))
+            self._list(run, later=later or (falls[number] and any(holds[number + 1 :])))
             if not any(holds):
                 continue
             # Work-items that fall into a case with a barrier meet there, perhaps others who began there.
             meets = number > 0 and holds[number] and falls[number - 1] and not holds[number - 1]
             self._insert(run[0].start, f"{_join() if meets else work_of_all()} ")
-            if holds[number] or is_last or not falls[number]:
+            if holds[number] or not falls[number]:
                 self._join(run, end)
 
     def _join(self, parts: Sequence[Statement], end: int) -> None:
