@@ -183,7 +183,7 @@ static inline uint portbar_team_rank(const portbar_team *team)
 /* Number of work-groups of the team. Caller: any work-item. Cost: none: a field of `team`. */
 static inline uint portbar_team_num_groups(const portbar_team *team)
 {
-    return team->members;
+    return ${stride('team->members')};
 }
 
 /* Linear id of the work-item among those of its team, from 0. Caller: any work-item. Cost: a few integer operations. */
@@ -197,7 +197,7 @@ static inline uint portbar_team_global_id(const portbar_grid *grid, const portba
    operations. */
 static inline uint portbar_team_global_size(const portbar_team *team)
 {
-    return team->members * portbar_local_linear_size();
+    return ${stride('team->members * portbar_local_linear_size()')};
 }
 </%def>
 <%def name="meet()">

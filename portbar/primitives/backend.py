@@ -58,6 +58,11 @@ def work_of_all() -> str:
     return render_def(_WORKAROUNDS, "work_of_all", {}).strip()
 
 
+def stride(strategy: Strategy) -> Callable[[str], str]:
+    """Return how to write the stride of a loop: so that the compiler knows that it is not 0, where the device needs that."""
+    return "max({}, 1u)".format if strategy.has(quirks.LOOPS_ENDLESS) else str
+
+
 def exchanged(other: int) -> str:
     """The macros before a text that is launched with this dimension and the first one exchanged; nothing for the first one."""
     return render_def(_WORKAROUNDS, "exchanged", {"other": other}) if other else ""

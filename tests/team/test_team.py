@@ -126,6 +126,30 @@ def test_two_blocks_may_each_split_by_colour(made, queue):
             assert not wrong.get().any(), (local, k, n)
 
 
+def test_strided_loops_over_one_element_of_a_team_end(context, queue):
+    """A compiler that thinks that a stride may be 0 sees a loop without end (the effect LOOPS_ENDLESS)."""
+    source = """
+    #include "portbar/team.h"
+    kernel void only(PORTBAR_GRID_PARAM, volatile global uint *a)
+    {
+        PORTBAR_ENTER(grid);
+        portbar_team team = portbar_team_split(&grid, 1u);
+        volatile global uint *mine = a + portbar_team_id(&team);
+        if (get_local_id(0) == 0u)
+            for (uint i = portbar_team_rank(&team); i < 1u; i += portbar_team_num_groups(&team))
+                mine[i] = 1u;
+        portbar_team_barrier(&grid, &team);
+        for (uint i = portbar_team_global_id(&grid, &team); i < 1u; i += portbar_team_global_size(&team))
+            mine[i] += 1u;
+        portbar_team_barrier(&grid, &team);
+    }
+    """
+    kernel, a = support.kernel(context, source, "only"), zeros(queue, MOST)
+    launch = kernel(queue, None, (5,), a, num_groups=groups_of(kernel, queue, 5))
+    launch.wait()
+    assert a.get().tolist() == [2] * launch.num_groups + [0] * (MOST - launch.num_groups)
+
+
 def test_a_team_of_more_groups_than_there_are_is_an_error(made, queue):
     kernel = made("asks")
     groups = groups_of(kernel, queue, 5)

@@ -524,8 +524,8 @@ ENTRIES = (
         ),
         seen="PoCL 3.1 (Debian 12), `if (get_local_id(0) == 0) for (i = 0; i < 1; i += n) v[i] = 1; barrier(...);`, 2026-11",
         workaround=(
-            "add max(n, 1u) in place of n, or make the bound an argument of the kernel; portbar_num_groups() and "
-            "portbar_global_size() are such strides already"
+            "add max(n, 1u) in place of n, or make the bound an argument of the kernel; portbar_num_groups(), "
+            "portbar_global_size() and those of teams are such strides already"
         ),
         platform="PoCL 3",
         kernels=(Kernel(_STRIDES, words=16, global_size=8, local_size=8, arguments=(1,)),),

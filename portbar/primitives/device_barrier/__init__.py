@@ -273,7 +273,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         "grid_slice": layout.GRID_SLICE,
         "loops_in_pieces": strategy.capabilities.loops_in_pieces,
         "once": "PORTBAR_APART" if strategy.capabilities.once_apart else "static inline",
-        "stride": "max({}, 1u)".format if strategy.has(quirks.LOOPS_ENDLESS) else str,
+        "stride": backend.stride(strategy),
         "work_of_all": backend.work_of_all() if strategy.has(quirks.LEADER_FORGOTTEN) else "",
         **word_context(strategy),
         "hold_table": strategy.tuning.hold,

@@ -111,6 +111,7 @@ def _context(strategy: Strategy) -> dict[str, Any]:
         else "static inline",
         **fault.context(FAULTS),
         **word_context(strategy),
+        "stride": backend.stride(strategy),
         "arrives_unanswered": backend.defines(strategy, _ARRIVAL),
         "counts_votes": backend.defines(strategy, "barrier_count"),
         "kinds": [scalar.c for scalar in scalars],
