@@ -1,10 +1,10 @@
 /* The device barrier by a counter of arrivals and a release flag on a line of its own, which the last group raises.
    Promises as those of device_barrier_counter, whose split form it has, too.
 
-   Mirrors: cl_templates/device_barrier/flag.mako 917560f931b3
-   Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
+   Mirrors: cl_templates/device_barrier/flag.mako ce8a7e545234
+   Mirrors: cl_templates/device_barrier/wait.mako eb519e47c156
    Mirrors: cl_templates/backend/barrier.mako 2d1414d87edf
-   Mirrors: cl_templates/grid/state.mako 9009b234b188
+   Mirrors: cl_templates/grid/state.mako f81b0d090a34
    Run: GROUPS=3
    Run: GROUPS=4
    Run: GROUPS=3 LIMITED=1 SKIPS

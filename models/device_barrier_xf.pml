@@ -4,8 +4,8 @@
    barrier's number, here NUMBER_BITS of them, which wrap.
 
    Mirrors: cl_templates/device_barrier/xf.mako 5a0c941d2777
-   Mirrors: cl_templates/device_barrier/wait.mako 18f120f56d7c
-   Mirrors: cl_templates/grid/state.mako 9009b234b188
+   Mirrors: cl_templates/device_barrier/wait.mako eb519e47c156
+   Mirrors: cl_templates/grid/state.mako f81b0d090a34
    Run: GROUPS=3 ROUNDS=5
    Run: GROUPS=4
    Run: GROUPS=3 ROUNDS=2 LIMITED=1 SKIPS LAUNCHES=1

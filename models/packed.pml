@@ -3,9 +3,9 @@
    the next launch is right whatever the one before has left: also where that never ran, or vanished in the midst of it.
    After Sorensen et al. (OOPSLA 2016), with one word in place of the mutex.
 
-   Mirrors: cl_templates/discovery/packed.mako 3d1cf9c733f1
-   Mirrors: cl_templates/grid/state.mako 9009b234b188
-   Mirrors: cl_templates/grid/grid.mako 14b450094217
+   Mirrors: cl_templates/discovery/packed.mako 48312902a17e
+   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
    Run: GROUPS=3
    Run: GROUPS=3 COMPLETE=1
    Run: GROUPS=3 LIMITED=1 LAUNCHES=2
@@ -113,8 +113,8 @@ inline heal()
     od
 }
 
-/* portbar_await_publication */
-inline await_publication()
+/* portbar_await_count */
+inline await_count()
 {
     if
     :: atomic { IS_PUBLISHED -> count = COUNT_OF(PUBLISHED); agree() }
@@ -174,7 +174,7 @@ inline discover()
             REPORT.groups = count;
 #endif
             PUBLISHED = TAG(epoch) | count
-        :: else -> await_publication()
+        :: else -> await_count()
         fi
     fi
 }

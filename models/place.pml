@@ -8,9 +8,9 @@
    Which slot is fastest is a choice. A wait has no limit but in launches in which one is reached; it then ends at any
    time, since nothing informs a group that others have given up.
 
-   Mirrors: cl_templates/grid/place.mako 8d221636cacb
-   Mirrors: cl_templates/grid/grid.mako 14b450094217
-   Mirrors: cl_templates/grid/state.mako 9009b234b188
+   Mirrors: cl_templates/grid/place.mako 45660c852b8d
+   Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
+   Mirrors: cl_templates/grid/state.mako f81b0d090a34
    Mirrors: cl_templates/device_barrier/sharded.mako bab298782fbf
    Mirrors: cl_templates/device_barrier/replicated.mako 1a9202628fcb
    Run: FORM=1 GROUPS=3
@@ -26,8 +26,7 @@
    Nightly: FORM=2 GROUPS=4
    Nightly: FORM=3 GROUPS=3 SLOTS=2 LIMITED LAUNCHES=2 BARRIERS=1
    Bug: AGREES_ALONE FORM=1 GROUPS=2
-   Bug: SAYS_LATE FORM=1 GROUPS=2
-   Bug: KEEPS_AGREED FORM=1 GROUPS=2 SLOTS=2 LIMITED
+   Bug: ANY_GROUP_SAYS FORM=1 GROUPS=2
    Bug: KEEPS_PLACING FORM=1 GROUPS=2 SLOTS=2 LIMITED
    Bug: OVERLAPPING_PAIRS FORM=3 GROUPS=2
    Bug: PREPARES_DEFAULT FORM=1 GROUPS=2
@@ -51,7 +50,7 @@
 #define FIRST(place) ((place) & 3)
 #define SECOND(place) (((place) >> 2) & 3)
 
-byte PLACE, AGREED;                      /* PORTBAR_STATE_PLACE, PORTBAR_SLOT_AGREED */
+byte PLACE;                              /* PORTBAR_STATE_PLACE */
 byte placing[SLOTS], whole[SLOTS];       /* PORTBAR_SLOT_PLACING and PORTBAR_SLOT_WHOLE of each slot */
 bit abort_flag;
 
@@ -96,17 +95,15 @@ inline place_wait(word, target)
     od
 }
 
-/* portbar_place_agree: leaves the place in `place`. */
+/* The end of portbar_place: leaves the place in `place`. */
 inline agree(best_place)
 {
-#ifdef BUG_SAYS_LATE
-    atomic { before = AGREED; AGREED++ };
-    if :: me == 0 -> PLACE = best_place :: else fi;
+#ifdef BUG_ANY_GROUP_SAYS
+    PLACE = best_place;
 #else
     if :: me == 0 -> PLACE = best_place :: else fi;
-    atomic { before = AGREED; AGREED++ };
 #endif
-    place_wait(AGREED, (before / num_groups + 1) * num_groups);
+    place_wait(PLACE, MEASURED);
     if
 #ifdef BUG_AGREES_ALONE
     :: reached -> place = best_place
@@ -114,8 +111,7 @@ inline agree(best_place)
     :: reached -> place = PLACE
 #endif
     :: else -> place = DEFAULT
-    fi;
-    before = 0
+    fi
 }
 
 #define ODD (me & 1)
@@ -237,9 +233,6 @@ inline prepare()
     :: PLACE & MEASURED -> at = PLACE
     :: else ->
        at = DEFAULT;
-#ifndef BUG_KEEPS_AGREED
-       AGREED = 0;
-#endif
 #ifndef BUG_KEEPS_PLACING
        for (i : 0 .. SLOTS - 1) { placing[i] = 0 }
 #endif

@@ -7,8 +7,8 @@
    Mirrors: cl_templates/discovery/published.mako 0db7cb1ad9ee
    Mirrors: cl_templates/discovery/ticket.mako bc12d55060cf
    Mirrors: cl_templates/discovery/spin.mako 6c81fa74db2d
-   Mirrors: cl_templates/grid/state.mako 9009b234b188
-   Mirrors: cl_templates/grid/grid.mako 14b450094217
+   Mirrors: cl_templates/grid/state.mako f81b0d090a34
+   Mirrors: cl_templates/grid/grid.mako 9b9d703dcdfc
    Run: GROUPS=3 TICKET=1
    Run: GROUPS=3 TICKET=1 LIMITED=1 LAUNCHES=1
    Run: GROUPS=2 TICKET=1 LIMITED=1 LAUNCHES=3

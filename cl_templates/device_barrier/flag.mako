@@ -13,8 +13,7 @@ static inline bool portbar_device_barrier(portbar_grid *grid)
     if (PORTBAR_LEADER(grid) && grid->shared[PORTBAR_SHARED_OK] != 0u) {
         const uint target = grid->shared[PORTBAR_SHARED_TARGET] + grid->shared[PORTBAR_SHARED_COUNT];
         grid->shared[PORTBAR_SHARED_TARGET] = target;
-        volatile global uint *flag = grid->state + PORTBAR_STATE_FLAG;
-        volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER;
+        volatile global uint *counter = grid->state + PORTBAR_STATE_COUNTER, *flag = grid->state + PORTBAR_STATE_FLAG;
         const uint lacking = target - portbar_word_arrive(counter) - 1u;
         portbar_check_arrival(grid, lacking, grid->num_groups);
         if (lacking == 0u) {

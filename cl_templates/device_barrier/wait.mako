@@ -78,17 +78,20 @@ ${own("first_polls_of_word").replace("return PORTBAR_WAIT_REACHED", f"return {re
 % endif
         }
 % endif
+% if acquire_polls:
+        if (reached)
+            return ${reached};
+% else:
         if (reached) {
-% if not acquire_polls:
             portbar_word_acquire(word);
-% endif
             return ${reached};
         }
+% endif
 </%def>
 <%def name="wait_counted()">
-/* Polls `word` until it has come to `target` (modulo 2^32), and not further than other groups can have taken it, at
-   most `limit` rounds; acquire. At the limit it reports how many groups had arrived: those that `arrivals` is not short
-   of `complete`, which those that left since the last poll take further. True when all have. Caller: a leader. */
+/* Polls `word` until it has come to `target` (modulo 2^32), and no further than other groups can take it; acquire.
+   False at the limit of rounds, with a report of the groups that had arrived: those that `arrivals` is not short of
+   `complete`, which groups that left since the last poll take further. Caller: a leader. */
 static inline bool portbar_wait_counted(const portbar_grid *grid, volatile global uint *word, uint target,
                                         volatile global uint *arrivals, uint complete)
 {

@@ -1,9 +1,8 @@
 ## -*- coding: utf-8 -*-
 ## Occupancy discovery in one lock-free word: poll by fetch-and-add, close by fetch-and-or.
-<%def name="await_publication()">
+<%def name="await_count()">
 /* The number of participating groups, once the poll is closed; 0 at the limit, which closes it. Acquire. A leader's. */
-${once} uint portbar_await_publication(volatile global uint *state, volatile global uint *poll, uint4 launch,
-                                             uint tag)
+${once} uint portbar_await_count(volatile global uint *state, volatile global uint *poll, uint4 launch, uint tag)
 {
     volatile global uint *word = state + PORTBAR_STATE_PUBLISHED;
     for (uint round = 0; round < PORTBAR_DISCOVERY_LIMIT(launch); ++round) {
@@ -88,7 +87,7 @@ ${once} uint portbar_discover(volatile global uint *state, uint4 launch, uint *c
 ## One place to wait: compilers would copy the loop to each.
     const uint found = closes ? portbar_word_or(word, PORTBAR_POLL_CLOSED) : PORTBAR_POLL_CLOSED;
     if ((found & PORTBAR_POLL_CLOSED) != 0u) {
-        *count = portbar_await_publication(state, word, launch, tag);
+        *count = portbar_await_count(state, word, launch, tag);
     } else {
         *count = PORTBAR_COUNT_OF(launch.x, found);
         portbar_word_store(PORTBAR_REPORT(state, epoch) + 2, *count);

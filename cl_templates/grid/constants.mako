@@ -13,12 +13,11 @@
 #define PORTBAR_SLOTS ${slots}u
 #define PORTBAR_SLOT_WORDS ${slot_words}u
 #define PORTBAR_SLOT_AT(slot) (PORTBAR_STATE_SLOTS + (slot) * PORTBAR_SLOT_WORDS)
-/* Words of a slot: arrivals at whole barriers, at those that find the best place, at split barriers, and, in the
-   first slot, at those after which all know what group 0 found, and four words of votes, in the first that is used. */
+/* Words of a slot: arrivals at whole barriers, at those that find the best place, and at split barriers; in the first
+   slot that is used, four words of votes. */
 #define PORTBAR_SLOT_WHOLE 0u
 #define PORTBAR_SLOT_PLACING 1u
 #define PORTBAR_SLOT_SPLIT 2u
-#define PORTBAR_SLOT_AGREED 3u
 #define PORTBAR_SLOT_VOTES 4u
 /* The slots that launches count in, one for each counter, with a flag once they are measured. */
 #define PORTBAR_PLACE_MEASURED 0x10000u

@@ -38,7 +38,6 @@ static inline bool portbar_enter(portbar_grid *grid, volatile global uint *state
 ${own("enter_first")}\
     if (PORTBAR_LEADER(grid)) {
         uint count = 1u;
-        /* Ids in the grid assume work-groups of one size. */
         uint id = portbar_is_smaller() ? PORTBAR_SURPLUS : portbar_discover(state, launch, &count);
         if (id != PORTBAR_SURPLUS && count == 0u) {
             portbar_report_fault(state, launch.x & PORTBAR_EPOCH_MASK, PORTBAR_STATUS_LOST, 0u, id);

@@ -1,26 +1,14 @@
 ## -*- coding: utf-8 -*-
 ## Where in a cache a counter lies decides how far each work-group's arrivals and polls travel.
-<%def name="place_meet()">
-/* Waits until a counter has come to `target`, acquire. False when that takes long: the first barrier will say so. */
-static inline bool portbar_place_wait(volatile global uint *counter, uint target)
+<%def name="place_wait()">
+/* Waits until a word has come to `target`, acquire. False when that takes long: the first barrier will say so. */
+static inline bool portbar_place_wait(volatile global uint *word, uint target)
 {
-    uint seen = portbar_word_load(counter);
+    uint seen = portbar_word_load(word);
     for (uint poll = 0; poll < (${place_polls}) && (int)(seen - target) < 0; ++poll)
-        seen = portbar_word_load(counter);
-    portbar_word_acquire(counter);
+        seen = portbar_word_load(word);
+    portbar_word_acquire(word);
     return (int)(seen - target) >= 0;
-}
-
-/* The choice of group 0, in all groups; the default place if they do not meet. */
-static inline uint portbar_place_agree(volatile global uint *state, uint id, uint place, uint count)
-{
-    volatile global uint *counter = state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED;
-    if (id == 0u)
-        portbar_word_store(state + PORTBAR_STATE_PLACE, place);
-    const uint before = portbar_word_arrive(counter);
-    if (!portbar_place_wait(counter, (before / count + 1u) * count))
-        return PORTBAR_PLACE_DEFAULT;
-    return portbar_word_load(state + PORTBAR_STATE_PLACE);
 }
 </%def>
 <%def name="place()">
@@ -29,7 +17,8 @@ static inline uint portbar_place_agree(volatile global uint *state, uint id, uin
    participating group. Result: two slots, the same in all groups. Cost: one load; 0.1 ms the first time. */
 static inline uint portbar_place(volatile global uint *state, uint id, uint count, uint limit)
 {
-    const uint known = portbar_word_load(state + PORTBAR_STATE_PLACE);
+    volatile global uint *place = state + PORTBAR_STATE_PLACE;
+    const uint known = portbar_word_load(place);
     if ((known & PORTBAR_PLACE_MEASURED) != 0u)
         return known;
     /* Negligible with few groups, dominated by other costs with many. */
@@ -51,6 +40,9 @@ ${place_lines}\
             best_cycles = cycles;
         }
     }
-    return portbar_place_agree(state, id, PORTBAR_PLACE_MEASURED | best, count);
+    /* All groups take the choice of group 0. */
+    if (id == 0u)
+        portbar_word_store(place, PORTBAR_PLACE_MEASURED | best);
+    return portbar_place_wait(place, PORTBAR_PLACE_MEASURED) ? portbar_word_load(place) : PORTBAR_PLACE_DEFAULT;
 }
 </%def>

@@ -19,16 +19,12 @@ static inline uint portbar_local_linear_size(void)
 }
 </%def>
 <%def name="is_smaller()">
-/* Whether the work-group is smaller than others, as at the end of a dimension from OpenCL C 2.0 on. Any work-item. */
+/* Whether the work-group is smaller than others (OpenCL C 2.0): ids in the grid assume one size. Any work-item. */
 static inline bool portbar_is_smaller(void)
 {
-#if __OPENCL_C_VERSION__ >= 200
     return get_local_size(0) * get_num_groups(0) < get_global_size(0)
         || get_local_size(1) * get_num_groups(1) < get_global_size(1)
         || get_local_size(2) * get_num_groups(2) < get_global_size(2);
-#else
-    return false;
-#endif
 }
 </%def>
 <%def name="is_leader()">
@@ -55,7 +51,6 @@ ${once} void portbar_slots_prepare(volatile global uint *state, uint4 launch)
     uint place = portbar_word_load(state + PORTBAR_STATE_PLACE);
     if ((place & PORTBAR_PLACE_MEASURED) == 0u) {
         place = PORTBAR_PLACE_DEFAULT;
-        portbar_word_store(state + PORTBAR_STATE_SLOTS + PORTBAR_SLOT_AGREED, 0u);
         for (uint slot = PORTBAR_ROLLED(PORTBAR_SLOTS, launch.w); slot-- != 0u;)
             portbar_word_store(state + PORTBAR_SLOT_AT(slot) + PORTBAR_SLOT_PLACING, 0u);
     }

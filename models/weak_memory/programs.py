@@ -328,8 +328,8 @@ def _scanned(strategy: Strategy) -> str:
     """The look-back of `portbar.scan`, in a kernel that does nothing else."""
     template = "scan/look_back.mako"
     by = LookBack("portbar", "portbar_item", "portbar_join", "", "0u")
-    context = {"by": by, "own": "own", "found": "found", "indent": "    ", **word_context(strategy)}
-    words = [render_def(*piece, context) for piece in word_pieces(strategy, ScanJob.words)]
+    context = {"by": by, "own": "own", "found": "found", "indent": "    ", **word_context(strategy, ScanJob.words)}
+    words = [render_def(*piece, context) for piece in word_pieces(strategy)]
     parts = {name: render_def(template, name, context) for name in ("publish", "publish_all")}
     functions = [render_def(template, name, context) for name in ("tile_words", "look_back")]
     return "\n".join([*words, _ITEM, *functions, LOOK_BACK.source % parts])

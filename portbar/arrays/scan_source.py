@@ -152,7 +152,7 @@ class ScanJob(Job):
     inlines: bool = True
 
     kernel = "portbar_scan"
-    words = ("word_load", "word_load_acquire", "word_store", "word_store_release", "word_add_relaxed")
+    words = ("load", "load_acquire", "store", "store_release", "add_relaxed")
 
     @cached_property
     def outputs(self) -> tuple[Elements]:

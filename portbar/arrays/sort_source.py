@@ -71,7 +71,7 @@ class SortJob(Source):
     shape: Shape
     kernel: str = "portbar_sort_pass"
 
-    words = ("word_load", "word_load_acquire", "word_store", "word_store_release", "word_add_relaxed")
+    words = ("load", "load_acquire", "store", "store_release", "add_relaxed")
 
     @property
     def key_type(self) -> str:

@@ -295,8 +295,8 @@ class Source:
     def text(self, strategy: Strategy) -> str:
         """The kernel's OpenCL C."""
         # Orders are held by the text of the words; only typedefs may precede the structures.
-        pieces = [*word_pieces(strategy, self.words), *self.pieces]
-        context = {"job": self, **word_context(strategy)}
+        pieces = [*word_pieces(strategy), *self.pieces]
+        context = {"job": self, **word_context(strategy, self.words)}
         return self.head + "\n".join(render_def(template, name, context) for template, name in pieces)
 
 
@@ -328,7 +328,7 @@ class Job(Source):
     extensions: tuple[str, ...] = ()
 
     kernel = "portbar_reduce"
-    words: ClassVar[tuple[str, ...]] = ("word_add", "word_store")
+    words: ClassVar[tuple[str, ...]] = ("add", "store")
 
     @property
     def local(self) -> int:

@@ -45,7 +45,7 @@ def test_each_file_named_for_a_verdict_is_for_a_test() -> None:
 def test_counters_can_be_placed_without_waits_before_polls(algorithm: str) -> None:
     [target, *_] = (target for target in programs.TARGETS if target.atomics == "ptx")
     text = programs.rendered(programs.PLACE, target, algorithm)
-    assert "portbar_place_agree" in text
+    assert "portbar_place(" in text
     assert programs.compiled(text, target).functions
 
 
@@ -65,7 +65,8 @@ def test_each_order_is_needed_or_kept_for_a_reason(case: Case) -> None:
         verdict, outcomes = report.weakened(case)
         assert verdict.holds, "\n".join(verdict.trail)
         assert [str(outcome) for outcome in outcomes if not outcome.explained] == []
-        assert sum(outcome.caught for outcome in outcomes) >= 2
+        # The choice of a place is one word, which orders nothing else.
+        assert sum(outcome.caught for outcome in outcomes) >= (1 if case.kernel.name == "place" else 2)
 
 
 @needs_clang

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.device import quirks
@@ -23,35 +23,33 @@ _INFINITIES: Final = {
 }
 
 
-#: Functions on 32-bit words of global memory, each of one fixed order.
-WORDS: Final = (
-    "word_load",
-    "word_load_acquire",
-    "word_store",
-    "word_store_release",
-    "word_add",
-    "word_add_release",
-    "word_add_relaxed",
-    "word_or",
-    "word_exchange",
-    "word_compare_exchange",
-)
+#: Functions on 32-bit words of global memory: name after `portbar_word_` -> operation and order.
+WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "load": ("load", "relaxed"),
+    "load_acquire": ("load", "acquire"),
+    "store": ("store", "relaxed"),
+    "store_release": ("store", "release"),
+    "add": ("add", "acq_rel"),
+    "add_release": ("add", "release"),
+    "add_relaxed": ("add", "relaxed"),
+    "or": ("or", "release"),
+    "exchange": ("exchange", "acq_rel"),
+    "compare_exchange": ("compare_exchange", "acq_rel"),
+}
 
 
-def word_pieces(strategy: Strategy, words: Sequence[str] = WORDS) -> list[Piece]:
-    """The defs of some of `WORDS`, with what they need."""
+def word_pieces(strategy: Strategy) -> list[Piece]:
+    """The defs of the words that `word_context` names, with what they need."""
     variant = VARIANTS[strategy.atomics.value]
-    return [
-        *((variant.template, name) for name in variant.before_words),
-        *(("atomics/words.mako", name) for name in words),
-    ]
+    return [*((variant.template, name) for name in variant.before_words), ("atomics/words.mako", "words")]
 
 
-def word_context(strategy: Strategy) -> dict[str, Any]:
-    """The names that the defs of `word_pieces` may use."""
+def word_context(strategy: Strategy, words: Iterable[str] = WORDS) -> dict[str, Any]:
+    """The names that the defs of `word_pieces` may use, for some of `WORDS`."""
     return {
         "backend": VARIANTS[strategy.atomics.value].template,
         "one_way_fences": strategy.capabilities.one_way_fences,
+        "atomic_words": {name: WORDS[name] for name in words},
     }
 
 

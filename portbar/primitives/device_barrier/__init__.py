@@ -198,7 +198,7 @@ def _pieces(strategy: Strategy) -> list[Piece]:
     if _counts_in_slots(strategy) and backend.defines(strategy, "word_arrive_twice"):
         pieces += backend.pieces(strategy, "word_arrive_twice")
     if _places(strategy):
-        pieces += [("grid/place.mako", name) for name in ("place_meet", "place")]
+        pieces += [("grid/place.mako", name) for name in ("place_wait", "place")]
     pieces += [("grid/grid.mako", "grid_type"), *backend.pieces(strategy, "leader", "leads")]
     if strategy.tracing is not None:
         pieces += [CLOCKS[strategy.tracing.clock][1], (_TRACE, "notes")]

@@ -12,5 +12,5 @@ VARIANT: Final = Discovery(
     "packed",
     0,
     "lock-free, one atomic per group; requires only 32-bit atomics",
-    pieces=lambda _: [(_TEMPLATE, name) for name in ("await_publication", "poll_heal", "discover")],
+    pieces=lambda _: [(_TEMPLATE, name) for name in ("await_count", "poll_heal", "discover")],
 )
