@@ -29,9 +29,11 @@
     /* Four loads are on their way together. */
     const uint apart = size * ${step};
     for (uint i = id * ${step}; i < ${count}; i += 4u * apart) {
-        const ${form.kind} first = values[i], none = ${form.none};
+        const ${form.kind} first = values[i];
+        ${form.kind} second = ${form.none}, third = ${form.none}, fourth = ${form.none};
 % for n, name in enumerate(("second", "third", "fourth"), 1):
-        const ${form.kind} ${name} = i + ${f"{n}u * " if n > 1 else ""}apart < ${count} ? values[i + ${f"{n}u * " if n > 1 else ""}apart] : none;
+        if (i + ${n}u * apart < ${count})
+            ${name} = values[i + ${n}u * apart];
 % endfor
         const ${form.kind} pair = ${form.combine}(first, second);
         ${into} = ${form.combine}(${into}, ${form.combine}(pair, ${form.combine}(third, fourth)));

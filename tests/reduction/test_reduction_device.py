@@ -9,7 +9,17 @@ import pytest
 
 import portbar
 from portbar.device import quirks
-from tests.reduction.support import STRATEGIES, head, launched, program
+from tests.reduction.support import (
+    STRATEGIES,
+    folded,
+    head,
+    kernel_text,
+    launched,
+    program,
+    scalars,
+    values,
+    wrapped,
+)
 from tests.rows import some
 from tests.support import scale
 
@@ -62,6 +72,28 @@ def test_over_a_grid_every_work_item_gets_the_result(context, queue, how, local,
         launch, (_, out) = launched(queue, made.kernel(name), None, local, x, np.zeros(room, np.int64))
         n = launch.num_groups * local
         assert out[:n].tolist() == expected(x[:n], local).tolist(), name
+
+
+@pytest.mark.parametrize("op", ["min", "max", "mul", "and"])
+def test_over_a_grid_small_integers_are_combined(context, queue, op):
+    """Operators whose neutral value is not 0, for which llvmpipe may mistake choices of chars (llvmpipe-chosen-chars)."""
+    kinds = [kind for kind in scalars(context, op) if kind.c in {"char", "uchar", "short", "ushort"}]
+    text = "".join(
+        kernel_text(
+            f"of_{kind.c}",
+            f"global const {kind.c} *in, global {kind.c} *out",
+            f"    const uint i = portbar_global_id(&grid);\n    out[i] = portbar_device_reduce_{op}(&grid, scratch, in[i]);",
+            "grid",
+        )
+        for kind in kinds
+    )
+    made = program(context, head(40, grid=True) + text)
+    for kind in kinds:
+        room = 40 * (2 * made.kernel(f"of_{kind.c}").occupancy(queue, (40,)).groups + 8)
+        x = values(kind, op, room, seed=room)
+        launch, (_, out) = launched(queue, made.kernel(f"of_{kind.c}"), None, 40, x, np.zeros(room, kind.dtype))
+        used = x[: launch.num_groups * 40]
+        assert set(out[: len(used)].tolist()) == {wrapped(folded(op, used), kind.dtype)}, kind.c
 
 
 BACK_TO_BACK = (

@@ -80,6 +80,15 @@ kernel void fences(global uint *out)
 }
 """
 
+_CHOSEN = """
+kernel void chosen(global uint *out, const uint n)
+{
+    const uint i = (uint)get_global_id(0);
+    global const char *values = (global const char *)(out + 8);
+    out[i] = i < n ? values[i] : 77;
+}
+"""
+
 
 _quirk = partial(Quirk, where=_before_25, platform="rusticl")
 
@@ -175,6 +184,17 @@ ENTRIES = (
         ),
         controls=1,
         shows=ABORTS,
+    ),
+    _quirk(
+        name="llvmpipe-chosen-chars",
+        fault=(
+            "a `?:` between a `char` from memory and a constant gives 0 in place of the constant, or ends the process while it "
+            "is compiled"
+        ),
+        seen="Mesa 22.3.6 (rusticl on llvmpipe), `i < n ? values[i] : 77`, right with uchar, short and int, 2026-11",
+        workaround="write such a choice as an `if`, as portbar's reductions do, or hold the values as int",
+        kernels=(Kernel(_CHOSEN, words=16, global_size=8, local_size=8, arguments=(4,)),),
+        shows=returns(lambda out: out[:8] == [0] * 8),
     ),
     _quirk(
         name="llvmpipe-long-bodies",
