@@ -67,7 +67,7 @@ class LaunchTimer:
         total = (groups * self._local[0],)
         rounds = self._long_enough(total)
         sides: dict[str, Callable[[], float]] = {
-            "enqueue": partial(self._enqueue, total),
+            "enqueue": lambda: self._in_a_row(total, 0)[0],
             "gap": partial(self._gap, total, rounds),
             "launch": partial(self._timed, lambda: self._work(total, 0).wait()),
             "grid": partial(self._timed, lambda: self._enter(groups).wait()),
@@ -95,14 +95,6 @@ class LaunchTimer:
         call()
         return (perf_counter() - start) * 1e6
 
-    def _enqueue(self, total: tuple[int]) -> float:
-        start = perf_counter()
-        for _ in range(_LAUNCHES):
-            self._work(total, 0)
-        taken = perf_counter() - start
-        self._queue.finish()
-        return taken * 1e6 / _LAUNCHES
-
     def _gap(self, total: tuple[int], rounds: int) -> float:
         events = [self._work(total, rounds, self._profiled).event for _ in range(_LAUNCHES)]
         self._profiled.finish()
@@ -116,21 +108,22 @@ class LaunchTimer:
         if min(pauses) >= 0 and min(durations) >= 0 and max(durations) > 0:
             return float(statistics.median(pauses) + statistics.median(durations)) * 1e-3
         # Each launch takes its work and the gap, so that twice the shorter ones hold one gap more than the longer ones.
-        return max(0.0, 2 * self._in_a_row(total, rounds) - self._in_a_row(total, 2 * rounds))
+        return max(0.0, 2 * self._in_a_row(total, rounds)[1] - self._in_a_row(total, 2 * rounds)[1])
 
-    def _in_a_row(self, total: tuple[int], rounds: int) -> float:
-        """Microseconds per launch of so much work, of several that were enqueued at once."""
+    def _in_a_row(self, total: tuple[int], rounds: int) -> tuple[float, float]:
+        """Microseconds per launch of so much work, of several that were enqueued at once: of the host, and to their end."""
         start = perf_counter()
         for _ in range(_LAUNCHES):
             self._work(total, rounds)
+        enqueued = perf_counter()
         self._queue.finish()
-        return (perf_counter() - start) * 1e6 / _LAUNCHES
+        return (enqueued - start) * 1e6 / _LAUNCHES, (perf_counter() - start) * 1e6 / _LAUNCHES
 
     def _long_enough(self, total: tuple[int]) -> int:
         """Rounds that keep the device busy for longer than the host takes to enqueue the next launch."""
-        self._enqueue(total)
-        wanted = _LONGER * min(self._enqueue(total) for _ in range(3))
+        self._in_a_row(total, 0)
+        wanted = _LONGER * min(self._in_a_row(total, 0)[0] for _ in range(3))
         rounds, most = min(64, max(1, self._most // 2)), max(1, self._most // 2)
-        while self._in_a_row(total, rounds) < wanted and rounds < most:
+        while self._in_a_row(total, rounds)[1] < wanted and rounds < most:
             rounds = min(2 * rounds, most)
         return rounds
