@@ -183,10 +183,9 @@ def _shared_salt(path: Path) -> bytes:
 
 def _write_salt(path: Path) -> None:
     # Exclusive creation is the one thing that shared file systems agree on.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    path.touch(0o600, exist_ok=False)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(secrets.token_hex(_SALT_BYTES).encode())
+        path.write_text(secrets.token_hex(_SALT_BYTES), encoding="ascii")
     except OSError:
         # Cut short, it would stop every later survey into this folder.
         path.unlink(missing_ok=True)
