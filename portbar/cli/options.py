@@ -41,11 +41,10 @@ device_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
-def seconds_option(name: str, least: float, about: str, default: float | None = None) -> Decorator:
+def seconds_option(name: str, least: float, about: str, default: float) -> Decorator:
     """Return an option that takes a time limit."""
     limits = FiniteRange(min=least, max=_MOST_SECONDS)
-    shown: dict[str, Any] = {} if default is None else {"default": default, "show_default": True}
-    return click.option(name, type=limits, metavar="SECONDS", help=about, **shown)
+    return click.option(name, type=limits, metavar="SECONDS", help=about, default=default, show_default=True)
 
 
 def store_option(what: str) -> Decorator:
