@@ -16,10 +16,11 @@ from portbar.cli.progress import Steps
 from portbar.cli.selected import each_device, number
 from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
+from portbar.records.reading import NO_TIME
 from portbar.records.scrubbing import anonymous
 from portbar.survey.litmus.checking import CheckResult, check, result_of, store_verdicts
 from portbar.survey.litmus.patterns import PATTERNS
-from portbar.survey.litmus.results import NAMES, NO_TIME, proves
+from portbar.survey.litmus.results import NAMES, proves
 from portbar.survey.litmus.tests import TESTS, matching
 from portbar.survey.tables import terminal_table
 

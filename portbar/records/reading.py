@@ -11,6 +11,9 @@ from typing import Any, Final
 #: Seconds in a unit of time.
 TIMES: Final = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
 
+#: The reason of a reading that a spent budget left out.
+NO_TIME: Final = "no time was left"
+
 
 def measured(value: Any, unit: str | None = None, samples: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
     """Return a reading that holds a value.

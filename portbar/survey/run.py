@@ -19,12 +19,12 @@ from portbar.device.facts import DeviceFacts, facts
 from portbar.device.usable import Usability, check, with_alternative
 from portbar.errors import DeviceError, Error, UnsupportedFeatureError
 from portbar.records.mending import mended
+from portbar.records.reading import NO_TIME
 from portbar.records.scrubbing import anonymous
 from portbar.records.validation import FORMAT, SCHEMA
 from portbar.survey.device import Device
 from portbar.survey.environment import environment
 from portbar.survey.measuring.probe import TIMED_OUT, probe_with_faults
-from portbar.survey.measuring.rounds import NO_TIME
 from portbar.survey.probe_rows import probe_rows, settled_findings
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.steps.step import START_S, Running, Step

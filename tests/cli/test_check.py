@@ -13,8 +13,9 @@ from portbar.cli import check as command_module
 from portbar.cli import selected
 from portbar.device.facts import DeviceFacts
 from portbar.errors import DeviceError, Error
+from portbar.records.reading import NO_TIME
 from portbar.survey.litmus import CheckResult
-from portbar.survey.litmus.results import NO_TIME, blank, verdict_of
+from portbar.survey.litmus.results import blank, verdict_of
 from portbar.survey.litmus.running import NAMES
 from tests.cli.support import FAILS, GOOD, WORKS
 

@@ -20,12 +20,12 @@ from portbar.errors import Error
 from portbar.primitives.atomics.table import TYPES, AtomicsTable
 from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
-from portbar.records.reading import missing
+from portbar.records.reading import NO_TIME, missing
 from portbar.survey.environment import environment, loader
 from portbar.survey.litmus import short_run
 from portbar.survey.litmus.short_run import LitmusRun
 from portbar.survey.measuring import atomics, reduction, session, split_barrier
-from portbar.survey.measuring.rounds import NO_TIME, Budget, most_rounds
+from portbar.survey.measuring.rounds import Budget, most_rounds
 from portbar.survey.steps import STEPS, Occupancy
 from portbar.survey.steps.step import run_step
 from tests.report_support import device as surveyed

@@ -13,7 +13,8 @@ from portbar.choices import profile
 from portbar.device import child
 from portbar.device.addresses import DeviceAddress
 from portbar.errors import Error
-from portbar.survey.litmus.results import NO_TIME, blank
+from portbar.records.reading import NO_TIME
+from portbar.survey.litmus.results import blank
 
 if TYPE_CHECKING:
     from portbar.survey.litmus.running import Runner

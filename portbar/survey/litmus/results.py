@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from portbar.records.reading import NO_TIME
 from portbar.survey.litmus.patterns import PATTERNS
 from portbar.survey.litmus.tests import TESTS
 
 #: Every test, in the order in which they are run.
 NAMES: Final = (*TESTS, *PATTERNS)
-
-#: Why a test was skipped that the device could have run.
-NO_TIME: Final = "no time was left"
 
 
 @dataclass

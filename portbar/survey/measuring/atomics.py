@@ -20,8 +20,8 @@ from portbar.launching.program import Program
 from portbar.primitives.atomics.table import TYPES, AtomicType
 from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.strategy import Strategy
-from portbar.records.reading import measured, missing
-from portbar.survey.measuring.rounds import NO_TIME, in_one_line
+from portbar.records.reading import NO_TIME, measured, missing
+from portbar.survey.measuring.rounds import in_one_line
 from portbar.survey.measuring.session import Session
 
 SPACES: Final = ("global", "local")

@@ -13,10 +13,10 @@ from portbar.choices.strategy import DeviceProfile
 from portbar.choices.timing import is_cpu
 from portbar.errors import Error
 from portbar.primitives.grid import bounded
-from portbar.records.reading import measured, missing
+from portbar.records.reading import NO_TIME, measured, missing
 from portbar.survey.measuring.barrier_timer import BarrierSamples, BarrierTimer, Relaunch
 from portbar.survey.measuring.launches import LaunchTimer
-from portbar.survey.measuring.rounds import NO_TIME, Budget, in_one_line, in_turns, profiled_queue
+from portbar.survey.measuring.rounds import Budget, in_one_line, in_turns, profiled_queue
 from portbar.survey.measuring.session import Session, failure, largest_group, possible_sizes
 
 Row = dict[str, Any]

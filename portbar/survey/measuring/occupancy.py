@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Final
@@ -15,8 +16,8 @@ from portbar.choices.timing import is_cpu
 from portbar.errors import Error
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
-from portbar.records.reading import measured, missing
-from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s
+from portbar.records.reading import NO_TIME, measured, missing
+from portbar.survey.measuring.rounds import Budget, device_s
 from portbar.survey.measuring.session import Session, failure, largest_group, possible_sizes
 
 LOCKS: Final = ALTERNATIVES["discovery"]
@@ -58,12 +59,6 @@ class Setting:
     runs: int
 
 
-def holds_one_group(profile: DeviceProfile, max_groups: int | None) -> bool:
-    """Whether a grid has a single work-group here, so that locks cannot differ."""
-    found = profile.findings
-    return max_groups == 1 or (found is not None and found.groups_in_flight == 1)
-
-
 def occupancy_cells(
     profile: DeviceProfile, *, quick: bool, largest: int | None = None, max_groups: int | None = None
 ) -> list[Setting]:
@@ -76,23 +71,21 @@ def occupancy_cells(
     known = _CPU_SIZES if cpu else _GPU_SIZES
     wanted = (1, 64) if quick and cpu else (32, 256) if quick else known
     sizes = possible_sizes(wanted, profile, largest)
-    if holds_one_group(profile, max_groups):
-        return [Setting(size, SMALL_BYTES, lock, True, 1) for lock in LOCKS for size in sizes]
-    runs = 3 if quick else 10
-    small = [Setting(size, SMALL_BYTES, lock, True, runs) for lock in LOCKS for size in sizes]
-    impatient = [Setting(size, SMALL_BYTES, lock, False, runs) for lock in LOCKS for size in sizes]
+    found = profile.findings
+    # With a single work-group locks cannot differ.
+    one_group = max_groups == 1 or (found is not None and found.groups_in_flight == 1)
+    runs = 1 if one_group else 3 if quick else 10
+
+    def settings(patience: bool, memory: Sequence[int] = (SMALL_BYTES,)) -> list[Setting]:
+        return [Setting(size, room, lock, patience, runs) for lock in LOCKS for room in memory for size in sizes]
+
+    if one_group:
+        return settings(True)
     if quick:
-        return [*small, Setting(sizes[-1], everything, "packed", True, runs), *impatient]
+        return [*settings(True), Setting(sizes[-1], everything, "packed", True, runs), *settings(False)]
     # A work-group's local memory limits how many a GPU runs at once; on a CPU it has no effect, so one size is enough.
     memory = [everything] if cpu else [everything // 4, everything // 2, everything]
-    large = [
-        Setting(size, local_bytes, lock, patience, runs)
-        for patience in (True, False)
-        for lock in LOCKS
-        for local_bytes in memory
-        for size in sizes
-    ]
-    return [*small, *impatient, *large]
+    return [*settings(True), *settings(False), *settings(True, memory), *settings(False, memory)]
 
 
 def measure(session: Session) -> None:
@@ -108,12 +101,7 @@ def measure(session: Session) -> None:
     most = choose(profile).max_groups
     cells = occupancy_cells(profile, quick=session.quick, largest=occupancy.largest(), max_groups=most)
     for index, cell in enumerate(cells):
-        row: dict[str, Any] = {
-            "local_size": cell.local_size,
-            "local_bytes": cell.local_bytes,
-            "lock": cell.lock,
-            "patience": cell.patience,
-        }
+        row: dict[str, Any] = {name: value for name, value in vars(cell).items() if name != "runs"}
         if index and session.late:
             session.row(row | _without(missing("skipped", NO_TIME)))
             continue

@@ -19,8 +19,8 @@ from portbar.launching.build import build_options, compile_program
 from portbar.launching.kernel import Kernel
 from portbar.launching.program import Program
 from portbar.primitives.reduction.selection import VARIANTS
-from portbar.records.reading import missing
-from portbar.survey.measuring.rounds import NO_TIME, Budget, device_s, in_one_line, most_rounds
+from portbar.records.reading import NO_TIME, missing
+from portbar.survey.measuring.rounds import Budget, device_s, in_one_line, most_rounds
 from portbar.survey.measuring.session import Loop, Session, check, failure, possible_sizes, repeated, time_in_turns
 
 #: In the order of measuring, so that a step that runs out of time has measured the most informative rows.

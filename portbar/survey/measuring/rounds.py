@@ -16,9 +16,6 @@ from portbar.records.reading import measured
 K = TypeVar("K")
 T = TypeVar("T")
 
-#: The reason of a time that a spent budget left out.
-NO_TIME: Final = "no time was left"
-
 _MOST_ROUNDS: Final = 1 << 20
 
 

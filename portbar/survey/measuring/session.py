@@ -20,9 +20,8 @@ from portbar.errors import Error, UnsupportedFeatureError
 from portbar.launching.compiled import CompiledProgram
 from portbar.launching.program import Program
 from portbar.records import cache
-from portbar.records.reading import missing
+from portbar.records.reading import NO_TIME, missing
 from portbar.survey.measuring.rounds import (
-    NO_TIME,
     Budget,
     device_s,
     in_one_line,

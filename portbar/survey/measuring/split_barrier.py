@@ -15,8 +15,8 @@ from portbar.choices.strategy import DeviceProfile, choose
 from portbar.choices.timing import is_cpu
 from portbar.launching.build import build_options, compile_program
 from portbar.primitives.split_barrier import selection as split_barrier
-from portbar.records.reading import missing
-from portbar.survey.measuring.rounds import NO_TIME, most_rounds
+from portbar.records.reading import NO_TIME, missing
+from portbar.survey.measuring.rounds import most_rounds
 from portbar.survey.measuring.session import Loop, Session, largest_group, possible_sizes, repeated, time_in_turns
 
 #: Register work between arrive and wait, which a loop cannot shorten.
