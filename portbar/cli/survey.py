@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +23,8 @@ from portbar.cli.selected import chosen
 from portbar.cli.show import slugs
 from portbar.errors import Error
 from portbar.records import writing
-from portbar.survey.fleet.cluster import Job
 from portbar.survey.fleet.hosts import HostFolder, host_name, is_one_of_many, only_here
-from portbar.survey.run import Survey
+from portbar.survey.run import Job, Survey
 from portbar.survey.views import OneScreen, record_view
 
 #: How many times slower is a fault for `--check` unless the user says otherwise: shared machines vary by less than that.
@@ -214,8 +214,7 @@ class _WrittenSurvey:
                     # If this process is killed now, this is what there is.
                     self._keep({**survey.record, "partial": True, "interrupted": True})
 
-            quick = self.job.quick if quick is None else quick
-            survey = Survey(quick, self.job.timeout, on_step, selectors=self.job.devices)
+            survey = Survey(self.job if quick is None else replace(self.job, quick=quick), on_step)
             record = survey.run(devices)
         if keep:
             self._keep(record)

@@ -15,8 +15,8 @@ from portbar.device.facts import facts
 from portbar.errors import DeviceError, RecordError
 from portbar.records.files import Named, NoSuchRecordError, find
 from portbar.survey.device import Device
-from portbar.survey.fleet.cluster import Job
 from portbar.survey.report.compare import Comparison, compare, matched
+from portbar.survey.run import Job
 
 
 def run(name: str, factor: float, job: Job, survey: Callable[..., dict[str, Any]], *, as_json: bool) -> int:

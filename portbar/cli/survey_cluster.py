@@ -11,8 +11,9 @@ from portbar.cli import INTERRUPTED
 from portbar.cli.output import err, print_json, say, show
 from portbar.cli.progress import Steps
 from portbar.survey.device import Device
-from portbar.survey.fleet.cluster import ClusterSurvey, Job
+from portbar.survey.fleet.cluster import ClusterSurvey
 from portbar.survey.fleet.hosts import HostFolder
+from portbar.survey.run import Job
 from portbar.survey.tables import Cell, Table, terminal_table
 
 

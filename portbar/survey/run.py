@@ -45,19 +45,35 @@ INTERRUPTED: Final = "stopped by Ctrl-C"
 Listener = Callable[[str, str, float | None], None]
 
 
+@dataclass(frozen=True)
+class Job:
+    """The options of a survey. A quick one has fewer cells and runs, believes earlier probes, and shares out a time budget."""
+
+    quick: bool = False
+    #: Seconds that one device may take in all.
+    timeout: float = 120.0
+    #: The user's patterns to choose devices by.
+    devices: Sequence[str] = ()
+
+    @property
+    def limit_s(self) -> float:
+        """Return the seconds that a host may take in all; at least half an hour for a full survey."""
+        return 600.0 if self.quick else max(1800.0, 30 * self.timeout)
+
+    @property
+    def invocation(self) -> dict[str, Any]:
+        """Return a record's description of how this survey was made."""
+        return {"quick": self.quick, "timeout_s": self.timeout, "devices": list(self.devices)}
+
+
 @dataclass
 class Survey:
     """A survey under way: the record grows as steps finish, so that an interrupted one is a partial record."""
 
-    #: Fewer cells and runs, and a time budget for all devices together; findings of earlier probes are believed.
-    quick: bool = False
-    #: Seconds that one device may take in all.
-    timeout: float = 120.0
+    job: Job = field(default_factory=Job)
     on_step: Listener | None = None
     #: Seed of the litmus tests.
     seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 31))
-    #: The user's patterns to choose devices by, for the record.
-    selectors: Sequence[str] = ()
     _record: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -75,7 +91,7 @@ class Survey:
                 'no OpenCL device was found: install a CPU runtime with `pip install "portbar[cpu]"`, or the OpenCL '
                 "driver of your device; `portbar doctor` lists the devices of this machine"
             )
-        surveyed = [_Device(self, address, device) for address, device in devices]
+        job, surveyed = self.job, [_Device(self, address, device) for address, device in devices]
         self._record = {
             "schema": SCHEMA,
             "format": FORMAT,
@@ -84,12 +100,7 @@ class Survey:
             "seconds": 0.0,
             "seed": self.seed,
             "portbar": {"version": __version__},
-            "invocation": {
-                "command": "survey",
-                "quick": self.quick,
-                "timeout_s": self.timeout,
-                "devices": list(self.selectors),
-            },
+            "invocation": {"command": "survey", **self.job.invocation},
             "environment": environment(),
             "partial": True,
             "interrupted": False,
@@ -105,7 +116,7 @@ class Survey:
             waiting = [one for one in surveyed if one.entry["status"] == "waiting"]
             for index, one in enumerate(waiting):
                 pool = QUICK_S * max(5, len(devices)) - (time.monotonic() - started)
-                one.survey(min(self.timeout, pool / (len(waiting) - index)) if self.quick else self.timeout)
+                one.survey(min(job.timeout, pool / (len(waiting) - index)) if job.quick else job.timeout)
                 self._record["seconds"] = round(time.monotonic() - started, 2)
         except KeyboardInterrupt:
             self._record["interrupted"] = True
@@ -121,7 +132,7 @@ class _Device:
     """One device of a survey, and its entry in the record."""
 
     def __init__(self, survey: Survey, address: DeviceAddress, device: cl.Device) -> None:
-        self._survey = survey
+        self._survey, self._job = survey, survey.job
         self.address = address
         self.facts = facts(device)
         self.verdict: Usability | None = None
@@ -146,7 +157,7 @@ class _Device:
         started = time.monotonic()
         self._report("checking that it works", 1.0)
         try:
-            verdict = check(self.address, min(20.0, self._survey.timeout), refresh=not self._survey.quick)
+            verdict = check(self.address, min(20.0, self._job.timeout), refresh=not self._job.quick)
         except Error as error:
             self.entry |= {"status": "failed", "reason": str(error)}
             return
@@ -167,7 +178,7 @@ class _Device:
         before = self.entry["seconds"]
         self.entry["status"] = "partial"
         # The user's limit, if a quick survey allows less; the check that the device works counts.
-        end = started - before + self._survey.timeout + GRACE_S
+        end = started - before + self._job.timeout + GRACE_S
         try:
             self._measure(min(started + seconds, end - GRACE_S), end)
         except Error as error:
@@ -181,9 +192,9 @@ class _Device:
     def _measure(self, deadline: float, end: float) -> None:
         self._probe(deadline, end)
         # Litmus tests may show what the device does not claim, so a refusal is final only after them.
-        if not self._choose() and self._survey.quick:
+        if not self._choose() and self._job.quick:
             return
-        well, quick = True, self._survey.quick
+        well, quick = True, self._job.quick
         steps = in_turn(quick=quick)
         for index, step in enumerate(steps):
             starts = 1 + sum(other.informative for other in steps[index + 1 :])
@@ -203,7 +214,7 @@ class _Device:
         limit = min(max(10.0, deadline - start), max(1.0, end - start))
         self._report("probing progress, ordering and loops", min(limit, 6.0))
         before = stored_findings(self.facts)
-        profile, faults = probe_with_faults(self._device, timeout=limit, refresh=not self._survey.quick)
+        profile, faults = probe_with_faults(self._device, timeout=limit, refresh=not self._job.quick)
         found = profile.findings
         if found is not None and before is not None and settled_findings(before, found) != found:
             found = change_findings(self._device, "earlier ones", partial(settled_findings, before))
@@ -249,7 +260,7 @@ class _Device:
         self._report(step.doing, START_S + min(budget, step.typical_s))
         start = time.monotonic()
         try:
-            running = Running(self._device, self.entry, self._survey.seed, self._survey.quick, budget, end - start)
+            running = Running(self._device, self.entry, self._survey.seed, self._job.quick, budget, end - start)
             outcome = step.run(running)
         except Error as error:
             outcome = {"status": "error", "reason": str(error)}

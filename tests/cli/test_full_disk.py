@@ -145,7 +145,7 @@ class Survey:
 
     rooms: tuple[int, ...] = ()
 
-    def __init__(self, _quick: bool, _timeout: float, on_step: Any, **_more: object) -> None:
+    def __init__(self, _job: object, on_step: Any) -> None:
         self.record = record(device(seconds=0.0))
         self._on_step = on_step
 

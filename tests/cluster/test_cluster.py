@@ -25,8 +25,9 @@ import distributed
 from portbar import __version__, records
 from portbar.errors import Error
 from portbar.survey.fleet import cluster
-from portbar.survey.fleet.cluster import ClusterSurvey, Job
+from portbar.survey.fleet.cluster import ClusterSurvey
 from portbar.survey.fleet.hosts import HostFolder, host_name
+from portbar.survey.run import Job
 from tests.checkout import have_ended, interruptible, portbar, python_path
 from tests.report_support import device as made_up_device
 from tests.report_support import record

@@ -22,9 +22,9 @@ import json, os, time
 from portbar.cli import survey
 
 class Survey:
-    def __init__(self, quick, timeout, on_step, selectors):
+    def __init__(self, job, on_step):
         self.record = json.loads(open(os.environ["FAKE_RECORD"]).read())
-        self.record["invocation"] |= {"quick": quick, "timeout_s": timeout, "devices": list(selectors)}
+        self.record["invocation"] |= job.invocation
         self.on_step = on_step
 
     def run(self, devices):

@@ -128,7 +128,7 @@ def test_a_survey_of_a_driver_that_says_anything_writes_valid_records(monkeypatc
 
     monkeypatch.setattr(survey_run, "check", check)
     states: list[dict[str, Any]] = []
-    survey = survey_run.Survey(on_step=lambda *_: states.append(survey.record), selectors=["\x1b[31m"])
+    survey = survey_run.Survey(survey_run.Job(devices=["\x1b[31m"]), on_step=lambda *_: states.append(survey.record))
     states.append(survey.run([(DeviceAddress(0, 0, words, words, words), words) for words in WORDS]))
     assert len(states) > len(WORDS)
     for state in states:

@@ -34,7 +34,7 @@ from portbar.survey.measuring import barrier, barrier_table
 from portbar.survey.measuring.barrier import barrier_sizes
 from portbar.survey.measuring.occupancy import LOCKS, occupancy_cells
 from portbar.survey.measuring.session import Session
-from portbar.survey.run import GRACE_S, Survey
+from portbar.survey.run import GRACE_S, Job, Survey
 from portbar.survey.steps import STEPS
 from portbar.survey.steps import step as step_module
 from portbar.survey.steps.step import Step, run_step
@@ -241,7 +241,7 @@ class Hanging:
 @pytest.mark.parametrize("litmus", [True, False])
 def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monkeypatch, timeout, quick, litmus):
     device = Hanging(monkeypatch, litmus=litmus)
-    made = Survey(quick, timeout)
+    made = Survey(Job(quick, timeout))
     made.run([(DeviceAddress(0, 0, "P", "D"), None)])
     assert device.now <= timeout + GRACE_S + 1.0
     assert [entry["seconds"] for entry in made.record["devices"]] == [pytest.approx(device.now, abs=0.1)]
@@ -254,7 +254,7 @@ def test_a_driver_that_hangs_takes_the_time_of_its_device_and_a_few_seconds(monk
 def test_a_driver_that_dies_or_hangs_in_the_probe_makes_the_status(monkeypatch, more, step_status, status):
     Hanging(monkeypatch, faults={"feature fp64": "timed out", **more})
     monkeypatch.setattr(run, "in_turn", lambda **_: ())
-    made = Survey(quick=False, timeout=20.0).run([(DeviceAddress(0, 0, "P", "D"), None)])
+    made = Survey(Job(timeout=20.0)).run([(DeviceAddress(0, 0, "P", "D"), None)])
     (one,) = made["devices"]
     assert one["probe"]["status"] == step_status
     assert one["probe"]["reason"] == "; ".join(["feature fp64: timed out", *map(": ".join, more.items())])
@@ -278,7 +278,7 @@ def test_a_driver_that_aborts_costs_its_own_rows_only(device, address, fakes, mo
     fake_tasks(monkeypatch, occupancy="abort_once", barrier="barriers")
     monkeypatch.setattr(barrier_table, "store_table", lambda *_: None)
     told = []
-    survey = Survey(quick=True, on_step=lambda *step: told.append(step), seed=7, selectors=["pocl"])
+    survey = Survey(Job(quick=True, devices=["pocl"]), on_step=lambda *step: told.append(step), seed=7)
     found = survey.run([(address, device), (address, device)])
     assert records.validate(found) == []
     assert (found["seed"], found["invocation"]["devices"]) == (7, ["pocl"])
@@ -367,7 +367,7 @@ def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, 
     fake_tasks(monkeypatch)
     monkeypatch.setattr(run, "check", lambda *_, **__: Usability(usable=True, reason="", remedy="", seconds=0.0))
     monkeypatch.setattr(LitmusRun, "run", stopped)
-    found = Survey(quick=True).run([(address, device)])
+    found = Survey(Job(quick=True)).run([(address, device)])
     (one,) = found["devices"]
     assert found["interrupted"]
     assert found["partial"]

@@ -14,8 +14,8 @@ from portbar.cli import cli, survey_check
 from portbar.device.addresses import address_of
 from portbar.errors import DeviceError, RecordError
 from portbar.records import measured, missing
-from portbar.survey.fleet.cluster import Job
 from portbar.survey.report.compare import compare
+from portbar.survey.run import Job
 from tests.checkout import portbar
 from tests.report_support import MEASURED, both, device, groups, published, put, record, times, without
 

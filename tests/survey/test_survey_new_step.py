@@ -18,7 +18,7 @@ from portbar.records.reading import measured, rows_of, value_of
 from portbar.survey.report.collect import collect
 from portbar.survey.report.compare import compare
 from portbar.survey.report.tables import tables
-from portbar.survey.run import Survey
+from portbar.survey.run import Job, Survey
 from portbar.survey.steps import STEPS, in_turn
 from portbar.survey.steps.step import Step, Turn, as_used
 from portbar.survey.tables import Table, cells, name_cell
@@ -153,7 +153,7 @@ def test_a_device_is_measured_with_it(device: Any, findings: Any, monkeypatch: p
     steps, told = STEPS[:], []
     STEPS[:] = [Filling()]
     try:
-        survey = Survey(quick=True, on_step=lambda *step: told.append(step[1]))
+        survey = Survey(Job(quick=True), on_step=lambda *step: told.append(step[1]))
         found = survey.run([(address_of(device), device)])
         text = shown(*found["devices"])
     finally:

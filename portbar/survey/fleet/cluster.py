@@ -23,6 +23,7 @@ from portbar.errors import Error
 from portbar.records.scrubbing import anonymous
 from portbar.records.writing import is_file
 from portbar.survey.fleet.hosts import HostFolder
+from portbar.survey.run import Job
 
 #: Functions that run on a worker: its identity, and its survey.
 DESCRIBE: Final = "portbar.survey.fleet.worker:describe"
@@ -49,25 +50,6 @@ _AWAY: Final = (
 
 #: Called with a label, an event there, and whether the event deserves a permanent line.
 Listener = Callable[[str, str, bool], None]
-
-
-@dataclass(frozen=True)
-class Job:
-    """The options of the survey on every host: seconds that one device may take, and selectors as of `--device`."""
-
-    quick: bool = False
-    timeout: float = 120.0
-    devices: tuple[str, ...] = ()
-
-    @property
-    def limit_s(self) -> float:
-        """Return the seconds that a host may take in all; at least half an hour for a full survey."""
-        return 600.0 if self.quick else max(1800.0, 30 * self.timeout)
-
-    @property
-    def invocation(self) -> dict[str, Any]:
-        """Return a record's description of how this survey was made."""
-        return {"quick": self.quick, "timeout_s": self.timeout, "devices": list(self.devices)}
 
 
 @dataclass

@@ -73,15 +73,15 @@ def child_task(payload: dict[str, Any]) -> dict[str, Any]:
     child.progress({"pid": os.getpid()})
     from portbar.device import listing  # noqa: PLC0415 (the child's work, not the worker's)
     from portbar.device.addresses import select_devices  # noqa: PLC0415 (loads every driver)
-    from portbar.survey.run import Survey  # noqa: PLC0415 (the same)
+    from portbar.survey.run import Job, Survey  # noqa: PLC0415 (the same)
 
     def on_step(device: str, step: str, _seconds_expected: float | None = None) -> None:
         child.progress({"device": device, "step": step})
 
     # A driver that hangs here would take the time of the whole host.
     listing.look()
-    survey = Survey(payload["quick"], payload["timeout_s"], on_step, selectors=payload["devices"])
-    return survey.run(select_devices(payload["devices"]))
+    job = Job(payload["quick"], payload["timeout_s"], payload["devices"])
+    return Survey(job, on_step).run(select_devices(job.devices))
 
 
 def _end_with_parent(deadline: float) -> None:
