@@ -29,13 +29,13 @@ from portbar.errors import DeviceError
 from portbar.records.scrubbing import anonymous
 from portbar.survey import run
 from portbar.survey.litmus.results import blank
-from portbar.survey.litmus.short_run import LitmusRun
 from portbar.survey.measuring import barrier, barrier_table
 from portbar.survey.measuring.barrier import barrier_sizes
 from portbar.survey.measuring.occupancy import LOCKS, occupancy_cells
 from portbar.survey.measuring.session import Session
 from portbar.survey.run import GRACE_S, Job, Survey
 from portbar.survey.steps import STEPS
+from portbar.survey.steps import litmus as litmus_step
 from portbar.survey.steps import step as step_module
 from portbar.survey.steps.step import Step, run_step
 from tests.checkout import ROOT, interruptible, portbar, python_path
@@ -225,9 +225,10 @@ class Hanging:
             monkeypatch.setattr(run, name, value)
         hangs = {"status": "timeout", "reason": "x"}
         monkeypatch.setattr(step_module, "run_step", lambda _step, _payload, limit, _rows: self.spend(limit, hangs))
-        monkeypatch.setattr(LitmusRun, "keep", lambda *_: None)
+        nothing = SimpleNamespace(results=(), verdicts={})
+        monkeypatch.setattr(litmus_step, "keep_verdicts", lambda *_: None)
         monkeypatch.setattr(
-            LitmusRun, "run", lambda _self, _device, _seconds, _chosen, limit: litmus and self.spend(limit, None)
+            litmus_step, "check", lambda _, limit, **__: self.spend(limit, nothing) if litmus else nothing
         )
 
     def spend(self, seconds, value):
@@ -359,14 +360,14 @@ def test_a_quick_survey_of_a_device_makes_a_complete_record(selector, tmp_path):
 
 @pytest.mark.device
 def test_ctrl_c_in_the_litmus_tests_keeps_their_results(device, address, fakes, monkeypatch):
-    def stopped(of, *_):
+    def stopped(*_, on_progress, **__):
         failed = {"status": "fail", "reason": "2 of 9", "instances": 9, "forbidden": {"r0=0": 2}}
-        of.results.append(blank("SB-device-global-ops", "c11", 1) | failed)
+        on_progress({"result": blank("SB-device-global-ops", "c11", 1) | failed})
         raise KeyboardInterrupt
 
     fake_tasks(monkeypatch)
     monkeypatch.setattr(run, "check", lambda *_, **__: Usability(usable=True, reason="", remedy="", seconds=0.0))
-    monkeypatch.setattr(LitmusRun, "run", stopped)
+    monkeypatch.setattr(litmus_step, "check", stopped)
     found = Survey(Job(quick=True)).run([(address, device)])
     (one,) = found["devices"]
     assert found["interrupted"]

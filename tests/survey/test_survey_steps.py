@@ -22,11 +22,9 @@ from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Capabilities, Choice, Strategy
 from portbar.records.reading import NO_TIME, missing
 from portbar.survey.environment import environment, loader
-from portbar.survey.litmus import short_run
-from portbar.survey.litmus.short_run import LitmusRun
 from portbar.survey.measuring import atomics, reduction, session, split_barrier
 from portbar.survey.measuring.rounds import Budget, most_rounds
-from portbar.survey.steps import STEPS, Occupancy
+from portbar.survey.steps import STEPS, Occupancy, litmus
 from portbar.survey.steps.step import run_step
 from tests.report_support import device as surveyed
 from tests.report_support import record
@@ -297,53 +295,48 @@ def result(test: str, status: str, strategy: str = "c11", **more: Any) -> dict[s
     return {"test": test, "status": status, "strategy": strategy, **blank, **more}
 
 
-def litmus_run(*results: dict[str, Any], **verdicts: str) -> LitmusRun:
-    return LitmusRun(3, quick=False, results=list(results), verdicts=verdicts)
-
-
 def test_litmus_results_become_a_row_a_strategy():
     fail = result("SB", "fail", forbidden={"1:0": 2, "0:0": 1}, reason="3 of 10 forbidden")
-    made = litmus_run(
-        result("MP", "pass"), fail, result("MP", "pass", "cl12"), c11="fail: SB: 3 of 10", cl12="pass: 1 tests"
-    )
-    first, second = made.rows()
+    results = [result("MP", "pass"), fail, result("MP", "pass", "cl12")]
+    rows = litmus.result_rows(results, {"c11": "fail: SB: 3 of 10", "cl12": "pass: 1 tests"})
+    first, second = rows
     assert first["verdict"] == {"value": "fail", "note": "SB: 3 of 10"}
     assert (first["tests"], first["instances"]["value"]) == (2, 20)
     assert first["forbidden"] == [{"test": "SB", "count": 3}]
     assert (second["verdict"]["value"], second["forbidden"]) == ("pass", [])
-    assert made.outcome() == {"status": "ok"}
-    assert faults_of(litmus=made.outcome() | {"rows": made.rows(), "seed": 3}) == []
+    assert litmus.outcome_of(results) == {"status": "ok"}
+    assert faults_of(litmus={"status": "ok", "rows": rows, "seed": 3}) == []
 
 
 def test_an_interrupted_run_of_litmus_tests_proves_a_fault_but_not_that_there_is_none():
     fail = result("SB", "fail", forbidden={"1:0": 2}, reason="2 of 10")
-    assert litmus_run(fail).rows()[0]["verdict"]["value"] == "fail"
-    assert litmus_run(result("MP", "pass")).rows()[0]["verdict"] == missing("skipped", "interrupted; 1 passed")
+    assert litmus.result_rows([fail], {})[0]["verdict"]["value"] == "fail"
+    assert litmus.result_rows([result("MP", "pass")], {})[0]["verdict"] == missing("skipped", "interrupted; 1 passed")
 
 
 def test_the_outcome_of_litmus_tests_is_that_of_the_worst():
     lost, crash = result("SB", "skipped", reason=NO_TIME), result("SB", "crash", reason="ended by SIGSEGV")
-    assert litmus_run(result("MP", "pass"), lost).outcome()["status"] == "partial"
-    assert litmus_run(lost, crash).outcome() == {"status": "crash", "reason": "c11 SB: ended by SIGSEGV"}
+    assert litmus.outcome_of([result("MP", "pass"), lost])["status"] == "partial"
+    assert litmus.outcome_of([lost, crash]) == {"status": "crash", "reason": "c11 SB: ended by SIGSEGV"}
 
 
 def test_a_pass_is_kept_only_of_what_portbar_uses_without_it(monkeypatch):
     """An order that a device does not claim needs more proof than a survey has time for."""
     kept: dict[str, str] = {}
-    monkeypatch.setattr(short_run, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
+    monkeypatch.setattr(litmus, "store_verdicts", lambda _, verdicts: kept.update(verdicts))
     claims = DeviceProfile(
         DeviceFacts(name="a CPU", type=("CPU",), atomic_memory_capabilities=("relaxed",)),
         Findings(builds={"c11@CL3.0": True, "cl12": True}, ordering={"c11": "pass", "cl12": "pass"}),
     )
-    monkeypatch.setattr(short_run, "describe", lambda _: claims)
+    monkeypatch.setattr(litmus, "describe", lambda _: claims)
     device: Any = SimpleNamespace()
-    litmus_run(c11="pass: 24 tests", cl12="pass: 24 tests", ptx="untested: x").keep(device)
+    litmus.keep_verdicts(device, {"c11": "pass: 24 tests", "cl12": "pass: 24 tests", "ptx": "untested: x"})
     assert kept == {"cl12": "pass: 24 tests"}
-    litmus_run(c11="fail: SB").keep(device)
+    litmus.keep_verdicts(device, {"c11": "fail: SB"})
     assert kept["c11"] == "fail: SB"
     known = replace(claims.facts, atomic_memory_capabilities=("relaxed", "acq_rel", "scope_device"))
-    monkeypatch.setattr(short_run, "describe", lambda _: replace(claims, facts=known))
-    litmus_run(c11="pass: 24 tests").keep(device)
+    monkeypatch.setattr(litmus, "describe", lambda _: replace(claims, facts=known))
+    litmus.keep_verdicts(device, {"c11": "pass: 24 tests"})
     assert kept["c11"] == "pass: 24 tests"
 
 

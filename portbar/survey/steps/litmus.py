@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from portbar.records.reading import rows_of, value_of
+from portbar.choices.profile import describe
+from portbar.choices.strategy import DeviceProfile, choose
+from portbar.errors import UnsupportedFeatureError
+from portbar.records.reading import measured, missing, rows_of, value_of
+from portbar.survey.litmus.checking import check, store_verdicts
+from portbar.survey.litmus.results import is_lost, verdict_of
 from portbar.survey.steps.step import START_S, Entry, Json, Row, Running, Step, Turn
 from portbar.survey.tables import Cell, Table, common, name_cell
 
 if TYPE_CHECKING:
     import pyopencl as cl
+
+#: The tests of a quick survey: message passing, on which barriers depend, and store buffering, which only seq_cst forbids.
+_QUICK_TESTS: Final = ("MP-device-global-ops", "SB-device-global-ops")
 
 #: How the names of capabilities begin, in the order of their columns: what decides most comes first.
 _FIRST: Final = ("progress work_groups", "progress sub_groups", "progress", "loops", "ordering", "litmus", "build")
@@ -30,18 +38,35 @@ class Litmus(Step):
     summary_name = "capabilities"
 
     def run(self, running: Running) -> Json:
-        """Run the tests, in children of their own, and keep their verdicts, so that the strategy goes by them."""
-        from portbar.survey.litmus.short_run import LitmusRun  # noqa: PLC0415 (records are read without OpenCL)
+        """Run the tests, in children of their own, and keep their verdicts, so that the strategy goes by them.
 
-        part, of = running.entry[self.name], LitmusRun(running.seed, running.quick)
+        A quick survey runs a few of them, with the chosen strategy only.
+        """
+        part, quick = running.entry[self.name], running.quick
         chosen = running.entry.get("strategy", {}).get("atomics", {}).get("value")
+        results: list[Json] = []
+        verdicts: Mapping[str, str] = {}
+
+        def take(message: Json) -> None:
+            if "result" in message:
+                results.append(message["result"])
+
         try:
-            of.run(running.device, running.budget_s + START_S, chosen, running.limit_s)
+            checked = check(
+                running.device,
+                seconds=running.budget_s + START_S,
+                seed=running.seed,
+                strategies=[chosen] if quick and chosen is not None else None,
+                tests=_QUICK_TESTS if quick else None,
+                on_progress=take,
+                limit=running.limit_s,
+            )
+            results, verdicts = list(checked.results), checked.verdicts
         finally:
-            part["seed"], part["rows"] = of.seed, of.rows()
+            part["seed"], part["rows"] = running.seed, result_rows(results, verdicts)
         if running.entry["findings"] is not None:
-            of.keep(running.device)
-        return of.outcome()
+            keep_verdicts(running.device, verdicts)
+        return outcome_of(results)
 
     def keep(self, _device: cl.Device, _entry: Entry, *, quick: bool) -> bool:  # noqa: ARG002 (the run keeps them)
         """Whatever was found may change the choices."""
@@ -101,3 +126,56 @@ class Litmus(Step):
         )
         columns = ("Device", *names)
         return Table("capabilities", "Capabilities", about, columns, rows, columns, notes, matrix=True)
+
+
+def result_rows(results: Sequence[Json], verdicts: Mapping[str, str]) -> list[Json]:
+    """Return a row for each atomics strategy that was tested; the run may have been interrupted before there are verdicts."""
+    rows = []
+    for name in dict.fromkeys(one["strategy"] for one in results):
+        mine = [one for one in results if one["strategy"] == name]
+        verdict = verdicts.get(name) or verdict_of(mine, "interrupted")
+        kind, _, why = verdict.partition(": ")
+        run = [one for one in mine if one["status"] in {"pass", "fail"}]
+        row = {
+            "strategy": name,
+            "verdict": measured(kind, note=why) if kind in {"pass", "fail"} else missing("skipped", why or verdict),
+            "tests": len(run),
+            "instances": measured(sum(one["instances"] for one in run), "instances"),
+            "forbidden": [
+                {"test": one["test"], "count": sum(one["forbidden"].values())} for one in run if one["forbidden"]
+            ],
+            "seed": mine[0]["seed"],
+        }
+        rows.append(row)
+    return rows
+
+
+def outcome_of(results: Sequence[Json]) -> Json:
+    """Return how the step went: its `status`, with a `reason` unless that is ok."""
+    for status in ("crash", "timeout", "error"):
+        for one in results:
+            if one["status"] == status:
+                return {"status": status, "reason": f"{one['strategy']} {one['test']}: {one['reason']}"}
+    lost = sum(map(is_lost, results))
+    if lost:
+        return {"status": "partial", "reason": f"no time was left for {lost} of {len(results)} tests"}
+    return {"status": "ok"}
+
+
+def keep_verdicts(device: cl.Device, verdicts: Mapping[str, str]) -> None:
+    """Store the verdicts, so that portbar chooses by them.
+
+    A pass is kept only where portbar uses the strategy without it: one that lets portbar use what the device does not claim
+    should rest on more than a survey has time for, as on `portbar check`.
+    """
+    profile = describe(device)
+    kept = {name: said for name, said in verdicts.items() if said.startswith("fail") or _is_allowed(profile, name)}
+    store_verdicts(device, kept)
+
+
+def _is_allowed(profile: DeviceProfile, atomics: str) -> bool:
+    try:
+        choose(profile, {"atomics": atomics})
+    except UnsupportedFeatureError:
+        return False
+    return True
