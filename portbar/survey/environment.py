@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module
 from typing import Any, Final
+
+import numpy as np
 
 from portbar.device import vendor
 
@@ -23,17 +25,10 @@ def environment() -> dict[str, Any]:
         "release": platform.release().partition("-")[0],
         "machine": platform.machine(),
         "python": platform.python_version(),
-        "pyopencl": _installed("pyopencl"),
-        "numpy": _installed("numpy"),
+        "pyopencl": import_module("pyopencl").VERSION_TEXT,
+        "numpy": np.__version__,
         "loader": loader(),
     }
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def loader() -> dict[str, str] | None:
