@@ -70,8 +70,9 @@ class FakeDevice:
             budget_s=asked["seconds"],
             seconds=1.25,
             chosen="c11",
-            results=tuple(self.results),
+            complete=True,
             verdicts={"c11": verdict_of(self.results)},
+            results=tuple(self.results),
         )
 
 

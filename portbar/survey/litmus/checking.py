@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from portbar.choices import profile
@@ -45,14 +45,14 @@ class CheckResult:
     seconds: float
     #: The atomics strategy that portbar chose before, empty for none.
     chosen: str
+    #: Whether every test was run, so that a pass means all of them.
+    complete: bool
+    #: Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
+    verdicts: Mapping[str, str]
     #: One for each strategy and test: `test`, `description`, `scope`, `space`, `form`, `strategy`, `seed`, `status` (`pass`,
     #: `fail`, `skipped`, `unfinished`, `error`, `crash`, `timeout`), `reason`, `instances`, `launches`, `outcomes` and
     #: `forbidden` (outcome -> count), `interleaved`, `weak`, `seconds`.
     results: tuple[dict[str, Any], ...]
-    #: Strategy -> `pass: ...`, `fail: ...` or `untested: ...`.
-    verdicts: Mapping[str, str] = field(default_factory=dict)
-    #: Whether every test was run, so that a pass means all of them.
-    complete: bool = True
 
     @property
     def failed(self) -> bool:
@@ -61,21 +61,9 @@ class CheckResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as JSON values, without host names or paths."""
-        value: dict[str, Any] = anonymous(
-            {
-                "schema": SCHEMA,
-                "format": FORMAT,
-                "name": self.device,
-                "platform": self.platform,
-                "seed": self.seed,
-                "budget_s": self.budget_s,
-                "seconds": round(self.seconds, 2),
-                "chosen": self.chosen,
-                "complete": self.complete,
-                "verdicts": dict(self.verdicts),
-                "results": [dict(result) for result in self.results],
-            }
-        )
+        fields = {**vars(self), "seconds": round(self.seconds, 2)}
+        name = fields.pop("device")
+        value: dict[str, Any] = anonymous({"schema": SCHEMA, "format": FORMAT, "name": name} | fields)
         return value
 
 

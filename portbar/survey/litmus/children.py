@@ -135,7 +135,8 @@ class _Run:
             self._building = message["phase"] == "building"
             self._phase = (time.monotonic(), float(message["limit"]))
         elif "result" in message:
-            self._add(message["result"])
+            del self.jobs[0]
+            self.results.append(message["result"])
             self._begun = False
         if "phase" not in message:
             self._report(message)
@@ -152,32 +153,24 @@ class _Run:
             # Several tests were compiled together, and each may be the one that the driver cannot take.
             self._alone = True
         else:
-            hung = result.status == "timeout" or (result.status == "crash" and self._hung)
+            since, limit = self._phase
+            late = limit > 0 and time.monotonic() - since > 0.95 * limit
+            hung = result.status == "timeout" or (result.status == "crash" and late)
             message = result.message.splitlines()[0].partition("; last lines of")[0]
             status = "timeout" if hung else result.status if result.status == "error" else "crash"
-            self._add(self._lost(status, "it did not end in time" if hung else message))
+            self._lose(status, "it did not end in time" if hung else message)
             self._report({"result": self.results[-1]})
         return True
 
     def give_up(self, status: str, why: str) -> None:
         """Let all tests that are left have this result."""
         while self.jobs:
-            self._add(self._lost(status, why))
+            self._lose(status, why)
 
-    @property
-    def _hung(self) -> bool:
-        """Whether the test under way has reached its limit."""
-        since, limit = self._phase
-        return limit > 0 and time.monotonic() - since > 0.95 * limit
-
-    def _add(self, result: dict[str, Any]) -> None:
-        """The result of the first of the jobs that are left."""
-        del self.jobs[0]
-        self.results.append(result)
-
-    def _lost(self, status: str, reason: str) -> dict[str, Any]:
-        job = self.jobs[0]
-        return blank(job.name, job.atomics, self._seed) | {"status": status, "reason": reason}
+    def _lose(self, status: str, reason: str) -> None:
+        """Let the first of the jobs that are left have this result."""
+        job = self.jobs.pop(0)
+        self.results.append(blank(job.name, job.atomics, self._seed) | {"status": status, "reason": reason})
 
 
 def run_in_children(
