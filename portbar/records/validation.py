@@ -16,18 +16,20 @@ from portbar.records.bounds import MAX_FAULTS, examined
 SCHEMA: Final = "portbar-record"
 FORMAT: Final = 2
 
+#: The file of a record's schema.
+_SCHEMA_FILE: Final = f"{FORMAT}/record.schema.json"
+
 #: Characters of one problem.
 _LONGEST: Final = 400
 
 
-def _text() -> str:
-    path = importlib.resources.files("portbar.records") / "schema" / str(FORMAT) / "record.schema.json"
-    return path.read_text(encoding="utf-8")
+def _text(file: str) -> str:
+    return (importlib.resources.files("portbar.records") / "schema" / file).read_text(encoding="utf-8")
 
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a record."""
-    value: dict[str, Any] = json.loads(_text())
+    value: dict[str, Any] = json.loads(_text(_SCHEMA_FILE))
     return value
 
 
@@ -47,10 +49,11 @@ def _strict(part: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _validator() -> Any:
+def validator(file: str = _SCHEMA_FILE) -> Any:
+    """Return a validator of the schema in a file of the folder `schema`."""
     # Imported late: many commands read no record.
     jsonschema_rs = importlib.import_module("jsonschema_rs")
-    strict = json.loads(_text(), object_hook=_strict)
+    strict = json.loads(_text(file), object_hook=_strict)
     return jsonschema_rs.validator_for(strict, keywords={"wholeNumber": _WholeNumber})
 
 
@@ -60,8 +63,8 @@ def schema_errors(value: dict[str, Any]) -> list[dict[str, str]]:
     `instanceLocation` points to the value, `schemaLocation` to the rule; `error` is a sentence.
     """
     # Validates twice, since its `iter_errors` takes a hundred times the time where there are many.
-    validator = _validator()
-    errors: list[dict[str, str]] = [] if validator.is_valid(value) else validator.evaluate(value).errors()
+    of_record = validator()
+    errors: list[dict[str, str]] = [] if of_record.is_valid(value) else of_record.evaluate(value).errors()
     return errors
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.resources
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import shorten
@@ -13,14 +10,16 @@ from typing import Any, Final
 from portbar.errors import RecordError
 from portbar.records.bounds import examined
 from portbar.records.files import parse, read_bytes
+from portbar.records.validation import validator
 from portbar.survey.steps import STEPS
 from portbar.survey.steps.barrier import fastest
 from portbar.survey.tables import Cell, Table, cells, name_cell
 
 Json = dict[str, Any]
 
-#: Where a folder of records has the figures that a checkout's tests keep.
+#: Where a folder of records has the figures that a checkout's tests keep, and their schema.
 _COMPILED: Final = Path("compiled") / "machine_code.json"
+_COMPILED_SCHEMA: Final = "compiled/1.schema.json"
 
 #: Steps on the way from a device that does everything to one that does nothing, for sorting.
 VERDICTS: Final = (
@@ -76,7 +75,8 @@ def compiled_table(folder: Path) -> Table | None:
     """Return the table of machine code that was compiled for GPUs and not run; None if the folder has no valid file of it."""
     try:
         kept = parse(read_bytes(folder / _COMPILED))
-        if not _is_valid(kept):
+        # It may come from a stranger.
+        if examined(kept).faults or not validator(_COMPILED_SCHEMA).is_valid(kept):
             return None
         rows = [_compiled_row(entry) for entry in kept["targets"]]
     except (RecordError, KeyError):
@@ -90,16 +90,6 @@ def compiled_table(folder: Path) -> Table | None:
         "mean that polls write, as on Intel's GPUs until a probe has seen volatile loads suffice."
     )
     return Table("compiled", "Compiled, not run", about, columns, rows, words)
-
-
-def _is_valid(value: Any) -> bool:
-    """Whether a value, which may come from a stranger, is within the bounds of records and as its schema says."""
-    if examined(value).faults:
-        return False
-    schema = importlib.resources.files("portbar.records") / "schema" / "compiled" / "1.schema.json"
-    # Imported late: few commands need it.
-    validator = importlib.import_module("jsonschema_rs").validator_for(json.loads(schema.read_text(encoding="utf-8")))
-    return bool(validator.is_valid(value))
 
 
 def _compiled_row(entry: Json) -> list[Cell]:
