@@ -22,6 +22,7 @@ from portbar.primitives.atomics.variant import VARIANTS
 from portbar.primitives.backend import yield_piece
 from portbar.primitives.strategy import Choice, Strategy
 from portbar.rendering.templates import render_def
+from portbar.survey.measuring.rounds import device_s
 
 #: Features that need a language level of OpenCL C 2.0 or later.
 _OF_2_0: Final = frozenset(
@@ -88,12 +89,8 @@ class CompileProbes:
         event = cl.enqueue_nd_range_kernel(self.queue, kernel, (groups * local_size,), (local_size,))
         event.wait()
         wall = time.perf_counter() - start
-        try:
-            ran = 1e-9 * (event.profile.end - event.profile.start)
-        except cl.Error:
-            return wall
         # Some drivers' clocks say nothing, or something else than nanoseconds.
-        return ran if 0.1 * wall < ran <= wall else wall
+        return device_s(event, wall, 0.1 * wall)
 
     def _feature_works(self, name: str, std: str | None, needs: str = "", local_size: int = 1) -> bool:
         text = needs + probe_text("features", name)

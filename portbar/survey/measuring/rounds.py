@@ -42,14 +42,14 @@ def profiled_queue(queue: cl.CommandQueue) -> cl.CommandQueue:
         return cl.CommandQueue(queue.context, queue.device)
 
 
-def device_s(event: cl.Event, wall: float) -> float:
-    """Seconds that a finished command ran by its event, or the wall-clock time where its stamps make no sense."""
+def device_s(event: cl.Event, wall: float, least: float = 1e-7) -> float:
+    """Seconds that a finished command ran by its event; wall-clock time where its stamps are under `least` or over that."""
     try:
         seconds = float(event.profile.end - event.profile.start) * 1e-9
     except cl.Error:
         return wall
     # Stamps may be a few nanoseconds apart, whatever ran between them: the effect STAMPS_WRONG.
-    return seconds if 1e-7 <= seconds <= wall else wall
+    return seconds if least <= seconds <= wall else wall
 
 
 def most_rounds(profile: DeviceProfile, iterations: int = 64) -> int:
