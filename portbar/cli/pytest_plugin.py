@@ -217,7 +217,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _needs(
     *, groups: int | None = None, local_size: int | None = None, extensions: str | Iterable[str] = ()
 ) -> tuple[int | None, int, tuple[str, ...]]:
-    """Return the arguments of the marker."""
     if local_size is None:
         local_size = 1 if groups is None else 64
     return groups, int(local_size), (extensions,) if isinstance(extensions, str) else tuple(extensions)

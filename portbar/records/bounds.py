@@ -98,7 +98,6 @@ def _held(item: Any) -> list[tuple[Any, Any]]:
 
 
 def _pointer(place: Place) -> str:
-    """Return the JSON pointer to a place."""
     parts: list[str] = []
     while place is not None:
         place, part = place

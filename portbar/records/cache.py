@@ -169,7 +169,6 @@ class _DistrustedError(Exception):
 
 
 def _read(path: Path) -> str:
-    """Return the text of an entry."""
 
     def opened(name: str, flags: int) -> int:
         # Otherwise opening a pipe waits for a writer.

@@ -107,8 +107,8 @@ def _meeting(device: Device) -> str:
 
 def usual_grid(entry: Entry) -> tuple[int, int]:
     """The local size and the number of work-groups that a summary is about: one per compute unit, if as many meet."""
-    barrier = Barrier().measured(dict(entry))
-    rows = Occupancy().measured(dict(entry))
+    barrier = Barrier().measured(entry)
+    rows = Occupancy().measured(entry)
     usual = USUAL_LOCAL_SIZE["CPU" in ((entry.get("facts") or {}).get("type") or ())]
     sizes: set[int] = {row["local_size"] for row in barrier or rows if row.get("local_size")}
     local_size = min(sizes, key=lambda size: (_far(size, usual), size), default=usual)
@@ -130,7 +130,7 @@ def _far(number: float, wanted: float) -> float:
 def _cost(entry: Entry) -> str:
     """The fastest barrier between the work-groups of the usual grid, beside relaunching."""
     local_size, groups = usual_grid(entry)
-    rows = [row for row in Barrier().measured(dict(entry)) if row["local_size"] == local_size]
+    rows = [row for row in Barrier().measured(entry) if row["local_size"] == local_size]
     rows = [row for row in rows if row["groups"] > 1] if groups > 1 else rows
     if not rows:
         return ""
@@ -144,7 +144,6 @@ def _cost(entry: Entry) -> str:
 
 
 def _problems(device: Device) -> tuple[list[str], list[str]]:
-    """Return the problems of a usable device, and their remedies."""
     entry = device.entry
     problems, remedies = [], []
     for step in STEPS:
@@ -173,7 +172,7 @@ def _faults(device: Device) -> Iterator[Line]:
 
 
 def _published(entry: Entry) -> str:
-    rows = Occupancy().measured(dict(entry))
+    rows = Occupancy().measured(entry)
     if not rows:
         return "published, without a number of work-groups"
     bound = max(row.get("best_known_groups") or value_of(row.get("occupancy"), 0) for row in rows)

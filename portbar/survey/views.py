@@ -89,7 +89,6 @@ class SummaryView:
         self._most = most
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        """Wrap each text beside its label."""
         width, left = max(20, options.max_width - _LABEL), self._most
         for number, line in enumerate(self._lines):
             after = len(self._lines) - number - 1

@@ -189,7 +189,6 @@ class ClusterSurvey:
         return ("interrupted", "it was interrupted there") if record["interrupted"] else ("done", "")
 
     def _take(self, event: tuple[float, dict[str, Any]]) -> None:
-        """Handle an event that a worker reports."""
         _, message = event
         label = message["label"]
         host = self.hosts[label]
@@ -248,7 +247,6 @@ def _by_name(function: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 async def _workers(client: Any) -> list[str]:
-    """Return the addresses of all workers."""
     try:
         return list(await asyncio.wait_for(client.nthreads(), _ANSWER_S))
     except (OSError, TimeoutError, ValueError) as error:
@@ -270,7 +268,6 @@ def _dask() -> Any:
 
 @asynccontextmanager
 async def _connected(address: str) -> AsyncIterator[Any]:
-    """Connect to the cluster at an address."""
     dask = _dask()
     if address == "local":
         # All in this process: a port would run what any user of this machine sends, and a worker process, which

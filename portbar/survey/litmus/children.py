@@ -112,7 +112,6 @@ class _Run:
         self._phase = (0.0, 0.0)
 
     def begin(self) -> tuple[dict[str, Any], float] | None:
-        """Go on where the last child stopped."""
         seconds = self._deadline - time.monotonic() - _START_S
         if not self.jobs or seconds <= 0:
             return None
@@ -128,7 +127,6 @@ class _Run:
         return payload, min(seconds + _START_S + 2 * _BUILD_S, self._end - time.monotonic())
 
     def take(self, message: dict[str, Any]) -> None:
-        """Take in one report."""
         if "begin" in message:
             self._begun = True
         elif "phase" in message:

@@ -147,7 +147,6 @@ class _Turns:
             raise errors[-1]
 
     def _count(self, groups: int, late: bool, budget: Budget) -> Iterator[Row]:
-        """Rows of all algorithms at one group count."""
         instead = dict(self._refused)
         for name, bound in self._bounds.items():
             if groups > bound:

@@ -70,7 +70,6 @@ def unsteady(rows: Iterable[Row]) -> bool:
 
 
 def _is_unsteady(rows: Sequence[Row]) -> bool:
-    """The same of the rows of one shape."""
     fastest = min(rows, key=_us)
     for row in rows:
         samples = samples_of(row["barrier_time"])

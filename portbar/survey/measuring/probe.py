@@ -136,10 +136,6 @@ def probe_task(payload: dict[str, Any]) -> None:
         child.progress({"found": found})
 
 
-def _source() -> str:
-    return f"probed {datetime.now(UTC).date().isoformat()}"
-
-
 def _merged(known: Findings, found: dict[str, Any]) -> Findings:
     """`known` with new findings: an entry of a mapping is added to it, anything else replaced."""
     changes: dict[str, Any] = {
@@ -179,7 +175,8 @@ def _lost(step: str, why: str, *, hung: bool) -> dict[str, Any]:
 
 def _probe_in_children(address: DeviceAddress, timeout: float, faults: dict[str, str]) -> Findings:
     """Make all measurements; those that killed a child or hung are added to `faults`."""
-    source, run = _source(), _Run(address, timeout, faults)
+    run = _Run(address, timeout, faults)
+    source = f"probed {datetime.now(UTC).date()}"
     survived = child.run_steps("portbar.survey.measuring.probe:probe_task", run)
     if not run.steps:
         return replace(run.known, source=source)
@@ -202,7 +199,6 @@ class _Run:
         self._since = 0.0
 
     def begin(self) -> tuple[dict[str, Any], float] | None:
-        """Go on where the last child stopped."""
         left = self._deadline - time.monotonic()
         if not self.steps or left <= 0:
             return None
@@ -216,7 +212,6 @@ class _Run:
         return payload, left
 
     def take(self, message: dict[str, Any]) -> None:
-        """Take in one report: a step that begins, or what it found."""
         if "step" in message:
             self._current, self._since = str(message["step"]), time.monotonic()
         elif "found" in message:

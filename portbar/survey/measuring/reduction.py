@@ -58,7 +58,6 @@ kernel {attribute}void sum_{kind}({parameter}global {kind} *left, const uint rou
 
 
 def _loop(level: str, kind: str, local: int, *, built_in: bool = False) -> str:
-    """OpenCL C of one kernel."""
     device = level == "device"
     scratch = "PORTBAR_REDUCTION_SCRATCH(scratch);"
     call = f"portbar_{level}_reduce_add({'&grid, ' if device else ''}scratch, x)"
@@ -186,7 +185,6 @@ class _Reductions:
         refused: dict[str, dict[str, Any]],
         budget: Budget,
     ) -> Iterator[dict[str, Any]]:
-        """The rows of one type."""
         sides: dict[str, Callable[[int], float]] = {}
         groups = self.units
         wrong = dict(refused)

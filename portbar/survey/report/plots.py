@@ -160,7 +160,6 @@ def barrier_plots(devices: Sequence[Json]) -> Plots:
 
 
 def _lines(curve: Json, names: Sequence[str]) -> list[tuple[str, Times]]:
-    """Return the curves of these algorithms."""
     lines = [(name, _drawn(curve["algorithms"].get(name, ()))) for name in names]
     return [(name, times) for name, times in lines if times]
 
