@@ -114,8 +114,6 @@ def parse(data: bytes) -> Any:
     `RecordError` if they are not JSON in UTF-8, nest deeper than Python can read, name a member twice, or hold a whole number
     of more than 50 digits. `validate` finds the rest.
     """
-    if len(data) > MAX_BYTES:
-        raise RecordError(f"a record has at most {MAX_BYTES} bytes, this has {len(data)}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
