@@ -16,12 +16,12 @@ NAMES: Final = (*TESTS, *PATTERNS)
 
 @dataclass
 class Tally:
-    """The results of a test so far."""
+    """The results of a test so far, by their names in a result."""
 
-    counts: dict[str, int] = field(default_factory=dict)
-    forbidden: dict[str, int] = field(default_factory=dict)
     instances: int = 0
     launches: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+    forbidden: dict[str, int] = field(default_factory=dict)
     interleaved: int = 0
     weak: int = 0
 
@@ -29,7 +29,7 @@ class Tally:
         """Count an outcome."""
         if count:
             self.instances += count
-            self.counts[outcome] = self.counts.get(outcome, 0) + count
+            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count
             if forbidden:
                 self.forbidden[outcome] = self.forbidden.get(outcome, 0) + count
 
@@ -47,12 +47,7 @@ def blank(name: str, strategy: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "status": "skipped",
         "reason": "",
-        "instances": 0,
-        "launches": 0,
-        "outcomes": {},
-        "forbidden": {},
-        "interleaved": 0,
-        "weak": 0,
+        **vars(Tally()),
         "seconds": 0.0,
     }
 

@@ -157,20 +157,12 @@ class Runner:
             status = "pass"
             if not tally.instances:
                 status, reason = "unfinished", "the device ended loops before any round was complete"
-            elif set(tally.counts) == {"unfinished"}:
+            elif set(tally.outcomes) == {"unfinished"}:
                 status, reason = "unfinished", "no look-back completed"
             elif name in TESTS:
                 reason = self._weakness(TESTS[name], tally)
-        return {
-            "status": status,
-            "reason": reason,
-            "instances": tally.instances,
-            "launches": tally.launches,
-            "outcomes": dict(sorted(tally.counts.items(), key=lambda entry: -entry[1])),
-            "forbidden": tally.forbidden,
-            "interleaved": tally.interleaved,
-            "weak": tally.weak,
-        }
+        outcomes = dict(sorted(tally.outcomes.items(), key=lambda entry: -entry[1]))
+        return {"status": status, "reason": reason, **vars(tally), "outcomes": outcomes}
 
     def _weakness(self, test: Litmus, tally: Tally) -> str:
         """Why a pass says little, as far as that is known."""
