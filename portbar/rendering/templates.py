@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.resources
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import mako.exceptions
 import mako.lookup
@@ -17,21 +16,6 @@ import mako.template
 from portbar.errors import RenderError
 
 _NAME = re.compile(r"[a-z0-9_]+(?:/[a-z0-9_]+)*\.mako")
-
-#: Folders with templates of a program's own, looked into after portbar's.
-_FOLDERS: Final[list[Path]] = []
-
-
-@contextmanager
-def templates_in(folder: Path) -> Iterator[None]:
-    """Find templates in a folder of the caller's too, for the time of a `with` block."""
-    _FOLDERS.append(folder)
-    try:
-        yield
-    finally:
-        _FOLDERS.remove(folder)
-        _source.cache_clear()
-        _template.cache_clear()
 
 
 def has_def(name: str, def_name: str) -> bool:
@@ -56,12 +40,10 @@ def _source(name: str) -> str:
         raise RenderError(
             f"{name!r} is not a template name: lower-case letters, digits and _ in folders separated by /, ending in .mako"
         )
-    for folder in (importlib.resources.files("portbar.cl_templates"), *_FOLDERS):
-        try:
-            return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-    raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete")
+    try:
+        return importlib.resources.files("portbar.cl_templates").joinpath(*name.split("/")).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise RenderError(f"portbar has no template {name!r}; its installation may be incomplete") from None
 
 
 class _Templates(mako.lookup.TemplateCollection):  # type: ignore[misc]

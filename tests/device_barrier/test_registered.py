@@ -18,7 +18,6 @@ from portbar.primitives import layout
 from portbar.primitives.grid import BARRIERS, DISCOVERIES, PUBLISHED_WORDS, BarrierAlgorithm, Discovery, bounded
 from portbar.primitives.headers import render_header
 from portbar.primitives.strategy import Choice, Strategy
-from portbar.rendering.templates import templates_in
 from portbar.survey.measuring.barrier import time_barriers
 from portbar.survey.measuring.barrier_table import barrier_table
 from tests import support
@@ -72,32 +71,31 @@ static inline void portbar_discovery_unlock(volatile global uint *state)
 </%def>
 """
 
-KNOCKING = BarrierAlgorithm(
-    "knock",
-    99,
-    "one counter, counted up by compare-and-exchange",
-    words=(("KNOCKS",),),
-    lacks=lambda facts: "nobody knocks there" if facts.name == "Deaf" else None,
-    pieces=lambda _: [("outside/knock.mako", "device_barrier")],
-    context=lambda _: {"guess": 0},
-    prepare=lambda _: ("outside/knock.mako", "prepare"),
-)
-LATCHED = Discovery(
-    "latch",
-    99,
-    "the published protocol under a latch",
-    words=(PUBLISHED_WORDS, ("LATCH",)),
-    pieces=lambda _: [("outside/latch.mako", "lock"), ("discovery/published.mako", "discover")],
-)
-
 
 @contextmanager
 def outside(folder: Path) -> Iterator[None]:
-    (folder / "outside").mkdir()
-    (folder / "outside/knock.mako").write_text(KNOCK, encoding="utf-8")
-    (folder / "outside/latch.mako").write_text(LATCH, encoding="utf-8")
+    knock, latch = folder / "knock.mako", folder / "latch.mako"
+    knock.write_text(KNOCK, encoding="utf-8")
+    latch.write_text(LATCH, encoding="utf-8")
+    knocking = BarrierAlgorithm(
+        "knock",
+        99,
+        "one counter, counted up by compare-and-exchange",
+        words=(("KNOCKS",),),
+        lacks=lambda facts: "nobody knocks there" if facts.name == "Deaf" else None,
+        pieces=lambda _: [(str(knock), "device_barrier")],
+        context=lambda _: {"guess": 0},
+        prepare=lambda _: (str(knock), "prepare"),
+    )
+    latched = Discovery(
+        "latch",
+        99,
+        "the published protocol under a latch",
+        words=(PUBLISHED_WORDS, ("LATCH",)),
+        pieces=lambda _: [(str(latch), "lock"), ("discovery/published.mako", "discover")],
+    )
     before = {name: tuple(ALTERNATIVES[name]) for name in ("device_barrier", "discovery")}
-    with templates_in(folder), BARRIERS.registered(KNOCKING), DISCOVERIES.registered(LATCHED):
+    with BARRIERS.registered(knocking), DISCOVERIES.registered(latched):
         yield
     assert {name: tuple(ALTERNATIVES[name]) for name in before} == before
 
@@ -136,7 +134,8 @@ def test_a_registered_variant_meets_as_the_others_do(context, queue, algorithm, 
 def test_another_variant_of_the_same_name_is_rendered_anew() -> None:
     strategy = Strategy(Choice("c11", ""), Choice("packed", ""), Choice("again", ""))
     for guess in (0, 7):
-        with BARRIERS.registered(replace(KNOCKING, name="again", context=lambda _, guess=guess: {"guess": guess})):
+        again = replace(BARRIERS["knock"], name="again", context=lambda _, guess=guess: {"guess": guess})
+        with BARRIERS.registered(again):
             assert f"before = {guess}u" in render_header("device_barrier", strategy)
 
 
